@@ -1,0 +1,1 @@
+"""Move ONNX models between opset versions."""

@@ -1,0 +1,1 @@
+"""Everything that rewrites a graph."""

@@ -1,0 +1,123 @@
+"""`Builder`: emits nodes at one opset. An operator is a method: `build.ReduceSum(x, axes, keepdims=1)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from opshift.passes import constants, schemas
+from opshift.passes.protos import GraphProto, NodeProto, TensorProto, TypeProto
+from opshift.passes.scope import Dim, Scope, tensor_type
+from opshift.passes.view import make_attribute
+
+Operand = str | None | int | Sequence[int]
+
+
+class Builder:
+    """Nodes go to `nodes` in order, written at `opset`; values are names.
+
+    An operand is a name, None for an omitted optional input, or an integer (a scalar) or list of integers
+    (a vector), which becomes an int64 constant. Other constants come from `constant`.
+    """
+
+    def __init__(self, scope: Scope, opset: int, like: NodeProto | None = None):
+        self.scope = scope
+        self.opset = opset
+        self.nodes: list[NodeProto] = []
+        self.copies: list[NodeProto] = []  # made by `again`: their subgraphs are converted already
+        self._like = like
+
+    def __getattr__(self, op_type: str) -> Callable[..., Any]:
+        if not op_type[:1].isupper():
+            raise AttributeError(op_type)
+
+        def emit(*operands: Operand, **attributes: Any) -> Any:
+            return self.emit(op_type, operands, attributes)
+
+        return emit
+
+    def emit(
+        self,
+        op_type: str,
+        operands: Sequence[Operand],
+        attributes: dict[str, Any] | None = None,
+        *,
+        domain: str = "",
+        outputs: int = 1,
+    ) -> Any:
+        """Emit one node; returns the name of its output, or a list of names where `outputs` is not 1.
+
+        An attribute that is None is left out.
+        """
+        node = NodeProto(op_type=op_type, domain=domain)
+        names = [self._operand(operand, op_type) for operand in operands]
+        while names and not names[-1]:
+            names.pop()
+        node.input.extend(names)
+        declared = schemas.schema(domain, op_type, self.opset)
+        for name, value in (attributes or {}).items():
+            if value is not None:
+                kind = declared.attributes[name].type if declared and name in declared.attributes else 0
+                node.attribute.append(make_attribute(name, value, kind))
+        return self._add(node, outputs)
+
+    def again(self, node: NodeProto, inputs: Sequence[str], **attributes: Any) -> Any:
+        """Emit a copy of `node` with other inputs and, where given, other attributes; the rest survives."""
+        copy = NodeProto()
+        copy.CopyFrom(node)
+        copy.input[:] = list(inputs)
+        for name, value in attributes.items():
+            kept = [a for a in copy.attribute if a.name != name]
+            del copy.attribute[:]
+            copy.attribute.extend(kept)
+            if value is not None:
+                copy.attribute.append(make_attribute(name, value))
+        del copy.output[:]
+        self.copies.append(copy)
+        return self._add(copy, len(node.output))
+
+    def _add(self, node: NodeProto, outputs: int) -> Any:
+        stem = self._like.output[0] if self._like is not None and self._like.output else node.op_type
+        node.output.extend(self.scope.context.names.fresh(f"{stem}/{node.op_type}") for _ in range(outputs))
+        if self._like is not None and self._like.name:
+            node.name = self.scope.context.names.fresh(f"{self._like.name}/{node.op_type}")
+        self.nodes.append(node)
+        self.scope.record(node, self.opset)
+        return node.output[0] if outputs == 1 else list(node.output)
+
+    def _operand(self, operand: Operand, op_type: str) -> str:
+        if operand is None:
+            return ""
+        if isinstance(operand, str):
+            return operand
+        if isinstance(operand, int):
+            return self.constant(constants.int64s([operand], []))
+        return self.constant(constants.int64s(list(operand)))
+
+    def constant(self, value: TensorProto | Any, elem_type: int = 0, hint: str = "const") -> str:
+        """The name of a constant: a tensor as it is, or any value as a tensor of `elem_type`."""
+        tensor = value if isinstance(value, TensorProto) else constants.tensor(value, elem_type)
+        shared = self.scope.constant(tensor, hint)
+        return shared if shared is not None else str(self.emit("Constant", [], {"value": tensor}))
+
+    def typed(self, name: str, elem_type: int, dims: Sequence[Dim] | None = None) -> str:
+        """State the type of a made value that inference cannot reach, such as the output of an If."""
+        self.scope.typed[name] = tensor_type(elem_type, dims)
+        return name
+
+    def branch(self, body: Callable[[Builder], str], name: str, elem_type: int = 0) -> GraphProto:
+        """A subgraph without inputs, for If: `body` gets its builder and returns the value it yields."""
+        graph = GraphProto(name=name)
+        inner = Builder(Scope(graph, self.scope.context, self.opset, self.scope), self.opset, self._like)
+        result = body(inner)
+        if inner.scope.owner(result) is not inner.scope:
+            result = inner.Identity(result)
+        graph.node.extend(inner.nodes)
+        output = graph.output.add(name=result)
+        if elem_type:
+            output.type.CopyFrom(tensor_type(elem_type))
+        return graph
+
+    def type_of(self, name: str) -> TypeProto | None:
+        """The type of a value, made or not."""
+        return self.scope.type(name)

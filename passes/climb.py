@@ -1,0 +1,322 @@
+"""The engine: takes every node from its own version to the target, one version boundary at a time.
+
+A node whose operator has one and the same version at both ends costs one dictionary look-up. Any other climbs
+rung by rung through the registered steps; what a step creates goes back on the list with its own version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from opshift.passes import registry, schemas
+from opshift.passes.build import Builder
+from opshift.passes.errors import CannotConvert, Refusal
+from opshift.passes.expand import Expander
+from opshift.passes.names import Body, subgraphs
+from opshift.passes.protos import FunctionProto, NodeProto, default_domain, type_text
+from opshift.passes.scope import Context, Scope
+from opshift.passes.stamp import rename
+from opshift.passes.view import Node
+
+Versions = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What was done to one node, in a sentence, and how faithful it is (`exact` or `close`)."""
+
+    node: str
+    op: str
+    domain: str
+    source: int
+    target: int
+    how: str
+    grade: str = "exact"
+    remark: str = ""
+
+
+@dataclass
+class Ledger:
+    """What a conversion did, and what it could not do."""
+
+    changes: list[Change] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+
+
+class _Plan(Enum):
+    KEEP = "the operator has the same version at both ends"
+    DESCEND = "nothing to do for the node, but it may hold subgraphs"
+    CLIMB = "the node changes, is expanded, or cannot exist at the target"
+
+
+@dataclass
+class _Work:
+    """One node on the list: its message, the versions it is written at, its place in the source graph."""
+
+    proto: NodeProto
+    versions: Versions
+    index: int | None = None
+    settled: bool = False  # its subgraphs are at the target
+
+
+class Climb:
+    """Converts bodies in place; `targets` maps each domain that moves to the opset it moves to."""
+
+    def __init__(self, context: Context, targets: Versions, expander: Expander, ledger: Ledger):
+        self._context = context
+        self._targets = targets
+        self._expander = expander
+        self._ledger = ledger
+        self._plans: dict[tuple[str, str, int], _Plan] = {}
+        self._where = ""
+
+    def body(self, body: Body, versions: Versions, where: str = "") -> None:
+        """Convert the main graph or a model-local function, with all graphs nested in it."""
+        self._where = where
+        path = None if isinstance(body, FunctionProto) else ()
+        self._convert(body, Scope(body, self._context, versions.get("", 1), path=path), versions)
+
+    def _convert(self, body: Body, scope: Scope, versions: Versions) -> None:
+        rewritten: list[NodeProto] | None = None
+        for index, proto in enumerate(body.node):
+            plan = self._plan(proto, versions)
+            if plan is _Plan.KEEP:
+                if rewritten is not None:
+                    rewritten.append(proto)
+                continue
+            produced = self._settle(_Work(proto, versions, index), scope)
+            if rewritten is None and (len(produced) != 1 or produced[0] is not proto):
+                rewritten = list(body.node[:index])
+            if rewritten is not None:
+                rewritten += produced
+        if rewritten is not None:
+            del body.node[:]
+            body.node.extend(rewritten)
+
+    def _plan(self, proto: NodeProto, versions: Versions) -> _Plan:
+        domain = default_domain(proto.domain)
+        version = versions.get(domain, 0)
+        key = (domain, proto.op_type, version)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = self._make_plan(proto, domain, version)
+        return plan
+
+    def _make_plan(self, proto: NodeProto, domain: str, version: int) -> _Plan:
+        if self._expander.wants(domain, proto.op_type):
+            return _Plan.CLIMB
+        target = self._targets.get(domain, version)
+        at = schemas.since(domain, proto.op_type, version)
+        if at != schemas.since(domain, proto.op_type, target) or (at is None and schemas.known_domain(domain)):
+            return _Plan.CLIMB
+        return _Plan.DESCEND if schemas.has_subgraphs(domain, proto.op_type) else _Plan.KEEP
+
+    def _settle(self, first: _Work, scope: Scope) -> list[NodeProto]:
+        """Everything that takes the node's place, all of it at the target."""
+        done: list[NodeProto] = []
+        pending = [first]
+        while pending:
+            work = pending.pop()
+            if not work.settled:
+                self._descend(work, scope)
+                work.settled = True
+            try:
+                replacement = self._advance(work, scope)
+            except CannotConvert as refused:
+                self._refuse(work, refused)
+                replacement = None
+            if replacement is None:
+                done.append(work.proto)
+                scope.record(work.proto, self._targets.get("", work.versions.get("", 1)))
+            else:
+                pending += reversed(replacement)
+        return done
+
+    def _descend(self, work: _Work, scope: Scope) -> None:
+        if not schemas.has_subgraphs(work.proto.domain, work.proto.op_type):
+            return
+        opset = work.versions.get("", 1)
+        for attribute, k, graph in subgraphs(work.proto):
+            known = scope.path is not None and work.index is not None
+            path = (*scope.path, (work.index, attribute, k)) if known and scope.path is not None else None
+            self._convert(graph, Scope(graph, self._context, opset, scope, path), work.versions)
+
+    def _advance(self, work: _Work, scope: Scope) -> list[_Work] | None:
+        """Take a node as far as it goes; None once it has arrived, else what takes its place on the list."""
+        while True:
+            domain, op = default_domain(work.proto.domain), work.proto.op_type
+            version = work.versions.get(domain, 0)
+            target = self._targets.get(domain, version)
+            if self._expander.wants(domain, op) or target < min(schemas.versions(domain, op), default=0):
+                stop = self._expander.opset(work.proto, scope, version)
+                if stop is None:
+                    self._cannot_expand(work, scope, target)
+                elif schemas.since(domain, op, version) == schemas.since(domain, op, stop):
+                    return self._expand(work, scope, version)
+                else:
+                    target = stop
+            at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
+            if at == goal:
+                if at is None and schemas.known_domain(domain):
+                    raise CannotConvert(self._node(work, scope, version), _unknown(domain, op, version))
+                return None
+            edge = _next_edge(domain, op, at or 0, goal or 0)
+            inserted = self._cross(work, scope, edge, up=(goal or 0) > (at or 0))
+            if inserted is not None:
+                return inserted
+
+    def _cross(self, work: _Work, scope: Scope, edge: int, *, up: bool) -> list[_Work] | None:
+        """One rung: over the boundary below version `edge`. None if the node was edited where it stands."""
+        domain, op = default_domain(work.proto.domain), work.proto.op_type
+        versions = schemas.versions(domain, op)
+        older = versions[versions.index(edge) - 1]
+        before, after = (older, edge) if up else (edge, older)
+        arrived = {**work.versions, domain: edge if up else edge - 1}
+        node = self._node(work, scope, before, arrived.get("", 1))
+        pair = registry.step(domain, op, edge)
+        step = pair and (pair.up if up else pair.down)
+        result = None
+        try:
+            if step is not None:
+                result = step(node)
+            elif pair is None and schemas.difference(domain, op, older, edge) == "changed":
+                raise CannotConvert(node, "this change of the operator is not supported yet")
+            if result is None and work.proto.op_type == op:
+                self._check_types(node, before, after)
+        except CannotConvert as refused:
+            raise refused.at(edge, up=up) from None
+        if step is not None and (node.touched or result is not None):
+            self._note(node, op, before, after, _sentence(step))
+        work.versions = arrived
+        work.index = None
+        if result is None and not node.build.nodes:
+            return None
+        made = [_Work(proto, arrived) for proto in node.build.nodes]
+        if result is None:
+            return [*made, work]
+        copies = node.build.copies
+        return [
+            _Work(proto, arrived, settled=any(proto is copy for copy in copies))
+            for proto in take_over(node, result)
+        ]
+
+    def _expand(self, work: _Work, scope: Scope, version: int) -> list[_Work]:
+        node = self._node(work, scope, version, version)
+        nodes, imports, grade, how = self._expander.expand(node)
+        scope.context.released.update(node.inputs)
+        node.grade = grade
+        self._note(node, work.proto.op_type, version, version, how)
+        return [_Work(proto, {**work.versions, **imports}) for proto in nodes]
+
+    def _cannot_expand(self, work: _Work, scope: Scope, target: int) -> None:
+        domain, op = default_domain(work.proto.domain), work.proto.op_type
+        node = self._node(work, scope, work.versions.get(domain, 0))
+        first = min(schemas.versions(domain, op), default=0)
+        refused = CannotConvert(
+            node,
+            f"the operator exists from opset {first} on and has no definition in older operators"
+            if target < first
+            else "there is no definition of this operator to inline",
+        )
+        raise refused.at(first, up=False) if target < first else refused
+
+    def _check_types(self, node: Node, before: int, after: int) -> None:
+        """Refuse types that the new version does not take; where it takes all that the old one did, look at none."""
+        old = schemas.schema(node.domain, node.op_type, before)
+        new = schemas.schema(node.domain, node.op_type, after)
+        if old is None or new is None:
+            return
+        for variable, allowed in _narrowed(old, new):
+            names = [n for i, n in enumerate(node.inputs) if _variable(new.input(i)) == variable]
+            names += [n for i, n in enumerate(node.outputs) if _variable(new.output(i)) == variable]
+            known = {n: t for n in filter(None, names) if (k := node.scope.type(n)) and (t := type_text(k))}
+            for name, text in known.items():
+                if text not in allowed:
+                    raise CannotConvert(node, f'"{name}" is {text}; {_listed(allowed)} could be expressed')
+            if any(names) and not known:
+                raise CannotConvert(node, f'the type of "{next(filter(None, names))}" is unknown')
+
+    def _node(self, work: _Work, scope: Scope, version: int, build_at: int | None = None) -> Node:
+        builder = Builder(scope, work.versions.get("", 1) if build_at is None else build_at, work.proto)
+        return Node(work.proto, scope, version, builder)
+
+    def _note(self, node: Node, op: str, source: int, target: int, how: str) -> None:
+        self._ledger.changes.append(
+            Change(node.name, op, node.domain, source, target, how, node.grade, "; ".join(node.remarks))
+        )
+
+    def _refuse(self, work: _Work, refused: CannotConvert) -> None:
+        node = refused.node
+        domain = default_domain(node.domain)
+        self._ledger.refusals.append(
+            Refusal(node.name, node.op_type, domain, refused.edge, refused.up, refused.why, self._where)
+        )
+
+
+def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
+    """The built nodes, the values in `result` renamed to the node's outputs; they inherit its name and doc."""
+    node.scope.context.released.update(node.inputs)
+    values = [result] if isinstance(result, str) else list(result)
+    nodes, scope = node.build.nodes, node.scope
+    made = {name for proto in nodes for name in proto.output}
+    for output, value in zip(node.outputs, values, strict=True):
+        if not output:
+            continue
+        if value in made:
+            made.discard(value)
+            rename(nodes, value, output)
+            if value in scope.typed:
+                scope.typed[output] = scope.typed.pop(value)
+        else:
+            node.build.nodes.append(NodeProto(op_type="Identity", input=[value], output=[output]))
+    for proto in nodes:
+        scope.record(proto, node.build.opset)
+    _inherit(nodes, node.proto)
+    return nodes
+
+
+def _inherit(nodes: list[NodeProto], old: NodeProto) -> None:
+    """Name, doc string and metadata go to the node that now makes the first output."""
+    heir = next((n for n in nodes if n.output and n.output[0] == old.output[0]), nodes[-1] if nodes else None)
+    if heir is None or heir is old:
+        return
+    if old.name:
+        heir.name = old.name
+    if old.doc_string:
+        heir.doc_string = old.doc_string
+    if hasattr(old, "metadata_props"):
+        del heir.metadata_props[:]
+        heir.metadata_props.extend(old.metadata_props)
+
+
+def _next_edge(domain: str, op: str, at: int, goal: int) -> int:
+    """The since_version at the newer side of the next boundary between two versions of an operator."""
+    known = schemas.versions(domain, op)
+    return next(v for v in known if v > at) if goal > at else at
+
+
+def _narrowed(old: schemas.Schema, new: schemas.Schema) -> list[tuple[str, frozenset[str]]]:
+    before = {_variable(p): p.types for p in (*old.inputs, *old.outputs)}
+    after = {_variable(p): p.types for p in (*new.inputs, *new.outputs)}
+    return [(v, types) for v, types in after.items() if v and v in before and not before[v] <= types]
+
+
+def _variable(parameter: schemas.Parameter | None) -> str:
+    return parameter.type if parameter else ""
+
+
+def _listed(types: frozenset[str]) -> str:
+    return ", ".join(sorted(types)) if len(types) <= 12 else f"{len(types)} other types"
+
+
+def _unknown(domain: str, op: str, version: int) -> str:
+    known = schemas.versions(domain, op)
+    if not known:
+        return f"ONNX defines no operator of this name in domain {domain or 'ai.onnx'!r}"
+    return f"the operator exists from opset {known[0]} on, but the model imports opset {version}"
+
+
+def _sentence(step: Callable[..., object]) -> str:
+    return " ".join((step.__doc__ or step.__name__.replace("_", " ")).strip().split("\n\n")[0].split()).rstrip(".")

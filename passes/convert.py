@@ -1,0 +1,229 @@
+"""Conversion of a whole model: a copy is converted, all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from opshift.passes import irversion, legal, schemas, tidy
+from opshift.passes.climb import Change, Climb, Ledger
+from opshift.passes.errors import InvalidModel, Refusal, Refused
+from opshift.passes.expand import Expander, Op
+from opshift.passes.names import bodies
+from opshift.passes.protos import FunctionProto, ModelProto, default_domain
+from opshift.passes.scope import Context
+
+_FUNCTIONS_SINCE = 8  # the IR version that introduced model-local functions
+
+
+@dataclass(frozen=True)
+class Result:
+    """A converted copy with what was done to it, or the reasons why there is none (`model` is None)."""
+
+    model: ModelProto | None
+    changes: tuple[Change, ...]
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def grade(self) -> str:
+        """`exact`, or `close` if any change is."""
+        return "close" if any(change.grade == "close" for change in self.changes) else "exact"
+
+
+def attempt(
+    source: ModelProto,
+    targets: Mapping[str, int],
+    *,
+    ops: Iterable[Op] = (),
+    ir_version: int | None = None,
+    folder: str | None = None,
+) -> Result:
+    """Convert a copy of `source` to `targets` (opset by domain), expanding `ops` wherever they occur.
+
+    `folder` is where external data lie. Model-local functions are converted where they stand; one that cannot be,
+    for want of what only its callers know, is inlined, and below IR 8 all are.
+    """
+    check_imports(source)
+    absent = sorted(set(targets) - set(opsets(source)) - {""})
+    if absent:
+        raise InvalidModel(f"the model imports no opset of domain {absent[0]!r}")
+    wanted = frozenset(ops)
+    local = {(default_domain(f.domain), f.name) for f in source.functions}
+    inlined = local if irversion.wanted(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
+    while True:
+        result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
+        stuck = {op for op in local - inlined if _blames(result.refusals, op)}
+        if not stuck:
+            return result
+        inlined = inlined | stuck
+
+
+def _blames(refusals: Iterable[Refusal], op: Op) -> bool:
+    return any(refusal.where == _where(*op) for refusal in refusals)
+
+
+def _where(domain: str, name: str) -> str:
+    return f"function {domain}::{name}" if domain else f"function {name}"
+
+
+def _attempt(
+    source: ModelProto,
+    targets: Mapping[str, int],
+    ops: frozenset[Op],
+    inlined: frozenset[Op] | set[Op],
+    ir_version: int | None,
+    folder: str | None,
+) -> Result:
+    model = ModelProto()
+    model.CopyFrom(source)
+    context = Context(model, source, folder)
+    local: dict[Op, list[FunctionProto]] = {}
+    for function in source.functions:
+        if (op := (default_domain(function.domain), function.name)) in inlined:
+            local.setdefault(op, []).append(function)
+    for index in reversed(range(len(model.functions))):
+        if (default_domain(model.functions[index].domain), model.functions[index].name) in inlined:
+            del model.functions[index]
+    ledger = Ledger()
+    climb = Climb(context, targets, Expander(ops, local), ledger)
+    for body in (model.graph, *model.functions):
+        is_function = isinstance(body, FunctionProto)
+        versions = opsets(body) if isinstance(body, FunctionProto) else opsets(model)
+        where = _where(default_domain(body.domain), body.name) if isinstance(body, FunctionProto) else ""
+        climb.body(body, versions, where)
+        _stamp_imports(body if isinstance(body, FunctionProto) else model, targets, required=not is_function)
+    if not ledger.refusals:
+        tidy.drop_unused(model, context.released)
+        _prune_imports(model, source)
+        ledger.refusals += legal.problems(model)
+    if not ledger.refusals:
+        ledger.refusals += irversion.settle(model, targets, ir_version)
+    return Result(None if ledger.refusals else model, tuple(ledger.changes), tuple(ledger.refusals))
+
+
+def opsets(holder: ModelProto | FunctionProto) -> dict[str, int]:
+    """The opset by domain that a model or function imports; a model of IR 1 or 2 says nothing and means 1."""
+    found = {default_domain(i.domain): i.version for i in holder.opset_import}
+    if not found and isinstance(holder, ModelProto) and holder.ir_version < 3:
+        found[""] = 1
+    return found
+
+
+def check_imports(model: ModelProto) -> None:
+    """Raise `InvalidModel` for opset imports that contradict each other or are newer than what is known."""
+    for holder in (model, *model.functions):
+        seen: dict[str, int] = {}
+        for entry in holder.opset_import:
+            domain = default_domain(entry.domain)
+            if seen.setdefault(domain, entry.version) != entry.version:
+                raise InvalidModel(
+                    f"domain {domain or 'ai.onnx'!r} is imported at {seen[domain]} and at {entry.version}"
+                )
+            if schemas.known_domain(domain) and not 1 <= entry.version <= schemas.latest(domain):
+                raise InvalidModel(
+                    f"opset {entry.version} of domain {domain or 'ai.onnx'!r} is unknown; "
+                    f"1 to {schemas.latest(domain)} are"
+                )
+    if not model.HasField("graph"):
+        raise InvalidModel("the model has no graph")
+    _check_recursion(model)
+
+
+def _check_recursion(model: ModelProto) -> None:
+    """Functions must not call themselves, directly or through others (ONNX IR specification, "Functions")."""
+    if not model.functions:
+        return
+    names = {(default_domain(f.domain), f.name) for f in model.functions}
+    calls: dict[Op, set[Op]] = {name: set() for name in names}
+    caller: Op | None = None
+    for body in bodies(model):
+        if isinstance(body, FunctionProto):
+            caller = (default_domain(body.domain), body.name)
+        elif body is model.graph:
+            caller = None
+        if caller is not None:
+            calls[caller] |= {(default_domain(n.domain), n.op_type) for n in body.node} & names
+    ready = [name for name, callees in calls.items() if not callees]
+    callers: dict[Op, list[Op]] = {}
+    for name, callees in calls.items():
+        for callee in callees:
+            callers.setdefault(callee, []).append(name)
+    waiting = {name: len(callees) for name, callees in calls.items()}
+    finished = 0
+    while ready:
+        done = ready.pop()
+        finished += 1
+        for name in callers.get(done, ()):
+            waiting[name] -= 1
+            if not waiting[name]:
+                ready.append(name)
+    if finished < len(names):
+        stuck = next(name for name, left in waiting.items() if left)
+        raise InvalidModel(f"function {stuck[1]!r} calls itself, directly or through others")
+
+
+def _stamp_imports(holder: ModelProto | FunctionProto, targets: Mapping[str, int], *, required: bool) -> None:
+    present = set()
+    for entry in holder.opset_import:
+        domain = default_domain(entry.domain)
+        present.add(domain)
+        if domain in targets:
+            entry.version = targets[domain]
+    for domain in sorted(set(targets) - present) if required else ():
+        holder.opset_import.add(domain=domain, version=targets[domain])
+
+
+def _prune_imports(model: ModelProto, source: ModelProto) -> None:
+    """Drop the imports of domains whose every call was expanded; import what expansions brought in."""
+    before, after = _domains(source), _domains(model)
+    gone = before - after - {""}
+    for index in reversed(range(len(model.opset_import))):
+        if default_domain(model.opset_import[index].domain) in gone:
+            del model.opset_import[index]
+    imported = opsets(model)
+    for function in source.functions:
+        for entry in function.opset_import:
+            domain = default_domain(entry.domain)
+            if domain in after and domain not in imported:
+                model.opset_import.add(domain=entry.domain, version=entry.version)
+                imported[domain] = entry.version
+
+
+def _domains(model: ModelProto) -> set[str]:
+    return {default_domain(node.domain) for body in bodies(model) for node in body.node}
+
+
+def nearest(
+    source: ModelProto, refusals: Iterable[Refusal], targets: Mapping[str, int], folder: str | None = None
+) -> int | None:
+    """The opset of the default domain nearest to the target that the model does reach; None if there is none."""
+    own, target = opsets(source).get(""), targets.get("")
+    while own is not None and target is not None and own != target:
+        edges = [r.since for r in refusals if r.since and not r.domain]
+        step = 1 if own > target else -1
+        candidate = (max(edges) if step > 0 else min(edges) - 1) if edges else target + step
+        if (candidate - target) * step <= 0:
+            candidate = target + step
+        if candidate == own or (own - candidate) * step < 0:
+            return own
+        result = attempt(source, {**targets, "": candidate}, folder=folder)
+        if result.model is not None:
+            return candidate
+        refusals, target = result.refusals, candidate
+    return own
+
+
+def convert(
+    source: ModelProto,
+    targets: Mapping[str, int],
+    *,
+    ops: Iterable[Op] = (),
+    ir_version: int | None = None,
+    folder: str | None = None,
+) -> Result:
+    """`attempt`, raising `Refused` with every reason and the nearest opset where it does not succeed."""
+    result = attempt(source, targets, ops=ops, ir_version=ir_version, folder=folder)
+    if result.model is None:
+        reached = nearest(source, result.refusals, targets, folder) if not ops else None
+        raise Refused(result.refusals, target=targets.get(""), nearest=reached)
+    return result

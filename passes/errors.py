@@ -1,0 +1,82 @@
+"""How a rewrite says no."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opshift.passes.view import Node
+
+
+class CannotConvert(Exception):
+    """Raised by a step for a node that has no form on the other side.
+
+    `why` says what was found and what could be expressed: `left_window_size=3; only -1 can be expressed`.
+    """
+
+    def __init__(self, node: Node, why: str):
+        super().__init__(why)
+        self.node = node
+        self.why = why
+        self.edge = 0
+        self.up = True
+
+    def at(self, edge: int, *, up: bool) -> CannotConvert:
+        """The same refusal, placed at the boundary below version `edge`."""
+        self.edge, self.up = edge, up
+        return self
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One reason why a model cannot be converted.
+
+    `since` is the version at the newer side of the boundary that could not be crossed; `up` tells the direction.
+    """
+
+    node: str
+    op: str
+    domain: str
+    since: int
+    up: bool
+    why: str
+    where: str = ""
+
+    @property
+    def boundary(self) -> str:
+        if not self.since:
+            return ""
+        older, newer = self.since - 1, self.since
+        return f"opset {older} -> {newer}" if self.up else f"opset {newer} -> {older}"
+
+    def __str__(self) -> str:
+        op = f"{self.domain}::{self.op}" if self.domain else self.op
+        subject = " ".join(filter(None, [op, f'"{self.node}"' if self.node else ""]))
+        place = ", ".join(filter(None, [self.where, self.boundary]))
+        return ": ".join(filter(None, [f"{subject} ({place})" if place else subject, self.why]))
+
+
+class Refused(ValueError):
+    """The model cannot be converted; nothing was written and the caller's model is unchanged.
+
+    `refusals` lists every reason; `nearest` is the closest opset that can be reached, None where unknown.
+    """
+
+    def __init__(self, refusals: Sequence[Refusal], *, target: int | None = None, nearest: int | None = None):
+        self.refusals = tuple(refusals)
+        self.target = target
+        self.nearest = nearest
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        goal = f" to opset {self.target}" if self.target else ""
+        lines = [f"the model cannot be converted{goal}:", *(f"  {refusal}" for refusal in self.refusals)]
+        if self.nearest is not None:
+            lines.append(f"  nearest opset that can be reached: {self.nearest}")
+        return "\n".join(lines)
+
+
+class InvalidModel(ValueError):
+    """The input is not a model that can be read: corrupt, truncated, or not ONNX at all."""

@@ -1,0 +1,111 @@
+"""Expansion: an operator becomes its definition, stamped where it stood and reduced to what this call needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from opshift import functions
+from opshift.passes import simplify
+from opshift.passes.build import Builder
+from opshift.passes.errors import CannotConvert
+from opshift.passes.protos import AttributeProto, FunctionProto, NodeProto, default_domain
+from opshift.passes.stamp import stamp
+from opshift.passes.view import make_attribute
+
+if TYPE_CHECKING:
+    from opshift.passes.scope import Scope
+    from opshift.passes.view import Node
+
+Op = tuple[str, str]
+
+
+class Expander:
+    """Knows what is to be expanded: `ops` on request, `local` model functions always, anything else on need."""
+
+    def __init__(self, ops: frozenset[Op] = frozenset(), local: Mapping[Op, list[FunctionProto]] | None = None):
+        self._ops = ops
+        self._local = local or {}
+
+    def wants(self, domain: str, op: str) -> bool:
+        """Whether the operator must go even where the target has it."""
+        return (domain, op) in self._ops or (domain, op) in self._local
+
+    def opset(self, proto: NodeProto, scope: Scope, version: int) -> int | None:
+        """The opset at which a node can be expanded; None if there is no definition."""
+        op = (default_domain(proto.domain), proto.op_type)
+        if op in self._local:
+            return version
+        form = functions.find(*op, _elem_type(proto, scope))
+        return None if form is None else form.version(version)
+
+    def expand(self, node: Node) -> tuple[list[NodeProto], dict[str, int], str, str]:
+        """The nodes that take over, the versions they are written at, the grade, and a sentence.
+
+        Raises:
+            CannotConvert: the definition does not take this call.
+        """
+        op = (default_domain(node.domain), node.op_type)
+        if op in self._local:
+            return self._inline(node, self._local[op])
+        form = functions.find(*op, _elem_type(node.proto, node.scope))
+        if form is None:
+            raise CannotConvert(node, "there is no definition of this operator for its type")
+        node.build.opset = form.opset
+        nodes = instantiate(node, form)
+        return nodes, {"": form.opset}, form.grade, f"expanded into {_listed(nodes)}"
+
+    def _inline(self, node: Node, overloads: list[FunctionProto]) -> tuple[list[NodeProto], dict[str, int], str, str]:
+        wanted = getattr(node.proto, "overload", "")
+        body = next((f for f in overloads if getattr(f, "overload", "") == wanted), None)
+        if body is None:
+            raise CannotConvert(node, f"the model has no function of this name with overload {wanted!r}")
+        imports = {default_domain(i.domain): i.version for i in body.opset_import}
+        nodes = _stamp(node, body, node.inputs, node.outputs)
+        for made in nodes:
+            node.scope.record(made, imports.get("", 1))
+        return nodes, imports, "exact", "inlined the model's own function"
+
+
+def instantiate(node: Node, form: functions.Form) -> list[NodeProto]:
+    """The definition with the call's inputs, outputs and attributes bound, computed in the form's carrier type.
+
+    The nodes are written at `node.build.opset` and reduced to what this call needs.
+    """
+    inputs, outputs, build = node.inputs, node.outputs, node.build
+    if not form.carrier:
+        return simplify.stamped(_stamp(node, form.body, inputs, outputs), node, build.opset)
+    narrow = Builder(node.scope, build.opset, node.proto)
+    for index in form.carried_inputs:
+        if node.input(index):
+            inputs[index] = narrow.Cast(inputs[index], to=form.carrier)
+    wide = [node.scope.context.names.fresh(f"{name}/wide") if name else "" for name in outputs]
+    nodes = [*narrow.nodes, *_stamp(node, form.body, inputs, wide)]
+    for inner, output in zip(wide, outputs, strict=True):
+        back = NodeProto(op_type="Cast", input=[inner], output=[output])
+        back.attribute.append(make_attribute("to", form.elem_type))
+        nodes += [back] if output else []
+    return simplify.stamped(nodes, node, build.opset)
+
+
+def _stamp(node: Node, body: FunctionProto, inputs: list[str], outputs: list[str]) -> list[NodeProto]:
+    if len(inputs) > len(body.input) or len(outputs) > len(body.output):
+        raise CannotConvert(node, f"the call has more inputs or outputs than the function {body.name} declares")
+    given: dict[str, AttributeProto] = {a.name: a for a in node.proto.attribute}
+    schema = node.schema
+    defaults = {n: a.default for n, a in schema.attributes.items() if a.default} if schema else {}
+    stem = next(filter(None, node.outputs), node.op_type)
+
+    def fresh(name: str) -> str:
+        return node.scope.context.names.fresh(f"{stem}/{name}")
+
+    return stamp(body, inputs, outputs, {**defaults, **given}, fresh)
+
+
+def _elem_type(proto: NodeProto, scope: Scope) -> int:
+    return scope.elem_type(proto.input[0]) if proto.input else 0
+
+
+def _listed(nodes: list[NodeProto]) -> str:
+    names = [node.op_type for node in nodes]
+    return ", ".join(names) if len(names) <= 8 else f"{len(names)} nodes"

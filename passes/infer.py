@@ -1,0 +1,123 @@
+"""Types and shapes: inferred once for the source model, lazily and without its weights; node by node for
+what the conversion adds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from opshift.passes import constants, schemas
+from opshift.passes.names import subgraphs
+from opshift.passes.protos import GraphProto, ModelProto, NodeProto, TypeProto, elem_type_of
+
+if TYPE_CHECKING:
+    from opshift.passes.scope import Scope
+
+Path = tuple[Any, ...]
+
+
+class Inference:
+    """Answers for the values of one source model."""
+
+    def __init__(self, source: ModelProto):
+        self._source = source
+        self._types: dict[Path, dict[str, TypeProto]] | None = None
+
+    def type(self, path: Path, name: str) -> TypeProto | None:
+        """The inferred type of a value of the source graph at `path`."""
+        if self._types is None:
+            self._types = _infer(self._source)
+        return self._types.get(path, {}).get(name)
+
+    def node(self, node: NodeProto, opset: int, scope: Scope) -> None:
+        """Infer the outputs of one made node, and of the made nodes it hangs on, into `scope.typed`."""
+        pending = [(node, opset)]
+        visited: set[str] = set()
+        while pending:
+            current, version = pending[-1]
+            origins = [scope.origin(name) for name in current.input if name not in scope.typed]
+            waiting = [o for o in origins if o is not None and o[0].output[0] not in visited]
+            visited.add(current.output[0])
+            if waiting:
+                pending += waiting
+                continue
+            pending.pop()
+            _infer_node(current, version, scope)
+
+
+def _infer_node(node: NodeProto, opset: int, scope: Scope) -> None:
+    import onnx
+    import onnx.defs
+    import onnx.shape_inference
+
+    if not schemas.known_domain(node.domain) or any(True for _ in subgraphs(node)):
+        return
+    types = {name: found for name in node.input if name and (found := _known(scope, name)) is not None}
+    if not any(node.input) and node.op_type != "Constant":
+        return
+    data = {}
+    for name in types:
+        held = scope.tensor(name)
+        if held is not None and constants.size(held) <= constants.SMALL:
+            data[name] = held
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
+        imports = [onnx.OperatorSetIdProto(domain=node.domain, version=opset)]
+        inferred = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=imports)
+    except Exception:  # inference only ever adds knowledge; a node it cannot judge stays unknown
+        return
+    scope.typed.update({name: kind for name, kind in inferred.items() if name in node.output})
+
+
+def _known(scope: Scope, name: str) -> TypeProto | None:
+    owner = scope.owner(name)
+    if owner is scope and scope.origin(name) is not None:
+        return scope.typed.get(name) or scope.declared(name)
+    return scope.type(name)
+
+
+def _infer(source: ModelProto) -> dict[Path, dict[str, TypeProto]]:
+    import onnx.shape_inference
+
+    light = without_weights(source)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
+    except Exception:  # a model that inference cannot digest still has its declared types
+        return {}
+    found: dict[Path, dict[str, TypeProto]] = {}
+    pending: list[tuple[Path, GraphProto]] = [((), inferred.graph)]
+    while pending:
+        path, graph = pending.pop()
+        found[path] = {
+            value.name: value.type
+            for value in (*graph.value_info, *graph.output, *graph.input)
+            if elem_type_of(value.type) or value.type.WhichOneof("value") not in (None, "tensor_type")
+        }
+        for index, node in enumerate(graph.node):
+            if node.attribute:
+                pending += [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
+    return found
+
+
+def without_weights(source: ModelProto) -> ModelProto:
+    """A copy for inference, in which every large initializer of the main graph is an input of the same type."""
+    light = ModelProto(ir_version=max(source.ir_version, 4))
+    light.opset_import.extend(source.opset_import)
+    light.functions.extend(source.functions)
+    graph, old = light.graph, source.graph
+    graph.name = old.name or "graph"
+    graph.node.extend(old.node)
+    graph.input.extend(old.input)
+    graph.output.extend(old.output)
+    graph.value_info.extend(old.value_info)
+    graph.sparse_initializer.extend(old.sparse_initializer)
+    inputs = {value.name for value in old.input}
+    for tensor in old.initializer:
+        if constants.size(tensor) <= constants.SMALL and not tensor.external_data:
+            graph.initializer.add().CopyFrom(tensor)
+        elif tensor.name not in inputs:
+            value = graph.input.add(name=tensor.name)
+            value.type.tensor_type.elem_type = tensor.data_type
+            value.type.tensor_type.shape.SetInParent()
+            for dim in tensor.dims:
+                value.type.tensor_type.shape.dim.add().dim_value = dim
+    return light

@@ -1,0 +1,106 @@
+"""The IR version that a model is written at: it follows the opset, unless a feature needs a newer one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from opshift.passes import schemas
+from opshift.passes.errors import Refusal
+from opshift.passes.names import bodies, subgraphs
+from opshift.passes.protos import FunctionProto, GraphProto, ModelProto, TensorProto, TypeProto, elem_type_of
+
+_INITIALIZERS_NEED_NO_INPUT = 4
+
+# The IR version that introduced each element type (onnx.proto, "enum Version").
+_TYPES = {
+    TensorProto.BFLOAT16: 4,
+    TensorProto.FLOAT8E4M3FN: 9,
+    TensorProto.FLOAT8E4M3FNUZ: 9,
+    TensorProto.FLOAT8E5M2: 9,
+    TensorProto.FLOAT8E5M2FNUZ: 9,
+    TensorProto.UINT4: 10,
+    TensorProto.INT4: 10,
+    TensorProto.FLOAT4E2M1: 11,
+}
+_LATER_TYPES = {"FLOAT8E8M0": 12, "UINT2": 13, "INT2": 13, "FLOAT6E2M3": 14, "FLOAT6E3M2": 14}
+_TYPES |= {
+    TensorProto.DataType.Value(name): ir
+    for name, ir in _LATER_TYPES.items()
+    if name in TensorProto.DataType.keys()  # noqa: SIM118: an enum wrapper is not a mapping
+}
+
+
+def wanted(model: ModelProto, targets: Mapping[str, int], asked: int | None) -> int:
+    """What the user asks for, else the IR version that was current when the newest imported opset came out."""
+    if asked is not None:
+        return asked
+    imported = {entry.domain: entry.version for entry in model.opset_import} | dict(targets)
+    return max((schemas.ir_version(d, v) for d, v in imported.items() if schemas.known_domain(d)), default=3)
+
+
+def settle(model: ModelProto, targets: Mapping[str, int], asked: int | None) -> list[Refusal]:
+    """Write the IR version, raised to what the model's features need; refuse an asked one that is too low."""
+    follows = wanted(model, targets, asked)
+    reasons = {reason: ir for reason, ir in _needs(model) if ir > follows}
+    if asked is not None and reasons:
+        return [
+            Refusal("", "ir_version", "", 0, False, f"{reason} needs IR {ir}, asked for {asked}")
+            for reason, ir in reasons.items()
+        ]
+    model.ir_version = max([follows, *reasons.values()])
+    if model.ir_version < _INITIALIZERS_NEED_NO_INPUT:
+        _initializers_to_inputs(model)
+    return []
+
+
+def _needs(model: ModelProto) -> Iterator[tuple[str, int]]:
+    """Every feature that a reader of an older IR would misread; what it would merely skip does not count."""
+    if model.training_info:
+        yield "training_info", 7
+    for function in model.functions:
+        yield "a model-local function", 8
+        if function.attribute_proto:
+            yield f"a default attribute of function {function.name}", 9
+        if getattr(function, "overload", ""):
+            yield f"an overload of function {function.name}", 10
+    for body in bodies(model):
+        if isinstance(body, FunctionProto):
+            continue
+        if body.sparse_initializer:
+            yield "a sparse initializer", 6
+        for tensor in body.initializer:
+            yield f'the type of initializer "{tensor.name}"', _TYPES.get(tensor.data_type, 0)
+        for value in (*body.input, *body.output, *body.value_info):
+            yield f'the type of "{value.name}"', _type_needs(value.type)
+
+
+def _type_needs(kind: TypeProto) -> int:
+    which = kind.WhichOneof("value")
+    if which in ("optional_type", "sparse_tensor_type"):
+        return 8
+    if which == "sequence_type":
+        return _type_needs(kind.sequence_type.elem_type)
+    return _TYPES.get(elem_type_of(kind), 0)
+
+
+def _initializers_to_inputs(model: ModelProto) -> None:
+    """Below IR 4 every initializer is also a graph input; those of subgraphs move to the main graph."""
+    graph = model.graph
+    pending = [g for node in graph.node for _, _, g in subgraphs(node)]
+    while pending:
+        inner = pending.pop()
+        graph.initializer.extend(inner.initializer)
+        del inner.initializer[:]
+        pending += [g for node in inner.node for _, _, g in subgraphs(node)]
+    inputs = {value.name for value in graph.input}
+    for tensor in graph.initializer:
+        if tensor.name not in inputs:
+            _add_input(graph, tensor)
+
+
+def _add_input(graph: GraphProto, tensor: TensorProto) -> None:
+    value = graph.input.add(name=tensor.name)
+    value.type.tensor_type.elem_type = tensor.data_type
+    value.type.tensor_type.shape.SetInParent()
+    for dim in tensor.dims:
+        value.type.tensor_type.shape.dim.add().dim_value = dim

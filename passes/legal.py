@@ -1,0 +1,89 @@
+"""Checks that every node is legal at the target. What is not is a refusal or a bug, never output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from opshift.passes import schemas
+from opshift.passes.errors import Refusal
+from opshift.passes.names import bodies
+from opshift.passes.protos import (
+    ELEMENT_TYPES,
+    FunctionProto,
+    ModelProto,
+    NodeProto,
+    default_domain,
+    elem_type_of,
+)
+from opshift.passes.view import attribute_kind
+
+# Attributes whose strings are an enumeration that grew; the schemas hold them only as prose.
+_Signature = tuple[str, str, int, int, tuple[tuple[str, int], ...]]
+
+
+def problems(model: ModelProto) -> Iterator[Refusal]:
+    """Every node, of every graph and function, that the opsets it is imported at do not take."""
+    main = _imports(model)
+    judged: dict[tuple[int, _Signature], str | None] = {}
+    home: Mapping[str, int] = main
+    where = ""
+    for body in bodies(model):
+        if isinstance(body, FunctionProto):
+            home, where = _imports(body), f"function {body.name}"
+        elif body is model.graph:
+            home, where = main, ""
+        for node in body.node:
+            domain = default_domain(node.domain)
+            opset = home.get(domain)
+            if opset is None or not schemas.known_domain(domain):
+                continue
+            key = (opset, _signature(node, domain))
+            if key not in judged:
+                judged[key] = _judge(node, domain, opset)
+            why = judged[key]
+            if why:
+                name = node.name or next(iter(node.output), "")
+                yield Refusal(name, node.op_type, domain, 0, True, f"not legal at opset {opset}: {why}", where)
+    yield from _missing_types(model, main.get("", 1))
+
+
+def _imports(holder: ModelProto | FunctionProto) -> dict[str, int]:
+    return {default_domain(i.domain): i.version for i in holder.opset_import}
+
+
+def _signature(node: NodeProto, domain: str) -> _Signature:
+    attributes = tuple((a.name, a.type) for a in node.attribute) if node.attribute else ()
+    return domain, node.op_type, len(node.input), len(node.output), attributes
+
+
+def _judge(node: NodeProto, domain: str, opset: int) -> str | None:
+    schema = schemas.schema(domain, node.op_type, opset)
+    if schema is None:
+        known = schemas.versions(domain, node.op_type)
+        return f"it exists from opset {known[0]} on" if known else "no such operator"
+    if schema.deprecated:
+        return f"deprecated since opset {schema.since}"
+    if not schema.min_input <= len(node.input) <= schema.max_input:
+        return f"{len(node.input)} inputs; {schema.min_input} to {schema.max_input} could be expressed"
+    if not schema.min_output <= len(node.output) <= schema.max_output:
+        return f"{len(node.output)} outputs; {schema.min_output} to {schema.max_output} could be expressed"
+    for attribute in node.attribute:
+        declared = schema.attributes.get(attribute.name)
+        if declared is None:
+            return f"attribute {attribute.name} does not exist there"
+        if attribute_kind(attribute) != declared.type:
+            return f"attribute {attribute.name} has the wrong type"
+    given = {a.name for a in node.attribute}
+    missing = [n for n, a in schema.attributes.items() if a.required and n not in given]
+    return f"attribute {missing[0]} is missing" if missing else None
+
+
+def _missing_types(model: ModelProto, opset: int) -> Iterator[Refusal]:
+    known = {ELEMENT_TYPES[t] for t in schemas.types_at(opset) if t in ELEMENT_TYPES}
+    graph = model.graph
+    held = [(v.name, elem_type_of(v.type)) for v in (*graph.input, *graph.output)]
+    held += [(t.name, t.data_type) for t in graph.initializer]
+    for name, elem_type in held:
+        if elem_type and elem_type not in known:
+            spelled = next((t for t, value in ELEMENT_TYPES.items() if value == elem_type), str(elem_type))
+            yield Refusal(name, "value", "", 0, False, f"{spelled} does not exist at opset {opset}")

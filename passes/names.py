@@ -1,0 +1,62 @@
+"""Fresh names: one set, one counter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from opshift.passes.protos import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+
+Body = GraphProto | FunctionProto
+
+
+def subgraphs(node: NodeProto) -> Iterator[tuple[str, int, GraphProto]]:
+    """The graphs in a node's attributes: (attribute name, index, graph)."""
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH or attribute.HasField("g"):
+            yield attribute.name, 0, attribute.g
+        for index, graph in enumerate(attribute.graphs):
+            yield attribute.name, index, graph
+
+
+def bodies(model: ModelProto) -> Iterator[Body]:
+    """The main graph, every model-local function, and every graph nested in them, outer before inner."""
+    pending: list[Body] = [*reversed(model.functions), model.graph]
+    while pending:
+        body = pending.pop()
+        yield body
+        pending += [graph for node in body.node if node.attribute for _, _, graph in subgraphs(node)]
+
+
+class Names:
+    """Hands out names that are used nowhere else in the model. The model is read once, at the first request."""
+
+    def __init__(self, model: ModelProto):
+        self._model = model
+        self._taken: set[str] | None = None
+        self._count = 0
+
+    def fresh(self, hint: str) -> str:
+        """`hint` itself where it is free, else `hint` with a number that no other name has."""
+        if self._taken is None:
+            self._taken = _all_names(self._model)
+        name = hint
+        while name in self._taken or not name:
+            self._count += 1
+            name = f"{hint}_{self._count}"
+        self._taken.add(name)
+        return name
+
+
+def _all_names(model: ModelProto) -> set[str]:
+    taken: set[str] = set()
+    for body in bodies(model):
+        for node in body.node:
+            taken.update(node.output)
+            taken.add(node.name)
+        if isinstance(body, FunctionProto):
+            taken.update(body.input)
+            continue
+        taken.update(v.name for v in body.input)
+        taken.update(t.name for t in body.initializer)
+        taken.update(t.values.name for t in body.sparse_initializer)
+    return taken

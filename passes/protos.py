@@ -1,0 +1,106 @@
+"""ONNX's message classes, without the rest of onnx.
+
+`import onnx` costs three times what the message classes cost (numpy, the C++ extension), and a conversion
+mostly needs the classes alone. They are loaded under their own module name, so a later `import onnx` finds
+and uses the very same classes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if not TYPE_CHECKING and "onnx" not in sys.modules and "onnx.onnx_ml_pb2" not in sys.modules:
+    _onnx = importlib.util.find_spec("onnx")
+    if _onnx is None or not _onnx.submodule_search_locations:
+        raise ImportError("opshift needs the onnx package")
+    _spec = importlib.util.spec_from_file_location(
+        "onnx.onnx_ml_pb2", os.path.join(_onnx.submodule_search_locations[0], "onnx_ml_pb2.py")
+    )
+    _module = importlib.util.module_from_spec(_spec)
+    sys.modules["onnx.onnx_ml_pb2"] = _module
+    _spec.loader.exec_module(_module)
+
+if TYPE_CHECKING:
+    from onnx.onnx_ml_pb2 import (
+        AttributeProto,
+        FunctionProto,
+        GraphProto,
+        ModelProto,
+        NodeProto,
+        OperatorSetIdProto,
+        TensorProto,
+        TypeProto,
+        ValueInfoProto,
+    )
+else:
+    _pb2 = sys.modules.get("onnx.onnx_ml_pb2") or importlib.import_module("onnx.onnx_ml_pb2")
+    AttributeProto = _pb2.AttributeProto
+    FunctionProto = _pb2.FunctionProto
+    GraphProto = _pb2.GraphProto
+    ModelProto = _pb2.ModelProto
+    NodeProto = _pb2.NodeProto
+    OperatorSetIdProto = _pb2.OperatorSetIdProto
+    TensorProto = _pb2.TensorProto
+    TypeProto = _pb2.TypeProto
+    ValueInfoProto = _pb2.ValueInfoProto
+
+__all__ = [
+    "AttributeProto",
+    "FunctionProto",
+    "GraphProto",
+    "ModelProto",
+    "NodeProto",
+    "OperatorSetIdProto",
+    "TensorProto",
+    "TypeProto",
+    "ValueInfoProto",
+    "default_domain",
+    "elem_type_of",
+    "type_text",
+]
+
+
+def default_domain(domain: str) -> str:
+    """The default domain's canonical name: `ai.onnx` is an alias of the empty string."""
+    return "" if domain == "ai.onnx" else domain
+
+
+# The element types as type constraints spell them.
+_SPELLED = {
+    value: {"FLOAT": "float", "DOUBLE": "double"}.get(name, name.lower())
+    for name, value in TensorProto.DataType.items()
+}
+ELEMENT_TYPES = {f"tensor({text})": value for value, text in _SPELLED.items()}
+
+
+def elem_type_of(kind: TypeProto) -> int:
+    """The element type of a (sparse) tensor type; 0 for unknown types and for other kinds."""
+    which = kind.WhichOneof("value")
+    if which == "tensor_type":
+        return kind.tensor_type.elem_type
+    if which == "sparse_tensor_type":
+        return kind.sparse_tensor_type.elem_type
+    return 0
+
+
+def type_text(kind: TypeProto) -> str | None:
+    """A type as the schemas' type constraints spell it, such as `seq(tensor(float))`; None if unknown."""
+    which = kind.WhichOneof("value")
+    if which in ("tensor_type", "sparse_tensor_type"):
+        element = elem_type_of(kind)
+        if not element:
+            return None
+        return f"{'sparse_' if which == 'sparse_tensor_type' else ''}tensor({_SPELLED.get(element, element)})"
+    if which == "sequence_type":
+        inner = type_text(kind.sequence_type.elem_type)
+        return inner and f"seq({inner})"
+    if which == "optional_type":
+        inner = type_text(kind.optional_type.elem_type)
+        return inner and f"optional({inner})"
+    if which == "map_type":
+        inner = type_text(kind.map_type.value_type)
+        return inner and f"map({_SPELLED[kind.map_type.key_type]},{inner})"
+    return None

@@ -1,0 +1,91 @@
+"""Registration of steps: which transition of which operator needs what.
+
+A step takes a `Node`, edits it or returns the values that take over its outputs, and raises `CannotConvert` to
+decline. `up` leads across a boundary towards newer opsets, `down` back. None means that nothing is needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from opshift.passes import schemas
+from opshift.passes.view import Node
+
+Replacement = str | Sequence[str] | None
+Step = Callable[[Node], Replacement]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both directions over one version boundary of one operator."""
+
+    up: Step | None = None
+    down: Step | None = None
+    why: str = ""
+    """For a transition that needs nothing: what a person found on reading both texts."""
+
+
+Key = tuple[str, str, int]
+_steps: dict[Key, Pair] = {}
+_homes: dict[Key, str] = {}
+
+
+def changed(ops: str | Iterable[str], version: int, pair: Pair, *, domain: str = "") -> None:
+    """Register what happens to `ops` at the boundary below `version`, their newer since_version.
+
+    Raises:
+        ValueError: for a second registration, or a version at which the operator did not change.
+    """
+    for op in [ops] if isinstance(ops, str) else ops:
+        key = (domain, op, version)
+        if key in _steps:
+            raise ValueError(f"{op} {version} is already registered in {_homes[key]}")
+        if version not in schemas.versions(domain, op)[1:]:
+            raise ValueError(f"{op} has no transition to version {version}")
+        _steps[key] = pair
+        _homes[key] = _home(pair)
+
+
+def same(ops: str | Iterable[str], version: int, why: str, *, domain: str = "") -> None:
+    """Register that somebody read both texts of a transition and found that nothing is needed."""
+    changed(ops, version, Pair(why=why), domain=domain)
+
+
+def step(domain: str, op: str, version: int) -> Pair | None:
+    """What was registered for the boundary below `version`; None if nothing was."""
+    found = schemas.schema(domain, op, version)
+    if found is not None:
+        _load(found.family)
+    return _steps.get((domain, op, version))
+
+
+def registered() -> dict[Key, Pair]:
+    """Every registration, by (domain, operator, newer version)."""
+    for name in _modules():
+        importlib.import_module(f"opshift.passes.steps.{name}")
+    return dict(_steps)
+
+
+def _home(pair: Pair) -> str:
+    named: Any = pair.up or pair.down
+    return getattr(named, "__module__", "") or "a note"
+
+
+@cache
+def _load(family: str) -> None:
+    """Import the files of one family: `<family>.py` and, where it was split by topic, `<family>_<topic>.py`."""
+    for name in _modules():
+        if name == family or name.startswith(f"{family}_"):
+            importlib.import_module(f"opshift.passes.steps.{name}")
+
+
+@cache
+def _modules() -> tuple[str, ...]:
+    from opshift.passes import steps
+
+    return tuple(m.name for m in pkgutil.iter_modules(steps.__path__) if not m.name.startswith("_"))

@@ -1,0 +1,259 @@
+"""`Scope`: what a name means in one graph: its producer, its constant value, its type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from opshift.passes import constants, fold, schemas
+from opshift.passes.infer import Inference
+from opshift.passes.names import Body, Names
+from opshift.passes.protos import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    default_domain,
+    elem_type_of,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Dim = int | str | None
+
+
+class Context:
+    """What all scopes of one model share. `source` is the model before any change, for type inference."""
+
+    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None = None):
+        self.model = model
+        self.folder = folder
+        self.names = Names(model)
+        self.inference = Inference(source)
+        self.released: set[str] = set()  # names that lost a use, and constants that may not have found one
+        self.overridable = model.ir_version >= 4  # initializers that are also inputs are only defaults
+
+
+class Scope:
+    """One graph or function body inside its surroundings.
+
+    `opset` is the default domain's version that the source nodes are written at. `path` finds the graph in the
+    source model; it is None for graphs that the conversion made.
+    """
+
+    def __init__(
+        self,
+        body: Body,
+        context: Context,
+        opset: int,
+        parent: Scope | None = None,
+        path: tuple[Any, ...] | None = None,
+    ):
+        self.body = body
+        self.context = context
+        self.opset = opset
+        self.parent = parent
+        self.path = path
+        self.made: dict[str, tuple[NodeProto, int]] = {}
+        self.typed: dict[str, TypeProto] = {}
+        self.folded: dict[str, TensorProto | None] = {}
+        self._producers: dict[str, NodeProto] | None = None
+        self._initializers: dict[str, TensorProto] | None = None
+        self._declared: dict[str, TypeProto] | None = None
+        self._shared: dict[bytes, str] = {}
+
+    @property
+    def graph(self) -> GraphProto | None:
+        return self.body if isinstance(self.body, GraphProto) else None
+
+    # --- who makes it ---------------------------------------------------------------------------------------
+
+    @property
+    def producers(self) -> dict[str, NodeProto]:
+        if self._producers is None:
+            self._producers = {name: node for node in self.body.node for name in node.output if name}
+        return self._producers
+
+    @property
+    def initializers(self) -> dict[str, TensorProto]:
+        """The initializers that nobody can override."""
+        if self._initializers is None:
+            found = {t.name: t for t in self.graph.initializer} if self.graph else {}
+            if self.graph and self.context.overridable:
+                for value in self.graph.input:
+                    found.pop(value.name, None)
+            self._initializers = found
+        return self._initializers
+
+    def owner(self, name: str) -> Scope | None:
+        """The innermost scope that defines `name`."""
+        scope: Scope | None = self
+        while scope is not None and not scope._defines(name):
+            scope = scope.parent
+        return scope
+
+    def _defines(self, name: str) -> bool:
+        return (
+            name in self.made
+            or name in self.producers
+            or name in self.initializers
+            or name in self._inputs()
+        )
+
+    def _inputs(self) -> Sequence[str]:
+        if isinstance(self.body, FunctionProto):
+            return list(self.body.input)
+        return [value.name for value in self.body.input]
+
+    def producer(self, name: str) -> NodeProto | None:
+        """The node that makes `name`, here or in an outer scope; None for inputs and initializers."""
+        owner = self.owner(name)
+        if owner is None:
+            return None
+        return owner.made[name][0] if name in owner.made else owner.producers.get(name)
+
+    def opset_of(self, node: NodeProto) -> int:
+        """The default domain's version that a node of this body is written at now."""
+        made = self.made.get(next(iter(node.output), ""))
+        return made[1] if made and made[0] is node else self.opset
+
+    # --- what it holds --------------------------------------------------------------------------------------
+
+    def tensor(self, name: str) -> TensorProto | None:
+        """The constant that `name` holds, through initializers, Constant, Identity and outer scopes."""
+        scope: Scope | None = self
+        while name and scope is not None and (scope := scope.owner(name)) is not None:
+            node = scope.made[name][0] if name in scope.made else scope.producers.get(name)
+            if node is None:
+                found = scope.initializers.get(name)
+                return found and constants.with_data(found, self.context.folder)
+            if node.op_type == "Constant" and not default_domain(node.domain):
+                held = constants.of_constant(node)
+                return held and constants.with_data(held, self.context.folder)
+            if node.op_type != "Identity" or default_domain(node.domain):
+                return fold.evaluate(node, scope)
+            name = node.input[0]
+        return None
+
+    def ints(self, name: str) -> list[int] | None:
+        """The values of a constant integer vector or scalar; None if it is not constant."""
+        found = self.tensor(name)
+        return None if found is None else constants.integers(found)
+
+    def array(self, name: str) -> np.ndarray[Any, Any] | None:
+        """The value of a constant of any type; None if it is not constant."""
+        found = self.tensor(name)
+        return None if found is None else constants.array(found)
+
+    # --- what type it has -----------------------------------------------------------------------------------
+
+    def type(self, name: str) -> TypeProto | None:
+        """The type of a value, declared or inferred; None where nothing is known."""
+        scope = self.owner(name) if name else None
+        return None if scope is None else scope._own_type(name)
+
+    def _own_type(self, name: str) -> TypeProto | None:
+        declared = self.typed.get(name) or self.declared(name)
+        if declared is not None and _has_shape(declared):
+            return declared
+        inferred = None
+        if self.path is not None:
+            inferred = self.context.inference.type(self.path, name)
+        if inferred is None and (origin := self.origin(name)) is not None:
+            self.context.inference.node(*origin, self)
+            inferred = self.typed.get(name)
+        return inferred or declared
+
+    def origin(self, name: str) -> tuple[NodeProto, int] | None:
+        """The node of this body that makes `name` and its opset, unless whole-model inference has judged it."""
+        if name in self.made:
+            return self.made[name]
+        node = self.producers.get(name) if self.path is None else None
+        return (node, self.opset) if node is not None else None
+
+    def declared(self, name: str) -> TypeProto | None:
+        """The type that the model itself states for a value of this body."""
+        return self._declared_types().get(name)
+
+    def _declared_types(self) -> dict[str, TypeProto]:
+        if self._declared is None:
+            self._declared = {}
+            if self.graph is not None:
+                for tensor in self.graph.initializer:
+                    self._declared[tensor.name] = tensor_type(tensor.data_type, tensor.dims)
+                for value in (*self.graph.value_info, *self.graph.output, *self.graph.input):
+                    if value.HasField("type"):
+                        self._declared[value.name] = value.type
+            else:
+                for value in getattr(self.body, "value_info", ()):
+                    self._declared[value.name] = value.type
+        return self._declared
+
+    def elem_type(self, name: str) -> int:
+        """The element type of a tensor; 0 where it is unknown."""
+        found = self.type(name)
+        return elem_type_of(found) if found is not None else 0
+
+    def shape(self, name: str) -> list[Dim] | None:
+        """The dimensions of a tensor: a number, a symbol, or None; None altogether where the rank is unknown."""
+        found = self.type(name)
+        if found is None or not _has_shape(found):
+            return None
+        dims = found.tensor_type.shape.dim
+        return [_dim(d) for d in dims]
+
+    # --- what a step adds -----------------------------------------------------------------------------------
+
+    def record(self, node: NodeProto, opset: int) -> None:
+        """Remember a node that the conversion made, so that later nodes can ask about its outputs."""
+        for name in node.output:
+            self.made[name] = (node, opset)
+
+    def constant(self, tensor: TensorProto, hint: str) -> str | None:
+        """The name of an initializer with this value, shared by all that ask; None in a function body."""
+        if self.graph is None:
+            return None
+        key = tensor.SerializeToString(deterministic=True)
+        name = self._shared.get(key)
+        if name is None:
+            name = self._shared[key] = self.context.names.fresh(hint)
+            added = self.graph.initializer.add()
+            added.CopyFrom(tensor)
+            added.name = name
+            self.context.released.add(name)
+            self.initializers[name] = added
+            self._declared_types()[name] = tensor_type(tensor.data_type, tensor.dims)
+        return name
+
+
+def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:
+    """A tensor type; without `dims` its rank is unknown."""
+    made = TypeProto()
+    made.tensor_type.elem_type = elem_type
+    if dims is not None:
+        made.tensor_type.shape.SetInParent()
+        for value in dims:
+            dim = made.tensor_type.shape.dim.add()
+            if isinstance(value, str):
+                dim.dim_param = value
+            elif value is not None:
+                dim.dim_value = value
+    return made
+
+
+def _has_shape(kind: TypeProto) -> bool:
+    return kind.WhichOneof("value") == "tensor_type" and kind.tensor_type.HasField("shape")
+
+
+def _dim(dim: Any) -> Dim:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return str(dim.dim_param) or None
+
+
+def legal_types(kind: str | None, parameter: schemas.Parameter) -> bool:
+    """Whether a type is known and one that the parameter takes."""
+    return kind is not None and kind in parameter.types

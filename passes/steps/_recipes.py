@@ -1,0 +1,79 @@
+"""Changes that happen to three or more operators, each used as one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from opshift.passes import constants
+from opshift.passes.errors import CannotConvert
+from opshift.passes.protos import AttributeProto
+from opshift.passes.registry import Replacement, Step
+from opshift.passes.view import Node
+
+
+def axes_to_input(node: Node) -> None:
+    """axes was an attribute and becomes an input; none or an empty list means all axes, as an absent input does."""
+    held = node.attributes.find("axes")
+    if held is None:
+        return
+    if held.ref_attr_name:
+        reference = AttributeProto(name="value_ints", type=AttributeProto.INTS, ref_attr_name=held.ref_attr_name)
+        node.set_input(1, node.build.emit("Constant", [], {"value_ints": reference}))
+    elif held.ints:
+        node.set_input(1, node.build.constant(constants.int64s(held.ints), hint="axes"))
+    del node.attributes["axes"]
+
+
+def constant_axes(node: Node, index: int = 1) -> list[int] | None:
+    """The axes that an input holds, an absent one as none; None if they are known only at run time."""
+    name = node.input(index)
+    return [] if not name else node.scope.ints(name)
+
+
+def nonnegative_axes(node: Node) -> None:
+    """Negative axes were not allowed and are counted from the front."""
+    axes = node.attributes.get("axes", [])
+    if any(axis < 0 for axis in axes):
+        rank = node.rank()
+        node.attributes["axes"] = [_from_front(node, axis, rank) for axis in axes]
+
+
+def nonnegative_axis(default: int) -> Step:
+    """The same for one axis in an attribute, with its default."""
+
+    def count_from_front(node: Node) -> None:
+        """A negative axis was not allowed and is counted from the front."""
+        axis = node.attributes.get("axis", default)
+        if axis < 0:
+            node.attributes["axis"] = _from_front(node, axis, node.rank())
+
+    return count_from_front
+
+
+def _from_front(node: Node, axis: int, rank: int) -> int:
+    if not -rank <= axis < max(rank, 1):
+        raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+    return axis + rank if axis < 0 else axis
+
+
+def carried(carriers: Mapping[int, int], why: str = "") -> Step:
+    """A type that the other side does not take is computed in one that it does: cast in, run, cast back.
+
+    `why` grades the detour `close`; without it the results are the same bit for bit.
+    """
+
+    def through_a_carrier_type(node: Node) -> Replacement:
+        """A type that the operator does not take there is cast to one that holds it, and the result cast back."""
+        elem_type = node.elem_type()
+        carrier = carriers.get(elem_type)
+        if carrier is None:
+            return None
+        if why:
+            node.close(why)
+        inputs = node.inputs
+        inputs[0] = node.build.Cast(inputs[0], to=carrier)
+        wide = node.build.again(node.proto, inputs)
+        return str(node.build.Cast(wide, to=elem_type))
+
+    return through_a_carrier_type
+

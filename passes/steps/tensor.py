@@ -1,0 +1,1 @@
+"""Moving, casting and shaping tensors."""

@@ -1,0 +1,236 @@
+"""`Node`: one operator call, as steps see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from opshift.passes import schemas
+from opshift.passes.errors import CannotConvert
+from opshift.passes.protos import AttributeProto, GraphProto, NodeProto, TensorProto
+
+if TYPE_CHECKING:
+    from opshift.passes.build import Builder
+    from opshift.passes.scope import Scope
+
+_FIELDS = {
+    AttributeProto.FLOAT: "f",
+    AttributeProto.INT: "i",
+    AttributeProto.STRING: "s",
+    AttributeProto.TENSOR: "t",
+    AttributeProto.GRAPH: "g",
+    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
+    AttributeProto.TYPE_PROTO: "tp",
+    AttributeProto.FLOATS: "floats",
+    AttributeProto.INTS: "ints",
+    AttributeProto.STRINGS: "strings",
+    AttributeProto.TENSORS: "tensors",
+    AttributeProto.GRAPHS: "graphs",
+    AttributeProto.SPARSE_TENSORS: "sparse_tensors",
+    AttributeProto.TYPE_PROTOS: "type_protos",
+}
+_SCALARS = {AttributeProto.FLOAT, AttributeProto.INT}
+_TEXTS = {AttributeProto.STRING, AttributeProto.STRINGS}
+
+
+def attribute_kind(attribute: AttributeProto) -> int:
+    """The attribute's type; files of IR 1 leave it out, so it is read from the field that is set."""
+    if attribute.type:
+        return attribute.type
+    present = {descriptor.name for descriptor, _ in attribute.ListFields()}
+    return next((kind for kind, name in _FIELDS.items() if name in present), 0)
+
+
+def attribute_value(attribute: AttributeProto) -> Any:
+    """The Python value of an attribute: int, float, str, a message, or a list of those."""
+    kind = attribute_kind(attribute)
+    if kind not in _FIELDS:
+        return None
+    value = getattr(attribute, _FIELDS[kind])
+    if kind == AttributeProto.STRING:
+        return value.decode("utf-8", "surrogateescape")
+    if kind == AttributeProto.STRINGS:
+        return [text.decode("utf-8", "surrogateescape") for text in value]
+    return value if kind <= AttributeProto.GRAPH or not isinstance(value, Sequence) else list(value)
+
+
+def make_attribute(name: str, value: Any, kind: int = 0) -> AttributeProto:
+    """An attribute holding `value`. `kind` settles what the value alone cannot: 1 as FLOAT, [] as INTS."""
+    if isinstance(value, AttributeProto):
+        copied = AttributeProto.FromString(value.SerializeToString())
+        copied.name = name
+        return copied
+    kind = kind or _kind_of(value)
+    attribute = AttributeProto(name=name, type=kind)  # type: ignore[arg-type]
+    field = _FIELDS[kind]
+    if kind in _TEXTS:
+        value = [_bytes(v) for v in value] if kind == AttributeProto.STRINGS else _bytes(value)
+    if kind in _SCALARS or kind == AttributeProto.STRING:
+        setattr(attribute, field, value)
+    elif kind in (AttributeProto.TENSOR, AttributeProto.GRAPH, AttributeProto.TYPE_PROTO):
+        getattr(attribute, field).CopyFrom(value)
+    else:
+        getattr(attribute, field).extend(value)
+    return attribute
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+
+
+def _kind_of(value: Any) -> int:
+    single = value[0] if isinstance(value, (list, tuple)) and value else value
+    several = isinstance(value, (list, tuple))
+    if isinstance(single, float):
+        return AttributeProto.FLOATS if several else AttributeProto.FLOAT
+    if isinstance(single, (str, bytes)):
+        return AttributeProto.STRINGS if several else AttributeProto.STRING
+    if isinstance(single, TensorProto):
+        return AttributeProto.TENSOR
+    if isinstance(single, GraphProto):
+        return AttributeProto.GRAPH
+    return AttributeProto.INTS if several else AttributeProto.INT
+
+
+class Attributes(MutableMapping[str, Any]):
+    """A node's attributes by name, as Python values. Absent is absent: defaults are for the step to give."""
+
+    def __init__(self, node: Node):
+        self._node = node
+
+    def find(self, name: str) -> AttributeProto | None:
+        """The attribute as stored."""
+        return next((a for a in self._node.proto.attribute if a.name == name), None)
+
+    def __getitem__(self, name: str) -> Any:
+        found = self.find(name)
+        if found is None:
+            raise KeyError(name)
+        if found.ref_attr_name:
+            raise CannotConvert(
+                self._node,
+                f"attribute {name} is bound by reference to the function attribute {found.ref_attr_name}; "
+                "a value could be expressed",
+            )
+        return attribute_value(found)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        node = self._node
+        arriving = schemas.schema(node.domain, node.op_type, node.build.opset)
+        declared = arriving and arriving.attributes.get(name)
+        node.touched = True
+        fresh = make_attribute(name, value, declared.type if declared else 0)
+        found = self.find(name)
+        if found is None:
+            self._node.proto.attribute.append(fresh)
+        else:
+            found.CopyFrom(fresh)
+
+    def __delitem__(self, name: str) -> None:
+        for index, attribute in enumerate(self._node.proto.attribute):
+            if attribute.name == name:
+                self._node.touched = True
+                del self._node.proto.attribute[index]
+                return
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return any(a.name == name for a in self._node.proto.attribute)
+
+    def __iter__(self) -> Iterator[str]:
+        return (a.name for a in self._node.proto.attribute)
+
+    def __len__(self) -> int:
+        return len(self._node.proto.attribute)
+
+
+class Node:
+    """One operator call at its own version.
+
+    `proto` is the message itself; `scope` resolves its inputs; `build` emits nodes at the side of the boundary
+    that the step leads to; `opset` is the version the node is written at.
+    """
+
+    def __init__(self, proto: NodeProto, scope: Scope, opset: int, build: Builder):
+        self.proto = proto
+        self.scope = scope
+        self.opset = opset
+        self.build = build
+        self.touched = False
+        self.grade = "exact"
+        self.remarks: list[str] = []
+
+    @property
+    def op_type(self) -> str:
+        return self.proto.op_type
+
+    @op_type.setter
+    def op_type(self, name: str) -> None:
+        self.touched = True
+        self.proto.op_type = name
+
+    @property
+    def domain(self) -> str:
+        return self.proto.domain
+
+    @property
+    def name(self) -> str:
+        """The node's name, or the name of its first output: the way a reader finds it in the file."""
+        return self.proto.name or next((o for o in self.proto.output if o), "")
+
+    @property
+    def schema(self) -> schemas.Schema | None:
+        """The schema that the node is written for."""
+        return schemas.schema(self.proto.domain, self.proto.op_type, self.opset)
+
+    @property
+    def attributes(self) -> Attributes:
+        return Attributes(self)
+
+    @property
+    def outputs(self) -> list[str]:
+        return list(self.proto.output)
+
+    @property
+    def inputs(self) -> list[str]:
+        """Input names; an omitted optional input is the empty string."""
+        return list(self.proto.input)
+
+    @inputs.setter
+    def inputs(self, names: Sequence[str]) -> None:
+        self.touched = True
+        names = list(names)
+        while names and not names[-1]:
+            names.pop()
+        self.scope.context.released.update(set(self.proto.input) - set(names))
+        self.proto.input[:] = names
+
+    def input(self, index: int) -> str:
+        """The name of one input; the empty string where it is omitted."""
+        return self.proto.input[index] if index < len(self.proto.input) else ""
+
+    def set_input(self, index: int, name: str) -> None:
+        """Replace one input; an empty name drops it."""
+        names = self.inputs
+        names += [""] * (index + 1 - len(names))
+        names[index] = name
+        self.inputs = names
+
+    def close(self, why: str) -> None:
+        """Grade this change `close`: the same real-number function, but rounding or width may differ."""
+        self.grade = "close"
+        self.remarks.append(why)
+
+    def elem_type(self, index: int = 0) -> int:
+        """The element type of an input; raises `CannotConvert` where it is unknown."""
+        found = self.scope.elem_type(self.input(index))
+        if not found:
+            raise CannotConvert(self, f'the type of "{self.input(index)}" is unknown; a typed value_info helps')
+        return found
+
+    def rank(self, index: int = 0) -> int:
+        """The rank of an input; raises `CannotConvert` where it is unknown."""
+        found = self.scope.shape(self.input(index))
+        if found is None:
+            raise CannotConvert(self, f'the rank of "{self.input(index)}" is unknown; a known rank could be expressed')
+        return len(found)
