@@ -1,0 +1,107 @@
+"""Compares the outputs of two runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+# How many units of the type's precision, at the scale of the tensor, two runs may be apart. `exact` leaves room
+# for kernels of different versions that add in another order; `close` for another formula of the same function.
+ULPS = {"exact": 32, "close": 4096}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far two values are apart. `why` is empty where they agree."""
+
+    why: str = ""
+    absolute: float = 0.0
+    relative: float = 0.0
+
+    @property
+    def equal(self) -> bool:
+        return not self.why
+
+
+def compare(expected: Any, actual: Any, grade: str = "exact") -> Difference:
+    """Compare two outputs of the same name.
+
+    Floats agree within `ULPS[grade]` units of their type's precision, relative to the largest finite magnitude of
+    the slice they are compared in; NaN agrees with NaN, infinities with themselves. Everything else is equal or not.
+    """
+    import numpy as np
+
+    if expected is None or actual is None:
+        return Difference("" if expected is actual else "only one of the runs yields a value")
+    if isinstance(expected, (list, tuple)) or isinstance(actual, (list, tuple)):
+        return _sequences(expected, actual, grade)
+    if isinstance(expected, dict) or isinstance(actual, dict):
+        return Difference("" if expected == actual else "the maps differ")
+    a, b = np.asarray(expected), np.asarray(actual)
+    if a.shape != b.shape:
+        return Difference(f"shape {list(b.shape)} instead of {list(a.shape)}")
+    if a.dtype != b.dtype and not (a.dtype.kind in "OSU" and b.dtype.kind in "OSU"):
+        return Difference(f"type {b.dtype} instead of {a.dtype}")
+    if a.dtype.kind in "OSUb":
+        return Difference("" if np.array_equal(a, b) else _first(a, b, a != b))
+    if a.dtype.kind in "iu":
+        wrong = a != b
+        if not wrong.any():
+            return Difference()
+        gap = np.abs(a.astype(np.float64) - b.astype(np.float64))
+        return Difference(_first(a, b, wrong), float(gap.max()), float((gap / np.maximum(np.abs(a.astype(np.float64)), 1)).max()))
+    return _floats(a, b, grade)
+
+
+def _sequences(expected: Any, actual: Any, grade: str) -> Difference:
+    if not isinstance(expected, (list, tuple)) or not isinstance(actual, (list, tuple)):
+        return Difference("only one of the runs yields a sequence")
+    if len(expected) != len(actual):
+        return Difference(f"{len(actual)} elements instead of {len(expected)}")
+    found = [compare(a, b, grade) for a, b in zip(expected, actual, strict=True)]
+    return max(found, key=lambda d: (bool(d.why), d.absolute), default=Difference())
+
+
+def _floats(a: Any, b: Any, grade: str) -> Difference:
+    import numpy as np
+
+    precision = _precision(a.dtype)
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    with np.errstate(all="ignore"):
+        x, y = a.astype(wide), b.astype(wide)
+        finite = np.isfinite(x) & np.isfinite(y)
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        gap = np.where(finite, np.abs(x - y), 0.0)
+        magnitude = np.where(finite, np.abs(x), 0.0)
+        scale = magnitude.max(initial=0.0) if a.ndim == 0 or a.size < 2 else _scale(magnitude)
+        allowed = ULPS[grade] * precision * np.maximum(magnitude, scale)
+        wrong = ~same & (~finite | (gap > allowed))
+        relative = np.divide(gap, magnitude, out=np.zeros_like(gap), where=magnitude > 0)
+    worst = float(gap.max(initial=0.0)), float(relative.max(initial=0.0))
+    return Difference(_first(a, b, wrong) if wrong.any() else "", *worst)
+
+
+def _scale(magnitude: Any) -> Any:
+    """A typical magnitude: sums that cancel are as inexact as what went into them."""
+    import numpy as np
+
+    return np.sqrt(np.mean(np.square(np.minimum(magnitude, 1e150))))
+
+
+def _precision(dtype: Any) -> float:
+    import numpy as np
+
+    if dtype.kind in "fc":
+        return float(np.finfo(dtype).eps)
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).eps)
+
+
+def _first(a: Any, b: Any, wrong: Any) -> str:
+    import numpy as np
+
+    where = tuple(int(i) for i in np.argwhere(wrong)[0])
+    count = int(np.count_nonzero(wrong))
+    place = f" at {list(where)}" if where else ""
+    return f"{b[where]} instead of {a[where]}{place}, {count} of {a.size} elements differ"

@@ -1,0 +1,94 @@
+"""Engines that run a model: onnxruntime, and onnx.reference for what onnxruntime cannot load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+Feeds = Mapping[str, Any]
+
+
+class EngineError(RuntimeError):
+    """An engine cannot load a model, or fails while running it. The text is the engine's own, on one line."""
+
+
+class Session(Protocol):
+    """A loaded model."""
+
+    engine: str
+
+    def run(self, feeds: Feeds) -> list[Any]:
+        """The outputs in the graph's order: arrays, lists of arrays for sequences, None for an empty optional."""
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) < 300 else text[:297] + "..."
+
+
+class OnnxRuntime:
+    """onnxruntime on the CPU with graph optimizations off and one thread, so that it computes what is written."""
+
+    engine = "onnxruntime"
+
+    def __init__(self, model: ModelProto | bytes | str, outputs: Sequence[str] | None = None):
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        source = model if isinstance(model, (bytes, str)) else model.SerializeToString()
+        try:
+            self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise EngineError(_one_line(error)) from None
+        self._outputs = list(outputs) if outputs else None
+
+    def run(self, feeds: Feeds) -> list[Any]:
+        """See `Session.run`; raises `EngineError`."""
+        import onnxruntime as ort
+
+        run_options = ort.RunOptions()
+        run_options.log_severity_level = 4
+        known = {value.name for value in self._session.get_inputs()}
+        try:
+            given = {name: value for name, value in feeds.items() if name in known and value is not None}
+            return list(self._session.run(self._outputs, given, run_options))
+        except Exception as error:
+            raise EngineError(_one_line(error)) from None
+
+
+class Reference:
+    """onnx.reference, which is slow and takes every opset that onnx defines."""
+
+    engine = "onnx.reference"
+
+    def __init__(self, model: ModelProto | bytes | str, outputs: Sequence[str] | None = None):
+        import onnx
+        import onnx.reference
+
+        try:
+            proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else model
+            self._evaluator = onnx.reference.ReferenceEvaluator(proto)
+        except Exception as error:
+            raise EngineError(_one_line(error)) from None
+        self._outputs = list(outputs) if outputs else None
+
+    def run(self, feeds: Feeds) -> list[Any]:
+        """See `Session.run`; raises `EngineError`."""
+        import numpy as np
+
+        known = set(self._evaluator.input_names)
+        try:
+            with np.errstate(all="ignore"):
+                given = {name: value for name, value in feeds.items() if name in known}
+                return list(self._evaluator.run(self._outputs, given))
+        except Exception as error:
+            raise EngineError(_one_line(error)) from None
+
+
+ENGINES: tuple[type[OnnxRuntime] | type[Reference], ...] = (OnnxRuntime, Reference)

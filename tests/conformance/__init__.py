@@ -1,0 +1,1 @@
+"""Runs published ONNX node tests through conversions to every opset and judges the results."""

@@ -1,0 +1,108 @@
+"""`python -m tests.conformance [--op NAME] [--family NAME] [--sample N] [--json PATH]`: every case to every opset."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from opshift.passes import schemas
+from tests.conformance.cases import Case, all_cases
+from tests.conformance.judge import CRASHED, INVALID, OK, REFUSED, UNJUDGED, WRONG, Verdict, judge
+
+STATUSES = (OK, WRONG, INVALID, REFUSED, CRASHED, UNJUDGED)
+
+
+def main() -> int:
+    """Run, print the counts, write JSON; exit 1 if anything is wrong, invalid or crashed."""
+    options = _options()
+    cases = [case for case in all_cases(options.release) if _chosen(case, options)]
+    if options.sample:
+        cases = random.Random(options.seed).sample(cases, min(options.sample, len(cases)))
+    console = Console()
+    console.print(f"{len(cases)} cases to opsets {options.low}..{options.high}")
+    targets = range(options.low, options.high + 1)
+    verdicts: list[Verdict] = []
+    with ProcessPoolExecutor(options.jobs) as pool:
+        work = pool.map(_all_targets, [(case, tuple(targets)) for case in cases], chunksize=4)
+        for found in track(work, total=len(cases), console=console, disable=not console.is_terminal):
+            verdicts += found
+    console.print(_table(verdicts))
+    for status in (WRONG, INVALID, CRASHED, UNJUDGED, REFUSED):
+        _explain(console, verdicts, status, options.most)
+    if options.json:
+        Path(options.json).write_text(json.dumps([vars(v) for v in verdicts], indent=0), encoding="utf-8")
+    return int(any(v.status in (WRONG, INVALID, CRASHED) for v in verdicts))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance")
+    parser.add_argument("--op", action="append", help="only cases with this operator")
+    parser.add_argument("--family", help="only cases with an operator of this folder of onnx/defs")
+    parser.add_argument("--name", help="only cases whose name matches this pattern")
+    parser.add_argument("--release", action="append", help="only these older onnx releases, beside the installed one")
+    parser.add_argument("--sample", type=int, help="only so many cases, chosen at random")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--low", type=int, default=7)
+    parser.add_argument("--high", type=int, default=schemas.latest())
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--most", type=int, default=20, help="how many reasons to print for each status")
+    parser.add_argument("--json", help="write every verdict to this file")
+    return parser.parse_args()
+
+
+def _chosen(case: Case, options: argparse.Namespace) -> bool:
+    if options.op and not case.ops & set(options.op):
+        return False
+    if options.name and not re.search(options.name, case.name):
+        return False
+    return not options.family or any(_family(op) == options.family for op in case.ops)
+
+
+def _family(op: str) -> str | None:
+    for domain in ("", "ai.onnx.ml"):
+        found = schemas.schema(domain, op, schemas.latest(domain))
+        if found is not None:
+            return found.family
+    return None
+
+
+def _all_targets(work: tuple[Case, tuple[int, ...]]) -> list[Verdict]:
+    case, targets = work
+    return [judge(case, target) for target in targets]
+
+
+def _table(verdicts: list[Verdict]) -> Table:
+    table = Table("", *STATUSES, "total", "ok %")
+    for direction in ("up", "same", "down"):
+        counts = Counter(v.status for v in verdicts if v.direction == direction)
+        total = sum(counts.values())
+        share = f"{100 * counts[OK] / total:.2f}" if total else "-"
+        table.add_row(direction, *(str(counts[s]) for s in STATUSES), str(total), share)
+    return table
+
+
+def _explain(console: Console, verdicts: list[Verdict], status: str, most: int) -> None:
+    found = Counter(
+        f"{v.direction} {v.case} ({v.release}) {v.source}->{v.target}: {v.why}" if status != REFUSED else v.why
+        for v in verdicts
+        if v.status == status
+    )
+    if found:
+        console.print(f"{status}:", style="bold")
+    for reason, count in found.most_common(most):
+        console.print(f"  {count:5d}  {reason}", markup=False, highlight=False, soft_wrap=True)
+    if len(found) > most:
+        console.print(f"  ... and {len(found) - most} more kinds")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

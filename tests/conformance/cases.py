@@ -1,0 +1,167 @@
+"""Published node tests: of the installed onnx, and of the data folders in older wheels, fetched with pip."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.backend.test.loader
+import onnx.helper
+import onnx.numpy_helper
+from onnx import ModelProto, TensorProto
+
+OLD_WHEELS = {"1.2.2": "36", "1.6.0": "37", "1.8.1": "37", "1.13.1": "37", "1.17.0": "311", "1.19.1": "311"}
+CACHE = Path(os.environ.get("OPSHIFT_CACHE", Path(__file__).parents[2] / ".cache")) / "wheels"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model with one set of inputs and the outputs that ONNX publishes for it."""
+
+    name: str
+    release: str
+    model: ModelProto
+    inputs: dict[str, Any]
+    outputs: list[Any]
+    rtol: float = 1e-3
+    atol: float = 1e-7
+
+    @property
+    def opset(self) -> int:
+        return next((i.version for i in self.model.opset_import if i.domain in ("", "ai.onnx")), 1)
+
+    @property
+    def ops(self) -> set[str]:
+        return {node.op_type for node in self.model.graph.node}
+
+
+def all_cases(releases: list[str] | None = None) -> Iterator[Case]:
+    """Every distinct case, newest release first; each with run-time int64 parameters also as a bound variant."""
+    seen: set[str] = set()
+    sources: list[Iterator[Case]] = [_installed()]
+    sources += [_wheel(release) for release in sorted(releases or OLD_WHEELS, key=_key, reverse=True)]
+    for source in sources:
+        for case in source:
+            for variant in (case, bound(case)):
+                if variant is not None and (digest := _digest(variant)) not in seen:
+                    seen.add(digest)
+                    yield variant
+
+
+def _key(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))
+
+
+def _digest(case: Case) -> str:
+    bare = ModelProto()
+    bare.CopyFrom(case.model)
+    bare.producer_name = bare.producer_version = bare.graph.name = ""
+    found = hashlib.sha256(bare.SerializeToString(deterministic=True))
+    for value in [*case.inputs.values(), *case.outputs]:
+        found.update(repr(value).encode() if not isinstance(value, np.ndarray) else value.tobytes())
+    return found.hexdigest()
+
+
+def _installed() -> Iterator[Case]:
+    for test in onnx.backend.test.loader.load_model_tests(kind="node"):
+        if test.model is None or not test.data_sets:
+            continue
+        for inputs, outputs in test.data_sets:
+            feeds = dict(zip((i.name for i in test.model.graph.input), map(_plain, inputs), strict=False))
+            yield Case(test.name, onnx.__version__, test.model, feeds, list(map(_plain, outputs)), test.rtol, test.atol)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    if isinstance(value, onnx.SequenceProto):
+        return onnx.numpy_helper.to_list(value)
+    if isinstance(value, onnx.OptionalProto):
+        return onnx.numpy_helper.to_optional(value)
+    return value
+
+
+def fetch(release: str) -> Path:
+    """The wheel of an older onnx, downloaded with pip into the cache."""
+    found = sorted(CACHE.glob(f"onnx-{release}-*.whl"))
+    if found:
+        return found[0]
+    CACHE.mkdir(parents=True, exist_ok=True)
+    python = OLD_WHEELS[release]
+    platforms = ["manylinux1", "manylinux2010", "manylinux2014", "manylinux_2_17"]
+    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", str(CACHE)]
+    command += ["--python-version", python, "--implementation", "cp"]
+    command += ["--abi", f"cp{python}m" if int(python) < 38 else f"cp{python}"]
+    command += [word for platform in platforms for word in ("--platform", f"{platform}_x86_64")]
+    subprocess.run([*command, f"onnx=={release}"], check=True)
+    return fetch(release)
+
+
+def _wheel(release: str) -> Iterator[Case]:
+    with zipfile.ZipFile(fetch(release)) as wheel:
+        names = sorted(wheel.namelist())
+        members: dict[str, list[str]] = {}
+        for name in names:
+            if "/backend/test/data/node/" in name:
+                members.setdefault(name.split("/data/node/")[1].split("/")[0], []).append(name)
+        for test, files in members.items():
+            path = next((f for f in files if f.endswith("/model.onnx")), None)
+            if path is None:
+                continue
+            model = ModelProto.FromString(wheel.read(path))
+            for folder in sorted({os.path.dirname(f) for f in files if "/test_data_set_" in f}):
+                case = _data_set(wheel, test, release, model, [f for f in files if f.startswith(folder + "/")])
+                if case is not None:
+                    yield case
+
+
+def _data_set(wheel: zipfile.ZipFile, test: str, release: str, model: ModelProto, files: list[str]) -> Case | None:
+    def values(kind: str, infos: Any) -> list[Any]:
+        chosen = sorted((f for f in files if f"/{kind}_" in f), key=lambda f: int(f.rsplit("_", 1)[1][:-3]))
+        return [_parse(wheel.read(f), info.type) for f, info in zip(chosen, infos, strict=False)]
+
+    inputs = values("input", model.graph.input)
+    outputs = values("output", model.graph.output)
+    if not outputs:
+        return None
+    feeds = {info.name: value for info, value in zip(model.graph.input, inputs, strict=False)}
+    return Case(test, release, model, feeds, outputs)
+
+
+def _parse(data: bytes, kind: onnx.TypeProto) -> Any:
+    which = kind.WhichOneof("value")
+    if which == "sequence_type":
+        return onnx.numpy_helper.to_list(onnx.SequenceProto.FromString(data))
+    if which == "optional_type":
+        return onnx.numpy_helper.to_optional(onnx.OptionalProto.FromString(data))
+    return onnx.numpy_helper.to_array(TensorProto.FromString(data))
+
+
+def bound(case: Case) -> Case | None:
+    """The case with its small int64 inputs as initializers, the way exporters write parameters; None without any."""
+    small = [
+        name
+        for name, value in case.inputs.items()
+        if isinstance(value, np.ndarray) and value.dtype == np.int64 and value.ndim <= 1 and value.size <= 16
+    ]
+    if not small or len(small) == len(case.inputs):
+        return None
+    model = ModelProto()
+    model.CopyFrom(case.model)
+    model.ir_version = max(model.ir_version, 4)
+    kept = [value for value in model.graph.input if value.name not in small]
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    for name in small:
+        model.graph.initializer.append(onnx.numpy_helper.from_array(case.inputs[name], name))
+    inputs = {name: value for name, value in case.inputs.items() if name not in small}
+    return Case(f"{case.name}[bound]", case.release, model, inputs, case.outputs, case.rtol, case.atol)
