@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from opshift.passes import constants
+from opshift.passes import constants, schemas
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import AttributeProto
 from opshift.passes.registry import Replacement, Step
@@ -56,24 +56,36 @@ def _from_front(node: Node, axis: int, rank: int) -> int:
     return axis + rank if axis < 0 else axis
 
 
-def carried(carriers: Mapping[int, int], why: str = "") -> Step:
+def carried(carriers: Mapping[int, int], why: str = "", variable: str = "T") -> Step:
     """A type that the other side does not take is computed in one that it does: cast in, run, cast back.
 
-    `why` grades the detour `close`; without it the results are the same bit for bit.
+    Every input and output whose type is `variable` is cast. `why` grades the detour `close`; without it the results
+    are the same bit for bit.
     """
 
     def through_a_carrier_type(node: Node) -> Replacement:
         """A type that the operator does not take there is cast to one that holds it, and the result cast back."""
-        elem_type = node.elem_type()
+        schema = node.schema
+        assert schema is not None, "steps are registered for operators with schemas"
+        bound = [i for i, name in enumerate(node.inputs) if name and _is(schema.input(i), variable)]
+        elem_type = node.elem_type(bound[0])
         carrier = carriers.get(elem_type)
         if carrier is None:
             return None
         if why:
             node.close(why)
         inputs = node.inputs
-        inputs[0] = node.build.Cast(inputs[0], to=carrier)
-        wide = node.build.again(node.proto, inputs)
-        return str(node.build.Cast(wide, to=elem_type))
+        for index in bound:
+            inputs[index] = node.build.Cast(inputs[index], to=carrier)
+        results = node.build.again(node.proto, inputs)
+        results = [results] if isinstance(results, str) else results
+        return [
+            node.build.Cast(wide, to=elem_type) if node.outputs[i] and _is(schema.output(i), variable) else wide
+            for i, wide in enumerate(results)
+        ]
 
     return through_a_carrier_type
 
+
+def _is(parameter: schemas.Parameter | None, variable: str) -> bool:
+    return parameter is not None and parameter.type == variable
