@@ -277,7 +277,7 @@ def _zeros(node: Node, kind: int) -> str:
     if dims is None or any(not isinstance(dim, int) for dim in dims):
         return str(build.Cast(build.ConstantOfShape(build.Shape(node.input(SCALE))), to=kind))
     sizes = [dim for dim in dims if isinstance(dim, int)]
-    return str(build.constant(T(data_type=kind, dims=sizes, raw_data=bytes(prod(sizes)))))  # type: ignore[arg-type]
+    return str(build.constant(T(data_type=kind, dims=sizes, raw_data=bytes(prod(sizes)))))
 
 
 def quantized_from_float(node: Node) -> None:
