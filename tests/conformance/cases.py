@@ -87,7 +87,7 @@ def _plain(value: Any) -> Any:
         return onnx.numpy_helper.to_list(value)
     if isinstance(value, onnx.OptionalProto):
         return onnx.numpy_helper.to_optional(value)
-    return value
+    return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 def fetch(release: str) -> Path:
