@@ -270,7 +270,7 @@ def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
             rename(nodes, value, output)
             if value in scope.typed:
                 scope.typed[output] = scope.typed.pop(value)
-        else:
+        elif value != output:  # else the step made the output an initializer
             node.build.nodes.append(NodeProto(op_type="Identity", input=[value], output=[output]))
     for proto in nodes:
         scope.record(proto, node.build.opset)
