@@ -90,7 +90,7 @@ def array(of: TensorProto) -> np.ndarray[Any, Any] | None:
 
 
 def of_constant(node: NodeProto) -> TensorProto | None:
-    """The tensor that a Constant node holds; None for strings, sparse values and references."""
+    """The tensor that a Constant node holds; None for sparse values and references."""
     for attribute in node.attribute:
         if attribute.ref_attr_name:
             return None
@@ -100,6 +100,11 @@ def of_constant(node: NodeProto) -> TensorProto | None:
             return int64s(attribute.ints)
         if attribute.name == "value_int":
             return int64s([attribute.i], [])
+        if attribute.name == "value_string":
+            return TensorProto(data_type=TensorProto.STRING, string_data=[attribute.s])
+        if attribute.name == "value_strings":
+            texts = attribute.strings
+            return TensorProto(data_type=TensorProto.STRING, dims=[len(texts)], string_data=texts)
         if attribute.name in ("value_float", "value_floats"):
             floats = [attribute.f] if attribute.type == AttributeProto.FLOAT else list(attribute.floats)
             dims = [] if attribute.type == AttributeProto.FLOAT else [len(floats)]
