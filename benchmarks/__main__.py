@@ -19,7 +19,10 @@ from rich.table import Table
 
 from benchmarks import models
 
-PEER = "import sys, onnx, onnx.version_converter as c; onnx.save(c.convert_version(onnx.load(sys.argv[1]), 18), sys.argv[2])"
+PEER = (
+    "import sys, onnx, onnx.version_converter as c;"
+    "onnx.save(c.convert_version(onnx.load(sys.argv[1]), 18), sys.argv[2])"
+)
 SCRIPT = (
     "import sys, onnx, onnxscript.version_converter as c, onnx_ir;"
     "m = onnx_ir.load(sys.argv[1]); c.convert_version(m, 18, fallback=True); onnx_ir.save(m, sys.argv[2])"

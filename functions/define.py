@@ -13,7 +13,7 @@ from onnx.helper import tensor_dtype_to_np_dtype
 Function = TypeVar("Function", bound=Callable[..., Any])
 T = TensorProto
 
-EXACT_WIDE = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT}
+EXACT_WIDE: dict[int, int] = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT}
 """16-bit floats computed in float32: one rounding at the end instead of one a step."""
 
 

@@ -149,9 +149,7 @@ def _first_that_runs(session: Session, attempts: Iterator[Any]) -> tuple[Any, li
 
 
 def _worse(total: Verification, found: Difference) -> Verification:
-    return replace(
-        total, absolute=max(total.absolute, found.absolute), relative=max(total.relative, found.relative)
-    )
+    return replace(total, absolute=max(total.absolute, found.absolute), relative=max(total.relative, found.relative))
 
 
 def _is_random(side: _Side, given: Any, name: str, value: Any, other: Any) -> bool:

@@ -12,8 +12,34 @@ if TYPE_CHECKING:
 
 # Operators whose value does not depend on their version once broadcasting is numpy's, with inputs that are not floats.
 _PURE = frozenset(
-    "Abs Add Cast Concat ConstantOfShape Div Equal Expand Gather Less Mod Mul Neg Not Range ReduceProd ReduceSum "
-    "Reshape Shape Size Slice Squeeze Sub Unique Unsqueeze Where".split()
+    [
+        "Abs",
+        "Add",
+        "Cast",
+        "Concat",
+        "ConstantOfShape",
+        "Div",
+        "Equal",
+        "Expand",
+        "Gather",
+        "Less",
+        "Mod",
+        "Mul",
+        "Neg",
+        "Not",
+        "Range",
+        "ReduceProd",
+        "ReduceSum",
+        "Reshape",
+        "Shape",
+        "Size",
+        "Slice",
+        "Squeeze",
+        "Sub",
+        "Unique",
+        "Unsqueeze",
+        "Where",
+    ]
 )
 _DEPTH = 24
 
@@ -78,9 +104,9 @@ def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: Scope) -> Tensor
     graph = onnx.helper.make_graph([node], "fold", inputs, outputs)
     imports = [onnx.helper.make_opsetid("", opset)]
     try:
-        result = onnx.reference.ReferenceEvaluator(
-            onnx.helper.make_model(graph, opset_imports=imports)
-        ).run(None, arrays)
+        result = onnx.reference.ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports)).run(
+            None, arrays
+        )
         return onnx.numpy_helper.from_array(result[0])  # type: ignore[index]
     except Exception:  # what cannot be evaluated is simply not constant
         return None

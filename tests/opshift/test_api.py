@@ -49,7 +49,8 @@ def test_a_drop_in_for_onnx(source):
 
 
 @pytest.mark.parametrize(
-    ("target", "opset", "ir"), [(13, 13, 7), ("13", 13, 7), ("latest", 28, 14), ("onnxruntime-1.2", 11, 6), ({"": 12}, 12, 7)]
+    ("target", "opset", "ir"),
+    [(13, 13, 7), ("13", 13, 7), ("latest", 28, 14), ("onnxruntime-1.2", 11, 6), ({"": 12}, 12, 7)],
 )
 def test_targets(source, target, opset, ir):
     result = opshift.convert_version(source, target)

@@ -60,7 +60,9 @@ def test_a_refusal_writes_nothing(tmp_path, capsys):
 
 def test_different_outputs_are_not_written(source, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
-        commands, "verify_protos", lambda *_, **__: verification.Verification("different", "onnxruntime", 1, tensor="y", why="1 instead of 2")
+        commands,
+        "verify_protos",
+        lambda *_, **__: verification.Verification("different", "onnxruntime", 1, tensor="y", why="1 instead of 2"),
     )
     assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "13"]) == 4
     assert 'DIFFERENT first at tensor "y"' in capsys.readouterr().out
@@ -69,7 +71,16 @@ def test_different_outputs_are_not_written(source, tmp_path, monkeypatch, capsys
 
 def test_what_no_engine_runs_is_refused_unless_asked(tmp_path, capsys):
     path, output = tmp_path / "in.onnx", tmp_path / "out.onnx"
-    onnx.save(model("t = my.Thing(x) y = ReduceMax(t, a)", 18, constants="int64[1] a = {1}", domains='"my" : 1', **ROWS), path)
+    onnx.save(
+        model(
+            "t = my.Thing(x) y = ReduceMax(t, a)",
+            18,
+            constants="int64[1] a = {1}",
+            domains='"my" : 1',
+            **ROWS,
+        ),
+        path,
+    )
     assert cli.main(["convert", str(path), str(output), "--opset", "17"]) == 3
     assert "could not be verified" in capsys.readouterr().out
     assert not output.exists()
@@ -229,7 +240,9 @@ def test_external_data_go_along_to_another_folder(tmp_path):
     assert cli.main(["convert", str(path), str(there / "out.onnx"), "--opset", "13"]) == 0
     assert listing(there) == ["data", "out.onnx"]
     assert evaluate(onnx.load(there / "out.onnx"), {"x": np.ones((1, 3), np.float32)})[0] == 2
-    assert cli.main(["convert", str(path), str(there / "again.onnx"), "--opset", "13"]) == 5, "data would be overwritten"
+    assert cli.main(["convert", str(path), str(there / "again.onnx"), "--opset", "13"]) == 5, (
+        "data would be overwritten"
+    )
     assert listing(there) == ["data", "out.onnx"]
 
 

@@ -52,14 +52,26 @@ def test_a_difference_across_engines_is_a_difference():
 
 def test_a_shape_that_differs_for_some_batch_only():
     before = model("y = Relu(x)", 13, inputs="float[N,3] x", outputs="float[N,3] y")
-    after = model("y = Reshape(x, s)", 13, constants="int64[2] s = {3, 3}", inputs="float[N,3] x", outputs="float[A,B] y")
+    after = model(
+        "y = Reshape(x, s)",
+        13,
+        constants="int64[2] s = {3, 3}",
+        inputs="float[N,3] x",
+        outputs="float[A,B] y",
+    )
     assert opshift.verify(before, after).status == "different"
 
 
 def test_another_interface_is_another_model():
     one = model("y = Relu(x)", 13, inputs="float[3] x", outputs="float[3] y")
-    assert "outputs are ['z']" in opshift.verify(one, model("z = Relu(x)", 13, inputs="float[3] x", outputs="float[3] z")).why
-    assert "inputs are ['w']" in opshift.verify(one, model("y = Relu(w)", 13, inputs="float[3] w", outputs="float[3] y")).why
+    assert (
+        "outputs are ['z']"
+        in opshift.verify(one, model("z = Relu(x)", 13, inputs="float[3] x", outputs="float[3] z")).why
+    )
+    assert (
+        "inputs are ['w']"
+        in opshift.verify(one, model("y = Relu(w)", 13, inputs="float[3] w", outputs="float[3] y")).why
+    )
 
 
 def test_what_only_the_reference_loads():
@@ -98,7 +110,10 @@ def test_random_outputs_are_compared_by_shape():
         ("y = Slice(x, i, j)", {"inputs": "float[N,3] x, int64[2] i, int64[2] j", "outputs": "float[A,B] y"}),
         ("y = Unsqueeze(x, i)", {"inputs": "float[N,3] x, int64[1] i", "outputs": "float[A,B,C] y"}),
         ("y = Tile(x, i)", {"inputs": "float[N,3] x, int64[2] i", "outputs": "float[A,B] y"}),
-        ("y, j = TopK(x, i)", {"inputs": "float[N,3] x, int64[1] i", "outputs": "float[A,B] y, int64[A,B] j"}),
+        (
+            "y, j = TopK(x, i)",
+            {"inputs": "float[N,3] x, int64[1] i", "outputs": "float[A,B] y, int64[A,B] j"},
+        ),
     ],
 )
 def test_integer_inputs_are_valid_where_they_are_used(body, io):
@@ -116,7 +131,9 @@ def test_feeds_are_seeded():
 
 
 def test_sequences_and_strings():
-    text = '<ir_version: 8, opset_import: ["" : 13]> g (seq(float[2]) s, int64 i) => (float[2] y) { y = SequenceAt(s, i) }'
+    text = (
+        '<ir_version: 8, opset_import: ["" : 13]> g (seq(float[2]) s, int64 i) => (float[2] y) { y = SequenceAt(s, i) }'
+    )
     source = onnx.parser.parse_model(text)
     assert opshift.verify(source, source).equal
     words = model("y = Identity(x)", 13, inputs="string[3] x", outputs="string[3] y")
