@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opshift.passes import constants
-from opshift.passes.build import Builder
+from opshift.passes.build import Builder, Operand
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
@@ -184,13 +184,13 @@ def positions_instead_of_values(node: Node) -> Replacement:
     elem_type, mode = node.elem_type(), _mode(node)
     if elem_type not in ONLY_MOVED:
         return carried({T.BOOL: T.UINT8})(node)
-    build, x, inputs = node.build, node.input(0), node.inputs
+    build, x = node.build, node.input(0)
     size, flat = build.Size(x), build.Reshape(x, [-1])
-    inputs[0] = build.Reshape(build.Range(0, size, 1), build.Shape(x))
+    inputs = [build.Reshape(build.Range(0, size, 1), build.Shape(x)), node.input(1)]
     if mode == "constant":
         fill = node.input(2) or build.constant(ONLY_MOVED[elem_type], elem_type)
         flat = build.Concat(flat, build.Reshape(fill, [1]), axis=0)
-        inputs[2:3] = [size]
+        inputs.append(size)
     return str(build.Gather(flat, build.again(node.proto, inputs)))
 
 
@@ -251,23 +251,23 @@ def wrapped_by_gather(node: Node) -> Replacement:
 
 
 def _gathered(node: Node, x: str, added: list[int] | str, rank: int, mode: str) -> str:
+    build = node.build
     for axis in range(rank):
-        ends = (axis, axis + rank)
-        if isinstance(added, str):
-            before, after = (node.build.Gather(added, [end]) for end in ends)
-        elif added[axis] == added[axis + rank] == 0:
+        before, after = (
+            build.Gather(added, [end]) if isinstance(added, str) else [added[end]]
+            for end in (axis, axis + rank)
+        )
+        if before == after == [0]:
             continue
-        else:
-            before, after = (node.build.constant(constants.int64s([added[end]])) for end in ends)
-        size = node.build.Gather(node.build.Shape(x), [axis])
-        x = node.build.Gather(x, _sources(node.build, size, before, after, mode), axis=axis)
+        size = build.Gather(build.Shape(x), [axis])
+        x = build.Gather(x, _sources(build, size, before, after, mode), axis=axis)
     return x
 
 
-def _sources(build: Builder, size: str, before: str, after: str, mode: str) -> str:
+def _sources(build: Builder, size: str, before: Operand, after: Operand, mode: str) -> str:
     """For each position of the padded axis the position in the data that it repeats."""
     position = build.Sub(_counted(build, build.Add(build.Add(size, before), after)), before)
-    last = build.Sub(size, 1)
+    last = size if mode == "wrap" else build.Sub(size, 1)
     if mode == "edge":
         inside = build.Where(build.Less(position, size), position, last)
         return str(build.Where(build.Less(position, 0), 0, inside))
