@@ -157,7 +157,7 @@ def _lines(graph: GraphProto, names: dict[str, str], held: dict[str, str]) -> li
         if node.op_type == "Constant" and node.output[0] not in names:
             held[node.output[0]] = _constant_node(node)
             continue
-        for name in node.output:
+        for name in filter(None, node.output):
             names.setdefault(name, f"t{sum(v.startswith('t') and v[1:].isdigit() for v in names.values()) + 1}")
         lines.append(_line(node, names, held))
     return lines

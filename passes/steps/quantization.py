@@ -19,7 +19,12 @@ from opshift.passes.view import Node
 T = TensorProto
 X, SCALE, ZERO = 0, 1, 2  # inputs of both operators
 
-RANGES = {T.INT8: (-128, 127), T.UINT8: (0, 255), T.INT16: (-(2**15), 2**15 - 1), T.UINT16: (0, 2**16 - 1)}
+RANGES: dict[int, tuple[int, int]] = {
+    T.INT8: (-128, 127),
+    T.UINT8: (0, 255),
+    T.INT16: (-(2**15), 2**15 - 1),
+    T.UINT16: (0, 2**16 - 1),
+}
 FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
 HALVES = (T.FLOAT16, T.BFLOAT16)
 # What a constant is written in where its own type does not exist: the values are the same. By name, because

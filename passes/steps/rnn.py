@@ -11,15 +11,15 @@ from opshift.passes.view import Node
 T = TensorProto
 RECURRENT = ["RNN", "GRU", "LSTM"]
 
-# How layout 1, the batch first, is turned into layout 0: X, initial_h and initial_c at the inputs; at the outputs
-# Y, from [seq, direction, batch, hidden] to [batch, seq, direction, hidden], Y_h and Y_c.
+# Layout 1 has the batch first. At the inputs X, initial_h and initial_c are swapped; at the outputs Y, from
+# [seq, direction, batch, hidden] to [batch, seq, direction, hidden], Y_h and Y_c.
 SWAPPED = [1, 0, 2]
 INPUTS = {0: SWAPPED, 5: SWAPPED, 6: SWAPPED}
 OUTPUTS = [[2, 0, 1, 3], SWAPPED, SWAPPED]
 
 
 def sequence_first(node: Node) -> Replacement:
-    """layout did not exist: with layout 1 the batch axis is transposed away before and back after the operator."""
+    """layout did not exist: for layout 1 the batch axis is transposed away before and back after."""
     if not node.attributes.pop("layout", 0):
         return None
     build, inputs = node.build, node.inputs
