@@ -38,6 +38,9 @@ _homes: dict[Key, str] = {}
 def changed(ops: str | Iterable[str], version: int, pair: Pair, *, domain: str = "") -> None:
     """Register what happens to `ops` at the boundary below `version`, their newer since_version.
 
+    At an operator's first version the pair has only a way down, which returns older operators in its place: for
+    definitions that hang on types and shapes; those that do not are functions (`opshift.functions`).
+
     Raises:
         ValueError: for a second registration, or a version at which the operator did not change.
     """
@@ -45,7 +48,8 @@ def changed(ops: str | Iterable[str], version: int, pair: Pair, *, domain: str =
         key = (domain, op, version)
         if key in _steps:
             raise ValueError(f"{op} {version} is already registered in {_homes[key]}")
-        if version not in schemas.versions(domain, op)[1:]:
+        known = schemas.versions(domain, op)
+        if version not in known or (version == known[0] and (pair.up or not pair.down)):
             raise ValueError(f"{op} has no transition to version {version}")
         _steps[key] = pair
         _homes[key] = _home(pair)
