@@ -70,13 +70,9 @@ def ordered_integers(node: Node) -> Replacement:
     if kind not in (T.INT64, T.UINT64):
         return carried(dict.fromkeys((*SMALL_INTEGERS, T.INT32, T.UINT32), T.DOUBLE))(node)
     half = build.constant(2**32, kind)
-    high = [
-        build.Div(name, half) for name in node.inputs
-    ]  # rounds towards zero; the rest has the sign of the whole
+    high = [build.Div(name, half) for name in node.inputs]  # rounds towards zero; the rest has the sign of the whole
     low = [build.Sub(n, build.Mul(h, half)) for n, h in zip(node.inputs, high, strict=True)]
-    (high_a, high_b), (low_a, low_b) = (
-        [build.Cast(part, to=T.DOUBLE) for part in parts] for parts in (high, low)
-    )
+    (high_a, high_b), (low_a, low_b) = ([build.Cast(part, to=T.DOUBLE) for part in parts] for parts in (high, low))
     tied = build.Equal(*(build.Cast(part, to=T.INT64) for part in high))
     return str(build.Or(build.emit(op, [high_a, high_b]), build.And(tied, build.emit(op, [low_a, low_b]))))
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from opshift.passes import convert
+
 from tests.passes.steps.test_math import CODE
 from tests.support import check, check_unchanged, evaluate, model
 
@@ -59,9 +59,7 @@ def test_equal_floats_are_numbers_and_neither_less_nor_greater_below_11(kind):
     check("y = Equal(a, b)", 11, after, 10, feeds={"a": values, "b": others}, **pair(kind, 8))
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "y"), [("4", "4", "4"), ("2,2", "2", "2,2"), ("", "3", "3"), ("N,1", "2", "N,2")]
-)
+@pytest.mark.parametrize(("a", "b", "y"), [("4", "4", "4"), ("2,2", "2", "2,2"), ("", "3", "3"), ("N,1", "2", "N,2")])
 def test_equal_strings_are_places_in_the_list_of_distinct_ones_below_19(a, b, y):
     zero = "<allowzero=1>" if "N" in a else ""
     after = f"""t1 = Reshape(a, [-1])
@@ -177,10 +175,7 @@ def test_shifts_are_those_of_python_below_28(direction, kind, x):
     body, io = shift(direction, kind)
     result = convert.attempt(model(body, 28, **io), {"": 26})
     (actual,) = evaluate(result.model, {"x": values, "n": counts})
-    exact = [
-        int(v) << int(n) if direction == "LEFT" else int(v) >> int(n)
-        for v, n in zip(values, counts, strict=True)
-    ]
+    exact = [int(v) << int(n) if direction == "LEFT" else int(v) >> int(n) for v, n in zip(values, counts, strict=True)]
     np.testing.assert_array_equal(actual, [(e - info.min) % 2**info.bits + info.min for e in exact])
     assert result.grade == "exact"
 
@@ -188,9 +183,7 @@ def test_shifts_are_those_of_python_below_28(direction, kind, x):
 def test_negative_shifts_leave_the_sign_below_28():
     for direction, expected in (("LEFT", [0, 0]), ("RIGHT", [-1, 0])):
         body = f'y = BitShift<direction="{direction}">(x, n)'
-        result = convert.attempt(
-            model(body, 28, inputs="int32[2] x, int32[1] n", outputs="int32[2] y"), {"": 26}
-        )
+        result = convert.attempt(model(body, 28, inputs="int32[2] x, int32[1] n", outputs="int32[2] y"), {"": 26})
         feeds = {"x": np.array([-9, 9], np.int32), "n": np.array([-1], np.int32)}
         np.testing.assert_array_equal(evaluate(result.model, feeds)[0], expected)
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from opshift.passes import convert
+
 from tests.passes.steps.test_math import CODE
 from tests.support import check, check_unchanged, evaluate, model, show
 
@@ -25,9 +25,7 @@ def test_bounds_become_scalars_at_11():
     check_unchanged("y = Clip(x)", 6, 28, **X)
 
 
-@pytest.mark.parametrize(
-    ("kind", "limit"), [("double", "float64:3.4028234663852886e+38"), ("float16", "float16:inf")]
-)
+@pytest.mark.parametrize(("kind", "limit"), [("double", "float64:3.4028234663852886e+38"), ("float16", "float16:inf")])
 def test_absent_bounds_of_other_types_were_those_of_float(kind, limit):
     numpy_kind = limit.split(":")[0]
     made = check("y = Clip<max=2.5>(x)", 10, f"y = Clip(x, {numpy_kind}:{'-' + limit.split(':')[1]}, {numpy_kind}:2.5)", 11,
@@ -41,9 +39,7 @@ def test_constant_bounds_become_attributes_below_11():
     check("y = Clip(x, l, h)", 11, "y = Clip<max=2, min=-1>(x)", 10, **bound("float"))
     check("y = Clip(x, , h)", 11, "y = Clip<max=2>(x)", 10, **bound("float"))
     check("y = Clip(x, l)", 11, "y = Clip<min=-1>(x)", 10, **bound("float"))
-    check(
-        "y = Clip(x, l, h)", 11, "y = Clip<max=2, min=-1>(x)", 10, run=False, **bound("double")
-    )  # no kernel
+    check("y = Clip(x, l, h)", 11, "y = Clip<max=2, min=-1>(x)", 10, run=False, **bound("double"))  # no kernel
 
 
 def test_absent_bounds_of_float16_are_written_out_below_11():
@@ -84,9 +80,7 @@ def test_bounds_known_at_run_time_become_extremes_below_11():
 
 
 def test_an_overridable_bound_is_not_constant():
-    source = model(
-        "y = Clip(x, l)", 11, inputs="float[3] x, float l", outputs="float[3] y", constants="float h = {1}"
-    )
+    source = model("y = Clip(x, l)", 11, inputs="float[3] x, float l", outputs="float[3] y", constants="float h = {1}")
     source.graph.initializer[0].name = "l"
     made = convert.attempt(source, {"": 10}).model
     assert [n.op_type for n in made.graph.node] == ["Max", "Min"]
@@ -103,9 +97,7 @@ def test_32_bits_are_clipped_as_doubles_below_12(kind):
     limit = np.iinfo(kind).max
     after = f"t1 = Cast<to=11>(x)\nt2 = Cast<to=11>({kind}:{limit - 3})\nt3 = Cast<to=11>({kind}:{limit - 1})\nt4 = Max(t1, t2)\nt5 = Min(t4, t3)\ny = Cast<to={CODE[kind]}>(t5)"
     io = bound(kind, str(limit - 3), str(limit - 1))
-    check(
-        "y = Clip(x, l, h)", 12, after, 11, feeds={"x": np.array([limit - k for k in range(12)], kind)}, **io
-    )
+    check("y = Clip(x, l, h)", 12, after, 11, feeds={"x": np.array([limit - k for k in range(12)], kind)}, **io)
 
 
 @pytest.mark.parametrize("kind", ["int64", "uint64"])
@@ -114,9 +106,7 @@ def test_64_bits_are_picked_below_12(kind):
     feeds = {"x": np.array([limit - k for k in range(12)], kind)}
     io = bound(kind, str(limit - 3), str(limit - 1))
     low, high = (f"{kind}:{held}".replace("int64:", "", kind == "int64") for held in (limit - 3, limit - 1))
-    after = (
-        f"t1 = Less(x, {low})\nt2 = Where(t1, {low}, x)\nt3 = Greater(t2, {high})\ny = Where(t3, {high}, t2)"
-    )
+    after = f"t1 = Less(x, {low})\nt2 = Where(t1, {low}, x)\nt3 = Greater(t2, {high})\ny = Where(t3, {high}, t2)"
     check("y = Clip(x, l, h)", 12, after, 11, feeds=feeds, **io)
     check("y = Clip(x, , h)", 12, f"t1 = Greater(x, {high})\ny = Where(t1, {high}, x)", 11, feeds=feeds, **io)
     check("y = Clip(x)", 12, "y = Identity(x)", 11, feeds=feeds, **io)
