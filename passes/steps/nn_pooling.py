@@ -70,6 +70,10 @@ def windows(node: Node) -> list[Window]:
 
 def _same(node: Node, window: Window, auto: str) -> Window:
     """SAME pads so that the output has ceil(size / stride) elements; with stride 1 any size does."""
+    if window.dilated:
+        raise CannotConvert(
+            node, f"auto_pad={auto} with dilations is read in two ways; explicit pads could be expressed"
+        )
     if window.size is None and window.stride != 1:
         raise CannotConvert(
             node, f"auto_pad={auto} over axis {window.axis} of unknown size; a known one could be expressed"
@@ -129,10 +133,21 @@ def drops_a_window(window: Window) -> bool:
     return -(-(data + window.end - window.extent) // window.stride) * window.stride >= data
 
 
+def counts_padding_windows(node: Node) -> bool:
+    """Whether rounding up is known to count a window that starts in explicit padding."""
+    explicit = node.attributes.get("auto_pad", "NOTSET") == "NOTSET"
+    return bool(node.attributes.get("ceil_mode", 0)) and explicit and any(map(drops_a_window, windows(node)))
+
+
+def has_dilation(node: Node) -> bool:
+    """Whether any window has gaps."""
+    pairs = zip(node.attributes["kernel_shape"], node.attributes.get("dilations") or (), strict=False)
+    return any(dilation != 1 and kernel > 1 for kernel, dilation in pairs)
+
+
 def windows_on_data(node: Node) -> Replacement:
     """Windows that start in the padding at the end do not exist, which was not said; bfloat16 is cast."""
-    explicit = node.attributes.get("auto_pad", "NOTSET") == "NOTSET"
-    if node.attributes.get("ceil_mode", 0) and explicit and any(map(drops_a_window, windows(node))):
+    if counts_padding_windows(node) and all(w.end + _missing(node, w) < w.kernel for w in windows(node)):
         _rounded_down(node)
     return carried(dict.fromkeys([T.BFLOAT16], T.FLOAT), why=IN_FLOAT.get(node.op_type, ""))(node)
 
@@ -159,12 +174,17 @@ Reduce = Callable[[Node, list[str], Window], str]
 
 def _undilated(node: Node, reduce: Reduce, filling: float = 0.0) -> Replacement:
     """A dilated axis is reduced over one slice for each element of the window; the rest is pooled."""
-    every = windows(node)
-    dilated = [w for w in every if w.dilated]
-    node.attributes.pop("dilations", None)
-    if not dilated:
+    if not has_dilation(node):
+        node.attributes.pop("dilations", None)
         return None
-    build = node.build
+    build, every = node.build, windows(node)
+    del node.attributes["dilations"]
+    dilated = [w for w in every if w.dilated]
+    for w in dilated:
+        if w.size is not None and w.size + w.begin + w.end < w.extent:
+            raise CannotConvert(
+                node, f"the window is larger than axis {w.axis}; a smaller one could be expressed"
+            )
     _pad_data(node, [w if w.dilated else replace(w, begin=0, end=0) for w in every], filling)
     x = node.input(0)
     for w in dilated:
@@ -198,7 +218,7 @@ def drop_indices(node: Node) -> None:
 def largest(node: Node) -> Replacement:
     """ceil_mode and dilations did not exist: more padding at the end, and the largest of shifted slices."""
     _rounded_down(node)
-    if any(w.dilated for w in windows(node)):
+    if has_dilation(node):
         if node.is_used(1):
             raise CannotConvert(node, "dilations with indices; dilations without could be expressed")
         node.outputs = node.outputs[:1]
@@ -214,7 +234,7 @@ def _largest(node: Node, slices: list[str], window: Window) -> str:
 
 def average(node: Node) -> Replacement:
     """dilations did not exist: the average of shifted slices."""
-    if any(w.dilated for w in windows(node)):
+    if has_dilation(node):
         node.close("dilated averages are computed over slices")
         _rounded_down(node)
     return _undilated(node, _average)
@@ -267,12 +287,12 @@ def count_padding_as_data(node: Node) -> None:
 
 def norm(node: Node) -> Replacement:
     """ceil_mode and dilations did not exist: more padding at the end, and the norm of shifted slices."""
-    if node.attributes.get("ceil_mode", 0) and any(map(drops_a_window, windows(node))):
+    if counts_padding_windows(node):
         raise CannotConvert(
             node, "a window starts in the padding, which is read in two ways; less padding could be expressed"
         )
     _rounded_down(node)
-    if any(w.dilated for w in windows(node)):
+    if has_dilation(node):
         node.close("dilated norms are computed over slices")
     return _undilated(node, _norm)
 
