@@ -182,6 +182,7 @@ class Climb:
         try:
             if step is not None:
                 result = step(node)
+                _check_imports(node, arrived)
             elif pair is None and schemas.difference(domain, op, older, edge) == "changed":
                 raise CannotConvert(node, "this change of the operator is not supported yet")
             if result is None and work.proto.op_type == op:
@@ -254,6 +255,13 @@ class Climb:
         self._ledger.refusals.append(
             Refusal(node.name, node.op_type, domain, refused.edge, refused.up, refused.why, self._where)
         )
+
+
+def _check_imports(node: Node, versions: Versions) -> None:
+    """Refuse nodes of a domain that the model does not import: nothing says which version they should have."""
+    for made in node.build.nodes:
+        if default_domain(made.domain) not in versions:
+            raise CannotConvert(node, f"{made.op_type} is needed, but the model imports no opset of its domain")
 
 
 def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
