@@ -176,7 +176,7 @@ class Climb:
         arrived = {**work.versions, domain: edge if up else edge - 1}
         node = self._node(work, scope, before, arrived.get("", 1))
         pair = registry.step(domain, op, edge)
-        step = pair and (pair.up if up else pair.down)
+        step = None if pair is None else pair.up if up else pair.down
         result = None
         try:
             if step is not None:
@@ -198,14 +198,14 @@ class Climb:
             return [*made, work]
         copies = node.build.copies
         return [
-            _Work(proto, arrived, settled=any(proto is copy for copy in copies))
-            for proto in take_over(node, result)
+            _Work(proto, arrived, settled=any(proto is copy for copy in copies)) for proto in take_over(node, result)
         ]
 
     def _expand(self, work: _Work, scope: Scope, version: int) -> list[_Work]:
         node = self._node(work, scope, version, version)
         nodes, imports, grade, how = self._expander.expand(node)
         scope.context.released.update(node.inputs)
+        _inherit(nodes, node)
         node.grade = grade
         self._note(node, work.proto.op_type, version, version, how)
         return [_Work(proto, {**work.versions, **imports}) for proto in nodes]
@@ -273,12 +273,16 @@ def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
             node.build.nodes.append(NodeProto(op_type="Identity", input=[value], output=[output]))
     for proto in nodes:
         scope.record(proto, node.build.opset)
-    _inherit(nodes, node.proto)
+    _inherit(nodes, node)
     return nodes
 
 
-def _inherit(nodes: list[NodeProto], old: NodeProto) -> None:
-    """Name, doc string and metadata go to the node that now makes the first output."""
+def _inherit(nodes: list[NodeProto], node: Node) -> None:
+    """Name, doc string and metadata go to the node that now makes the first output; the others are named after it."""
+    old = node.proto
+    for made in nodes:
+        if old.name and not made.name:
+            made.name = node.scope.context.names.fresh(f"{old.name}/{made.op_type}")
     heir = next((n for n in nodes if n.output and n.output[0] == old.output[0]), nodes[-1] if nodes else None)
     if heir is None or heir is old:
         return

@@ -96,12 +96,7 @@ class Scope:
         return scope
 
     def _defines(self, name: str) -> bool:
-        return (
-            name in self.made
-            or name in self.producers
-            or name in self.initializers
-            or name in self._inputs()
-        )
+        return name in self.made or name in self.producers or name in self.initializers or name in self._inputs()
 
     def _inputs(self) -> Sequence[str]:
         if isinstance(self.body, FunctionProto):

@@ -1,0 +1,80 @@
+"""OpenVINO's ReduceL1-4 and NormalizeL2-1, by the text of their specification."""
+
+from onnx import TensorProto, helper
+from onnxscript import opset15 as op
+from onnxscript import script
+from onnxscript.values import Opset
+from opshift.functions import OPENVINO
+from opshift.functions.define import EXACT_WIDE, define, native
+
+T = TensorProto
+DOMAIN = Opset(OPENVINO, 1)
+
+FLOATS = native(T.FLOAT, T.DOUBLE)
+SIGNED = {T.INT8: T.INT32, T.INT16: T.INT32, **native(T.INT32, T.INT64)}
+UNSIGNED = {T.UINT8: T.INT32, T.UINT16: T.INT32, T.UINT32: T.INT64, T.UINT64: T.INT64}
+TRUE_FALSE = helper.make_tensor("", T.BOOL, [2], [True, False])
+
+
+@define("ReduceL1", FLOATS | EXACT_WIDE | SIGNED, domain=OPENVINO)
+@script(DOMAIN, default_opset=op)
+def ReduceL1(data, axes, keep_dims: int = 0):
+    """sum(|data|) over axes; data itself where axes is empty"""
+    listed = op.Reshape(op.Cast(axes, to=7), op.Constant(value_ints=[-1]))
+    if op.Equal(op.Size(axes), op.Constant(value_int=0)):
+        result = op.Identity(data)
+    else:
+        result = op.ReduceSum(op.Abs(data), listed, keepdims=keep_dims)
+    return result
+
+
+@define("ReduceL1", UNSIGNED, domain=OPENVINO)
+@script(DOMAIN, default_opset=op)
+def ReduceL1_unsigned(data, axes, keep_dims: int = 0):
+    """sum(data) over axes; data itself where axes is empty"""
+    listed = op.Reshape(op.Cast(axes, to=7), op.Constant(value_ints=[-1]))
+    if op.Equal(op.Size(axes), op.Constant(value_int=0)):
+        result = op.Identity(data)
+    else:
+        result = op.ReduceSum(data, listed, keepdims=keep_dims)
+    return result
+
+
+@define("NormalizeL2", FLOATS | EXACT_WIDE, domain=OPENVINO, choices={"eps_mode": ("add", "max")})
+@script(DOMAIN, default_opset=op)
+def NormalizeL2(data, axes, eps: float, eps_mode: str):
+    """data / sqrt(eps_mode(sum(data * data), eps)), the sum over axes; a sum of one where axes is empty
+
+    Without axes, data and sqrt(eps) are first divided by the larger of both, so that no square leaves the range of
+    the type and 1, -1 and 0 come out for every number; where both are 0, sqrt(eps) is taken as 1.
+    Strings cannot be compared below opset 19, but Unique takes them: `place` is 0 for max, 1 for add, and beyond
+    what it indexes for any other mode.
+    """
+    mode = op.Reshape(op.Constant(value_string=eps_mode), op.Constant(value_ints=[1]))
+    as_max = op.Size(op.Unique(op.Concat(op.Constant(value_strings=["max"]), mode, axis=0)))
+    as_any = op.Size(op.Unique(op.Concat(op.Constant(value_strings=["max", "add"]), mode, axis=0)))
+    place = op.Sub(op.Add(as_max, as_any), op.Constant(value_int=3))
+    maximum = op.Gather(op.Constant(value=TRUE_FALSE), place)
+
+    listed = op.Reshape(op.Cast(axes, to=7), op.Constant(value_ints=[-1]))
+    bias = op.CastLike(op.Constant(value_float=eps), data)
+    one = op.CastLike(op.Constant(value_float=1.0), data)
+    if op.Equal(op.Size(axes), op.Constant(value_int=0)):
+        size = op.Abs(data)
+        root = op.Sqrt(bias)
+        larger = op.Max(size, root)
+        root = op.Add(root, op.Sub(one, op.Ceil(op.Min(larger, one))))
+        larger = op.Max(size, root)
+        part = op.Div(data, larger)
+        rest = op.Div(root, larger)
+        total = op.Mul(part, part)
+        floor = op.Mul(rest, rest)
+    else:
+        part = op.Identity(data)
+        total = op.ReduceSum(op.Mul(data, data), listed, keepdims=1)
+        floor = op.Identity(bias)
+    if maximum:
+        bounded = op.Max(total, floor)
+    else:
+        bounded = op.Add(total, floor)
+    return op.Div(part, op.Sqrt(bounded))
