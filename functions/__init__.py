@@ -94,6 +94,11 @@ def defined(domain: str, op: str) -> bool:
     return (domain, op) in _definitions(_family(domain, op))
 
 
+def any_body(domain: str, op: str) -> FunctionProto:
+    """One of the operator's definitions, whose results have the shapes that all of them have."""
+    return _definitions(_family(domain, op))[domain, op][0].body
+
+
 def find(domain: str, op: str, elem_type: int) -> Form | None:
     """The definition of an operator for an element type (`TensorProto.DataType`); None if there is none."""
     for compiled in _definitions(_family(domain, op)).get((domain, op), ()):

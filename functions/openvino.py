@@ -47,7 +47,8 @@ def NormalizeL2(data, axes, eps: float, eps_mode: str):
     """data / sqrt(eps_mode(sum(data * data), eps)), the sum over axes; a sum of one where axes is empty
 
     Without axes, data and sqrt(eps) are first divided by the larger of both, so that no square leaves the range of
-    the type and 1, -1 and 0 come out for every number; where both are 0, sqrt(eps) is taken as 1.
+    the type and 1, -1 and 0 come out for every number; where both are 0, sqrt(eps) is taken as 1. The larger of the
+    two squares is 1 then, which is all that max leaves; add adds the smaller.
     Strings cannot be compared below opset 19, but Unique takes them: `place` is 0 for max, 1 for add, and beyond
     what it indexes for any other mode.
     """
@@ -56,26 +57,28 @@ def NormalizeL2(data, axes, eps: float, eps_mode: str):
     as_any = op.Size(op.Unique(op.Concat(op.Constant(value_strings=["max", "add"]), mode, axis=0)))
     place = op.Sub(op.Add(as_max, as_any), op.Constant(value_int=3))
     maximum = op.Gather(op.Constant(value=TRUE_FALSE), place)
+    adding = op.CastLike(op.Not(maximum), data)
+    one = op.CastLike(op.Constant(value_float=1.0), data)
+    bias = op.CastLike(op.Constant(value_float=eps), data)
 
     listed = op.Reshape(op.Cast(axes, to=7), op.Constant(value_ints=[-1]))
-    bias = op.CastLike(op.Constant(value_float=eps), data)
-    one = op.CastLike(op.Constant(value_float=1.0), data)
+    total = op.ReduceSum(op.Mul(data, data), listed, keepdims=1)
+    if maximum:
+        bounded = op.Max(total, bias)
+    else:
+        bounded = op.Add(total, bias)
+    norm = op.Sqrt(bounded)
+
     if op.Equal(op.Size(axes), op.Constant(value_int=0)):
         size = op.Abs(data)
         root = op.Sqrt(bias)
-        larger = op.Max(size, root)
-        root = op.Add(root, op.Sub(one, op.Ceil(op.Min(larger, one))))
+        positive = op.Ceil(op.Min(op.Max(size, root), one))
+        root = op.Add(root, op.Sub(one, positive))
         larger = op.Max(size, root)
         part = op.Div(data, larger)
         rest = op.Div(root, larger)
-        total = op.Mul(part, part)
-        floor = op.Mul(rest, rest)
+        smaller = op.Min(op.Mul(part, part), op.Mul(rest, rest))
+        result = op.Div(part, op.Sqrt(op.Add(one, op.Mul(adding, smaller))))
     else:
-        part = op.Identity(data)
-        total = op.ReduceSum(op.Mul(data, data), listed, keepdims=1)
-        floor = op.Identity(bias)
-    if maximum:
-        bounded = op.Max(total, floor)
-    else:
-        bounded = op.Add(total, floor)
-    return op.Div(part, op.Sqrt(bounded))
+        result = op.Div(data, norm)
+    return result
