@@ -1,4 +1,4 @@
-"""Evaluates the small arithmetic that exporters leave in front of axes, shapes and pads: integers, truth, texts."""
+"""Evaluates the small arithmetic on integers, bools and texts in front of axes, shapes, pads and conditions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opshift.passes.protos import NodeProto, TensorProto, default_domain
 if TYPE_CHECKING:
     from opshift.passes.scope import Scope
 
-# Operators whose value does not depend on their version once broadcasting is numpy's, with inputs that are not floats.
+# Operators whose value does not depend on their version once broadcasting is numpy's, for all but floats.
 _PURE = frozenset(
     "Abs Add Cast Concat ConstantOfShape Div Equal Expand Gather Less Mod Mul Neg Not Range ReduceProd ReduceSum "
     "Reshape Shape Size Slice Squeeze Sub Unique Unsqueeze Where".split()
@@ -83,9 +83,9 @@ def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: Scope) -> Tensor
     graph = onnx.helper.make_graph([node], "fold", inputs, outputs)
     imports = [onnx.helper.make_opsetid("", opset)]
     try:
-        result = onnx.reference.ReferenceEvaluator(
-            onnx.helper.make_model(graph, opset_imports=imports)
-        ).run(None, arrays)
+        result = onnx.reference.ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports)).run(
+            None, arrays
+        )
         return onnx.numpy_helper.from_array(result[0])  # type: ignore[index]
     except Exception:  # what cannot be evaluated is simply not constant
         return None

@@ -19,7 +19,15 @@ FLOATS = {"float": 2**-21, "double": 2**-49, "float16": 2**-10, "bfloat16": 2**-
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 INF = np.inf
 SAMPLES = np.array(
-    [[3, -4, 0], [0, -0.0, 0], [1e-10, 1e-10, 0], [1e-25, 0, 0], [1e18, -1e18, 1], [-7, 0.5, 1e-3], [np.nan, 0, 1]]
+    [
+        [3, -4, 0],
+        [0, -0.0, 0],
+        [1e-10, 1e-10, 0],
+        [1e-25, 0, 0],
+        [1e18, -1e18, 1],
+        [-7, 0.5, 1e-3],
+        [np.nan, 0, 1],
+    ]
 )
 
 
@@ -51,7 +59,7 @@ def call(op, **attributes):
 
 
 def graph(body, kind, shape, axes, opset=18, rank=None, axes_type="int64"):
-    """A model of one call; axes None are a graph input. bfloat16 is cast from float and back, as engines feed none."""
+    """A model of one call; axes None are a graph input, bfloat16 is cast from float and back."""
     dims = "[" + ",".join(map(str, shape)) + "]" if shape else ""
     rank = len(shape) if rank is None else rank
     result = "[" + ",".join(f"d{i}" for i in range(rank)) + "]" if rank else ""
@@ -163,7 +171,9 @@ def test_refused(body, why):
 @pytest.mark.parametrize("op", ["ReduceL1", "NormalizeL2"])
 def test_other_types_are_refused(op):
     body = call(op, **({} if op == "ReduceL1" else {"eps": 1e-8, "eps_mode": "add"}))
-    result = convert.attempt(graph(body, "bool" if op == "ReduceL1" else "int32", (2, 3), [1]), {"": 18}, ops=OPS)
+    result = convert.attempt(
+        graph(body, "bool" if op == "ReduceL1" else "int32", (2, 3), [1]), {"": 18}, ops=OPS
+    )
     assert "there is no definition" in str(result.refusals[0])
 
 
@@ -207,7 +217,9 @@ def test_reduce_l1_of_extreme_values(x):
     kind = {"float32": "float", "float64": "double"}.get(str(x.dtype), str(x.dtype))
     with np.errstate(over="ignore"):
         expected = reduce_l1(x, [1])
-    np.testing.assert_array_equal(run(inlined(graph(call("ReduceL1"), kind, x.shape, [1], rank=1)), x), expected)
+    np.testing.assert_array_equal(
+        run(inlined(graph(call("ReduceL1"), kind, x.shape, [1], rank=1)), x), expected
+    )
 
 
 @pytest.mark.parametrize("keep_dims", [0, 1])
@@ -239,7 +251,9 @@ def check_normalize(x, axes, eps, mode, kind):
     body = call("NormalizeL2", eps=eps, eps_mode=mode)
     constant = run(inlined(graph(body, kind, x.shape, axes)), x)
     computed = run(inlined(graph(body, kind, x.shape, None)), x, np.atleast_1d(axes))
-    smallest = float(np.finfo(np.float32 if kind != "double" else np.float64).tiny) if kind != "float16" else 2**-25
+    smallest = (
+        float(np.finfo(np.float32 if kind != "double" else np.float64).tiny) if kind != "float16" else 2**-25
+    )
     for actual in (constant, computed):
         np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=FLOATS[kind], atol=smallest)
 
@@ -312,7 +326,8 @@ def test_in_a_branch():
     source = model(
         f"""y = If(c) <then_branch = t () => (float[2] p) {{ p = {OPENVINO}.ReduceL1(x, a) }},
             else_branch = e () => (float[2] q)
-            {{ n = {OPENVINO}.NormalizeL2<eps=1e-8, eps_mode="max">(x, a) q = ReduceMax<keepdims=0>(n, a) }}>""",
+            {{ n = {OPENVINO}.NormalizeL2<eps=1e-8, eps_mode="max">(x, a)
+            q = ReduceMax<keepdims=0>(n, a) }}>""",
         18,
         inputs="float[2,3] x, bool c",
         outputs="float[2] y",
@@ -372,7 +387,9 @@ CALLS = [
 def carrying(op, kind, opset, **attributes):
     """A file that calls an operator over run-time axes and brings its definition along."""
     source = graph(call(op, **attributes), kind, (2, 3), None, opset)
-    elem_type = TensorProto.BFLOAT16 if kind == "bfloat16" else onnx.helper.np_dtype_to_tensor_dtype(dtype_of(kind))
+    elem_type = (
+        TensorProto.BFLOAT16 if kind == "bfloat16" else onnx.helper.np_dtype_to_tensor_dtype(dtype_of(kind))
+    )
     source.functions.append(function_proto(OPENVINO, op, elem_type, opset))
     source.ir_version = max(source.ir_version, 9)
     return source
@@ -386,7 +403,9 @@ def test_a_standard_file_can_carry_the_definition(op, attributes, kind, opset):
     assert not source.functions[0].metadata_props
     onnx.checker.check_model(source, full_check=True)
     x = np.array([[3, -4, 0], [0, 0.25, 300]]).astype(dtype_of(kind))
-    engines = [OnnxRuntime] if kind == "bfloat16" else ENGINES  # onnx.reference has no Abs and no If of bfloat16
+    engines = (
+        [OnnxRuntime] if kind == "bfloat16" else ENGINES
+    )  # onnx.reference has no Abs and no If of bfloat16
     for axes in ([1], [-1, 0], []):
         wide = x.astype(np.float64)
         expected = reduce_l1(wide, axes, 1) if op == "ReduceL1" else normalize_l2(wide, axes, **attributes)
@@ -417,7 +436,7 @@ def test_keep_dims_is_false_by_default_in_a_carried_definition():
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_unknown_mode_fails_in_a_carried_definition(engine):
     source = carrying("NormalizeL2", "float", 18, eps=1e-8, eps_mode="mul")
-    with pytest.raises(RuntimeError, match="out of (data )?bounds"):
+    with pytest.raises(RuntimeError, match=r"out of (data )?bounds"):
         engine(source).run({"x": np.ones((2, 3), np.float32), "a": np.array([1])})
 
 

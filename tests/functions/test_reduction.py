@@ -34,7 +34,7 @@ TYPES = {
 
 
 def content(function: FunctionProto, *, without: str = ""):
-    """All that a definition says: names, formals, imports, nodes with their attributes. Order of attributes is free."""
+    """All that a definition says: names, formals, imports, nodes with their attributes in any order."""
     nodes = []
     for node in function.node:
         kept = sorted((a for a in node.attribute if a.name != without), key=lambda a: a.name)
@@ -76,7 +76,9 @@ def test_compiled_files_are_up_to_date():
     folder = Path(functions.__path__[0])
     assert {path.stem for path in folder.glob("*.binpb")} == set(fresh)
     for family, compiled in fresh.items():
-        assert (folder / f"{family}.binpb").read_bytes() == compiled.SerializeToString(deterministic=True), family
+        assert (folder / f"{family}.binpb").read_bytes() == compiled.SerializeToString(deterministic=True), (
+            family
+        )
 
 
 def test_a_second_definition_for_a_type_is_an_error():
@@ -137,15 +139,19 @@ def graph(op, kind, shape, axes, **attributes):
     operands = "x" if axes is None else "x, a"
     constants = "" if axes is None else f"int64[{len(axes)}] a = {{{', '.join(map(str, axes))}}}"
     call = f"{op}<{listed}>({operands})" if listed else f"{op}({operands})"
-    rank = len(shape) if attributes.get("keepdims", 1) or (attributes.get("noop_with_empty_axes") and not axes) else (
-        len(shape) - len(axes or shape)
+    rank = (
+        len(shape)
+        if attributes.get("keepdims", 1) or (attributes.get("noop_with_empty_axes") and not axes)
+        else (len(shape) - len(axes or shape))
     )
     result = "[" + ",".join(f"d{i}" for i in range(rank)) + "]" if rank else ""
     shape = f"[{','.join(map(str, shape))}]" if shape else ""
     if kind == "bfloat16":
         body = f"x = Cast<to=16>(w)\n z = {call}\n y = Cast<to=1>(z)"
         return model(body, 18, inputs=f"float{shape} w", outputs=f"float{result} y", constants=constants)
-    return model(f"y = {call}", 18, inputs=f"{kind}{shape} x", outputs=f"{kind}{result} y", constants=constants)
+    return model(
+        f"y = {call}", 18, inputs=f"{kind}{shape} x", outputs=f"{kind}{result} y", constants=constants
+    )
 
 
 def check_form(op, x, axes, **attributes):
@@ -153,7 +159,11 @@ def check_form(op, x, axes, **attributes):
     kind = next(name for name, (dtype, _) in TYPES.items() if x.dtype == dtype)
     feeds = {"w": x.astype(np.float32)} if kind == "bfloat16" else {"x": x}
     expected = reference(
-        op, x, axes or (), keepdims=attributes.get("keepdims", 1), noop=attributes.get("noop_with_empty_axes", 0)
+        op,
+        x,
+        axes or (),
+        keepdims=attributes.get("keepdims", 1),
+        noop=attributes.get("noop_with_empty_axes", 0),
     )
     actual = run(expanded(graph(op, kind, x.shape, axes, **attributes), op), feeds)
     assert actual.shape == expected.shape
@@ -223,7 +233,9 @@ def test_sum_of_float16_squares_overflows_only_where_the_result_does():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 def test_log_sum_exp_of_large_and_infinite_numbers(dtype):
     inf = np.inf
-    x = np.array([[1000, 1000], [-1000, -1001], [-inf, -inf], [inf, 1], [inf, -inf], [np.nan, 0], [1000, -inf]])
+    x = np.array(
+        [[1000, 1000], [-1000, -1001], [-inf, -inf], [inf, 1], [inf, -inf], [np.nan, 0], [1000, -inf]]
+    )
     check_form("ReduceLogSumExp", x.astype(dtype), [1])
     check_form("ReduceLogSumExp", x.astype(dtype), [], noop_with_empty_axes=1)
 
@@ -253,7 +265,10 @@ def test_float32_is_expanded_into_nothing_else(op, nodes):
 @pytest.mark.parametrize("op", OPS)
 def test_axes_known_only_at_run_time(op, target):
     source = model(
-        f"y = {op}<noop_with_empty_axes=1>(x, a)", 18, inputs="float[2,3] x, int64[N] a", outputs="float[K,M] y"
+        f"y = {op}<noop_with_empty_axes=1>(x, a)",
+        18,
+        inputs="float[2,3] x, int64[N] a",
+        outputs="float[K,M] y",
     )
     after = expanded(source, op, target if op != "ReduceLogSumExp" else 18)
     x = np.array([[1, 5, 3], [2, 7, 1]], np.float32)
@@ -290,7 +305,8 @@ def test_in_a_function(op):
     source.functions.append(
         onnx.parser.parse_function(
             f"""<domain: "local", opset_import: ["" : 18]>
-            f <keep> (v) => (r) {{ a = Constant<value_ints = [1]>()  r = {op}<keepdims: int = @keep>(v, a) }}"""
+            f <keep> (v) => (r) {{ a = Constant<value_ints = [1]>()  r = {op}<keepdims: int = @keep>(v, a)
+            }}"""
         )
     )
     after = expanded(source, op)
