@@ -69,7 +69,7 @@ def _definitions(family: str) -> dict[tuple[str, str], list[_Compiled]]:
         return found
     for body in ModelProto.FromString(resource.read_bytes()).functions:
         notes = {entry.key: entry.value for entry in body.metadata_props}
-        types = dict(tuple(map(int, pair.split(":"))) for pair in notes["types"].split())
+        types = {int(kind): int(carrier) for kind, _, carrier in (p.partition(":") for p in notes["types"].split())}
         carried = tuple(map(int, notes["carried"].split()))
         attributes = {name: int(kind) for name, kind in _pairs(notes["attributes"])}
         choices = {name: tuple(texts.split(",")) for name, texts in _pairs(notes["choices"])}

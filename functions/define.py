@@ -15,7 +15,7 @@ from opshift.passes.names import subgraphs
 Function = TypeVar("Function", bound=Callable[..., Any])
 T = TensorProto
 
-EXACT_WIDE = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT}
+EXACT_WIDE: dict[int, int] = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT}
 """16-bit floats computed in float32: one rounding at the end instead of one a step."""
 
 

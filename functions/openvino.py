@@ -23,7 +23,6 @@ from onnx import TensorProto, helper
 from onnxscript import opset15 as op
 from onnxscript import script
 from onnxscript.values import Opset
-
 from opshift.functions import OPENVINO
 from opshift.functions.define import EXACT_WIDE, define, native
 

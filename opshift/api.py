@@ -1,4 +1,4 @@
-"""The Python API: convert, inline, plan and verify models given as a path, an `onnx.ModelProto` or an `onnx_ir.Model`."""
+"""The Python API: convert, inline, plan and verify models, each a path, an `onnx.ModelProto` or an `onnx_ir.Model`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from opshift import files
 from opshift.passes import convert, schemas
@@ -70,9 +70,7 @@ def convert_version(model: Given, target_version: Target, *, ir_version: int | N
     return _like(model, result.model)
 
 
-def inline(
-    model: Given, ops: Iterable[str], target: Target | None = None, *, ir_version: int | None = None
-) -> Given:
+def inline(model: Given, ops: Iterable[str], target: Target | None = None, *, ir_version: int | None = None) -> Given:
     """Replace operators by their definitions in more elementary operators.
 
     Args:
@@ -133,9 +131,7 @@ def verify(before: Any, after: Any, *, grade: str = "exact", seed: int = 0) -> V
         InvalidModel: a model cannot be read.
     """
     (one, one_folder), (other, other_folder) = load(before), load(after)
-    return verify_protos(
-        one, other, grade=grade, seed=seed, before_folder=one_folder, after_folder=other_folder
-    )
+    return verify_protos(one, other, grade=grade, seed=seed, before_folder=one_folder, after_folder=other_folder)
 
 
 def load(model: Any) -> tuple[ModelProto, str | None]:
@@ -151,12 +147,12 @@ def load(model: Any) -> tuple[ModelProto, str | None]:
     raise InvalidModel(f"a path, an onnx.ModelProto or an onnx_ir.Model is needed, not {type(model).__name__}")
 
 
-def _like(given: Any, proto: ModelProto | None) -> Any:
+def _like(given: Given, proto: Any) -> Given:
     if type(given).__module__.partition(".")[0] == "onnx_ir":
         import onnx_ir
 
-        return onnx_ir.from_proto(proto)
-    return proto
+        proto = onnx_ir.from_proto(proto)
+    return cast(Given, proto)
 
 
 def resolve(target: Target) -> tuple[dict[str, int], int | None]:

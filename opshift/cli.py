@@ -48,7 +48,7 @@ def _fail(code: int, text: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="opshift",
-        description="Move ONNX models between opset versions, up and down, and prove that the result computes the same.",
+        description="Move ONNX models between opset versions, up and down, and prove that they compute the same.",
         epilog="exit codes: 0 done, 2 usage, 3 refused, 4 the outputs differ, 5 unreadable input",
     )
     parser.add_argument("--version", action="version", version=_version())

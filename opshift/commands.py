@@ -49,9 +49,7 @@ def inline(options: argparse.Namespace) -> int:
     return _rewrite(options, targets, ops, options.ir_version or ir, "inlined")
 
 
-def _rewrite(
-    options: argparse.Namespace, targets: dict[str, int], ops: list[Op], ir: int | None, label: str
-) -> int:
+def _rewrite(options: argparse.Namespace, targets: dict[str, int], ops: list[Op], ir: int | None, label: str) -> int:
     output = Path(options.output) if options.output else _beside(options.model, label)
     if output.exists() and os.path.samefile(output, options.model):
         raise ValueError("the output is the input; give another path")
@@ -65,9 +63,7 @@ def _rewrite(
     before = report.facts(source, os.path.getsize(options.model))
     if result.model is None:
         nearest = engine.nearest(source, result.refusals, targets, folder) if targets and not ops else None
-        outcome = Outcome(
-            options.model, "", before, None, result.changes, result.refusals, "", seconds, nearest
-        )
+        outcome = Outcome(options.model, "", before, None, result.changes, result.refusals, "", seconds, nearest)
         _show(options, outcome)
         return REFUSED
     if options.dry_run:
@@ -128,9 +124,7 @@ def _console() -> Console:
 
 def verify(options: argparse.Namespace) -> int:
     """`opshift verify`."""
-    found = api.verify(
-        options.before, options.after, grade="close" if options.close else "exact", seed=options.seed
-    )
+    found = api.verify(options.before, options.after, grade="close" if options.close else "exact", seed=options.seed)
     print(json.dumps(asdict(found), indent=2) if options.format == "json" else report.verdict(found))
     return _code(found)
 
@@ -141,12 +135,14 @@ def inspect(options: argparse.Namespace) -> int:
     engine.check_imports(source)
     found = report.facts(source, os.path.getsize(options.model))
     folder = str(Path(options.model).resolve().parent)
-    reach = {
-        opset: engine.attempt(source, {"": opset}, folder=folder) for opset in range(1, schemas.latest() + 1)
-    }
+    reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in range(1, schemas.latest() + 1)}
     if options.format == "json":
         held = {
-            str(opset): {"reachable": not result.refusals, "grade": result.grade, "why": list(map(str, result.refusals))}
+            str(opset): {
+                "reachable": not result.refusals,
+                "grade": result.grade,
+                "why": list(map(str, result.refusals)),
+            }
             for opset, result in reach.items()
         }
         print(json.dumps({**asdict(found), "reach": held}, indent=2))
@@ -165,5 +161,3 @@ def targets(options: argparse.Namespace) -> int:
     for target in known().values():
         print(f"{target.name:20} opset {target.opset:2}  IR {target.ir_version:2}  {target.source}")
     return DONE
-
-

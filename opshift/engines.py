@@ -97,4 +97,4 @@ class Reference:
             raise EngineError(_one_line(error)) from None
 
 
-ENGINES: tuple[type[OnnxRuntime] | type[Reference], ...] = (OnnxRuntime, Reference)
+ENGINES: tuple[type[OnnxRuntime | Reference], ...] = (OnnxRuntime, Reference)

@@ -133,6 +133,7 @@ def _integers(shape: list[int], dtype: Any, random: np.random.Generator, meaning
     import numpy as np
 
     count = int(np.prod(shape))
+    values: Any
     if meaning in ("axes", "counting"):
         values = np.arange(count)
     elif meaning in ("axis", "zeros"):

@@ -19,13 +19,18 @@ def read(path: PathLike) -> ModelProto:
     """The model in a file. External data are not read: they stay references.
 
     Raises:
-        InvalidModel: the file is missing, cannot be read, or does not hold an ONNX model.
+        InvalidModel: the file is missing, cannot be read, does not hold an ONNX model, or refers to external data
+            outside its folder.
     """
     try:
         data = Path(path).read_bytes()
     except OSError as error:
         raise InvalidModel(f"{os.fspath(path)}: {error.strerror or error}") from None
-    return parse(data, os.fspath(path))
+    model = parse(data, os.fspath(path))
+    if b"location" in data:  # the key under which a tensor names its external file
+        for location in external_files(model):
+            inside(Path(path).parent, location)
+    return model
 
 
 def parse(data: bytes, name: str = "the model") -> ModelProto:

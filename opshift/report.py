@@ -53,7 +53,12 @@ def facts(model: ModelProto, size: int) -> Facts:
     for body in bodies(model):
         ops.update(f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in body.node)
     return Facts(
-        opsets(model), model.ir_version, sum(ops.values()), len(model.functions), size, dict(sorted(ops.items()))
+        opsets(model),
+        model.ir_version,
+        sum(ops.values()),
+        len(model.functions),
+        size,
+        dict(sorted(ops.items())),
     )
 
 
@@ -116,7 +121,11 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 def _rows(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
     rows = [
-        (f"opset {domain or 'ai.onnx'}", str(before.opsets.get(domain, "-")), str(after.opsets.get(domain, "-")))
+        (
+            f"opset {domain or 'ai.onnx'}",
+            str(before.opsets.get(domain, "-")),
+            str(after.opsets.get(domain, "-")),
+        )
         for domain in dict.fromkeys([*before.opsets, *after.opsets])
     ]
     rows.append(("IR version", str(before.ir_version), str(after.ir_version)))

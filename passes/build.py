@@ -62,7 +62,10 @@ class Builder:
         return self._add(node, outputs)
 
     def again(self, node: NodeProto, inputs: Sequence[str], **attributes: Any) -> Any:
-        """Emit a copy of `node` with other inputs and, where given, other attributes; the rest survives."""
+        """Emit a copy of `node` with other inputs and, where given, other attributes; the rest survives.
+
+        An output that `node` omits is omitted again.
+        """
         copy = NodeProto()
         copy.CopyFrom(node)
         copy.input[:] = list(inputs)
@@ -74,11 +77,12 @@ class Builder:
                 copy.attribute.append(make_attribute(name, value))
         del copy.output[:]
         self.copies.append(copy)
-        return self._add(copy, len(node.output))
+        return self._add(copy, len(node.output), omitted=[i for i, name in enumerate(node.output) if not name])
 
-    def _add(self, node: NodeProto, outputs: int) -> Any:
+    def _add(self, node: NodeProto, outputs: int, omitted: Sequence[int] = ()) -> Any:
         stem = self._like.output[0] if self._like is not None and self._like.output else node.op_type
-        node.output.extend(self.scope.context.names.fresh(f"{stem}/{node.op_type}") for _ in range(outputs))
+        fresh = self.scope.context.names.fresh
+        node.output.extend("" if i in omitted else fresh(f"{stem}/{node.op_type}") for i in range(outputs))
         if self._like is not None and self._like.name:
             node.name = self.scope.context.names.fresh(f"{self._like.name}/{node.op_type}")
         self.nodes.append(node)

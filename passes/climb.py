@@ -176,7 +176,7 @@ class Climb:
         arrived = {**work.versions, domain: edge if up else edge - 1}
         node = self._node(work, scope, before, arrived.get("", 1))
         pair = registry.step(domain, op, edge)
-        step = pair and (pair.up if up else pair.down)
+        step = None if pair is None else pair.up if up else pair.down
         result = None
         try:
             if step is not None:
@@ -198,8 +198,7 @@ class Climb:
             return [*made, work]
         copies = node.build.copies
         return [
-            _Work(proto, arrived, settled=any(proto is copy for copy in copies))
-            for proto in take_over(node, result)
+            _Work(proto, arrived, settled=any(proto is copy for copy in copies)) for proto in take_over(node, result)
         ]
 
     def _expand(self, work: _Work, scope: Scope, version: int) -> list[_Work]:
@@ -270,7 +269,7 @@ def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
             rename(nodes, value, output)
             if value in scope.typed:
                 scope.typed[output] = scope.typed.pop(value)
-        else:
+        elif value != output:  # else the step made the output an initializer
             node.build.nodes.append(NodeProto(op_type="Identity", input=[value], output=[output]))
     for proto in nodes:
         scope.record(proto, node.build.opset)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 SMALL = 4096  # elements: a parameter, not a weight
-_INTEGERS = {TensorProto.INT64: "q", TensorProto.INT32: "i"}
+_INTEGERS: dict[int, str] = {TensorProto.INT64: "q", TensorProto.INT32: "i"}
 
 
 def int64s(values: Sequence[int], dims: Sequence[int] | None = None) -> TensorProto:

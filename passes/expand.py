@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from opshift import functions
 from opshift.passes import simplify
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import AttributeProto, FunctionProto, NodeProto, default_domain
 from opshift.passes.stamp import stamp
 from opshift.passes.view import attribute_kind, make_attribute
+
+from opshift import functions
 
 if TYPE_CHECKING:
     from opshift.passes.scope import Scope

@@ -12,8 +12,34 @@ if TYPE_CHECKING:
 
 # Operators whose value does not depend on their version once broadcasting is numpy's, for all but floats.
 _PURE = frozenset(
-    "Abs Add Cast Concat ConstantOfShape Div Equal Expand Gather Less Mod Mul Neg Not Range ReduceProd ReduceSum "
-    "Reshape Shape Size Slice Squeeze Sub Unique Unsqueeze Where".split()
+    [
+        "Abs",
+        "Add",
+        "Cast",
+        "Concat",
+        "ConstantOfShape",
+        "Div",
+        "Equal",
+        "Expand",
+        "Gather",
+        "Less",
+        "Mod",
+        "Mul",
+        "Neg",
+        "Not",
+        "Range",
+        "ReduceProd",
+        "ReduceSum",
+        "Reshape",
+        "Shape",
+        "Size",
+        "Slice",
+        "Squeeze",
+        "Sub",
+        "Unique",
+        "Unsqueeze",
+        "Where",
+    ]
 )
 _DEPTH = 24
 

@@ -96,12 +96,7 @@ class Scope:
         return scope
 
     def _defines(self, name: str) -> bool:
-        return (
-            name in self.made
-            or name in self.producers
-            or name in self.initializers
-            or name in self._inputs()
-        )
+        return name in self.made or name in self.producers or name in self.initializers or name in self._inputs()
 
     def _inputs(self) -> Sequence[str]:
         if isinstance(self.body, FunctionProto):
@@ -220,13 +215,18 @@ class Scope:
         name = self._shared.get(key)
         if name is None:
             name = self._shared[key] = self.context.names.fresh(hint)
-            added = self.graph.initializer.add()
-            added.CopyFrom(tensor)
-            added.name = name
             self.context.released.add(name)
-            self.initializers[name] = added
-            self._declared_types()[name] = tensor_type(tensor.data_type, tensor.dims)
+            self.hold(name, tensor)
         return name
+
+    def hold(self, name: str, tensor: TensorProto) -> None:
+        """Make `name` an initializer of this graph."""
+        assert self.graph is not None, "a function has no initializers"
+        added = self.graph.initializer.add()
+        added.CopyFrom(tensor)
+        added.name = name
+        self.initializers[name] = added
+        self._declared_types()[name] = tensor_type(tensor.data_type, tensor.dims)
 
 
 def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:

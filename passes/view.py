@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from opshift.passes.build import Builder
     from opshift.passes.scope import Scope
 
-_FIELDS = {
+_FIELDS: dict[int, str] = {
     AttributeProto.FLOAT: "f",
     AttributeProto.INT: "i",
     AttributeProto.STRING: "s",

@@ -17,10 +17,10 @@ import onnx.helper
 import onnx.numpy_helper
 import onnx.parser
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
-
-from opshift.engines import ENGINES, EngineError
 from opshift.passes import convert, schemas
 from opshift.passes.view import attribute_value
+
+from opshift.engines import ENGINES, EngineError
 
 SPECIAL = [0.0, -0.0, 1.5, -2.25, np.inf, -np.inf, np.nan, 3.0, -1e-3, 7.0, 0.5, -8.0]
 
@@ -157,7 +157,7 @@ def _lines(graph: GraphProto, names: dict[str, str], held: dict[str, str]) -> li
         if node.op_type == "Constant" and node.output[0] not in names:
             held[node.output[0]] = _constant_node(node)
             continue
-        for name in node.output:
+        for name in filter(None, node.output):
             names.setdefault(name, f"t{sum(v.startswith('t') and v[1:].isdigit() for v in names.values()) + 1}")
         lines.append(_line(node, names, held))
     return lines

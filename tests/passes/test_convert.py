@@ -8,9 +8,9 @@ import onnx.numpy_helper
 import onnx.parser
 import pytest
 from onnx import TensorProto
-
 from opshift.passes import convert, registry
 from opshift.passes.errors import InvalidModel, Refused
+
 from tests.support import check_refused, check_values, evaluate, model, show
 
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
@@ -71,7 +71,7 @@ def test_a_node_in_a_subgraph_gets_its_own_constant(depth):
     source = nested(depth, "inner0 = ReduceSum<axes=[1]>(x)", 12)
     above = converted(source, 13)
     assert "ReduceSum(x, [1])" in show(above)
-    names = [o for o in all_outputs(above.graph)]
+    names = list(all_outputs(above.graph))
     assert len(names) == len(set(names)), "single assignment, across all graphs"
     check_values(source, above, {"c": np.array(True)}, rtol=0, atol=0)
 
@@ -119,9 +119,7 @@ def test_a_function_of_another_opset_than_the_model():
 
 
 def test_axes_bound_by_reference_become_a_constant_bound_by_reference():
-    source = with_function(
-        "out = ReduceL1<axes: ints = @dims>(data)", 17, call="<dims=[1]>(x)", attributes="<dims>"
-    )
+    source = with_function("out = ReduceL1<axes: ints = @dims>(data)", 17, call="<dims=[1]>(x)", attributes="<dims>")
     above = converted(source, 18)
     assert [n.op_type for n in above.functions[0].node] == ["Constant", "ReduceL1"]
     assert above.functions[0].node[0].attribute[0].ref_attr_name == "dims"
@@ -208,7 +206,10 @@ def test_an_inlined_operator_hands_its_name_on():
     source = model("y = ReduceL1(x, a)", 18, constants="int64[1] a = {1}", **ROWS)
     source.graph.node[0].name = "norm"
     result = convert.attempt(source, {"": 18}, ops=[("", "ReduceL1")])
-    assert [(n.op_type, n.name) for n in result.model.graph.node] == [("Abs", "norm/Abs"), ("ReduceSum", "norm")]
+    assert [(n.op_type, n.name) for n in result.model.graph.node] == [
+        ("Abs", "norm/Abs"),
+        ("ReduceSum", "norm"),
+    ]
 
 
 def test_custom_domains_are_left_alone():
@@ -318,7 +319,7 @@ def test_every_refusal_is_collected_with_node_boundary_and_reason():
 
 def test_an_operator_that_does_not_exist_yet_is_refused_by_name():
     source = model("y = BitwiseNot(x)", 18, inputs="int32[2] x", outputs="int32[2] y")
-    with pytest.raises(Refused, match="BitwiseNot.*opset 18 -> 17.*exists from opset 18 on") as refused:
+    with pytest.raises(Refused, match=r"BitwiseNot.*opset 18 -> 17.*exists from opset 18 on") as refused:
         convert.convert(source, {"": 13})
     assert refused.value.nearest == 18
 
@@ -329,14 +330,17 @@ def test_an_operator_that_onnx_does_not_define_is_refused():
 
 def test_an_illegal_attribute_is_refused_not_passed_on():
     check_refused(
-        "y = Relu<stale=1>(x)", 13, 14, "attribute stale does not exist", inputs="float[2] x", outputs="float[2] y"
+        "y = Relu<stale=1>(x)",
+        13,
+        14,
+        "attribute stale does not exist",
+        inputs="float[2] x",
+        outputs="float[2] y",
     )
 
 
 def test_a_type_that_the_target_does_not_know_is_refused():
-    check_refused(
-        "y = Identity(x)", 13, 12, "tensor(bfloat16)", inputs="bfloat16[2] x", outputs="bfloat16[2] y"
-    )
+    check_refused("y = Identity(x)", 13, 12, "tensor(bfloat16)", inputs="bfloat16[2] x", outputs="bfloat16[2] y")
 
 
 def test_an_undecided_transition_is_refused(monkeypatch):

@@ -2,7 +2,6 @@
 
 import onnx.defs
 import pytest
-
 from opshift.passes import schemas, tabulate
 from opshift.passes.protos import AttributeProto
 
