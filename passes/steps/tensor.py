@@ -84,3 +84,11 @@ same(
     25,
     "int2 and uint2 came; the text now says that perm holds each axis once, which it always did",
 )
+
+
+# --- operators that only learned new types ---------------------------------------------------------------
+
+changed(["ReverseSequence", "Unique"], 28, Pair(down=carried(BFLOAT16)))
+changed("Where", 16, Pair(down=carried(BFLOAT16)))
+changed("IsInf", 20, Pair(down=carried({**FLOAT8, **BFLOAT16, T.FLOAT16: T.FLOAT}, variable="T1")))
+changed("IsNaN", 20, Pair(down=carried(FLOAT8, variable="T1")))
