@@ -14,6 +14,9 @@ FLOAT8: dict[int, int] = dict.fromkeys(
     (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ), T.FLOAT
 )
 BFLOAT16: dict[int, int] = {T.BFLOAT16: T.FLOAT}
+INTEGERS_AS_DOUBLE: dict[int, int] = dict.fromkeys(
+    (T.BOOL, T.INT8, T.INT16, T.INT32, T.UINT8, T.UINT16, T.UINT32), T.DOUBLE
+)
 
 
 # --- Cast, CastLike -----------------------------------------------------------------------------------------
@@ -73,6 +76,14 @@ changed("Identity", 14, Pair(down=copy_sequence))
 
 # --- Concat -------------------------------------------------------------------------------------------------
 
+
+def axis_is_written(node: Node) -> None:
+    """axis was 1 by default and is required."""
+    if "axis" not in node.attributes:
+        node.attributes["axis"] = 1
+
+
+changed("Concat", 4, Pair(up=axis_is_written, down=carried(INTEGERS_AS_DOUBLE)))
 changed("Concat", 11, Pair(down=nonnegative_axis(default=0)))
 
 

@@ -8,7 +8,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
 from opshift.passes.steps._recipes import axes_to_input, carried, counted_from_front
-from opshift.passes.steps.tensor import FLOAT8
+from opshift.passes.steps.tensor import FLOAT8, INTEGERS_AS_DOUBLE
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -58,6 +58,33 @@ def _empty(build: Builder, shape: str, elem_type: int) -> str:
     return str(build.ConstantOfShape(shape, value=constants.tensor([0], elem_type)))
 
 
+def shape_to_input(node: Node) -> None:
+    """shape was an attribute and becomes an input."""
+    node.attributes.pop("consumed_inputs", None)
+    if "shape" not in node.attributes:
+        raise CannotConvert(node, "there is no shape; an attribute shape could be expressed")
+    node.set_input(1, node.build.constant(constants.int64s(node.attributes.pop("shape"))))
+
+
+def shape_to_attribute(node: Node) -> Replacement:
+    """shape becomes an attribute, and integers are reshaped as doubles."""
+    shape = node.scope.ints(node.input(1))
+    if shape is None:
+        shape = _shape_of_result(node)
+    node.set_input(1, "")
+    node.attributes["shape"] = shape
+    return carried(INTEGERS_AS_DOUBLE)(node)
+
+
+def _shape_of_result(node: Node) -> list[int]:
+    """What is known of the result says the same as the shape input, if it leaves at most one size open."""
+    dims = node.scope.shape(node.outputs[0])
+    if dims is None or 0 in dims or sum(not isinstance(dim, int) for dim in dims) > 1:
+        raise CannotConvert(node, "the shape is known only at run time; a constant could be expressed")
+    return [dim if isinstance(dim, int) else -1 for dim in dims]
+
+
+changed("Reshape", 5, Pair(up=shape_to_input, down=shape_to_attribute))
 changed("Reshape", 14, Pair(down=zero_copies))
 
 
@@ -104,7 +131,7 @@ def nonnegative_dropped_axes(node: Node) -> Replacement:
     dims = node.scope.shape(node.input(0))
     if dims is None:
         return in_shape(node, _shape_without(node, node.build.constant(constants.int64s(axes))))
-    node.attributes["axes"] = _counted(node, axes, len(dims))
+    node.attributes["axes"] = counted(node, axes, len(dims))
     return None
 
 
@@ -116,11 +143,12 @@ def nonnegative_new_axes(node: Node) -> Replacement:
     dims = node.scope.shape(node.input(0))
     if dims is None:
         return in_shape(node, _shape_with(node, node.build.constant(constants.int64s(axes))))
-    node.attributes["axes"] = _counted(node, axes, len(dims) + len(axes))
+    node.attributes["axes"] = counted(node, axes, len(dims) + len(axes))
     return None
 
 
-def _counted(node: Node, axes: list[int], rank: int) -> list[int]:
+def counted(node: Node, axes: list[int], rank: int) -> list[int]:
+    """Axes counted from the front."""
     if not all(-rank <= axis < rank for axis in axes):
         raise CannotConvert(node, f"axes {axes} lie outside rank {rank}")
     return [axis % rank for axis in axes]

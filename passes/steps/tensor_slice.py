@@ -10,8 +10,9 @@ from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed, same
-from opshift.passes.steps._recipes import counted_from_front, nonnegative_axis
-from opshift.passes.steps.tensor_shape import INT64_MAX, Size, size_along
+from opshift.passes.steps._recipes import carried, counted_from_front, nonnegative_axis
+from opshift.passes.steps.tensor import INTEGERS_AS_DOUBLE
+from opshift.passes.steps.tensor_shape import INT64_MAX, Size, counted, size_along
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -60,7 +61,7 @@ def nonnegative_slice_axes(node: Node) -> None:
         return
     build, dims = node.build, node.scope.shape(node.input(0))
     if axes is not None and dims is not None:
-        node.set_input(3, build.constant([axis % len(dims) for axis in axes], elem_type, "axes"))
+        node.set_input(3, build.constant(counted(node, axes, len(dims)), elem_type, "axes"))
         return
     rank = build.Size(build.Shape(node.input(0)))
     rank = rank if elem_type == T.INT64 else build.Cast(rank, to=elem_type)
@@ -195,6 +196,35 @@ same("Slice", 13, "bfloat16 came; the text now spells out how bounds are clamped
 # --- Split --------------------------------------------------------------------------------------------------
 
 
+def axis_and_sizes_are_told(node: Node) -> None:
+    """axis had no stated default and is told by the shapes; sizes as an input become an attribute."""
+    if "axis" not in node.attributes:
+        node.attributes["axis"] = _axis_of_parts(node)
+    if node.input(1):
+        sizes = node.scope.array(node.input(1))
+        if sizes is None:
+            raise CannotConvert(node, "the sizes are known only at run time; constants could be expressed")
+        node.attributes["split"] = [int(size) for size in sizes]
+        node.set_input(1, "")
+
+
+def _axis_of_parts(node: Node) -> int:
+    """The only axis along which a part is smaller than the whole."""
+    whole, part = (node.scope.shape(name) for name in (node.input(0), node.outputs[0]))
+    if whole is not None and part is not None and len(whole) == len(part):
+        axes = [axis for axis, sizes in enumerate(zip(whole, part, strict=True)) if sizes[0] != sizes[1]]
+        if len(axes) == 1:
+            return axes[0]
+    raise CannotConvert(node, "axis is missing and had no default; an axis could be expressed")
+
+
+def parts_of_doubles(node: Node) -> Replacement:
+    """axis had no stated default and is written out, and integers are split as doubles."""
+    if "axis" not in node.attributes:
+        node.attributes["axis"] = 0
+    return carried(INTEGERS_AS_DOUBLE)(node)
+
+
 def sizes_to_input(node: Node) -> None:
     """split was an attribute and becomes an input."""
     if "split" in node.attributes:
@@ -253,6 +283,7 @@ def number_to_parts(node: Node) -> None:
     node.set_input(1, build.Concat(*[part] * (parts - 1), last, axis=0))
 
 
+changed("Split", 2, Pair(up=axis_and_sizes_are_told, down=parts_of_doubles))
 changed("Split", 11, Pair(down=nonnegative_axis(default=0)))
 changed("Split", 13, Pair(up=sizes_to_input, down=sizes_to_attribute))
 changed("Split", 18, Pair(up=parts_to_number, down=number_to_parts))
