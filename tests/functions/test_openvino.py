@@ -7,10 +7,10 @@ import onnx.helper
 import onnx.parser
 import pytest
 from onnx import TensorProto
-
-from opshift.engines import ENGINES, OnnxRuntime
 from opshift.functions import OPENVINO, function_proto
 from opshift.passes import convert
+
+from opshift.engines import ENGINES, OnnxRuntime
 from tests.support import evaluate, model, show
 
 OPS = [(OPENVINO, "ReduceL1"), (OPENVINO, "NormalizeL2")]
@@ -171,9 +171,7 @@ def test_refused(body, why):
 @pytest.mark.parametrize("op", ["ReduceL1", "NormalizeL2"])
 def test_other_types_are_refused(op):
     body = call(op, **({} if op == "ReduceL1" else {"eps": 1e-8, "eps_mode": "add"}))
-    result = convert.attempt(
-        graph(body, "bool" if op == "ReduceL1" else "int32", (2, 3), [1]), {"": 18}, ops=OPS
-    )
+    result = convert.attempt(graph(body, "bool" if op == "ReduceL1" else "int32", (2, 3), [1]), {"": 18}, ops=OPS)
     assert "there is no definition" in str(result.refusals[0])
 
 
@@ -217,9 +215,7 @@ def test_reduce_l1_of_extreme_values(x):
     kind = {"float32": "float", "float64": "double"}.get(str(x.dtype), str(x.dtype))
     with np.errstate(over="ignore"):
         expected = reduce_l1(x, [1])
-    np.testing.assert_array_equal(
-        run(inlined(graph(call("ReduceL1"), kind, x.shape, [1], rank=1)), x), expected
-    )
+    np.testing.assert_array_equal(run(inlined(graph(call("ReduceL1"), kind, x.shape, [1], rank=1)), x), expected)
 
 
 @pytest.mark.parametrize("keep_dims", [0, 1])
@@ -251,9 +247,7 @@ def check_normalize(x, axes, eps, mode, kind):
     body = call("NormalizeL2", eps=eps, eps_mode=mode)
     constant = run(inlined(graph(body, kind, x.shape, axes)), x)
     computed = run(inlined(graph(body, kind, x.shape, None)), x, np.atleast_1d(axes))
-    smallest = (
-        float(np.finfo(np.float32 if kind != "double" else np.float64).tiny) if kind != "float16" else 2**-25
-    )
+    smallest = float(np.finfo(np.float32 if kind != "double" else np.float64).tiny) if kind != "float16" else 2**-25
     for actual in (constant, computed):
         np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=FLOATS[kind], atol=smallest)
 
@@ -387,9 +381,7 @@ CALLS = [
 def carrying(op, kind, opset, **attributes):
     """A file that calls an operator over run-time axes and brings its definition along."""
     source = graph(call(op, **attributes), kind, (2, 3), None, opset)
-    elem_type = (
-        TensorProto.BFLOAT16 if kind == "bfloat16" else onnx.helper.np_dtype_to_tensor_dtype(dtype_of(kind))
-    )
+    elem_type = TensorProto.BFLOAT16 if kind == "bfloat16" else onnx.helper.np_dtype_to_tensor_dtype(dtype_of(kind))
     source.functions.append(function_proto(OPENVINO, op, elem_type, opset))
     source.ir_version = max(source.ir_version, 9)
     return source
@@ -403,9 +395,7 @@ def test_a_standard_file_can_carry_the_definition(op, attributes, kind, opset):
     assert not source.functions[0].metadata_props
     onnx.checker.check_model(source, full_check=True)
     x = np.array([[3, -4, 0], [0, 0.25, 300]]).astype(dtype_of(kind))
-    engines = (
-        [OnnxRuntime] if kind == "bfloat16" else ENGINES
-    )  # onnx.reference has no Abs and no If of bfloat16
+    engines = [OnnxRuntime] if kind == "bfloat16" else ENGINES  # onnx.reference has no Abs and no If of bfloat16
     for axes in ([1], [-1, 0], []):
         wide = x.astype(np.float64)
         expected = reduce_l1(wide, axes, 1) if op == "ReduceL1" else normalize_l2(wide, axes, **attributes)
