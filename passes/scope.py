@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from opshift.passes import constants, fold, schemas
 from opshift.passes.infer import Inference
-from opshift.passes.names import Body, Names
+from opshift.passes.names import Body, Names, unread
 from opshift.passes.protos import (
     FunctionProto,
     GraphProto,
@@ -35,6 +35,15 @@ class Context:
         self.inference = Inference(source)
         self.released: set[str] = set()  # names that lost a use, and constants that may not have found one
         self.overridable = model.ir_version >= 4  # initializers that are also inputs are only defaults
+        self._source = source
+        self._unread: set[str] | None = None
+
+    @property
+    def unread(self) -> set[str]:
+        """Names that nodes of the source model give to outputs that nobody reads."""
+        if self._unread is None:
+            self._unread = unread(self._source)
+        return self._unread
 
 
 class Scope:
