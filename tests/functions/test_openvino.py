@@ -18,6 +18,7 @@ IMPORT = f'"{OPENVINO}" : 1'
 FLOATS = {"float": 2**-21, "double": 2**-49, "float16": 2**-10, "bfloat16": 2**-7}
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 INF = np.inf
+OPSETS = [7, 8, 9, 10, 11, 12, 13, 16, 18, 20, 24, 26, 28]
 SAMPLES = np.array(
     [
         [3, -4, 0],
@@ -228,15 +229,22 @@ def test_reduce_l1_of_scalars_and_empty_tensors(shape, keep_dims):
     np.testing.assert_array_equal(run(after, x), expected)
 
 
-@pytest.mark.parametrize("axes_type", ["int32", "int64"])
-@pytest.mark.parametrize("kind", ["float", "float16", "int64", "uint8"])
-@pytest.mark.parametrize("opset", [16, 18])
+@pytest.mark.parametrize(("kind", "axes_type"), [("float", "int64"), ("float16", "int32"), ("uint8", "int64")])
+@pytest.mark.parametrize("opset", OPSETS)
 def test_reduce_l1_axes_known_only_at_run_time(opset, kind, axes_type):
     x = np.array([[1, 5, 3], [100, 20, 0]]).astype(dtype_of(kind))
     source = graph(call("ReduceL1", keep_dims=1), kind, (2, 3), None, axes_type=axes_type)
     after = inlined(source, opset)
     for axes in ([1], [-1, 0], []):
         np.testing.assert_array_equal(run(after, x, axes), reduce_l1(x, axes, 1), err_msg=str(axes))
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+def test_reduce_l1_drops_dimensions_known_only_at_run_time(opset):
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 12
+    after = inlined(graph(call("ReduceL1"), "float", (2, 3, 4), None, rank=2), opset)
+    for axes in ([1], [-1], [0]):
+        np.testing.assert_array_equal(run(after, x, axes), reduce_l1(x, axes), err_msg=str(axes))
 
 
 # --- NormalizeL2 against numpy ------------------------------------------------------------------------------
@@ -259,6 +267,19 @@ def check_normalize(x, axes, eps, mode, kind):
 def test_normalize_l2(kind, axes, mode, eps):
     rows = SAMPLES[:-1] if np.size(axes) != 1 or 0 in np.atleast_1d(axes) else SAMPLES
     check_normalize(rows.astype(dtype_of(kind)), axes, eps, mode, kind)
+
+
+@pytest.mark.parametrize("mode", ["add", "max"])
+@pytest.mark.parametrize("opset", OPSETS[1:])
+@pytest.mark.parametrize("kind", ["float", "float16"])
+def test_normalize_l2_at_every_opset(opset, mode, kind):
+    x = np.array([[3, -4, 0], [0, 0, 0], [0.1, 100, -7]]).astype(dtype_of(kind))
+    body = call("NormalizeL2", eps=0.25, eps_mode=mode)
+    computed = inlined(graph(body, kind, x.shape, None), opset)
+    for axes in ([1], [-2, 1], []):
+        expected = normalize_l2(x, axes, 0.25, mode)
+        for actual in (run(computed, x, axes), run(inlined(graph(body, kind, x.shape, axes), opset), x)):
+            np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=FLOATS[kind], atol=1e-7)
 
 
 @pytest.mark.parametrize("mode", ["add", "max"])
@@ -387,8 +408,16 @@ def carrying(op, kind, opset, **attributes):
     return source
 
 
-@pytest.mark.parametrize("opset", [15, 16, 18])
-@pytest.mark.parametrize("kind", ["float", "double", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("kind", "opset"),
+    [
+        *(("float", opset) for opset in range(15, 27)),
+        ("double", 18),
+        ("float16", 15),
+        ("float16", 21),
+        ("bfloat16", 18),
+    ],
+)
 @pytest.mark.parametrize(("op", "attributes"), CALLS)
 def test_a_standard_file_can_carry_the_definition(op, attributes, kind, opset):
     source = carrying(op, kind, opset, **attributes)
