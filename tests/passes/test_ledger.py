@@ -60,7 +60,15 @@ def test_an_undecided_transition_is_found():
 
 def test_every_registration_names_a_transition():
     existing = {(domain, op, newer) for domain, op, _, newer in transitions()}
-    assert registry.registered().keys() <= existing
+    introduced = {key for key in registry.registered() if key[2] == schemas.versions(*key[:2])[0]}
+    assert registry.registered().keys() <= existing | introduced
+
+
+def test_a_first_version_has_only_a_way_down():
+    for (domain, op, version), pair in registry.registered().items():
+        if version == schemas.versions(domain, op)[0]:
+            assert pair.up is None
+            assert pair.down is not None
 
 
 def test_every_registration_is_in_the_file_of_its_family():
