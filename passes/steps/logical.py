@@ -11,17 +11,13 @@ from opshift.passes.view import Node
 T = TensorProto
 
 SMALL_INTEGERS = (T.INT8, T.INT16, T.UINT8, T.UINT16)
-WIDENED = {T.INT8: T.INT32, T.INT16: T.INT32, T.UINT8: T.UINT32, T.UINT16: T.UINT32}
-SIGNED = {T.INT8: T.UINT8, T.INT16: T.UINT16, T.INT32: T.UINT32, T.INT64: T.UINT64}
-BITS = {
-    T.INT8: 8,
-    T.UINT8: 8,
-    T.INT16: 16,
-    T.UINT16: 16,
-    T.INT32: 32,
-    T.UINT32: 32,
-    T.INT64: 64,
-    T.UINT64: 64,
+WIDENED: dict[int, int] = {T.INT8: T.INT32, T.INT16: T.INT32, T.UINT8: T.UINT32, T.UINT16: T.UINT32}
+SIGNED: dict[int, int] = {T.INT8: T.UINT8, T.INT16: T.UINT16, T.INT32: T.UINT32, T.INT64: T.UINT64}
+BITS: dict[int, int] = {
+    **dict.fromkeys((T.INT8, T.UINT8), 8),
+    **dict.fromkeys((T.INT16, T.UINT16), 16),
+    **dict.fromkeys((T.INT32, T.UINT32), 32),
+    **dict.fromkeys((T.INT64, T.UINT64), 64),
 }
 INT64_MAX = 2**63 - 1
 
