@@ -5,6 +5,7 @@ from __future__ import annotations
 from opshift.passes.build import Builder
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
+from opshift.passes.steps._broadcast import LEGACY
 from opshift.passes.steps._recipes import carried
 from opshift.passes.view import Node
 
@@ -109,6 +110,7 @@ def _cast(build: Builder, name: str, kind: int, to: int) -> str:
 
 ORDER = ["Greater", "Less"]
 
+changed(["And", "Or", "Xor", "Equal", *ORDER], 7, LEGACY)
 changed("Equal", 11, Pair(down=equal_numbers))
 changed("Equal", 19, Pair(down=equal_strings))
 changed(ORDER, 9, Pair(down=ordered_integers))
