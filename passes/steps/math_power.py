@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes import constants
-from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed, same
 from opshift.passes.steps._recipes import carried
@@ -59,12 +58,10 @@ def _through(node: Node, wide: int) -> str:
 
 
 def _integer_power(node: Node, base: int, held: np.ndarray[Any, Any] | None) -> str:
-    """A product of the base with itself for a small constant exponent; double holds the powers of 32 bits."""
+    """A product of the base with itself for a small constant exponent; double holds others up to 2^53."""
     times = held.item() if held is not None and held.ndim == 0 else None
     if times is not None and times in range(LONGEST + 1):
         return _multiplied(node, base, int(times))
-    if base == T.INT64:
-        raise CannotConvert(node, f"powers of int64; constant scalar exponents up to {LONGEST} could be expressed")
     return _through(node, T.DOUBLE)
 
 

@@ -5,7 +5,7 @@ import pytest
 from opshift.passes import convert
 
 from tests.passes.steps.test_math import CODE, array
-from tests.support import SPECIAL, check, check_refused, check_unchanged, evaluate, model
+from tests.support import SPECIAL, check, check_unchanged, evaluate, model
 
 
 def power(base, exponent, shape="3", constants=None):
@@ -73,15 +73,13 @@ def test_integers_are_multiplied_below_12(kind, times, after):
     np.testing.assert_array_equal(evaluate(made.model, {"x": x})[0], x**times)
 
 
-def test_integers_of_32_bits_go_through_double_below_12():
-    after = "t1 = Cast<to=11>(x)\nt2 = Cast<to=11>(e)\nt3 = Pow(t1, t2)\ny = Cast<to=6>(t3)"
-    feeds = {"x": np.array([46340, -7, 3], np.int32), "e": np.array([2, 3, 19], np.int32)}
-    check("y = Pow(x, e)", 12, after, 11, grade="close", feeds=feeds, **power("int32", "int32"))
-
-
-def test_integers_of_64_bits_are_refused_below_12():
-    check_refused("y = Pow(x, e)", 12, 11, "powers of int64", **power("int64", "int64"))
-    check_refused("y = Pow(x, e)", 12, 11, "powers of int64", **power("int64", "", constants="int64 e = {-1}"))
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_other_powers_of_integers_go_through_double_below_12(kind):
+    after = f"t1 = Cast<to=11>(x)\nt2 = Cast<to=11>(e)\nt3 = Pow(t1, t2)\ny = Cast<to={CODE[kind]}>(t3)"
+    feeds = {"x": array(kind, [46340, -7, 3]), "e": array(kind, [2, 3, 19])}
+    check("y = Pow(x, e)", 12, after, 11, grade="close", feeds=feeds, **power(kind, kind))
+    rooted = convert.attempt(model("y = Pow(x, e)", 12, **power(kind, "", constants="float e = {0.5}")), {"": 11}).model
+    np.testing.assert_array_equal(evaluate(rooted, {"x": array(kind, [0, 16, 17])})[0], [0, 4, 4])
 
 
 def test_a_bfloat16_exponent_is_widened_below_15():
