@@ -24,6 +24,8 @@ from opshift.passes.view import Node
 
 Versions = Mapping[str, int]
 
+_FIRST_INFERRED = 6  # below it, many schemas infer no types
+
 
 @dataclass(frozen=True)
 class Change:
@@ -180,6 +182,8 @@ class Climb:
         before, after = (older, edge) if up else (edge, older)
         arrived = {**work.versions, domain: edge if up else edge - 1}
         node = self._node(work, scope, before, arrived.get("", 1))
+        if edge <= _FIRST_INFERRED and not up and not domain:
+            self._keep_types(work, scope)
         pair = registry.step(domain, op, edge)
         step = None if pair is None else pair.up if up else pair.down
         result = None
@@ -206,6 +210,12 @@ class Climb:
         return [
             _Work(proto, arrived, settled=any(proto is copy for copy in copies)) for proto in take_over(node, result)
         ]
+
+    def _keep_types(self, work: _Work, scope: Scope) -> None:
+        """The types of made values, while the node is written at a version that infers them."""
+        for name in work.proto.output:
+            if name in scope.made:
+                scope.type(name)
 
     def _expand(self, work: _Work, scope: Scope, version: int) -> list[_Work]:
         node = self._node(work, scope, version, version)
