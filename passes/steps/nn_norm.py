@@ -160,11 +160,11 @@ def _trained(node: Node) -> list[str]:
     normal = build.Div(centered, build.Sqrt(build.Add(variance, epsilon)))
     y = build.Add(build.Mul(normal, build.Reshape(scale, channel)), build.Reshape(bias, channel))
     results = [_cast(build, y, wide, kinds[0])]
-    for index, current in ((0, mean), (1, variance)):
+    for index, current in enumerate([mean, variance][: len(node.outputs) - 1]):
         kept = build.Mul(running[index], build.constant(momentum, wide))
         new = build.Mul(build.Reshape(current, [-1]), build.constant(1 - momentum, wide))
         results.append(_cast(build, build.Add(kept, new), wide, kinds[3]))
-    return results[: len(node.outputs)]
+    return results
 
 
 # --- GroupNormalization: scale and bias per group or per channel ----------------------------------------
