@@ -166,9 +166,9 @@ class Scope:
         inferred = None
         if self.path is not None:
             inferred = self.context.inference.type(self.path, name)
-        if inferred is None and (origin := self.origin(name)) is not None:
+        if (inferred is None or not _has_shape(inferred)) and (origin := self.origin(name)) is not None:
             self.context.inference.node(*origin, self)
-            inferred = self.typed.get(name)
+            inferred = self.typed.get(name) or inferred
         return inferred or declared
 
     def origin(self, name: str) -> tuple[NodeProto, int] | None:

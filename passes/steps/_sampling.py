@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 MOST_TAPS = 64
 
 
-class Undecided(Exception):  # noqa: N818: a verdict, caught where it is asked for
+class Undecided(Exception):  # noqa: N818  # noqa: N818: a verdict, caught where it is asked for
     """The texts do not settle what is computed; says why."""
 
 
@@ -31,6 +31,12 @@ class Axis:
     scale: float
     start: float = 0.0
     end: float = 1.0
+    asked: bool = False  # the result was asked for by its size
+
+    @property
+    def whole(self) -> bool:
+        """Whether the scale leads to the size of the result without cutting anything off."""
+        return bool(np.float32(self.scale) * np.float32(self.size) == self.result)
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,8 @@ def _half_pixel_symmetric(x: Array, along: Axis, f: Any) -> Array:
 
 
 def _align_corners(x: Array, along: Axis, f: Any) -> Array:
+    if not along.whole and not along.asked:
+        raise Undecided(f"runtimes differ on align_corners where {along.size} * {along.scale} is not whole")
     return x * f(along.size - 1) / f(along.result - 1) if along.result > 1 else x * f(0)
 
 

@@ -84,3 +84,12 @@ same(
     25,
     "int2 and uint2 came; the text now says that perm holds each axis once, which it always did",
 )
+
+
+def cast_to_the_other_type(node: Node) -> str:
+    """The type to cast to was given by another tensor and is written out."""
+    kept = {name: node.attributes[name] for name in node.attributes}
+    return str(node.build.Cast(node.input(0), to=node.elem_type(1), **kept))
+
+
+changed("CastLike", 15, Pair(down=cast_to_the_other_type))

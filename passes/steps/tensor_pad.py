@@ -151,7 +151,7 @@ def _filled_where_padded(node: Node, pads: list[int], elem_type: int) -> str:
 
 
 def _with_runtime_pads(node: Node, mode: str) -> str:
-    """What is cropped is cut off; constant blocks are joined to each end of an axis, or its elements repeated."""
+    """What is cropped is cut off; blocks of the value are joined to each axis, or its elements repeated."""
     build, rank, pads = node.build, node.rank(), node.input(1)
     x, added = _cropped_at_runtime(build, node.input(0), pads, rank)
     if mode != "constant":

@@ -1,7 +1,7 @@
-"""Resize and Upsample: how the elements of the result are placed on the data was written down little by little.
+"""Resize and Upsample: where the elements of the result lie on the data was written down little by little.
 
-What a version cannot say is sampled element by element where sizes are known: nearest by Gather, the other modes by
-weighted sums of Gathers.
+What a version cannot say is sampled element by element where sizes are known: nearest by Gather, the other
+modes by weighted sums of Gathers.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def upsample_to_resize(node: Node) -> None:
 
 
 def old_coordinates(node: Node) -> Replacement:
-    """Elements were placed from the first corner; the nearest was the one before, or after it when shrinking."""
+    """Elements were placed from the first corner; the nearest was the one before, or after when shrinking."""
     build, scales = node.build, node.input(1)
     roi = build.constant([], T.FLOAT)
     how = {"coordinate_transformation_mode": "asymmetric"}
@@ -123,7 +123,7 @@ def _scales_from_the_first_corner(node: Node, how: Sampling) -> str | None:
 
 
 def _takes_the_one_before_or_after(how: Sampling, scales: Any) -> bool:
-    """With whole scales, an element that repeats lies between the same two whichever corner or centre is counted."""
+    """With whole scales the same elements are repeated, whether corners or centres are what is counted."""
     rounded = how.nearest_mode in ("round_prefer_floor", "round_prefer_ceil")
     if how.coordinates == "asymmetric":
         growing, shrinking = how.nearest_mode == "floor", how.nearest_mode == "ceil"
@@ -154,7 +154,7 @@ def _scale_to(along: Axis, how: Sampling) -> float:
 
 
 def leave_out_empty_inputs(node: Node) -> Replacement:
-    """scales had to be empty where sizes are given and is left out; a coordinate mode of TensorFlow is gone."""
+    """Beside sizes, empty scales are left out; tf_half_pixel_for_nn is gone."""
     if _has_sizes(node):
         node.set_input(SCALES, "")
     if node.attributes.get("coordinate_transformation_mode") != "tf_half_pixel_for_nn":
@@ -211,9 +211,9 @@ def _grows(node: Node) -> bool:
 
 
 def _keep_ratio(node: Node) -> bool:
-    """Replace sizes by the scale that keeps the ratio, or by the sizes that it leads to; False if neither can be."""
+    """Replace sizes by those that keep the ratio, or by its scale; False if neither leads there."""
     axes, rank = _resized(node, all_axes=True), node.rank()
-    if all(along.scale * along.size == along.result for along in axes):
+    if all(along.whole for along in axes):
         sizes = _sizes(node, axes)
         node.inputs = [node.input(X), _full_roi(node), "", sizes]
         return True
@@ -275,13 +275,13 @@ def _elem_type(of: Any) -> int:
 
 
 def symmetric_where_nothing_is_cut(node: Node) -> Replacement:
-    """half_pixel_symmetric did not exist; it differs only where a scale leads to a size that is cut to an integer."""
+    """half_pixel_symmetric did not exist; it differs only where a size is cut to an integer."""
     if _sampling_of(node).coordinates != "half_pixel_symmetric":
         return None
     stretched = node.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
     if not (_has_sizes(node) and stretched):
         axes = _resized(node)
-        if any(along.scale * along.size != along.result for along in axes):
+        if not all(along.whole for along in axes):
             return _sampled(node)
     node.attributes["coordinate_transformation_mode"] = "half_pixel"
     return None
@@ -331,7 +331,7 @@ def _resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
     roi = _constant(node, ROI, "roi").tolist() if crops else [0.0] * len(axes) + [1.0] * len(axes)
     if _has_sizes(node):
         results = _results(node, axes, rank)
-        scales = _common_scale(node, axes, results) or [None] * len(axes)
+        scales: list[Any] = _common_scale(node, axes, results) or [None] * len(axes)
     else:
         results, scales = [None] * len(axes), _constant(node, SCALES, "scales").tolist()
     found = []
@@ -342,6 +342,7 @@ def _resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
             continue
         if not isinstance(size, int) or not (result is None or isinstance(result, int)):
             raise CannotConvert(node, f"the size of axis {axis} is unknown; known sizes could be expressed")
+        asked = scale is None
         if scale is None:
             scale = float(np.float32(result) / np.float32(size))
         if result is None:
@@ -350,7 +351,7 @@ def _resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
             result = int(np.floor(scale * size + 0.5))
         if not size or not result:
             raise CannotConvert(node, f"axis {axis} is empty")
-        found.append(Axis(axis, size, result, scale, start, end))
+        found.append(Axis(axis, size, result, scale, start, end, asked))
     return found
 
 
