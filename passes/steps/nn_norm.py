@@ -73,11 +73,13 @@ def features_as_channels(node: Node) -> Replacement:
     if node.attributes.pop("spatial", 1) or (shape is not None and len(shape) == 2):
         return None
     build = node.build
-    data = build.Flatten(node.input(0), axis=1)
-    results = build.again(node.proto, [data, *(build.Reshape(name, [-1]) for name in node.inputs[1:])])
-    result, *rest = [results] if isinstance(results, str) else results
-    per_feature = build.Shape(node.input(3)) if rest else ""
-    return [build.Reshape(result, build.Shape(node.input(0))), *(build.Reshape(r, per_feature) for r in rest)]
+    flat = [build.Flatten(node.input(0), axis=1), *(build.Reshape(name, [-1]) for name in node.inputs[1:])]
+    results = build.again(node.proto, flat)
+    results = [results] if isinstance(results, str) else results
+    for index, like in zip(range(len(results)), (0, 3, 4, 3, 4), strict=False):
+        if node.is_used(index):
+            results[index] = build.Reshape(results[index], build.Shape(node.input(like)))
+    return list(results)
 
 
 def vector_as_matrix(node: Node) -> Replacement:
