@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from opshift.passes import constants, schemas
@@ -62,7 +62,10 @@ class Builder:
         return self._add(node, outputs)
 
     def again(self, node: NodeProto, inputs: Sequence[str], **attributes: Any) -> Any:
-        """Emit a copy of `node` with other inputs and, where given, other attributes; the rest survives."""
+        """Emit a copy of `node` with other inputs and, where given, other attributes; the rest survives.
+
+        An output that `node` omits is omitted again.
+        """
         copy = NodeProto()
         copy.CopyFrom(node)
         copy.input[:] = list(inputs)
@@ -74,11 +77,12 @@ class Builder:
                 copy.attribute.append(make_attribute(name, value))
         del copy.output[:]
         self.copies.append(copy)
-        return self._add(copy, len(node.output))
+        return self._add(copy, len(node.output), {i for i, name in enumerate(node.output) if not name})
 
-    def _add(self, node: NodeProto, outputs: int) -> Any:
+    def _add(self, node: NodeProto, outputs: int, omitted: Container[int] = ()) -> Any:
         stem = self._like.output[0] if self._like is not None and self._like.output else node.op_type
-        node.output.extend(self.scope.context.names.fresh(f"{stem}/{node.op_type}") for _ in range(outputs))
+        fresh = self.scope.context.names.fresh
+        node.output.extend("" if i in omitted else fresh(f"{stem}/{node.op_type}") for i in range(outputs))
         if self._like is not None and self._like.name:
             node.name = self.scope.context.names.fresh(f"{self._like.name}/{node.op_type}")
         self.nodes.append(node)
@@ -117,6 +121,20 @@ class Builder:
         if elem_type:
             output.type.CopyFrom(tensor_type(elem_type))
         return graph
+
+    def repeat(self, count: str, value: str, update: Callable[[Builder, str, str], str], elem_type: int) -> str:
+        """`value` after `count` rounds of `update`, which gets its builder, the round and the value so far."""
+        fresh = self.scope.context.names.fresh
+        at, go, going, before = (fresh(f"{value}/{part}") for part in ("round", "go", "going", "before"))
+        graph = GraphProto(name="rounds")
+        for name, kind, dims in ((at, TensorProto.INT64, []), (go, TensorProto.BOOL, []), (before, elem_type, None)):
+            graph.input.add(name=name).type.CopyFrom(tensor_type(kind, dims))
+        inner = Builder(Scope(graph, self.scope.context, self.opset, self.scope), self.opset, self._like)
+        after = update(inner, at, before)
+        graph.node.extend([*inner.nodes, NodeProto(op_type="Identity", input=[go], output=[going])])
+        graph.output.add(name=going).type.CopyFrom(tensor_type(TensorProto.BOOL, []))
+        graph.output.add(name=after).type.CopyFrom(tensor_type(elem_type))
+        return self.typed(self.Loop(count, None, value, body=graph), elem_type)
 
     def type_of(self, name: str) -> TypeProto | None:
         """The type of a value, made or not."""
