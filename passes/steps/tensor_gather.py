@@ -40,9 +40,7 @@ def never_negative(scope: Scope, name: str) -> bool:
         node = scope.producer(name)
         if node is None or default_domain(node.domain):
             return False
-        if node.op_type in NONNEGATIVE or (
-            node.op_type == "Cast" and scope.elem_type(node.input[0]) in UNSIGNED
-        ):
+        if node.op_type in NONNEGATIVE or (node.op_type == "Cast" and scope.elem_type(node.input[0]) in UNSIGNED):
             return True
         if node.op_type not in TRANSPARENT:
             return False
@@ -86,9 +84,7 @@ def batch_coordinates(node: Node) -> None:
     coordinates = []
     for axis in range(batch):
         length = build.Slice(lead, [axis], [axis + 1], [0])
-        count = build.Squeeze(
-            build.NonZero(build.ConstantOfShape(length, value=constants.int64s([1]))), axes=[0]
-        )
+        count = build.Squeeze(build.NonZero(build.ConstantOfShape(length, value=constants.int64s([1]))), axes=[0])
         others = [other for other in range(rank) if other != axis]
         coordinates.append(build.Expand(build.Unsqueeze(count, axes=others), one_each))
     node.set_input(1, build.Concat(*coordinates, indices, axis=rank - 1))
@@ -114,8 +110,7 @@ def nonnegative_classes(node: Node) -> None:
         return
     build = node.build
     indices, depth = (
-        node.input(i) if node.elem_type(i) == T.INT64 else build.Cast(node.input(i), to=T.INT64)
-        for i in (0, 1)
+        node.input(i) if node.elem_type(i) == T.INT64 else build.Cast(node.input(i), to=T.INT64) for i in (0, 1)
     )
     for outside in (build.Add(indices, depth), depth):
         indices = build.Where(build.Less(indices, 0), outside, indices)

@@ -111,9 +111,7 @@ def size_along(node: Node, axis: int) -> Size:
     build = node.build
     shape = build.Shape(node.input(0))
     if axis < 0:
-        return str(
-            build.Gather(shape, build.Add(build.Size(shape), axis) if dims is None else axis + len(dims))
-        )
+        return str(build.Gather(shape, build.Add(build.Size(shape), axis) if dims is None else axis + len(dims)))
     return str(build.Gather(shape, axis))
 
 
@@ -162,9 +160,7 @@ def squeezed_axes_to_attribute(node: Node) -> Replacement:
     if axes is None:
         return in_shape(node, _shape_without(node, node.input(1)))
     if not axes:
-        raise CannotConvert(
-            node, "axes is empty, which runtimes read as no axis or as all; either could be expressed"
-        )
+        raise CannotConvert(node, "axes is empty, which runtimes read as no axis or as all; either could be expressed")
     _hold(node, axes)
     return None
 
@@ -222,9 +218,7 @@ def axes_to_vector(node: Node) -> None:
         axes = node.scope.ints(node.input(1))
         node.set_input(
             1,
-            node.build.Reshape(node.input(1), [-1])
-            if axes is None
-            else node.build.constant(constants.int64s(axes)),
+            node.build.Reshape(node.input(1), [-1]) if axes is None else node.build.constant(constants.int64s(axes)),
         )
 
 

@@ -124,9 +124,7 @@ def _indices(build: Builder, start: Size, end: Size, step: Size, size: Size) -> 
     backwards: Size = int(step < 0) if isinstance(step, int) else build.Cast(build.Less(step, 0), to=T.INT64)
     sign = sub(1, mul(2, backwards))
     stride = mul(step, sign)
-    if (
-        not isinstance(stride, int) or stride > INT32_MAX
-    ):  # one beyond the size does the same and cannot overflow
+    if not isinstance(stride, int) or stride > INT32_MAX:  # one beyond the size does the same and cannot overflow
         stride = _least(build, stride, _most(build, size, 1))
     last = sub(size, backwards)
     start, end = (_choose(build, bound, 0, add(bound, size), bound) for bound in (start, end))
@@ -135,12 +133,7 @@ def _indices(build: Builder, start: Size, end: Size, step: Size, size: Size) -> 
     span = _most(build, mul(sub(end, start), sign), 0)
     count = div(add(span, sub(stride, 1)), stride)
     step = mul(stride, sign)
-    if (
-        isinstance(start, int)
-        and isinstance(step, int)
-        and isinstance(count, int)
-        and count <= constants.SMALL
-    ):
+    if isinstance(start, int) and isinstance(step, int) and isinstance(count, int) and count <= constants.SMALL:
         return build.constant(constants.int64s(range(start, start + count * step, step)))
     return str(add(start, mul(step, count_up(build, count))))
 
@@ -265,9 +258,7 @@ def number_to_parts(node: Node) -> None:
     if parts is None or parts == 1:
         return
     if parts != len(node.outputs):
-        raise CannotConvert(
-            node, f"num_outputs={parts} with {len(node.outputs)} outputs; as many could be expressed"
-        )
+        raise CannotConvert(node, f"num_outputs={parts} with {len(node.outputs)} outputs; as many could be expressed")
     build, size = node.build, size_along(node, node.attributes.get("axis", 0))
     if isinstance(size, int):
         part = -(-size // parts)

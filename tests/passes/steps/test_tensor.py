@@ -32,14 +32,10 @@ def test_casts_that_need_nothing():
 )
 def test_a_cast_to_a_type_that_does_not_exist_is_refused(elem_type, number, since):
     body = f"z = Cast<to={number}>(x) y = Cast<to=1>(z)"
-    check_refused(
-        body, 21, since - 1, f'"z" is tensor({elem_type})', inputs="float[3] x", outputs="float[3] y"
-    )
+    check_refused(body, 21, since - 1, f'"z" is tensor({elem_type})', inputs="float[3] x", outputs="float[3] y")
 
 
-@pytest.mark.parametrize(
-    ("elem_type", "element"), [("float", "0.0"), ("string", "object:"), ("bool", "bool:False")]
-)
+@pytest.mark.parametrize(("elem_type", "element"), [("float", "0.0"), ("string", "object:"), ("bool", "bool:False")])
 def test_a_sequence_is_copied_by_two_operators_below_14(elem_type, element):
     check(
         "s = SequenceConstruct(x) t = Identity(s) i = Constant<value_int=0>() y = SequenceAt(t, i)",
@@ -67,9 +63,7 @@ def test_a_negative_axis_of_concat_is_counted_from_the_front_below_11():
     io = {"inputs": "float[N,3] x, float[N,2] z", "outputs": "float[N,5] y"}
     check("y = Concat<axis=-1>(x, z)", 11, "y = Concat<axis=1>(x, z)", 10, **io)
     check_unchanged("y = Concat<axis=1>(x, z)", 11, 10, **io)
-    check_refused(
-        "y = Concat<axis=-1>(x, z)", 11, 10, "rank", inputs="float x, float[N,2] z", outputs="float[N,5] y"
-    )
+    check_refused("y = Concat<axis=-1>(x, z)", 11, 10, "rank", inputs="float x, float[N,2] z", outputs="float[N,5] y")
 
 
 @pytest.mark.parametrize("float8", ["float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz"])

@@ -129,9 +129,7 @@ SQUEEZE = {"inputs": "float[1,N,1] x", "outputs": "float[N] y"}
 UNSQUEEZE = {"inputs": "float[2,N] x", "outputs": "float[1,2,N,1] y"}
 
 
-@pytest.mark.parametrize(
-    ("op", "axes", "io"), [("Squeeze", [0, -1], SQUEEZE), ("Unsqueeze", [-1, 0], UNSQUEEZE)]
-)
+@pytest.mark.parametrize(("op", "axes", "io"), [("Squeeze", [0, -1], SQUEEZE), ("Unsqueeze", [-1, 0], UNSQUEEZE)])
 def test_axes_move_between_attribute_and_input_at_13(op, axes, io):
     listed = ", ".join(map(str, axes))
     check(f"y = {op}<axes=[{listed}]>(x)", 12, f"y = {op}(x, [{listed}])", 13, **io)
