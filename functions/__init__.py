@@ -169,7 +169,5 @@ def _at_opset(function: FunctionProto, opset: int) -> FunctionProto:
     holder.opset_import.extend(function.opset_import)
     converted = convert.attempt(holder, {"": opset}).model
     if converted is None or not converted.functions:
-        raise ValueError(
-            f"{function.domain}::{function.name} cannot be written as a function at opset {opset}"
-        )
+        raise ValueError(f"{function.domain}::{function.name} cannot be written as a function at opset {opset}")
     return converted.functions[0]

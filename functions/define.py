@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import numpy as np
 from onnx import FunctionProto, TensorProto, numpy_helper
 from onnx.helper import tensor_dtype_to_np_dtype
-
 from opshift.passes.names import subgraphs
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -30,8 +30,8 @@ T = TensorProto
 DOMAIN = Opset(OPENVINO, 1)
 
 FLOATS = native(T.FLOAT, T.DOUBLE)
-SIGNED = {T.INT8: T.INT32, T.INT16: T.INT32, **native(T.INT32, T.INT64)}
-UNSIGNED = {T.UINT8: T.INT32, T.UINT16: T.INT32, T.UINT32: T.INT64, T.UINT64: T.INT64}
+SIGNED: dict[int, int] = {T.INT8: T.INT32, T.INT16: T.INT32, **native(T.INT32, T.INT64)}
+UNSIGNED: dict[int, int] = {T.UINT8: T.INT32, T.UINT16: T.INT32, T.UINT32: T.INT64, T.UINT64: T.INT64}
 TRUE_FALSE = helper.make_tensor("", T.BOOL, [2], [True, False])
 
 

@@ -24,9 +24,7 @@ Op = tuple[str, str]
 class Expander:
     """Knows what is to be expanded: `ops` on request, `local` model functions always, anything else on need."""
 
-    def __init__(
-        self, ops: frozenset[Op] = frozenset(), local: Mapping[Op, list[FunctionProto]] | None = None
-    ):
+    def __init__(self, ops: frozenset[Op] = frozenset(), local: Mapping[Op, list[FunctionProto]] | None = None):
         self._ops = ops
         self._local = local or {}
 
@@ -60,9 +58,7 @@ class Expander:
         nodes = instantiate(node, form)
         return nodes, {"": form.opset}, form.grade, f"expanded into {_listed(nodes)}"
 
-    def _inline(
-        self, node: Node, overloads: list[FunctionProto]
-    ) -> tuple[list[NodeProto], dict[str, int], str, str]:
+    def _inline(self, node: Node, overloads: list[FunctionProto]) -> tuple[list[NodeProto], dict[str, int], str, str]:
         wanted = getattr(node.proto, "overload", "")
         body = next((f for f in overloads if getattr(f, "overload", "") == wanted), None)
         if body is None:
@@ -99,9 +95,7 @@ def instantiate(node: Node, form: functions.Form) -> list[NodeProto]:
 
 def _stamp(node: Node, body: FunctionProto, inputs: list[str], outputs: list[str]) -> list[NodeProto]:
     if len(inputs) > len(body.input) or len(outputs) > len(body.output):
-        raise CannotConvert(
-            node, f"the call has more inputs or outputs than the function {body.name} declares"
-        )
+        raise CannotConvert(node, f"the call has more inputs or outputs than the function {body.name} declares")
     given: dict[str, AttributeProto] = {a.name: a for a in node.proto.attribute}
     schema = node.schema
     defaults = {n: a.default for n, a in schema.attributes.items() if a.default} if schema else {}
@@ -129,9 +123,7 @@ def _check_call(node: Node, form: functions.Form) -> None:
         found = attribute_kind(node.proto.attribute[list(node.attributes).index(name)])
         if found != kind:
             spelled = AttributeProto.AttributeType.Name
-            raise CannotConvert(
-                node, f"attribute {name} is {spelled(found)}; {spelled(kind)} could be expressed"
-            )
+            raise CannotConvert(node, f"attribute {name} is {spelled(found)}; {spelled(kind)} could be expressed")
         if name in form.choices and value not in form.choices[name]:
             allowed = " or ".join(form.choices[name])
             raise CannotConvert(node, f"{name}={value!r}; {allowed} could be expressed")

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from opshift import functions
 from opshift.passes import constants, schemas
 from opshift.passes.names import bodies, subgraphs
 from opshift.passes.protos import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, elem_type_of
+
+from opshift import functions
 
 if TYPE_CHECKING:
     from opshift.passes.scope import Scope

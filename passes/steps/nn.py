@@ -44,9 +44,7 @@ def drop_is_test(node: Node) -> None:
 def set_is_test(node: Node) -> None:
     """Inference becomes explicit: is_test=1."""
     if node.is_used(1):
-        raise CannotConvert(
-            node, "the mask is used, and is not filled there; the first output could be expressed"
-        )
+        raise CannotConvert(node, "the mask is used, and is not filled there; the first output could be expressed")
     node.attributes["is_test"] = 1
 
 
@@ -74,9 +72,7 @@ def ratio_to_input(node: Node) -> None:
     if held is None:
         return
     if held.ref_attr_name:
-        reference = AttributeProto(
-            name="value_float", type=AttributeProto.FLOAT, ref_attr_name=held.ref_attr_name
-        )
+        reference = AttributeProto(name="value_float", type=AttributeProto.FLOAT, ref_attr_name=held.ref_attr_name)
         ratio = node.build.emit("Constant", [], {"value_float": reference})
     else:
         ratio = node.build.constant(held.f, T.FLOAT, hint="ratio")
@@ -91,9 +87,7 @@ def ratio_to_attribute(node: Node) -> Replacement:
     if node.input(2) and training is None:
         raise CannotConvert(node, "training_mode is known only at run time; a constant could be expressed")
     if training is not None and training.any() and (ratio is None or ratio.any()):
-        raise CannotConvert(
-            node, "training_mode is true, elements are dropped at random; false could be expressed"
-        )
+        raise CannotConvert(node, "training_mode is true, elements are dropped at random; false could be expressed")
     data, build = node.input(0), node.build
     node.attributes.pop("seed", None)
     if ratio is not None:
@@ -185,13 +179,6 @@ changed("Flatten", 9, Pair(down=any_type_flatten))
 changed("Flatten", 11, Pair(down=axis_from_front))
 changed("Flatten", 21, Pair(down=float8_flatten))
 
-
-def written_axes(node: Node) -> None:
-    """The default axes are written out: the operator's published body knows none."""
-    if "axes" not in node.attributes:
-        node.attributes["axes"] = [0, 2, 3]
-
-
 same("Conv", 11, "the defaults of strides and dilations, and what SAME pads to, were spelled out")
 same(
     "ConvTranspose",
@@ -199,7 +186,6 @@ same(
     "the same, and a printing error was corrected: SAME_UPPER pads the end, as runtimes did at every version",
 )
 same("LRN", 13, "bfloat16 came; typesetting")
-changed("MeanVarianceNormalization", 13, Pair(up=written_axes))  # bfloat16 came; typesetting
 same("MaxUnpool", 11, "the default of strides was spelled out")
 
 changed(SUMS, 22, Pair(down=carried({T.BFLOAT16: T.FLOAT}, why="bfloat16 is computed in float32")))

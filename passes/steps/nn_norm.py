@@ -49,9 +49,7 @@ def drop_is_test(node: Node) -> None:
     testing = node.attributes.pop("is_test", 0)
     extra = [k for k in range(1, len(node.outputs)) if node.outputs[k]]
     if testing and any(map(node.is_used, extra)):
-        raise CannotConvert(
-            node, "is_test=1 and running statistics are used; the first output could be expressed"
-        )
+        raise CannotConvert(node, "is_test=1 and running statistics are used; the first output could be expressed")
     if testing and extra:
         node.outputs = node.outputs[:1]
     if not testing and not extra:
@@ -60,9 +58,7 @@ def drop_is_test(node: Node) -> None:
             "is_test=0 with one output is read as training and as inference; is_test=1 could be expressed",
         )
     if not node.attributes.get("spatial", 1) and node.rank() != 2 and node.rank() != node.rank(1) + 1:
-        raise CannotConvert(
-            node, "spatial=0 with statistics per channel; statistics per feature could be expressed"
-        )
+        raise CannotConvert(node, "spatial=0 with statistics per channel; statistics per feature could be expressed")
 
 
 def set_is_test(node: Node) -> Replacement:
@@ -100,13 +96,9 @@ def set_training_mode(node: Node) -> Replacement:
     if not any(node.outputs[1:]):
         return None
     if node.is_used(4):
-        raise CannotConvert(
-            node, "saved_var is used, which has no definition; the other outputs could be expressed"
-        )
+        raise CannotConvert(node, "saved_var is used, which has no definition; the other outputs could be expressed")
     build = node.build
-    results = build.emit(
-        "BatchNormalization", node.inputs, {**node.attributes, "training_mode": 1}, outputs=3
-    )
+    results = build.emit("BatchNormalization", node.inputs, {**node.attributes, "training_mode": 1}, outputs=3)
     if node.is_used(3):
         axes = [axis for axis in range(node.rank()) if axis != 1]
         results.append(build.ReduceMean(node.input(0), axes=axes, keepdims=0))
@@ -213,6 +205,11 @@ def group_statistics(node: Node) -> str:
     return str(build.Reshape(scaled, build.Shape(x)))
 
 
+def write_axes(node: Node) -> None:
+    """The operator got a definition that readers bind the default of axes to: it is written out."""
+    node.attributes.setdefault("axes", [0, 2, 3])
+
+
 changed("BatchNormalization", 6, Pair(up=drop_consumed_inputs, down=image_with_consumed_inputs))
 changed("InstanceNormalization", 6, Pair(up=drop_consumed_inputs, down=as_image))
 changed("BatchNormalization", 7, Pair(up=drop_is_test, down=set_is_test))
@@ -220,6 +217,7 @@ changed("BatchNormalization", 9, Pair(up=features_as_channels, down=vector_as_ma
 changed("BatchNormalization", 14, Pair(up=set_training_mode, down=drop_training_mode))
 changed("BatchNormalization", 15, Pair(down=scale_in_type_of_data))
 changed("GroupNormalization", 21, Pair(up=scale_per_channel, down=group_statistics))
+changed("MeanVarianceNormalization", 13, Pair(up=write_axes))
 changed(
     "InstanceNormalization",
     22,

@@ -56,9 +56,7 @@ def windows(node: Node) -> list[Window]:
         raise CannotConvert(node, f"kernel_shape={list(kernel)} with data of rank {len(dims)}")
     auto = read("auto_pad", "NOTSET")
     if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
-        raise CannotConvert(
-            node, f"auto_pad={auto}; NOTSET, VALID, SAME_UPPER or SAME_LOWER could be expressed"
-        )
+        raise CannotConvert(node, f"auto_pad={auto}; NOTSET, VALID, SAME_UPPER or SAME_LOWER could be expressed")
     found = []
     for i, dim in enumerate(dims[2:]):
         size = dim if isinstance(dim, int) else None
@@ -81,18 +79,12 @@ def _same(node: Node, window: Window, auto: str) -> Window:
     size = window.size or 1
     total = max(0, (-(-size // window.stride) - 1) * window.stride + window.extent - size)
     less, more = total // 2, total - total // 2
-    return (
-        replace(window, begin=less, end=more)
-        if auto == "SAME_UPPER"
-        else replace(window, begin=more, end=less)
-    )
+    return replace(window, begin=less, end=more) if auto == "SAME_UPPER" else replace(window, begin=more, end=less)
 
 
 def _rounded_down(node: Node) -> None:
     """Reach the size that ceil_mode=1 gives with padding at the end, which never counts in an average."""
-    if not node.attributes.pop("ceil_mode", 0) or node.attributes.get("auto_pad", "NOTSET").startswith(
-        "SAME"
-    ):
+    if not node.attributes.pop("ceil_mode", 0) or node.attributes.get("auto_pad", "NOTSET").startswith("SAME"):
         return
     before = windows(node)
     after = [replace(window, end=window.end + _missing(node, window)) for window in before]
@@ -182,9 +174,7 @@ def _undilated(node: Node, reduce: Reduce, filling: float = 0.0) -> Replacement:
     dilated = [w for w in every if w.dilated]
     for w in dilated:
         if w.size is not None and w.size + w.begin + w.end < w.extent:
-            raise CannotConvert(
-                node, f"the window is larger than axis {w.axis}; a smaller one could be expressed"
-            )
+            raise CannotConvert(node, f"the window is larger than axis {w.axis}; a smaller one could be expressed")
     _pad_data(node, [w if w.dilated else replace(w, begin=0, end=0) for w in every], filling)
     x = node.input(0)
     for w in dilated:
@@ -266,9 +256,7 @@ def _counts(node: Node, window: Window) -> str:
     build, elem_type, last = node.build, node.elem_type(), node.rank() - window.axis - 1
     size = build.Shape(node.input(0), start=window.axis, end=window.axis + 1)
     padded = build.Sub(size, [window.begin + window.end])
-    ones = build.ConstantOfShape(
-        build.Concat(padded, [1] * last, axis=0), value=constants.tensor([1], elem_type)
-    )
+    ones = build.ConstantOfShape(build.Concat(padded, [1] * last, axis=0), value=constants.tensor([1], elem_type))
     pads = [window.begin, *[0] * last, window.end, *[0] * last]
     return str(build.Sum(*_shifted(build, build.Pad(ones, pads), 0, window)))
 

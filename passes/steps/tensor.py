@@ -59,6 +59,15 @@ changed(["Cast", "CastLike"], 19, Pair(down=without_saturate))
 changed(["Cast", "CastLike"], 24, Pair(down=without_round_mode))
 
 
+def cast_to_the_other_type(node: Node) -> str:
+    """The type to cast to was given by another tensor and is written out."""
+    kept = {name: node.attributes[name] for name in node.attributes}
+    return str(node.build.Cast(node.input(0), to=node.elem_type(1), **kept))
+
+
+changed("CastLike", 15, Pair(down=cast_to_the_other_type))
+
+
 # --- Identity -----------------------------------------------------------------------------------------------
 
 

@@ -7,10 +7,10 @@ import onnx.helper
 import onnx.parser
 import pytest
 from onnx import TensorProto
-
-from opshift.engines import ENGINES, OnnxRuntime
 from opshift.functions import OPENVINO, function_proto
 from opshift.passes import convert
+
+from opshift.engines import ENGINES, OnnxRuntime
 from tests.support import evaluate, model, show
 
 OPS = [(OPENVINO, "ReduceL1"), (OPENVINO, "NormalizeL2")]
@@ -18,6 +18,7 @@ IMPORT = f'"{OPENVINO}" : 1'
 FLOATS = {"float": 2**-21, "double": 2**-49, "float16": 2**-10, "bfloat16": 2**-7}
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 INF = np.inf
+OPSETS = [7, 8, 9, 10, 11, 12, 13, 16, 18, 20, 24, 26, 28]
 SAMPLES = np.array(
     [
         [3, -4, 0],
@@ -171,9 +172,7 @@ def test_refused(body, why):
 @pytest.mark.parametrize("op", ["ReduceL1", "NormalizeL2"])
 def test_other_types_are_refused(op):
     body = call(op, **({} if op == "ReduceL1" else {"eps": 1e-8, "eps_mode": "add"}))
-    result = convert.attempt(
-        graph(body, "bool" if op == "ReduceL1" else "int32", (2, 3), [1]), {"": 18}, ops=OPS
-    )
+    result = convert.attempt(graph(body, "bool" if op == "ReduceL1" else "int32", (2, 3), [1]), {"": 18}, ops=OPS)
     assert "there is no definition" in str(result.refusals[0])
 
 
@@ -217,9 +216,7 @@ def test_reduce_l1_of_extreme_values(x):
     kind = {"float32": "float", "float64": "double"}.get(str(x.dtype), str(x.dtype))
     with np.errstate(over="ignore"):
         expected = reduce_l1(x, [1])
-    np.testing.assert_array_equal(
-        run(inlined(graph(call("ReduceL1"), kind, x.shape, [1], rank=1)), x), expected
-    )
+    np.testing.assert_array_equal(run(inlined(graph(call("ReduceL1"), kind, x.shape, [1], rank=1)), x), expected)
 
 
 @pytest.mark.parametrize("keep_dims", [0, 1])
@@ -232,15 +229,22 @@ def test_reduce_l1_of_scalars_and_empty_tensors(shape, keep_dims):
     np.testing.assert_array_equal(run(after, x), expected)
 
 
-@pytest.mark.parametrize("axes_type", ["int32", "int64"])
-@pytest.mark.parametrize("kind", ["float", "float16", "int64", "uint8"])
-@pytest.mark.parametrize("opset", [16, 18])
+@pytest.mark.parametrize(("kind", "axes_type"), [("float", "int64"), ("float16", "int32"), ("uint8", "int64")])
+@pytest.mark.parametrize("opset", OPSETS)
 def test_reduce_l1_axes_known_only_at_run_time(opset, kind, axes_type):
     x = np.array([[1, 5, 3], [100, 20, 0]]).astype(dtype_of(kind))
     source = graph(call("ReduceL1", keep_dims=1), kind, (2, 3), None, axes_type=axes_type)
     after = inlined(source, opset)
     for axes in ([1], [-1, 0], []):
         np.testing.assert_array_equal(run(after, x, axes), reduce_l1(x, axes, 1), err_msg=str(axes))
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+def test_reduce_l1_drops_dimensions_known_only_at_run_time(opset):
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 12
+    after = inlined(graph(call("ReduceL1"), "float", (2, 3, 4), None, rank=2), opset)
+    for axes in ([1], [-1], [0]):
+        np.testing.assert_array_equal(run(after, x, axes), reduce_l1(x, axes), err_msg=str(axes))
 
 
 # --- NormalizeL2 against numpy ------------------------------------------------------------------------------
@@ -251,9 +255,7 @@ def check_normalize(x, axes, eps, mode, kind):
     body = call("NormalizeL2", eps=eps, eps_mode=mode)
     constant = run(inlined(graph(body, kind, x.shape, axes)), x)
     computed = run(inlined(graph(body, kind, x.shape, None)), x, np.atleast_1d(axes))
-    smallest = (
-        float(np.finfo(np.float32 if kind != "double" else np.float64).tiny) if kind != "float16" else 2**-25
-    )
+    smallest = float(np.finfo(np.float32 if kind != "double" else np.float64).tiny) if kind != "float16" else 2**-25
     for actual in (constant, computed):
         np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=FLOATS[kind], atol=smallest)
 
@@ -265,6 +267,19 @@ def check_normalize(x, axes, eps, mode, kind):
 def test_normalize_l2(kind, axes, mode, eps):
     rows = SAMPLES[:-1] if np.size(axes) != 1 or 0 in np.atleast_1d(axes) else SAMPLES
     check_normalize(rows.astype(dtype_of(kind)), axes, eps, mode, kind)
+
+
+@pytest.mark.parametrize("mode", ["add", "max"])
+@pytest.mark.parametrize("opset", OPSETS[1:])
+@pytest.mark.parametrize("kind", ["float", "float16"])
+def test_normalize_l2_at_every_opset(opset, mode, kind):
+    x = np.array([[3, -4, 0], [0, 0, 0], [0.1, 100, -7]]).astype(dtype_of(kind))
+    body = call("NormalizeL2", eps=0.25, eps_mode=mode)
+    computed = inlined(graph(body, kind, x.shape, None), opset)
+    for axes in ([1], [-2, 1], []):
+        expected = normalize_l2(x, axes, 0.25, mode)
+        for actual in (run(computed, x, axes), run(inlined(graph(body, kind, x.shape, axes), opset), x)):
+            np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=FLOATS[kind], atol=1e-7)
 
 
 @pytest.mark.parametrize("mode", ["add", "max"])
@@ -387,25 +402,29 @@ CALLS = [
 def carrying(op, kind, opset, **attributes):
     """A file that calls an operator over run-time axes and brings its definition along."""
     source = graph(call(op, **attributes), kind, (2, 3), None, opset)
-    elem_type = (
-        TensorProto.BFLOAT16 if kind == "bfloat16" else onnx.helper.np_dtype_to_tensor_dtype(dtype_of(kind))
-    )
+    elem_type = TensorProto.BFLOAT16 if kind == "bfloat16" else onnx.helper.np_dtype_to_tensor_dtype(dtype_of(kind))
     source.functions.append(function_proto(OPENVINO, op, elem_type, opset))
     source.ir_version = max(source.ir_version, 9)
     return source
 
 
-@pytest.mark.parametrize("opset", [15, 16, 18])
-@pytest.mark.parametrize("kind", ["float", "double", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("kind", "opset"),
+    [
+        *(("float", opset) for opset in range(15, 27)),
+        ("double", 18),
+        ("float16", 15),
+        ("float16", 21),
+        ("bfloat16", 18),
+    ],
+)
 @pytest.mark.parametrize(("op", "attributes"), CALLS)
 def test_a_standard_file_can_carry_the_definition(op, attributes, kind, opset):
     source = carrying(op, kind, opset, **attributes)
     assert not source.functions[0].metadata_props
     onnx.checker.check_model(source, full_check=True)
     x = np.array([[3, -4, 0], [0, 0.25, 300]]).astype(dtype_of(kind))
-    engines = (
-        [OnnxRuntime] if kind == "bfloat16" else ENGINES
-    )  # onnx.reference has no Abs and no If of bfloat16
+    engines = [OnnxRuntime] if kind == "bfloat16" else ENGINES  # onnx.reference has no Abs and no If of bfloat16
     for axes in ([1], [-1, 0], []):
         wide = x.astype(np.float64)
         expected = reduce_l1(wide, axes, 1) if op == "ReduceL1" else normalize_l2(wide, axes, **attributes)

@@ -16,9 +16,7 @@ def compiled(op, x, axes, axes_at_run_time, attributes):
     data = opset4.parameter(list(x.shape), x.dtype)
     given = opset4.parameter(list(np.shape(axes)), np.int64) if axes_at_run_time else None
     if given is None:
-        given = openvino.op.Constant(
-            openvino.Type.i64, openvino.Shape(np.shape(axes)), np.ravel(axes).tolist()
-        )
+        given = openvino.op.Constant(openvino.Type.i64, openvino.Shape(np.shape(axes)), np.ravel(axes).tolist())
     if op == "ReduceL1":
         node = opset4.reduce_l1(data, given, **attributes)
     else:  # opset4.normalize_l2 passes eps_mode under a wrong name
@@ -115,18 +113,14 @@ def test_known_difference_reduce_l1_without_axes():
     x = np.array([[1, -2, 0]], np.float32)
     empty = np.zeros(0, np.int64)
     assert compiled("ReduceL1", x, empty, False, {"keep_dims": True}).tolist() == [[1, 2, 0]]
-    assert run(inlined(graph(call("ReduceL1", keep_dims=1), "float", x.shape, [])), x).tolist() == [
-        [1, -2, 0]
-    ]
+    assert run(inlined(graph(call("ReduceL1", keep_dims=1), "float", x.shape, [])), x).tolist() == [[1, -2, 0]]
 
 
 def test_known_difference_normalize_l2_without_axes():
     x = np.array([[2, -2, 0]], np.float32)
     attributes = {"eps": 1e-8, "eps_mode": "add"}
     assert compiled("NormalizeL2", x, np.zeros(0, np.int64), False, attributes).tolist() == [[1, 1, 0]]
-    assert run(inlined(graph(call("NormalizeL2", **attributes), "float", x.shape, [])), x).tolist() == [
-        [1, -1, 0]
-    ]
+    assert run(inlined(graph(call("NormalizeL2", **attributes), "float", x.shape, [])), x).tolist() == [[1, -1, 0]]
 
 
 @pytest.mark.parametrize(

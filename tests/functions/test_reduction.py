@@ -9,11 +9,11 @@ import onnx.defs
 import onnx.parser
 import pytest
 from onnx import FunctionProto, TensorProto
-
-from opshift import functions
 from opshift.functions import compile as compiler
 from opshift.functions import define, reduction
 from opshift.passes import convert
+
+from opshift import functions
 from tests.support import evaluate, model, show
 
 OPS = ["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"]
@@ -76,9 +76,7 @@ def test_compiled_files_are_up_to_date():
     folder = Path(functions.__path__[0])
     assert {path.stem for path in folder.glob("*.binpb")} == set(fresh)
     for family, compiled in fresh.items():
-        assert (folder / f"{family}.binpb").read_bytes() == compiled.SerializeToString(deterministic=True), (
-            family
-        )
+        assert (folder / f"{family}.binpb").read_bytes() == compiled.SerializeToString(deterministic=True), family
 
 
 def test_a_second_definition_for_a_type_is_an_error():
@@ -149,9 +147,7 @@ def graph(op, kind, shape, axes, **attributes):
     if kind == "bfloat16":
         body = f"x = Cast<to=16>(w)\n z = {call}\n y = Cast<to=1>(z)"
         return model(body, 18, inputs=f"float{shape} w", outputs=f"float{result} y", constants=constants)
-    return model(
-        f"y = {call}", 18, inputs=f"{kind}{shape} x", outputs=f"{kind}{result} y", constants=constants
-    )
+    return model(f"y = {call}", 18, inputs=f"{kind}{shape} x", outputs=f"{kind}{result} y", constants=constants)
 
 
 def check_form(op, x, axes, **attributes):
@@ -233,9 +229,7 @@ def test_sum_of_float16_squares_overflows_only_where_the_result_does():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 def test_log_sum_exp_of_large_and_infinite_numbers(dtype):
     inf = np.inf
-    x = np.array(
-        [[1000, 1000], [-1000, -1001], [-inf, -inf], [inf, 1], [inf, -inf], [np.nan, 0], [1000, -inf]]
-    )
+    x = np.array([[1000, 1000], [-1000, -1001], [-inf, -inf], [inf, 1], [inf, -inf], [np.nan, 0], [1000, -inf]])
     check_form("ReduceLogSumExp", x.astype(dtype), [1])
     check_form("ReduceLogSumExp", x.astype(dtype), [], noop_with_empty_axes=1)
 
@@ -299,9 +293,7 @@ def test_in_a_branch(op):
 
 @pytest.mark.parametrize("op", OPS)
 def test_in_a_function(op):
-    source = model(
-        "y = local.f<keep=0>(x)", 18, domains='"local" : 1', inputs="double[2,2] x", outputs="double[2] y"
-    )
+    source = model("y = local.f<keep=0>(x)", 18, domains='"local" : 1', inputs="double[2,2] x", outputs="double[2] y")
     source.functions.append(
         onnx.parser.parse_function(
             f"""<domain: "local", opset_import: ["" : 18]>
