@@ -43,16 +43,9 @@ def without_round_mode(node: Node) -> None:
     node.attributes.pop("round_mode", None)
 
 
-def cast_to_the_other_type(node: Node) -> str:
-    """The type to cast to was given by another tensor and is written out."""
-    kept = {name: node.attributes[name] for name in node.attributes}
-    return str(node.build.Cast(node.input(0), to=node.elem_type(1), **kept))
-
-
 changed("Cast", 6, Pair(up=type_name_to_number, down=type_number_to_name))
 same("Cast", 9, "strings came; what the text adds on numbers, runtimes did before")
 same("Cast", 13, "bfloat16 came; the text now spells out the casts out of range, which runtimes did before")
-changed("CastLike", 15, Pair(down=cast_to_the_other_type))
 changed(["Cast", "CastLike"], 19, Pair(down=without_saturate))
 # For an infinity cast to a fnuz type the texts of 19..23 say NaN where 24 says the largest number. That is an
 # erratum: no runtime ever made NaN of it.
