@@ -161,7 +161,14 @@ def test_negative_axes_of_an_unknown_rank_are_counted_at_run_time(op, rank, shap
     check_values(source, after.model, {"s": np.array(shape)}, rtol=0, atol=0)
 
 
+def test_no_new_axes():
+    io = {"inputs": "float[N] x", "outputs": "float[N] y"}
+    check("y = Unsqueeze<axes: ints = []>(x)", 12, "y = Unsqueeze(x, [])", 13, **io)
+    check("y = Unsqueeze(x, a)", 13, "y = Unsqueeze<axes=[]>(x)", 12, constants="int64[0] a = {}", **io)
+
+
 def test_no_axes_means_all():
+    check("y = Squeeze<axes: ints = []>(x)", 12, "y = Squeeze(x)", 13, **SQUEEZE)
     check_unchanged("y = Squeeze(x)", 28, 1, **SQUEEZE)
     check_refused("y = Squeeze(x, a)", 13, 12, "axes is empty", constants="int64[0] a = {}", **SQUEEZE)
 
