@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 MOST_TAPS = 64
 
 
-class Undecided(Exception):  # noqa: N818  # noqa: N818: a verdict, caught where it is asked for
+class Undecided(Exception):
     """The texts do not settle what is computed; says why."""
 
 

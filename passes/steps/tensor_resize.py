@@ -372,7 +372,7 @@ def _results(node: Node, axes: list[int], rank: int) -> list[Any]:
     held = node.scope.ints(node.input(SIZES))
     if held is not None:
         return list(held)
-    dims = node.scope.shape(node.outputs[0])
+    dims = node.scope.inferred_shape(node.outputs[0])
     if dims is None or len(dims) != rank or node.attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise CannotConvert(node, "sizes are known only at run time; constant sizes could be expressed")
     return [dims[axis] for axis in axes]
