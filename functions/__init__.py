@@ -22,8 +22,8 @@ OPENVINO = "opshift.openvino"
 class Form:
     """One definition of an operator for one element type.
 
-    `carrier` is the element type to compute in, 0 for the type itself; `carried_inputs` are the inputs to cast.
-    `attributes` maps the declared attributes to their types, `choices` the enumerated ones to their texts.
+    `carrier` is the element type to compute in, 0 for the type itself; `carried_inputs` are the inputs to
+    cast. `attributes` maps the declared attributes to their types, `choices` the enumerated ones to their texts.
     """
 
     body: FunctionProto
@@ -94,6 +94,11 @@ def defined(domain: str, op: str) -> bool:
     return (domain, op) in _definitions(_family(domain, op))
 
 
+def any_body(domain: str, op: str) -> FunctionProto:
+    """One of the operator's definitions, whose results have the shapes that all of them have."""
+    return _definitions(_family(domain, op))[domain, op][0].body
+
+
 def find(domain: str, op: str, elem_type: int) -> Form | None:
     """The definition of an operator for an element type (`TensorProto.DataType`); None if there is none."""
     for compiled in _definitions(_family(domain, op)).get((domain, op), ()):
@@ -116,10 +121,10 @@ def find(domain: str, op: str, elem_type: int) -> Form | None:
 def function_proto(domain: str, op: str, elem_type: int, opset: int = 0) -> FunctionProto:
     """The definition of an operator for one element type, as a function that a standard ONNX file can carry.
 
-    Put it into the `functions` of a model that imports `domain`, and any runtime can run the model's calls of the
-    operator. It is written at `opset` of the default domain, which should be what the model imports; 0 means the
-    opset of the definition. A model that calls it with several element types needs one function for each, told
-    apart by `overload`.
+    Put it into the `functions` of a model that imports `domain`, and any runtime can run the model's calls of
+    the operator. It is written at `opset` of the default domain, which should be what the model imports; 0
+    means the opset of the definition. A model that calls it with several element types needs one function for each,
+    told apart by `overload` (IR 10); one that leaves out attributes with a default needs IR 9.
 
     Raises:
         ValueError: there is no definition for the element type, or it cannot be written at `opset`.

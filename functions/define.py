@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from onnx import FunctionProto, TensorProto, numpy_helper
 from onnx.helper import tensor_dtype_to_np_dtype
+from opshift.passes.names import subgraphs
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 T = TensorProto
@@ -88,8 +89,9 @@ def define(
 
 
 def plain(proto: Any) -> Any:
-    """The function without the node names that onnxscript numbers them by."""
+    """The function or graph without the node names that onnxscript numbers them by."""
     for node in proto.node:
-        node.name = ""
         node.ClearField("name")
+        for _, _, graph in subgraphs(node):
+            plain(graph)
     return proto

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from opshift.passes import constants, schemas
@@ -77,9 +77,9 @@ class Builder:
                 copy.attribute.append(make_attribute(name, value))
         del copy.output[:]
         self.copies.append(copy)
-        return self._add(copy, len(node.output), omitted=[i for i, name in enumerate(node.output) if not name])
+        return self._add(copy, len(node.output), {i for i, name in enumerate(node.output) if not name})
 
-    def _add(self, node: NodeProto, outputs: int, omitted: Sequence[int] = ()) -> Any:
+    def _add(self, node: NodeProto, outputs: int, omitted: Container[int] = ()) -> Any:
         stem = self._like.output[0] if self._like is not None and self._like.output else node.op_type
         fresh = self.scope.context.names.fresh
         node.output.extend("" if i in omitted else fresh(f"{stem}/{node.op_type}") for i in range(outputs))

@@ -149,7 +149,9 @@ class Climb:
             domain, op = default_domain(work.proto.domain), work.proto.op_type
             version = work.versions.get(domain, 0)
             target = self._targets.get(domain, version)
-            if self._expander.wants(domain, op) or target < min(schemas.versions(domain, op), default=0):
+            first = min(schemas.versions(domain, op), default=0)
+            dissolves = target < first and registry.step(domain, op, first) is not None
+            if self._expander.wants(domain, op) or (target < first and not dissolves):
                 stop = self._expander.opset(work.proto, scope, version)
                 if stop is None:
                     self._cannot_expand(work, scope, target)
@@ -170,8 +172,7 @@ class Climb:
     def _cross(self, work: _Work, scope: Scope, edge: int, *, up: bool) -> list[_Work] | None:
         """One rung: over the boundary below version `edge`. None if the node was edited where it stands."""
         domain, op = default_domain(work.proto.domain), work.proto.op_type
-        versions = schemas.versions(domain, op)
-        older = versions[versions.index(edge) - 1]
+        older = max((v for v in schemas.versions(domain, op) if v < edge), default=0)
         before, after = (older, edge) if up else (edge, older)
         arrived = {**work.versions, domain: edge if up else edge - 1}
         node = self._node(work, scope, before, arrived.get("", 1))
@@ -181,6 +182,7 @@ class Climb:
         try:
             if step is not None:
                 result = step(node)
+                _check_imports(node, arrived)
             elif pair is None and schemas.difference(domain, op, older, edge) == "changed":
                 raise CannotConvert(node, "this change of the operator is not supported yet")
             if result is None and work.proto.op_type == op:
@@ -253,6 +255,13 @@ class Climb:
         self._ledger.refusals.append(
             Refusal(node.name, node.op_type, domain, refused.edge, refused.up, refused.why, self._where)
         )
+
+
+def _check_imports(node: Node, versions: Versions) -> None:
+    """Refuse nodes of a domain that the model does not import: nothing says which version they should have."""
+    for made in node.build.nodes:
+        if default_domain(made.domain) not in versions:
+            raise CannotConvert(node, f"{made.op_type} is needed, but the model imports no opset of its domain")
 
 
 def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:

@@ -74,6 +74,8 @@ def _attempt(
     ir_version: int | None,
     folder: str | None,
 ) -> Result:
+    if "" in targets and (missing := tuple(legal.missing_types(source, targets[""]))):
+        return Result(None, (), missing)
     model = ModelProto()
     model.CopyFrom(source)
     context = Context(model, source, folder)

@@ -34,7 +34,7 @@ class Expander:
 
     def opset(self, proto: NodeProto, scope: Scope, version: int) -> int | None:
         """The opset at which a node can be expanded; None if there is no definition."""
-        op = (default_domain(proto.domain), proto.op_type)
+        op = _op(proto)
         if op in self._local:
             return version
         form = functions.find(*op, _elem_type(proto, scope))
@@ -46,7 +46,7 @@ class Expander:
         Raises:
             CannotConvert: the definition does not take this call.
         """
-        op = (default_domain(node.domain), node.op_type)
+        op = _op(node.proto)
         if op in self._local:
             return self._inline(node, self._local[op])
         form = functions.find(*op, _elem_type(node.proto, node.scope))
@@ -65,6 +65,8 @@ class Expander:
             raise CannotConvert(node, f"the model has no function of this name with overload {wanted!r}")
         imports = {default_domain(i.domain): i.version for i in body.opset_import}
         nodes = _stamp(node, body, node.inputs, node.outputs)
+        if functions.defined(*_op(node.proto)):  # a definition that the file carries along
+            nodes = simplify.stamped(nodes, node, imports.get("", 1))
         for made in nodes:
             node.scope.record(made, imports.get("", 1))
         return nodes, imports, "exact", "inlined the model's own function"
@@ -125,6 +127,10 @@ def _check_call(node: Node, form: functions.Form) -> None:
         if name in form.choices and value not in form.choices[name]:
             allowed = " or ".join(form.choices[name])
             raise CannotConvert(node, f"{name}={value!r}; {allowed} could be expressed")
+
+
+def _op(proto: NodeProto) -> Op:
+    return default_domain(proto.domain), proto.op_type
 
 
 def _elem_type(proto: NodeProto, scope: Scope) -> int:

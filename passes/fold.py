@@ -1,4 +1,4 @@
-"""Evaluates the small arithmetic that exporters leave in front of axes, shapes and pads: integers, truth, texts."""
+"""Evaluates the small arithmetic on integers, bools and texts in front of axes, shapes, pads and conditions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opshift.passes.protos import NodeProto, TensorProto, default_domain
 if TYPE_CHECKING:
     from opshift.passes.scope import Scope
 
-# Operators whose value does not depend on their version once broadcasting is numpy's, with inputs that are not floats.
+# Operators whose value does not depend on their version once broadcasting is numpy's, for all but floats.
 _PURE = frozenset(
     [
         "Abs",
@@ -88,6 +88,11 @@ def _static_shape(node: NodeProto, scope: Scope) -> TensorProto | None:
     return constants.int64s(dims[bounds.get("start", 0) : bounds.get("end", len(dims))])
 
 
+def _exact(kind: str, node: NodeProto) -> bool:
+    """Whether every engine computes the same: floats are only ever widened."""
+    return kind in "iubO" or (node.op_type == "Cast" and node.attribute[0].i == TensorProto.DOUBLE)
+
+
 def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: Scope) -> TensorProto | None:
     import onnx.helper
     import onnx.numpy_helper
@@ -97,7 +102,7 @@ def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: Scope) -> Tensor
     if opset < 7 or schemas.since(node.domain, node.op_type, opset) is None:
         return None
     arrays = {name: constants.array(held) for name, held in feeds.items()}
-    if any(value is None or value.dtype.kind not in "iubO" for value in arrays.values()):
+    if not all(value is not None and _exact(value.dtype.kind, node) for value in arrays.values()):
         return None
     inputs = [onnx.helper.make_tensor_value_info(n, t.data_type, list(t.dims)) for n, t in feeds.items()]
     outputs = [onnx.helper.make_empty_tensor_value_info(node.output[0])]

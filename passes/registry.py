@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from opshift.passes import schemas
 from opshift.passes.view import Node
@@ -38,22 +38,30 @@ _homes: dict[Key, str] = {}
 def changed(ops: str | Iterable[str], version: int, pair: Pair, *, domain: str = "") -> None:
     """Register what happens to `ops` at the boundary below `version`, their newer since_version.
 
+    At an operator's first version the pair has only a way down, which returns older operators in its place: for
+    definitions that hang on types and shapes; those that do not are functions (`opshift.functions`).
+
     Raises:
         ValueError: for a second registration, or a version at which the operator did not change.
     """
-    for op in [ops] if isinstance(ops, str) else ops:
-        key = (domain, op, version)
-        if key in _steps:
-            raise ValueError(f"{op} {version} is already registered in {_homes[key]}")
-        if version not in schemas.versions(domain, op)[1:]:
-            raise ValueError(f"{op} has no transition to version {version}")
-        _steps[key] = pair
-        _homes[key] = _home(pair)
+    _register(ops, version, pair, domain, sys._getframe(1).f_globals["__name__"])
 
 
 def same(ops: str | Iterable[str], version: int, why: str, *, domain: str = "") -> None:
     """Register that somebody read both texts of a transition and found that nothing is needed."""
-    changed(ops, version, Pair(why=why), domain=domain)
+    _register(ops, version, Pair(why=why), domain, sys._getframe(1).f_globals["__name__"])
+
+
+def _register(ops: str | Iterable[str], version: int, pair: Pair, domain: str, home: str) -> None:
+    for op in [ops] if isinstance(ops, str) else ops:
+        key = (domain, op, version)
+        if key in _steps:
+            raise ValueError(f"{op} {version} is already registered in {_homes[key]}")
+        known = schemas.versions(domain, op)
+        if version not in known or (version == known[0] and (pair.up or not pair.down)):
+            raise ValueError(f"{op} has no transition to version {version}")
+        _steps[key] = pair
+        _homes[key] = home
 
 
 def step(domain: str, op: str, version: int) -> Pair | None:
@@ -71,9 +79,9 @@ def registered() -> dict[Key, Pair]:
     return dict(_steps)
 
 
-def _home(pair: Pair) -> str:
-    named: Any = pair.up or pair.down
-    return getattr(named, "__module__", "") or "a note"
+def home(domain: str, op: str, version: int) -> str:
+    """The name of the module that registered the boundary below `version`."""
+    return _homes[domain, op, version]
 
 
 @cache

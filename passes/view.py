@@ -191,6 +191,19 @@ class Node:
     def outputs(self) -> list[str]:
         return list(self.proto.output)
 
+    @outputs.setter
+    def outputs(self, names: Sequence[str]) -> None:
+        self.touched = True
+        names = list(names)
+        while names and not names[-1]:
+            names.pop()
+        self.proto.output[:] = names
+
+    def is_used(self, index: int) -> bool:
+        """Whether the node has this output and anybody may read it."""
+        name = self.proto.output[index] if index < len(self.proto.output) else ""
+        return bool(name) and name not in self.scope.context.unread
+
     @property
     def inputs(self) -> list[str]:
         """Input names; an omitted optional input is the empty string."""

@@ -25,10 +25,23 @@ from opshift.engines import ENGINES, EngineError
 SPECIAL = [0.0, -0.0, 1.5, -2.25, np.inf, -np.inf, np.nan, 3.0, -1e-3, 7.0, 0.5, -8.0]
 
 
-def model(body: str, opset: int, *, inputs: str, outputs: str, constants: str = "", domains: str = "") -> ModelProto:
-    """A model from node lines in ONNX text; `constants` declares initializers, `domains` further imports."""
-    imports = f'"" : {opset}' + (f", {domains}" if domains else "")
-    ir = max(schemas.ir_version("", opset), 8 if domains else 4)
+def model(
+    body: str,
+    opset: int,
+    *,
+    inputs: str,
+    outputs: str,
+    constants: str = "",
+    domains: str = "",
+    domain: str = "",
+) -> ModelProto:
+    """A model from node lines in ONNX text; `constants` declares initializers, `domains` further imports.
+
+    `opset` is that of `domain`; with another domain than the default, the default one is at opset 17.
+    """
+    imports = f'"" : {opset}' if not domain else f'"" : 17, "{domain}" : {opset}'
+    imports += f", {domains}" if domains else ""
+    ir = max(schemas.ir_version(domain, opset), 8 if domains or domain else 4)
     text = f"<ir_version: {ir}, opset_import: [{imports}]>\ng ({inputs}) => ({outputs}) <{constants}> {{ {body} }}"
     return onnx.parser.parse_model(text)
 
@@ -43,6 +56,7 @@ def check(
     outputs: str,
     constants: str = "",
     domains: str = "",
+    domain: str = "",
     grade: str = "exact",
     feeds: Mapping[str, Any] | None = None,
     rtol: float = 0.0,
@@ -54,9 +68,10 @@ def check(
     Values must be equal unless the test names a tolerance. `run=False` only for what no engine can execute, with
     the reason in a comment beside it.
     """
-    source = model(before, opset, inputs=inputs, outputs=outputs, constants=constants, domains=domains)
+    io = {"inputs": inputs, "outputs": outputs, "constants": constants, "domains": domains, "domain": domain}
+    source = model(before, opset, **io)
     kept = source.SerializeToString()
-    result = convert.attempt(source, {"": target})
+    result = convert.attempt(source, {domain: target})
     assert not result.refusals, "\n".join(map(str, result.refusals))
     assert result.model is not None
     assert source.SerializeToString() == kept, "the caller's model was changed"
@@ -70,8 +85,8 @@ def check(
 
 def check_unchanged(body: str, opset: int, target: int, **io: Any) -> ModelProto:
     """The node stays as it is, down to the last byte."""
-    source = model(body, opset, **{k: v for k, v in io.items() if k in ("inputs", "outputs", "constants", "domains")})
-    result = convert.attempt(source, {"": target})
+    source = model(body, opset, **io)
+    result = convert.attempt(source, {io.get("domain", ""): target})
     assert not result.refusals, "\n".join(map(str, result.refusals))
     assert result.model is not None
     assert [n.SerializeToString() for n in result.model.graph.node] == [
@@ -84,7 +99,7 @@ def check_unchanged(body: str, opset: int, target: int, **io: Any) -> ModelProto
 def check_refused(body: str, opset: int, target: int, why: str, **io: Any) -> None:
     """The conversion is refused, for a reason that contains `why`."""
     source = model(body, opset, **io)
-    result = convert.attempt(source, {"": target})
+    result = convert.attempt(source, {io.get("domain", ""): target})
     assert result.model is None, "converted:\n" + show(result.model)
     reasons = "\n".join(map(str, result.refusals))
     assert why in reasons, reasons

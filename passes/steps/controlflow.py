@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opshift.passes import constants
 from opshift.passes.errors import CannotConvert
 from opshift.passes.names import subgraphs
 from opshift.passes.protos import GraphProto, NodeProto, TensorProto, ValueInfoProto
@@ -12,29 +13,57 @@ from opshift.passes.view import Node, make_attribute
 T = TensorProto
 
 
-def branches_of_one_shape(node: Node) -> None:
-    """Both branches had to yield the same shapes, which now may differ."""
-    then_shapes, else_shapes = (_yielded(node, graph) for _, _, graph in subgraphs(node.proto))
-    for output, one, other in zip(node.outputs, then_shapes, else_shapes, strict=True):
-        if one is not None and other is not None and _differ(one, other):
-            raise CannotConvert(
-                node,
-                f'"{output}" is {_spelled(one)} or {_spelled(other)}; one shape could be expressed',
-            )
+def branches_of_one_shape(node: Node) -> Replacement:
+    """Both branches must yield the same shapes; where they may not, each becomes a loop of one trip or none."""
+    then, other = _branches(node)
+    if _shapes(node, then) == _shapes(node, other):
+        return None
+    chosen = node.input(0)
+    values = [node.build.constant(_zero(node, name), hint="nothing_yet") for name in node.outputs]
+    values = _repeat(node, other, node.build.Cast(node.build.Not(chosen), to=T.INT64), values)
+    return _repeat(node, then, node.build.Cast(chosen, to=T.INT64), values)
 
 
-def _yielded(node: Node, graph: GraphProto) -> list[list[Dim] | None]:
+def _branches(node: Node) -> tuple[GraphProto, GraphProto]:
+    found = {name: graph for name, _, graph in subgraphs(node.proto)}
+    return found["then_branch"], found["else_branch"]
+
+
+def _shapes(node: Node, graph: GraphProto) -> list[list[Dim]]:
+    """The shapes that a branch yields; what is unknown equals nothing, not even itself."""
     inside = Scope(graph, node.scope.context, node.build.opset, node.scope)
-    return [inside.shape(value.name) for value in graph.output]
+    shapes = [inside.shape(value.name) for value in graph.output]
+    return [[object()] if s is None or None in s else s for s in shapes]  # type: ignore[list-item]
 
 
-def _differ(one: list[Dim], other: list[Dim]) -> bool:
-    both = zip(one, other, strict=False)
-    return len(one) != len(other) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in both)
+def _zero(node: Node, name: str) -> TensorProto:
+    elem_type = node.scope.elem_type(name)
+    if not elem_type:
+        raise CannotConvert(node, f'the type of "{name}" is unknown; a typed value_info helps')
+    return constants.tensor("" if elem_type == T.STRING else 0, elem_type)
 
 
-def _spelled(dims: list[Dim]) -> str:
-    return f"[{', '.join('?' if dim is None else str(dim) for dim in dims)}]"
+def _repeat(node: Node, branch: GraphProto, trips: str, values: list[str]) -> list[str]:
+    """A branch as the body of a loop whose carried values it replaces."""
+    fresh, body = node.scope.context.names.fresh, GraphProto(name=branch.name)
+    body.node.extend(branch.node)
+    body.initializer.extend(branch.initializer)
+    trip, going, still = fresh("trip"), fresh("going"), fresh("still_going")
+    body.input.add(name=trip).type.CopyFrom(tensor_type(T.INT64, []))
+    body.input.add(name=going).type.CopyFrom(tensor_type(T.BOOL, []))
+    body.node.append(NodeProto(op_type="Identity", input=[going], output=[still]))
+    body.output.add(name=still).type.CopyFrom(tensor_type(T.BOOL, []))
+    for value, output in zip(branch.output, node.outputs, strict=True):
+        kind = tensor_type(node.scope.elem_type(output))
+        body.input.add(name=fresh("before")).type.CopyFrom(kind)
+        yielded = fresh("yielded")
+        body.node.append(NodeProto(op_type="Identity", input=[value.name], output=[yielded]))
+        body.output.add(name=yielded).type.CopyFrom(kind)
+    go_on = node.build.constant(True, T.BOOL, hint="go_on")
+    made = node.build.emit("Loop", [trips, go_on, *values], {"body": body}, outputs=len(values))
+    node.build.copies.append(node.build.nodes[-1])  # what the branch held is converted already
+    made = [made] if isinstance(made, str) else made
+    return [node.build.typed(name, node.scope.elem_type(o)) for name, o in zip(made, node.outputs, strict=True)]
 
 
 def at_least_one_carried_value(node: Node) -> None:

@@ -10,10 +10,11 @@ from opshift.passes.view import Node
 
 T = TensorProto
 
-FLOAT8: dict[int, int] = dict.fromkeys(
-    (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ), T.FLOAT
-)
+FLOAT8: dict[int, int] = dict.fromkeys((T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ), T.FLOAT)
 BFLOAT16: dict[int, int] = {T.BFLOAT16: T.FLOAT}
+INTEGERS_AS_DOUBLE: dict[int, int] = dict.fromkeys(
+    (T.BOOL, T.INT8, T.INT16, T.INT32, T.UINT8, T.UINT16, T.UINT32), T.DOUBLE
+)
 
 
 # --- Cast, CastLike -----------------------------------------------------------------------------------------
@@ -51,6 +52,15 @@ changed(["Cast", "CastLike"], 19, Pair(down=without_saturate))
 changed(["Cast", "CastLike"], 24, Pair(down=without_round_mode))
 
 
+def cast_to_the_other_type(node: Node) -> str:
+    """The type to cast to was given by another tensor and is written out."""
+    kept = {name: node.attributes[name] for name in node.attributes}
+    return str(node.build.Cast(node.input(0), to=node.elem_type(1), **kept))
+
+
+changed("CastLike", 15, Pair(down=cast_to_the_other_type))
+
+
 # --- Identity -----------------------------------------------------------------------------------------------
 
 
@@ -73,6 +83,14 @@ changed("Identity", 14, Pair(down=copy_sequence))
 
 # --- Concat -------------------------------------------------------------------------------------------------
 
+
+def axis_is_written(node: Node) -> None:
+    """axis was 1 by default and is required."""
+    if "axis" not in node.attributes:
+        node.attributes["axis"] = 1
+
+
+changed("Concat", 4, Pair(up=axis_is_written, down=carried(INTEGERS_AS_DOUBLE)))
 changed("Concat", 11, Pair(down=nonnegative_axis(default=0)))
 
 
@@ -84,3 +102,11 @@ same(
     25,
     "int2 and uint2 came; the text now says that perm holds each axis once, which it always did",
 )
+
+
+# --- operators that only learned new types ---------------------------------------------------------------
+
+changed(["ReverseSequence", "Unique"], 28, Pair(down=carried(BFLOAT16)))
+changed("Where", 16, Pair(down=carried(BFLOAT16)))
+changed("IsInf", 20, Pair(down=carried({**FLOAT8, **BFLOAT16, T.FLOAT16: T.FLOAT}, variable="T1")))
+changed("IsNaN", 20, Pair(down=carried(FLOAT8, variable="T1")))

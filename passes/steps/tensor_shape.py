@@ -7,12 +7,14 @@ from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
-from opshift.passes.steps._recipes import axes_to_input, carried, counted_from_front, nonnegative_axes
-from opshift.passes.steps.tensor import FLOAT8
+from opshift.passes.steps._recipes import axes_to_input, carried, counted_from_front
+from opshift.passes.steps.tensor import FLOAT8, INTEGERS_AS_DOUBLE
 from opshift.passes.view import Node
 
 T = TensorProto
 INT64_MAX = 2**63 - 1
+Size = int | str
+"""A size that is known, or the value that holds it at run time as an int64 scalar."""
 # Types that ConstantOfShape does not make; an empty tensor of another type is cast to them.
 CAST_FROM_BOOL: set[int] = {T.STRING, T.BFLOAT16, *FLOAT8}
 
@@ -56,6 +58,33 @@ def _empty(build: Builder, shape: str, elem_type: int) -> str:
     return str(build.ConstantOfShape(shape, value=constants.tensor([0], elem_type)))
 
 
+def shape_to_input(node: Node) -> None:
+    """shape was an attribute and becomes an input."""
+    node.attributes.pop("consumed_inputs", None)
+    if "shape" not in node.attributes:
+        raise CannotConvert(node, "there is no shape; an attribute shape could be expressed")
+    node.set_input(1, node.build.constant(constants.int64s(node.attributes.pop("shape"))))
+
+
+def shape_to_attribute(node: Node) -> Replacement:
+    """shape becomes an attribute, and integers are reshaped as doubles."""
+    shape = node.scope.ints(node.input(1))
+    if shape is None:
+        shape = _shape_of_result(node)
+    node.set_input(1, "")
+    node.attributes["shape"] = shape
+    return carried(INTEGERS_AS_DOUBLE)(node)
+
+
+def _shape_of_result(node: Node) -> list[int]:
+    """What is known of the result says the same as the shape input, if it leaves at most one size open."""
+    dims = node.scope.shape(node.outputs[0])
+    if dims is None or 0 in dims or sum(not isinstance(dim, int) for dim in dims) > 1:
+        raise CannotConvert(node, "the shape is known only at run time; a constant could be expressed")
+    return [dim if isinstance(dim, int) else -1 for dim in dims]
+
+
+changed("Reshape", 5, Pair(up=shape_to_input, down=shape_to_attribute))
 changed("Reshape", 14, Pair(down=zero_copies))
 
 
@@ -71,20 +100,56 @@ def whole_shape(node: Node) -> Replacement:
     return str(build.Slice(build.Shape(node.input(0)), [start], [end], [0]))
 
 
+def size_along(node: Node, axis: int) -> Size:
+    """The size of the first input along an axis."""
+    dims = node.scope.shape(node.input(0))
+    if dims is not None and not -len(dims) <= axis < len(dims):
+        raise CannotConvert(node, f"axis {axis} lies outside rank {len(dims)}")
+    known = None if dims is None else dims[axis]
+    if isinstance(known, int):
+        return known
+    build = node.build
+    shape = build.Shape(node.input(0))
+    if axis < 0:
+        return str(build.Gather(shape, build.Add(build.Size(shape), axis) if dims is None else axis + len(dims)))
+    return str(build.Gather(shape, axis))
+
+
 changed("Shape", 15, Pair(down=whole_shape))
 
 
 # --- Squeeze, Unsqueeze -------------------------------------------------------------------------------------
 
 
-def nonnegative_new_axes(node: Node) -> None:
-    """Negative axes were not allowed and are counted from the front of the result."""
+def nonnegative_dropped_axes(node: Node) -> Replacement:
+    """Negative axes were not allowed and are counted from the front, if need be at run time."""
     axes = node.attributes.get("axes", [])
-    if any(axis < 0 for axis in axes):
-        rank = node.rank() + len(axes)
-        if not all(-rank <= axis < rank for axis in axes):
-            raise CannotConvert(node, f"axes {axes} lie outside the rank {rank} of the result")
-        node.attributes["axes"] = [axis % rank for axis in axes]
+    if all(axis >= 0 for axis in axes):
+        return None
+    dims = node.scope.shape(node.input(0))
+    if dims is None:
+        return in_shape(node, _shape_without(node, node.build.constant(constants.int64s(axes))))
+    node.attributes["axes"] = counted(node, axes, len(dims))
+    return None
+
+
+def nonnegative_new_axes(node: Node) -> Replacement:
+    """Negative axes were not allowed and are counted from the front of the result."""
+    axes = node.attributes["axes"]
+    if all(axis >= 0 for axis in axes):
+        return None
+    dims = node.scope.shape(node.input(0))
+    if dims is None:
+        return in_shape(node, _shape_with(node, node.build.constant(constants.int64s(axes))))
+    node.attributes["axes"] = counted(node, axes, len(dims) + len(axes))
+    return None
+
+
+def counted(node: Node, axes: list[int], rank: int) -> list[int]:
+    """Axes counted from the front."""
+    if not all(-rank <= axis < rank for axis in axes):
+        raise CannotConvert(node, f"axes {axes} lie outside rank {rank}")
+    return [axis % rank for axis in axes]
 
 
 def squeezed_axes_to_attribute(node: Node) -> Replacement:
@@ -93,11 +158,9 @@ def squeezed_axes_to_attribute(node: Node) -> Replacement:
         return None
     axes = node.scope.ints(node.input(1))
     if axes is None:
-        return in_shape(node, _shape_without(node))
+        return in_shape(node, _shape_without(node, node.input(1)))
     if not axes:
-        raise CannotConvert(
-            node, "axes is empty, which runtimes read as no axis or as all; either could be expressed"
-        )
+        raise CannotConvert(node, "axes is empty, which runtimes read as no axis or as all; either could be expressed")
     _hold(node, axes)
     return None
 
@@ -106,7 +169,7 @@ def new_axes_to_attribute(node: Node) -> Replacement:
     """axes becomes an attribute; axes known only at run time become a computed shape."""
     axes = node.scope.ints(node.input(1))
     if axes is None:
-        return in_shape(node, _shape_with(node))
+        return in_shape(node, _shape_with(node, node.input(1)))
     _hold(node, axes)
     return None
 
@@ -116,18 +179,18 @@ def _hold(node: Node, axes: list[int]) -> None:
     node.attributes["axes"] = axes
 
 
-def _shape_without(node: Node) -> str:
+def _shape_without(node: Node, axes: str) -> str:
     """The sizes of the axes that are not listed."""
     build = node.build
     shape = build.Shape(node.input(0))
-    listed, _ = _listed(node, build.Reshape(node.input(1), [-1]), build.Shape(shape))
+    listed, _ = _listed(node, build.Reshape(axes, [-1]), build.Shape(shape))
     return str(build.Compress(shape, build.Equal(listed, 0), axis=0))
 
 
-def _shape_with(node: Node) -> str:
+def _shape_with(node: Node, axes: str) -> str:
     """1 for an axis that is listed; for the k-th of the others, the k-th size of the input."""
     build = node.build
-    shape, axes = build.Shape(node.input(0)), build.Reshape(node.input(1), [-1])
+    shape, axes = build.Shape(node.input(0)), build.Reshape(axes, [-1])
     listed, places = _listed(node, axes, build.Add(build.Shape(shape), build.Shape(axes)))
     kept = build.Sub(1, listed)
     later = build.Less(build.Reshape(places, [-1, 1]), places)
@@ -155,13 +218,11 @@ def axes_to_vector(node: Node) -> None:
         axes = node.scope.ints(node.input(1))
         node.set_input(
             1,
-            node.build.Reshape(node.input(1), [-1])
-            if axes is None
-            else node.build.constant(constants.int64s(axes)),
+            node.build.Reshape(node.input(1), [-1]) if axes is None else node.build.constant(constants.int64s(axes)),
         )
 
 
-changed("Squeeze", 11, Pair(down=nonnegative_axes))
+changed("Squeeze", 11, Pair(down=nonnegative_dropped_axes))
 changed("Unsqueeze", 11, Pair(down=nonnegative_new_axes))
 changed("Squeeze", 13, Pair(up=axes_to_input, down=squeezed_axes_to_attribute))
 changed("Unsqueeze", 13, Pair(up=axes_to_input, down=new_axes_to_attribute))

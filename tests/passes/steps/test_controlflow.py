@@ -6,7 +6,7 @@ import onnx.checker
 import pytest
 
 from opshift.passes import convert
-from tests.support import check_refused, check_unchanged, evaluate, model, show
+from tests.support import check_refused, check_unchanged, check_values, evaluate, model, show
 
 IF = """
 y = If (c) <
@@ -22,7 +22,7 @@ def branches(then="float[3] a", other="float[3] b", made="Neg(x)"):
 
 def test_an_if_of_one_shape_stays():
     check_unchanged(branches(), 11, 10, inputs="float[3] x, bool c", outputs="float[3] y")
-    check_unchanged(branches("float[N] a", "float[M] b"), 12, 7, inputs="float[K] x, bool c", outputs="float[L] y")
+    check_unchanged(branches("float[N] a", "float[N] b"), 12, 7, inputs="float[N] x, bool c", outputs="float[N] y")
     check_unchanged(branches("float[] a", "float[] b"), 8, 25, inputs="float[3] x, bool c", outputs="float[3] y")
 
 
@@ -31,12 +31,34 @@ def test_an_if_of_one_shape_stays():
     [
         ("float[1,3] b", "Unsqueeze<axes=[0]>(x)"),
         ("float[6] b", "Concat<axis=0>(x, x)"),
+        ("float[M] b", "Concat<axis=0>(x, x)"),
         ("float[] b", "Concat<axis=0>(x, x)"),
     ],
 )
-def test_an_if_of_two_shapes_is_refused_below_11(stated, made):
-    io = {"inputs": "float[3] x, bool c", "outputs": "float[] y"}
-    check_refused(branches("float[] a", stated, made), 11, 10, "one shape could be expressed", **io)
+@pytest.mark.parametrize("target", [7, 10])
+def test_an_if_of_two_shapes_becomes_two_loops_below_11(stated, made, target):
+    body = branches("float[3] a", stated, made) + "z = Reshape(y, flat) s = Shape(y)"
+    io = {"inputs": "float[3] x, bool c", "outputs": "float[A] z, int64[R] s"}
+    source = model(body, 11, constants="int64[1] flat = {-1}", **io)
+    result = convert.attempt(source, {"": target})
+    assert result.grade == "exact"
+    onnx.checker.check_model(result.model)
+    assert [n.op_type for n in result.model.graph.node] == ["Not", "Cast", "Loop", "Cast", "Loop", "Reshape", "Shape"]
+    for condition in (True, False):
+        feeds = {"c": np.array(condition)}
+        check_values(source, result.model, feeds, rtol=0, atol=0)
+
+
+def test_only_the_chosen_branch_is_run():
+    """The branch not taken would divide by zero, which integers do not survive."""
+    source = model(
+        """y = If (c) < then_branch = t () => (int64[3] a) { a = Identity(x) },
+                        else_branch = e () => (int64[6] b) { d = Div(x, zero) b = Concat<axis=0>(d, d) } >""",
+        11, inputs="int64[3] x, bool c, int64[1] zero", outputs="int64[] y",
+    )  # fmt: skip
+    result = convert.attempt(source, {"": 10}).model
+    feeds = {"x": np.arange(3), "c": np.array(True), "zero": np.zeros(1, np.int64)}
+    np.testing.assert_array_equal(evaluate(result, feeds)[0], [0, 1, 2])
 
 
 LOOP = """

@@ -129,9 +129,7 @@ SQUEEZE = {"inputs": "float[1,N,1] x", "outputs": "float[N] y"}
 UNSQUEEZE = {"inputs": "float[2,N] x", "outputs": "float[1,2,N,1] y"}
 
 
-@pytest.mark.parametrize(
-    ("op", "axes", "io"), [("Squeeze", [0, -1], SQUEEZE), ("Unsqueeze", [-1, 0], UNSQUEEZE)]
-)
+@pytest.mark.parametrize(("op", "axes", "io"), [("Squeeze", [0, -1], SQUEEZE), ("Unsqueeze", [-1, 0], UNSQUEEZE)])
 def test_axes_move_between_attribute_and_input_at_13(op, axes, io):
     listed = ", ".join(map(str, axes))
     check(f"y = {op}<axes=[{listed}]>(x)", 12, f"y = {op}(x, [{listed}])", 13, **io)
@@ -150,9 +148,17 @@ def test_axes_move_between_attribute_and_input_at_13(op, axes, io):
 def test_negative_axes_are_counted_from_the_front_below_11():
     check("y = Squeeze<axes=[0, -1]>(x)", 11, "y = Squeeze<axes=[0, 2]>(x)", 10, **SQUEEZE)
     check("y = Unsqueeze<axes=[-1, 0]>(x)", 11, "y = Unsqueeze<axes=[3, 0]>(x)", 10, **UNSQUEEZE)
-    for op, outputs in (("Squeeze", "float[] y"), ("Unsqueeze", "float[] y")):
-        check_unchanged(f"y = {op}<axes=[0]>(x)", 12, 1, inputs="float[] x", outputs=outputs)
-        check_refused(f"y = {op}<axes=[-1]>(x)", 11, 10, "the rank of", inputs="float[] x", outputs=outputs)
+    check_unchanged("y = Squeeze<axes=[0]>(x)", 12, 1, inputs="float[] x", outputs="float[] y")
+
+
+@pytest.mark.parametrize(("op", "rank", "shape"), [("Squeeze", 1, [3, 1]), ("Unsqueeze", 3, [3, 1])])
+def test_negative_axes_of_an_unknown_rank_are_counted_at_run_time(op, rank, shape):
+    """The chain of helpers is that of axes known at run time."""
+    io = {"inputs": "float[N] x, int64[K] s", "outputs": f"float[{','.join('ABC'[:rank])}] y"}
+    source = model(f"z = Reshape(x, s) y = {op}<axes=[-1]>(z)", 11, **io)
+    after = convert.attempt(source, {"": 10})
+    assert not after.refusals
+    check_values(source, after.model, {"s": np.array(shape)}, rtol=0, atol=0)
 
 
 def test_no_axes_means_all():
@@ -210,7 +216,7 @@ def test_a_scalar_axis_becomes_a_vector_at_23():
 
 def test_axes_of_a_function_attribute_become_an_input():
     source = onnx.parser.parse_model(
-        """<ir_version: 8, opset_import: ["": 12, "local": 1]> 
+        """<ir_version: 8, opset_import: ["": 12, "local": 1]>
         g (float[N] x) => (float[1,N] y) { y = local.row <axes=[0]>(x) }
         <opset_import: ["": 12], domain: "local">
         row <axes> (x) => (y) { y = Unsqueeze <axes: ints = @axes> (x) }"""
