@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import onnx.checker
 import onnx.helper
+import onnx.inliner
 import onnx.parser
 import pytest
 from onnx import TensorProto
@@ -169,11 +170,21 @@ def test_refused(body, why):
     assert why in str(result.refusals[0])
 
 
-@pytest.mark.parametrize("op", ["ReduceL1", "NormalizeL2"])
-def test_other_types_are_refused(op):
-    body = call(op, **({} if op == "ReduceL1" else {"eps": 1e-8, "eps_mode": "add"}))
-    result = convert.attempt(graph(body, "bool" if op == "ReduceL1" else "int32", (2, 3), [1]), {"": 18}, ops=OPS)
-    assert "there is no definition" in str(result.refusals[0])
+@pytest.mark.parametrize(
+    ("body", "kind", "why"),
+    [
+        (call("ReduceL1"), "bool", "its definition does not take tensor(bool)"),
+        (call("NormalizeL2", eps=0.5, eps_mode="add"), "int32", "its definition does not take tensor(int32)"),
+        ("x = my.Thing(v)\n" + call("ReduceL1"), "float", 'the type of "x" is unknown; a typed value_info helps'),
+    ],
+)
+def test_types_that_are_refused(body, kind, why):
+    source = graph(body, kind, (2, 3), [1])
+    if "my.Thing" in body:
+        source.graph.input[0].name = "v"
+        source.opset_import.add(domain="my", version=1)
+    result = convert.attempt(source, {"": 18}, ops=OPS)
+    assert why in str(result.refusals[0])
 
 
 # --- ReduceL1 against numpy ---------------------------------------------------------------------------------
@@ -466,6 +477,15 @@ def test_a_carried_definition_is_inlined_as_if_it_were_our_own():
         source.functions.append(function_proto(OPENVINO, "NormalizeL2", TensorProto.FLOAT, 18))
         source.ir_version = 9
         assert show(inlined(source, opset)) == alone
+
+
+def test_onnx_itself_inlines_a_carried_definition():
+    for op, attributes in CALLS:
+        source = onnx.inliner.inline_local_functions(carrying(op, "float16", 18, **attributes))
+        assert not source.functions
+        x = np.array([[3, -4, 0], [0, 0.25, 300]], np.float16)
+        expected = reduce_l1(x, [1], 1) if op == "ReduceL1" else normalize_l2(x, [1], **attributes)
+        np.testing.assert_allclose(run(source, x, [1]).astype(np.float64), expected, rtol=2**-10)
 
 
 def test_two_element_types_are_told_apart_by_overload():
