@@ -250,6 +250,16 @@ def test_reduce_l1_axes_known_only_at_run_time(opset, kind, axes_type):
         np.testing.assert_array_equal(run(after, x, axes), reduce_l1(x, axes, 1), err_msg=str(axes))
 
 
+def test_one_axis_known_only_at_run_time():
+    x = np.array([[1, -2, 3], [-4, 0.5, 0]], np.float32)
+    source = graph(call("ReduceL1"), "float", (2, 3), None, rank=1)
+    source.graph.input[1].type.tensor_type.shape.ClearField("dim")
+    after = inlined(source)
+    assert [n.op_type for n in after.graph.node] == ["Reshape", "Abs", "ReduceSum"]
+    for axis in (0, -1):
+        np.testing.assert_array_equal(run(after, x, axis), reduce_l1(x, [axis]))
+
+
 @pytest.mark.parametrize("opset", OPSETS)
 def test_reduce_l1_drops_dimensions_known_only_at_run_time(opset):
     x = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 12
