@@ -5,10 +5,10 @@ from __future__ import annotations
 from opshift.passes import constants
 from opshift.passes.errors import CannotConvert
 from opshift.passes.names import subgraphs
-from opshift.passes.protos import GraphProto, NodeProto, TensorProto
-from opshift.passes.registry import Pair, Replacement, changed, same
+from opshift.passes.protos import GraphProto, NodeProto, TensorProto, ValueInfoProto
+from opshift.passes.registry import Pair, Replacement, Step, changed, same
 from opshift.passes.scope import Dim, Scope, tensor_type
-from opshift.passes.view import Node
+from opshift.passes.view import Node, make_attribute
 
 T = TensorProto
 
@@ -83,11 +83,58 @@ def at_least_one_carried_value(node: Node) -> None:
     node.build.typed(last, T.FLOAT, [])
 
 
+def carried_in_float(first_in: int | None, first_out: int) -> Step:
+    """The inputs from `first_in` on are the graph's own; its outputs from `first_out` on are the node's."""
+
+    def bfloat16_in_float(node: Node) -> Replacement:
+        """bfloat16 could not go in and out of a graph: it does as float32, and is cast on both sides."""
+        inputs = node.inputs
+        own = range(len(inputs) if first_in is None else first_in, len(inputs))
+        taken = [k for k in own if _is_bfloat16(node, inputs[k])]
+        given = [k for k, name in enumerate(node.outputs) if name and _is_bfloat16(node, name)]
+        if not taken and not given:
+            return None
+        for _, _, graph in subgraphs(node.proto):
+            for k in taken:
+                _cast_on_entry(node, graph, k)
+            for k in given:
+                _cast_on_leaving(node, graph.output[k + first_out], graph)
+        for k in taken:
+            inputs[k] = node.build.Cast(inputs[k], to=T.FLOAT)
+        results = node.build.again(node.proto, inputs)
+        results = [results] if isinstance(results, str) else list(results)
+        for k in given:
+            node.build.typed(results[k], T.FLOAT)
+            results[k] = node.build.Cast(results[k], to=T.BFLOAT16)
+        return results
+
+    return bfloat16_in_float
+
+
+def _is_bfloat16(node: Node, name: str) -> bool:
+    return node.scope.elem_type(name) == T.BFLOAT16
+
+
+def _cast_on_entry(node: Node, graph: GraphProto, index: int) -> None:
+    value = graph.input[index]
+    inner, value.name = value.name, node.scope.context.names.fresh(value.name)
+    value.type.tensor_type.elem_type = T.FLOAT
+    graph.node.insert(0, _cast(value.name, inner, T.BFLOAT16))
+
+
+def _cast_on_leaving(node: Node, value: ValueInfoProto, graph: GraphProto) -> None:
+    inner, value.name = value.name, node.scope.context.names.fresh(value.name)
+    value.type.tensor_type.elem_type = T.FLOAT
+    graph.node.append(_cast(inner, value.name, T.FLOAT))
+
+
+def _cast(value: str, result: str, to: int) -> NodeProto:
+    return NodeProto(op_type="Cast", input=[value], output=[result], attribute=[make_attribute("to", to)])
+
+
 changed("If", 11, Pair(down=branches_of_one_shape))
+changed("If", 16, Pair(down=carried_in_float(None, 0)))
 changed("Loop", 11, Pair(down=at_least_one_carried_value))
-same(
-    "Loop",
-    13,
-    "sequences may be carried; the text now says that scan outputs are tensors, which they had to be",
-)
-same("Loop", 16, "optionals and bfloat16 may be carried; values are matched by order, as before")
+same("Loop", 13, "sequences may be carried; the text now says that scan outputs are tensors, which they had to be")
+changed("Loop", 16, Pair(down=carried_in_float(2, 1)))
+changed("Scan", 16, Pair(down=carried_in_float(0, 0)))
