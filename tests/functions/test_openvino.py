@@ -41,7 +41,7 @@ def reduce_l1(x, axes, keep_dims=0):
     if not len(axes):
         return x
     wide = np.abs(x.astype(np.float64 if x.dtype.kind not in "iu" else object))
-    return np.sum(wide, axis=tuple(axes), keepdims=bool(keep_dims)).astype(x.dtype)
+    return np.asarray(np.sum(wide, axis=tuple(axes), keepdims=bool(keep_dims))).astype(x.dtype)
 
 
 def normalize_l2(x, axes, eps, eps_mode):
