@@ -432,7 +432,8 @@ def carrying(op, kind, opset, **attributes):
 @pytest.mark.parametrize(
     ("kind", "opset"),
     [
-        *(("float", opset) for opset in range(15, 27)),
+        *(("float", opset) for opset in range(15, 24)),
+        *(pytest.param("float", opset, marks=pytest.mark.newest) for opset in range(24, 27)),
         ("double", 18),
         ("float16", 15),
         ("float16", 21),
@@ -498,6 +499,7 @@ def test_onnx_itself_inlines_a_carried_definition():
         np.testing.assert_allclose(run(source, x, [1]).astype(np.float64), expected, rtol=2**-10)
 
 
+@pytest.mark.newest  # onnxruntime 1.23 takes no notice of overload
 def test_two_element_types_are_told_apart_by_overload():
     source = model(
         f"y = {OPENVINO}.ReduceL1(x, a)\nz = {OPENVINO}.ReduceL1(w, a)",
