@@ -291,7 +291,7 @@ def test_normalize_l2(kind, axes, mode, eps):
 
 
 @pytest.mark.parametrize("mode", ["add", "max"])
-@pytest.mark.parametrize("opset", OPSETS[1:])
+@pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("kind", ["float", "float16"])
 def test_normalize_l2_at_every_opset(opset, mode, kind):
     x = np.array([[3, -4, 0], [0, 0, 0], [0.1, 100, -7]]).astype(dtype_of(kind))
