@@ -151,7 +151,12 @@ class Climb:
             target = self._targets.get(domain, version)
             if self._expander.wants(domain, op) or target < min(schemas.versions(domain, op), default=0):
                 stop = self._expander.opset(work.proto, scope, version)
-                if stop is None:
+                first = min(schemas.versions(domain, op), default=0)
+                if stop is None and target < first and registry.step(domain, op, first):
+                    if schemas.since(domain, op, version) == first:
+                        return self._cross(work, scope, first, up=False)
+                    target = first
+                elif stop is None:
                     self._cannot_expand(work, scope, target)
                 elif schemas.since(domain, op, version) == schemas.since(domain, op, stop):
                     return self._expand(work, scope, version)
@@ -171,7 +176,7 @@ class Climb:
         """One rung: over the boundary below version `edge`. None if the node was edited where it stands."""
         domain, op = default_domain(work.proto.domain), work.proto.op_type
         versions = schemas.versions(domain, op)
-        older = versions[versions.index(edge) - 1]
+        older = versions[versions.index(edge) - 1] if edge != versions[0] else edge - 1
         before, after = (older, edge) if up else (edge, older)
         arrived = {**work.versions, domain: edge if up else edge - 1}
         node = self._node(work, scope, before, arrived.get("", 1))

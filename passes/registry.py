@@ -49,12 +49,24 @@ def same(ops: str | Iterable[str], version: int, why: str, *, domain: str = "") 
     _register(ops, version, Pair(why=why), domain, sys._getframe(1).f_globals["__name__"])
 
 
-def _register(ops: str | Iterable[str], version: int, pair: Pair, domain: str, home: str) -> None:
+def born(ops: str | Iterable[str], version: int, down: Step, *, domain: str = "") -> None:
+    """Register how `ops`, which do not exist below `version`, their first, are written in older operators.
+
+    Raises:
+        ValueError: for a second registration, or a version that is not the first.
+    """
+    _register(ops, version, Pair(down=down), domain, sys._getframe(1).f_globals["__name__"], first=True)
+
+
+def _register(
+    ops: str | Iterable[str], version: int, pair: Pair, domain: str, home: str, *, first: bool = False
+) -> None:
     for op in [ops] if isinstance(ops, str) else ops:
         key = (domain, op, version)
         if key in _steps:
             raise ValueError(f"{op} {version} is already registered in {_homes[key]}")
-        if version not in schemas.versions(domain, op)[1:]:
+        known = schemas.versions(domain, op)
+        if version not in (known[:1] if first else known[1:]):
             raise ValueError(f"{op} has no transition to version {version}")
         _steps[key] = pair
         _homes[key] = home

@@ -297,6 +297,17 @@ def test_blocks_of_float8_are_divided_first():
     check_refused("y = QuantizeLinear<axis=1, block_size=2>(x, s, z)", 21, 20, why, constants=held, **io)
 
 
+@pytest.mark.parametrize(("zero", "refused"), [([0.0, -0.0], False), ([0.0, 1.0], True)])
+def test_blocks_of_float8_with_constant_zero_points(zero, refused):
+    io = {"inputs": "float[1,3] x", "outputs": "float8e4m3fn[1,3] y", "constants": "float[1,2] s = {0.5, 2}"}
+    source = model("y = QuantizeLinear<axis=1, block_size=2>(x, s, z)", 21, **io)
+    source.graph.initializer.append(onnx.helper.make_tensor("z", T.FLOAT8E4M3FN, [1, 2], zero))
+    result = convert.attempt(source, {"": 20})
+    assert bool(result.refusals) is refused
+    if result.model is not None:
+        check_values(source, result.model, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize(
     ("kind", "wide", "opset"),
     [
