@@ -89,8 +89,7 @@ def test_layout_0_goes(op):
     )
 
 
-# onnxruntime refuses layout 1 and onnx.reference knows one direction of it: layout 0 of the same values is the
-# oracle.
+# onnxruntime refuses layout 1 and onnx.reference knows one direction of it: the oracle is layout 0.
 STATES = {"RNN": ("h0", "h"), "GRU": ("h0", "h"), "LSTM": ("h0, c0", "h, c")}
 
 

@@ -173,7 +173,8 @@ def test_what_no_ensemble_expresses_is_refused(trees, attributes, why):
 
 def test_the_classifier_is_refused_at_5():
     text = """y, z = ai.onnx.ml.TreeEnsembleClassifier<
-    classlabels_int64s=[0, 1], nodes_treeids=[0], nodes_nodeids=[0], nodes_modes=["LEAF"], class_treeids=[0], class_nodeids=[0], class_ids=[0], class_weights=[1.0]>(x)"""
+    classlabels_int64s=[0, 1], nodes_treeids=[0], nodes_nodeids=[0], nodes_modes=["LEAF"],
+    class_treeids=[0], class_nodeids=[0], class_ids=[0], class_weights=[1.0]>(x)"""
     io = {"inputs": "float[4,2] x", "outputs": "int64[4] y, float[4,2] z", "domain": ML}
     check_refused(text, 3, 5, "the operator is deprecated; ai.onnx.ml up to opset 4 could be expressed", **io)
     check_unchanged(text, 1, 4, **io)
