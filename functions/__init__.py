@@ -6,12 +6,13 @@ that a conversion does not import onnxscript; a test keeps both equal.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from opshift.passes import schemas
-from opshift.passes.protos import FunctionProto, ModelProto
+from opshift.passes.protos import FunctionProto, ModelProto, NodeProto
 
 OPENVINO = "opshift.openvino"
 """The domain of OpenVINO's operators: ReduceL1 (its version 4) and NormalizeL2 (its version 1)."""
@@ -21,7 +22,8 @@ OPENVINO = "opshift.openvino"
 class Form:
     """One definition of an operator for one element type.
 
-    `carrier` is the element type to compute in, 0 for the type itself; `carried_inputs` are the inputs to cast.
+    `carrier` is the element type to compute in, 0 for the type itself; `carried_inputs` are the inputs to
+    cast. `attributes` maps the declared attributes to their types, `choices` the enumerated ones to their texts.
     """
 
     body: FunctionProto
@@ -31,6 +33,8 @@ class Form:
     carrier: int
     carried_inputs: tuple[int, ...]
     grade: str
+    attributes: Mapping[str, int]
+    choices: Mapping[str, tuple[str, ...]]
 
     @property
     def opset(self) -> int:
@@ -41,6 +45,11 @@ class Form:
         """The version of the operator's own domain at which a call fits the definition."""
         return current if self.domain else self.opset
 
+    @property
+    def required(self) -> list[str]:
+        """The attributes that a call must have where no schema gives a default."""
+        return list(self.body.attribute)
+
 
 @dataclass(frozen=True)
 class _Compiled:
@@ -48,6 +57,8 @@ class _Compiled:
     types: dict[int, int]
     carried_inputs: tuple[int, ...]
     grade: str
+    attributes: dict[str, int]
+    choices: dict[str, tuple[str, ...]]
 
 
 @cache
@@ -58,10 +69,17 @@ def _definitions(family: str) -> dict[tuple[str, str], list[_Compiled]]:
         return found
     for body in ModelProto.FromString(resource.read_bytes()).functions:
         notes = {entry.key: entry.value for entry in body.metadata_props}
-        types = dict(tuple(map(int, pair.split(":"))) for pair in notes["types"].split())
-        compiled = _Compiled(body, types, tuple(map(int, notes["carried"].split())), notes["grade"])
+        types = {int(kind): int(carrier) for kind, _, carrier in (p.partition(":") for p in notes["types"].split())}
+        carried = tuple(map(int, notes["carried"].split()))
+        attributes = {name: int(kind) for name, kind in _pairs(notes["attributes"])}
+        choices = {name: tuple(texts.split(",")) for name, texts in _pairs(notes["choices"])}
+        compiled = _Compiled(body, types, carried, notes["grade"], attributes, choices)
         found.setdefault((notes["domain"], notes["op"]), []).append(compiled)
     return found
+
+
+def _pairs(note: str) -> list[tuple[str, str]]:
+    return [(name, value) for name, _, value in (entry.partition(":") for entry in note.split())]
 
 
 def _family(domain: str, op: str) -> str:
@@ -76,11 +94,80 @@ def defined(domain: str, op: str) -> bool:
     return (domain, op) in _definitions(_family(domain, op))
 
 
+def any_body(domain: str, op: str) -> FunctionProto:
+    """One of the operator's definitions, whose results have the shapes that all of them have."""
+    return _definitions(_family(domain, op))[domain, op][0].body
+
+
 def find(domain: str, op: str, elem_type: int) -> Form | None:
     """The definition of an operator for an element type (`TensorProto.DataType`); None if there is none."""
     for compiled in _definitions(_family(domain, op)).get((domain, op), ()):
         if elem_type in compiled.types:
             carrier = compiled.types[elem_type]
-            cast = carrier if carrier != elem_type else 0
-            return Form(compiled.body, domain, op, elem_type, cast, compiled.carried_inputs, compiled.grade)
+            return Form(
+                compiled.body,
+                domain,
+                op,
+                elem_type,
+                carrier if carrier != elem_type else 0,
+                compiled.carried_inputs,
+                compiled.grade,
+                compiled.attributes,
+                compiled.choices,
+            )
     return None
+
+
+def function_proto(domain: str, op: str, elem_type: int, opset: int = 0) -> FunctionProto:
+    """The definition of an operator for one element type, as a function that a standard ONNX file can carry.
+
+    Put it into the `functions` of a model that imports `domain`, and any runtime can run the model's calls of
+    the operator. It is written at `opset` of the default domain, which should be what the model imports; 0
+    means the opset of the definition. A model that calls it with several element types needs one function for each,
+    told apart by `overload` (IR 10); one that leaves out attributes with a default needs IR 9.
+
+    Raises:
+        ValueError: there is no definition for the element type, or it cannot be written at `opset`.
+    """
+    form = find(domain, op, elem_type)
+    if form is None:
+        raise ValueError(f"{domain}::{op} has no definition for element type {elem_type}")
+    function = FunctionProto()
+    function.CopyFrom(form.body)
+    function.domain, function.name = domain, op
+    del function.metadata_props[:]
+    if form.carrier:
+        _carry(function, form)
+    return function if opset in (0, form.opset) else _at_opset(function, opset)
+
+
+def _carry(function: FunctionProto, form: Form) -> None:
+    """Cast in front of and behind the nodes, which compute in the carrier type."""
+    from opshift.passes.stamp import rename
+    from opshift.passes.view import make_attribute
+
+    def cast(name: str, to: int, result: str) -> NodeProto:
+        attribute = make_attribute("to", to)
+        return NodeProto(op_type="Cast", input=[name], output=[result], attribute=[attribute])
+
+    nodes = list(function.node)
+    before = [(name := function.input[index], f"{name}_carried") for index in form.carried_inputs]
+    after = [(name, f"{name}_carried") for name in function.output]
+    for name, inner in (*before, *after):
+        rename(nodes, name, inner)
+    casts = [cast(name, form.carrier, inner) for name, inner in before]
+    back = [cast(inner, form.elem_type, name) for name, inner in after]
+    del function.node[:]
+    function.node.extend([*casts, *nodes, *back])
+
+
+def _at_opset(function: FunctionProto, opset: int) -> FunctionProto:
+    from opshift.passes import convert
+
+    holder = ModelProto(ir_version=schemas.ir_version("", opset), functions=[function])
+    holder.graph.name = function.name
+    holder.opset_import.extend(function.opset_import)
+    converted = convert.attempt(holder, {"": opset}).model
+    if converted is None or not converted.functions:
+        raise ValueError(f"{function.domain}::{function.name} cannot be written as a function at opset {opset}")
+    return converted.functions[0]

@@ -7,9 +7,9 @@ import pkgutil
 from pathlib import Path
 
 from onnx import ModelProto
+from opshift.functions import define
 
 from opshift import functions
-from opshift.functions import define
 
 _TOOLS = {"compile", "define"}
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 from onnx import FunctionProto, TensorProto, numpy_helper
 from onnx.helper import tensor_dtype_to_np_dtype
+from opshift.passes.names import subgraphs
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 T = TensorProto
 
-EXACT_WIDE = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT}
+EXACT_WIDE: dict[int, int] = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT}
 """16-bit floats computed in float32: one rounding at the end instead of one a step."""
 
 
@@ -38,6 +39,7 @@ class Definition:
     types: Mapping[int, int]
     carried_inputs: tuple[int, ...]
     grade: str
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def body(self) -> FunctionProto:
         """The definition as it is compiled: a FunctionProto, with what the lookup needs in its metadata."""
@@ -48,6 +50,8 @@ class Definition:
             "types": " ".join(f"{kind}:{carrier}" for kind, carrier in sorted(self.types.items())),
             "carried": " ".join(map(str, self.carried_inputs)),
             "grade": self.grade,
+            "attributes": " ".join(f"{a.name}:{a.type.value}" for a in self.function.function_ir.attrs),
+            "choices": " ".join(f"{name}:{','.join(texts)}" for name, texts in self.choices.items()),
         }
         for key, value in notes.items():
             proto.metadata_props.add(key=key, value=value)
@@ -64,8 +68,11 @@ def define(
     domain: str = "",
     carried_inputs: tuple[int, ...] = (0,),
     grade: str = "close",
+    choices: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Callable[[Function], Function]:
     """Register the decorated onnxscript function as the definition of `op` for `types`.
+
+    `choices` lists the texts that a string attribute may hold.
 
     Raises:
         ValueError: a type that another definition of the operator takes already.
@@ -75,15 +82,16 @@ def define(
         for other in registered:
             if (other.domain, other.op) == (domain, op) and (taken := set(types) & set(other.types)):
                 raise ValueError(f"{op} is defined twice for element types {sorted(taken)}")
-        registered.append(Definition(function, domain, op, types, carried_inputs, grade))
+        registered.append(Definition(function, domain, op, types, carried_inputs, grade, choices or {}))
         return function
 
     return register
 
 
 def plain(proto: Any) -> Any:
-    """The function without the node names that onnxscript numbers them by."""
+    """The function or graph without the node names that onnxscript numbers them by."""
     for node in proto.node:
-        node.name = ""
         node.ClearField("name")
+        for _, _, graph in subgraphs(node):
+            plain(graph)
     return proto

@@ -10,7 +10,6 @@ from onnx import TensorProto
 from onnxscript import opset18 as op
 from onnxscript import script
 from onnxscript.values import Opset
-
 from opshift.functions.define import EXACT_WIDE, define, finite_range, native
 
 T = TensorProto
@@ -18,8 +17,8 @@ ONNX = Opset("", 18)
 
 FLOATS = native(T.FLOAT, T.DOUBLE)
 SIGNED = native(T.INT32, T.INT64)
-UNSIGNED_AS_SIGNED = {T.UINT32: T.INT64, T.UINT64: T.INT64}  # sums and products agree modulo 2**32 and 2**64
-INTEGERS_AS_DOUBLE = dict.fromkeys((T.INT32, T.INT64, T.UINT32, T.UINT64), T.DOUBLE)
+UNSIGNED_AS_SIGNED: dict[int, int] = {T.UINT32: T.INT64, T.UINT64: T.INT64}  # sums and products agree modulo 2**32 and 2**64
+INTEGERS_AS_DOUBLE: dict[int, int] = dict.fromkeys((T.INT32, T.INT64, T.UINT32, T.UINT64), T.DOUBLE)
 
 
 @define("ReduceL1", FLOATS | SIGNED | EXACT_WIDE)

@@ -1,1 +1,42 @@
-"""Move ONNX models between opset versions."""
+"""Move ONNX models between opset versions, up and down, and prove that the result computes the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opshift.api import Plan, convert_version, inline, plan, verify
+    from opshift.passes.climb import Change
+    from opshift.passes.errors import InvalidModel, Refusal, Refused
+    from opshift.verification import Verification
+
+__version__ = "0.1.0"
+__all__ = [
+    "Change",
+    "InvalidModel",
+    "Plan",
+    "Refusal",
+    "Refused",
+    "Verification",
+    "convert_version",
+    "inline",
+    "plan",
+    "verify",
+]
+
+_HOMES = {
+    "Change": "opshift.passes.climb",
+    "InvalidModel": "opshift.passes.errors",
+    "Refusal": "opshift.passes.errors",
+    "Refused": "opshift.passes.errors",
+    "Verification": "opshift.verification",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for, when it is asked for: `opshift --help` needs none of it."""
+    if name not in __all__:
+        raise AttributeError(f"module 'opshift' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES.get(name, "opshift.api")), name)

@@ -49,7 +49,11 @@ def compare(expected: Any, actual: Any, grade: str = "exact") -> Difference:
         if not wrong.any():
             return Difference()
         gap = np.abs(a.astype(np.float64) - b.astype(np.float64))
-        return Difference(_first(a, b, wrong), float(gap.max()), float((gap / np.maximum(np.abs(a.astype(np.float64)), 1)).max()))
+        return Difference(
+            _first(a, b, wrong),
+            float(gap.max()),
+            float((gap / np.maximum(np.abs(a.astype(np.float64)), 1)).max()),
+        )
     return _floats(a, b, grade)
 
 
@@ -95,7 +99,7 @@ def _precision(dtype: Any) -> float:
         return float(np.finfo(dtype).eps)
     import ml_dtypes
 
-    return float(ml_dtypes.finfo(dtype).eps)
+    return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
 
 
 def _first(a: Any, b: Any, wrong: Any) -> str:

@@ -34,14 +34,16 @@ class OnnxRuntime:
 
     engine = "onnxruntime"
 
-    def __init__(self, model: ModelProto | bytes | str, outputs: Sequence[str] | None = None):
+    def __init__(self, model: ModelProto | bytes, outputs: Sequence[str] | None = None, folder: str | None = None):
         import onnxruntime as ort
 
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        source = model if isinstance(model, (bytes, str)) else model.SerializeToString()
+        if folder is not None:
+            options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        source = model if isinstance(model, bytes) else model.SerializeToString()
         try:
             self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:
@@ -67,12 +69,16 @@ class Reference:
 
     engine = "onnx.reference"
 
-    def __init__(self, model: ModelProto | bytes | str, outputs: Sequence[str] | None = None):
+    def __init__(self, model: ModelProto | bytes, outputs: Sequence[str] | None = None, folder: str | None = None):
         import onnx
+        import onnx.external_data_helper
         import onnx.reference
 
         try:
             proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else model
+            if folder is not None:
+                proto = onnx.ModelProto.FromString(proto.SerializeToString())
+                onnx.external_data_helper.load_external_data_for_model(proto, folder)
             self._evaluator = onnx.reference.ReferenceEvaluator(proto)
         except Exception as error:
             raise EngineError(_one_line(error)) from None
@@ -91,4 +97,4 @@ class Reference:
             raise EngineError(_one_line(error)) from None
 
 
-ENGINES: tuple[type[OnnxRuntime] | type[Reference], ...] = (OnnxRuntime, Reference)
+ENGINES: tuple[type[OnnxRuntime | Reference], ...] = (OnnxRuntime, Reference)

@@ -149,14 +149,11 @@ class Climb:
             domain, op = default_domain(work.proto.domain), work.proto.op_type
             version = work.versions.get(domain, 0)
             target = self._targets.get(domain, version)
-            if self._expander.wants(domain, op) or target < min(schemas.versions(domain, op), default=0):
+            first = min(schemas.versions(domain, op), default=0)
+            dissolves = target < first and registry.step(domain, op, first) is not None
+            if self._expander.wants(domain, op) or (target < first and not dissolves):
                 stop = self._expander.opset(work.proto, scope, version)
-                first = min(schemas.versions(domain, op), default=0)
-                if stop is None and target < first and registry.step(domain, op, first):
-                    if schemas.since(domain, op, version) == first:
-                        return self._cross(work, scope, first, up=False)
-                    target = first
-                elif stop is None:
+                if stop is None:
                     self._cannot_expand(work, scope, target)
                 elif schemas.since(domain, op, version) == schemas.since(domain, op, stop):
                     return self._expand(work, scope, version)
@@ -175,13 +172,12 @@ class Climb:
     def _cross(self, work: _Work, scope: Scope, edge: int, *, up: bool) -> list[_Work] | None:
         """One rung: over the boundary below version `edge`. None if the node was edited where it stands."""
         domain, op = default_domain(work.proto.domain), work.proto.op_type
-        versions = schemas.versions(domain, op)
-        older = versions[versions.index(edge) - 1] if edge != versions[0] else edge - 1
+        older = max((v for v in schemas.versions(domain, op) if v < edge), default=0)
         before, after = (older, edge) if up else (edge, older)
         arrived = {**work.versions, domain: edge if up else edge - 1}
         node = self._node(work, scope, before, arrived.get("", 1))
         pair = registry.step(domain, op, edge)
-        step = pair and (pair.up if up else pair.down)
+        step = None if pair is None else pair.up if up else pair.down
         result = None
         try:
             if step is not None:
@@ -204,14 +200,14 @@ class Climb:
             return [*made, work]
         copies = node.build.copies
         return [
-            _Work(proto, arrived, settled=any(proto is copy for copy in copies))
-            for proto in take_over(node, result)
+            _Work(proto, arrived, settled=any(proto is copy for copy in copies)) for proto in take_over(node, result)
         ]
 
     def _expand(self, work: _Work, scope: Scope, version: int) -> list[_Work]:
         node = self._node(work, scope, version, version)
         nodes, imports, grade, how = self._expander.expand(node)
         scope.context.released.update(node.inputs)
+        _inherit(nodes, node)
         node.grade = grade
         self._note(node, work.proto.op_type, version, version, how)
         return [_Work(proto, {**work.versions, **imports}) for proto in nodes]
@@ -282,16 +278,20 @@ def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
             rename(nodes, value, output)
             if value in scope.typed:
                 scope.typed[output] = scope.typed.pop(value)
-        else:
+        elif value != output:  # else the step made the output an initializer
             node.build.nodes.append(NodeProto(op_type="Identity", input=[value], output=[output]))
     for proto in nodes:
         scope.record(proto, node.build.opset)
-    _inherit(nodes, node.proto)
+    _inherit(nodes, node)
     return nodes
 
 
-def _inherit(nodes: list[NodeProto], old: NodeProto) -> None:
-    """Name, doc string and metadata go to the node that now makes the first output."""
+def _inherit(nodes: list[NodeProto], node: Node) -> None:
+    """Name, doc string and metadata go to the node that now makes the first output; the others are named after it."""
+    old = node.proto
+    for made in nodes:
+        if old.name and not made.name:
+            made.name = node.scope.context.names.fresh(f"{old.name}/{made.op_type}")
     heir = next((n for n in nodes if n.output and n.output[0] == old.output[0]), nodes[-1] if nodes else None)
     if heir is None or heir is old:
         return

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 SMALL = 4096  # elements: a parameter, not a weight
-_INTEGERS = {TensorProto.INT64: "q", TensorProto.INT32: "i"}
+_INTEGERS: dict[int, str] = {TensorProto.INT64: "q", TensorProto.INT32: "i"}
 
 
 def int64s(values: Sequence[int], dims: Sequence[int] | None = None) -> TensorProto:
@@ -90,7 +90,7 @@ def array(of: TensorProto) -> np.ndarray[Any, Any] | None:
 
 
 def of_constant(node: NodeProto) -> TensorProto | None:
-    """The tensor that a Constant node holds; None for strings, sparse values and references."""
+    """The tensor that a Constant node holds; None for sparse values and references."""
     for attribute in node.attribute:
         if attribute.ref_attr_name:
             return None
@@ -100,6 +100,11 @@ def of_constant(node: NodeProto) -> TensorProto | None:
             return int64s(attribute.ints)
         if attribute.name == "value_int":
             return int64s([attribute.i], [])
+        if attribute.name == "value_string":
+            return TensorProto(data_type=TensorProto.STRING, string_data=[attribute.s])
+        if attribute.name == "value_strings":
+            texts = attribute.strings
+            return TensorProto(data_type=TensorProto.STRING, dims=[len(texts)], string_data=texts)
         if attribute.name in ("value_float", "value_floats"):
             floats = [attribute.f] if attribute.type == AttributeProto.FLOAT else list(attribute.floats)
             dims = [] if attribute.type == AttributeProto.FLOAT else [len(floats)]

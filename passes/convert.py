@@ -74,6 +74,8 @@ def _attempt(
     ir_version: int | None,
     folder: str | None,
 ) -> Result:
+    if "" in targets and (missing := tuple(legal.missing_types(source, targets[""]))):
+        return Result(None, (), missing)
     model = ModelProto()
     model.CopyFrom(source)
     context = Context(model, source, folder)
@@ -86,12 +88,11 @@ def _attempt(
             del model.functions[index]
     ledger = Ledger()
     climb = Climb(context, targets, Expander(ops, local), ledger)
-    for body in (model.graph, *model.functions):
-        is_function = isinstance(body, FunctionProto)
-        versions = opsets(body) if isinstance(body, FunctionProto) else opsets(model)
-        where = _where(default_domain(body.domain), body.name) if isinstance(body, FunctionProto) else ""
-        climb.body(body, versions, where)
-        _stamp_imports(body if isinstance(body, FunctionProto) else model, targets, required=not is_function)
+    climb.body(model.graph, opsets(model))
+    _stamp_imports(model, targets, required=True)
+    for function in model.functions:
+        climb.body(function, opsets(function), _where(default_domain(function.domain), function.name))
+        _stamp_imports(function, targets, required=False)
     if not ledger.refusals:
         tidy.drop_unused(model, context.released)
         _prune_imports(model, source)
@@ -111,7 +112,8 @@ def opsets(holder: ModelProto | FunctionProto) -> dict[str, int]:
 
 def check_imports(model: ModelProto) -> None:
     """Raise `InvalidModel` for opset imports that contradict each other or are newer than what is known."""
-    for holder in (model, *model.functions):
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
+    for holder in holders:
         seen: dict[str, int] = {}
         for entry in holder.opset_import:
             domain = default_domain(entry.domain)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from opshift import functions
 from opshift.passes import simplify
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import AttributeProto, FunctionProto, NodeProto, default_domain
 from opshift.passes.stamp import stamp
-from opshift.passes.view import make_attribute
+from opshift.passes.view import attribute_kind, make_attribute
+
+from opshift import functions
 
 if TYPE_CHECKING:
     from opshift.passes.scope import Scope
@@ -33,7 +34,7 @@ class Expander:
 
     def opset(self, proto: NodeProto, scope: Scope, version: int) -> int | None:
         """The opset at which a node can be expanded; None if there is no definition."""
-        op = (default_domain(proto.domain), proto.op_type)
+        op = _op(proto)
         if op in self._local:
             return version
         form = functions.find(*op, _elem_type(proto, scope))
@@ -45,12 +46,14 @@ class Expander:
         Raises:
             CannotConvert: the definition does not take this call.
         """
-        op = (default_domain(node.domain), node.op_type)
+        op = _op(node.proto)
         if op in self._local:
             return self._inline(node, self._local[op])
         form = functions.find(*op, _elem_type(node.proto, node.scope))
         if form is None:
             raise CannotConvert(node, "there is no definition of this operator for its type")
+        if node.schema is None:
+            _check_call(node, form)
         node.build.opset = form.opset
         nodes = instantiate(node, form)
         return nodes, {"": form.opset}, form.grade, f"expanded into {_listed(nodes)}"
@@ -62,6 +65,8 @@ class Expander:
             raise CannotConvert(node, f"the model has no function of this name with overload {wanted!r}")
         imports = {default_domain(i.domain): i.version for i in body.opset_import}
         nodes = _stamp(node, body, node.inputs, node.outputs)
+        if functions.defined(*_op(node.proto)):  # a definition that the file carries along
+            nodes = simplify.stamped(nodes, node, imports.get("", 1))
         for made in nodes:
             node.scope.record(made, imports.get("", 1))
         return nodes, imports, "exact", "inlined the model's own function"
@@ -100,6 +105,32 @@ def _stamp(node: Node, body: FunctionProto, inputs: list[str], outputs: list[str
         return node.scope.context.names.fresh(f"{stem}/{name}")
 
     return stamp(body, inputs, outputs, {**defaults, **given}, fresh)
+
+
+def _check_call(node: Node, form: functions.Form) -> None:
+    """What a schema would check: that inputs and attributes are there, and are what the definition declares."""
+    for index, formal in enumerate(form.body.input):
+        if not node.input(index):
+            raise CannotConvert(node, f"input {formal} is missing, which the operator requires")
+    for name in form.required:
+        if name not in node.attributes:
+            raise CannotConvert(node, f"attribute {name} is missing, which the operator requires")
+    for name, value in node.attributes.items():
+        kind = form.attributes.get(name)
+        if kind is None:
+            declared = ", ".join(form.attributes)
+            raise CannotConvert(node, f"attribute {name} does not exist; {declared} could be expressed")
+        found = attribute_kind(node.proto.attribute[list(node.attributes).index(name)])
+        if found != kind:
+            spelled = AttributeProto.AttributeType.Name
+            raise CannotConvert(node, f"attribute {name} is {spelled(found)}; {spelled(kind)} could be expressed")
+        if name in form.choices and value not in form.choices[name]:
+            allowed = " or ".join(form.choices[name])
+            raise CannotConvert(node, f"{name}={value!r}; {allowed} could be expressed")
+
+
+def _op(proto: NodeProto) -> Op:
+    return default_domain(proto.domain), proto.op_type
 
 
 def _elem_type(proto: NodeProto, scope: Scope) -> int:

@@ -1,4 +1,4 @@
-"""Evaluates the small integer arithmetic that exporters leave in front of axes, shapes and pads."""
+"""Evaluates the small arithmetic on integers, bools and texts in front of axes, shapes, pads and conditions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,36 @@ from opshift.passes.protos import NodeProto, TensorProto, default_domain
 if TYPE_CHECKING:
     from opshift.passes.scope import Scope
 
-# Operators whose value does not depend on their version once broadcasting is numpy's, with int and bool inputs.
+# Operators whose value does not depend on their version once broadcasting is numpy's, for all but floats.
 _PURE = frozenset(
-    "Abs Add Cast Concat ConstantOfShape Div Equal Expand Gather Less Mod Mul Neg Not Range ReduceProd ReduceSum "
-    "Reshape Shape Size Slice Squeeze Sub Unsqueeze Where".split()
+    [
+        "Abs",
+        "Add",
+        "Cast",
+        "Concat",
+        "ConstantOfShape",
+        "Div",
+        "Equal",
+        "Expand",
+        "Gather",
+        "Less",
+        "Mod",
+        "Mul",
+        "Neg",
+        "Not",
+        "Range",
+        "ReduceProd",
+        "ReduceSum",
+        "Reshape",
+        "Shape",
+        "Size",
+        "Slice",
+        "Squeeze",
+        "Sub",
+        "Unique",
+        "Unsqueeze",
+        "Where",
+    ]
 )
 _DEPTH = 24
 
@@ -62,6 +88,11 @@ def _static_shape(node: NodeProto, scope: Scope) -> TensorProto | None:
     return constants.int64s(dims[bounds.get("start", 0) : bounds.get("end", len(dims))])
 
 
+def _exact(kind: str, node: NodeProto) -> bool:
+    """Whether every engine computes the same: floats are only ever widened."""
+    return kind in "iubO" or (node.op_type == "Cast" and node.attribute[0].i == TensorProto.DOUBLE)
+
+
 def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: Scope) -> TensorProto | None:
     import onnx.helper
     import onnx.numpy_helper
@@ -71,16 +102,16 @@ def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: Scope) -> Tensor
     if opset < 7 or schemas.since(node.domain, node.op_type, opset) is None:
         return None
     arrays = {name: constants.array(held) for name, held in feeds.items()}
-    if any(value is None or value.dtype.kind not in "iub" for value in arrays.values()):
+    if not all(value is not None and _exact(value.dtype.kind, node) for value in arrays.values()):
         return None
     inputs = [onnx.helper.make_tensor_value_info(n, t.data_type, list(t.dims)) for n, t in feeds.items()]
     outputs = [onnx.helper.make_empty_tensor_value_info(node.output[0])]
     graph = onnx.helper.make_graph([node], "fold", inputs, outputs)
     imports = [onnx.helper.make_opsetid("", opset)]
     try:
-        result = onnx.reference.ReferenceEvaluator(
-            onnx.helper.make_model(graph, opset_imports=imports)
-        ).run(None, arrays)
+        result = onnx.reference.ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports)).run(
+            None, arrays
+        )
         return onnx.numpy_helper.from_array(result[0])  # type: ignore[index]
     except Exception:  # what cannot be evaluated is simply not constant
         return None

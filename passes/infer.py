@@ -6,8 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes import constants, schemas
-from opshift.passes.names import subgraphs
-from opshift.passes.protos import GraphProto, ModelProto, NodeProto, TypeProto, elem_type_of
+from opshift.passes.names import bodies, subgraphs
+from opshift.passes.protos import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, elem_type_of
+
+from opshift import functions
 
 if TYPE_CHECKING:
     from opshift.passes.scope import Scope
@@ -49,6 +51,8 @@ def _infer_node(node: NodeProto, opset: int, scope: Scope) -> None:
     import onnx.defs
     import onnx.shape_inference
 
+    if node.op_type == "If" and not node.domain:
+        _infer_branches(node, opset, scope)
     if not schemas.known_domain(node.domain) or any(True for _ in subgraphs(node)):
         return
     types = {name: found for name in node.input if name and (found := _known(scope, name)) is not None}
@@ -68,6 +72,22 @@ def _infer_node(node: NodeProto, opset: int, scope: Scope) -> None:
     scope.typed.update({name: kind for name, kind in inferred.items() if name in node.output})
 
 
+def _infer_branches(node: NodeProto, opset: int, scope: Scope) -> None:
+    """What both branches of a made If agree upon: always the element type, the shape where it is the same."""
+    from opshift.passes.scope import Scope, tensor_type
+
+    yielded = []
+    for _, _, graph in subgraphs(node):
+        inner = Scope(graph, scope.context, opset, scope)
+        yielded.append([(inner.elem_type(value.name), inner.shape(value.name)) for value in graph.output])
+    for name, found in zip(node.output, zip(*yielded, strict=True), strict=True):
+        kinds = {elem_type for elem_type, _ in found}
+        shapes = [shape for _, shape in found]
+        if len(kinds) == 1 and 0 not in kinds:
+            agreed = shapes[0] if all(shape == shapes[0] for shape in shapes) else None
+            scope.typed[name] = tensor_type(kinds.pop(), agreed)
+
+
 def _known(scope: Scope, name: str) -> TypeProto | None:
     owner = scope.owner(name)
     if owner is scope and scope.origin(name) is not None:
@@ -79,6 +99,7 @@ def _infer(source: ModelProto) -> dict[Path, dict[str, TypeProto]]:
     import onnx.shape_inference
 
     light = without_weights(source)
+    light.functions.extend(_definitions(source))
     try:
         inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
     except Exception:  # a model that inference cannot digest still has its declared types
@@ -96,6 +117,21 @@ def _infer(source: ModelProto) -> dict[Path, dict[str, TypeProto]]:
             if node.attribute:
                 pending += [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
     return found
+
+
+def _definitions(source: ModelProto) -> list[FunctionProto]:
+    """The definitions of what the model calls and ONNX does not know, so that its results have types."""
+    own = {(function.domain, function.name) for function in source.functions}
+    found: dict[tuple[str, str], FunctionProto] = {}
+    for body in bodies(source):
+        for node in body.node:
+            op = (node.domain, node.op_type)
+            if schemas.known_domain(node.domain) or op in own or op in found or not functions.defined(*op):
+                continue
+            function = found[op] = FunctionProto()
+            function.CopyFrom(functions.any_body(*op))
+            function.domain, function.name = op
+    return list(found.values())
 
 
 def without_weights(source: ModelProto) -> ModelProto:

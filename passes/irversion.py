@@ -12,7 +12,7 @@ from opshift.passes.protos import FunctionProto, GraphProto, ModelProto, TensorP
 _INITIALIZERS_NEED_NO_INPUT = 4
 
 # The IR version that introduced each element type (onnx.proto, "enum Version").
-_TYPES = {
+_TYPES: dict[int, int] = {
     TensorProto.BFLOAT16: 4,
     TensorProto.FLOAT8E4M3FN: 9,
     TensorProto.FLOAT8E4M3FNUZ: 9,
@@ -26,7 +26,7 @@ _LATER_TYPES = {"FLOAT8E8M0": 12, "UINT2": 13, "INT2": 13, "FLOAT6E2M3": 14, "FL
 _TYPES |= {
     TensorProto.DataType.Value(name): ir
     for name, ir in _LATER_TYPES.items()
-    if name in TensorProto.DataType.keys()  # noqa: SIM118: an enum wrapper is not a mapping
+    if name in TensorProto.DataType.keys()  # noqa: SIM118 (an enum wrapper is not a mapping)
 }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 
 from opshift.passes import schemas
 from opshift.passes.errors import Refusal
@@ -17,7 +18,6 @@ from opshift.passes.protos import (
 )
 from opshift.passes.view import attribute_kind
 
-# Attributes whose strings are an enumeration that grew; the schemas hold them only as prose.
 _Signature = tuple[str, str, int, int, tuple[tuple[str, int], ...]]
 
 
@@ -44,7 +44,7 @@ def problems(model: ModelProto) -> Iterator[Refusal]:
             if why:
                 name = node.name or next(iter(node.output), "")
                 yield Refusal(name, node.op_type, domain, 0, True, f"not legal at opset {opset}: {why}", where)
-    yield from _missing_types(model, main.get("", 1))
+    yield from _unknown_at(main.get("", 1), ((t.name, t.data_type) for t in model.graph.initializer))
 
 
 def _imports(holder: ModelProto | FunctionProto) -> dict[str, int]:
@@ -78,12 +78,21 @@ def _judge(node: NodeProto, domain: str, opset: int) -> str | None:
     return f"attribute {missing[0]} is missing" if missing else None
 
 
-def _missing_types(model: ModelProto, opset: int) -> Iterator[Refusal]:
-    known = {ELEMENT_TYPES[t] for t in schemas.types_at(opset) if t in ELEMENT_TYPES}
+def missing_types(model: ModelProto, opset: int) -> Iterator[Refusal]:
+    """Every graph input and output of a type that no operator takes at `opset`."""
     graph = model.graph
-    held = [(v.name, elem_type_of(v.type)) for v in (*graph.input, *graph.output)]
-    held += [(t.name, t.data_type) for t in graph.initializer]
+    yield from _unknown_at(opset, [(v.name, elem_type_of(v.type)) for v in (*graph.input, *graph.output)])
+
+
+def _unknown_at(opset: int, held: Iterable[tuple[str, int]]) -> Iterator[Refusal]:
+    known = _element_types(opset)
     for name, elem_type in held:
         if elem_type and elem_type not in known:
             spelled = next((t for t, value in ELEMENT_TYPES.items() if value == elem_type), str(elem_type))
-            yield Refusal(name, "value", "", 0, False, f"{spelled} does not exist at opset {opset}")
+            first = next((o for o in range(opset, schemas.latest() + 1) if elem_type in _element_types(o)), 0)
+            yield Refusal(name, "value", "", first, False, f"{spelled} does not exist at opset {opset}")
+
+
+@cache
+def _element_types(opset: int) -> frozenset[int]:
+    return frozenset(ELEMENT_TYPES[t] for t in schemas.types_at(opset) if t in ELEMENT_TYPES)

@@ -60,3 +60,17 @@ def _all_names(model: ModelProto) -> set[str]:
         taken.update(t.name for t in body.initializer)
         taken.update(t.values.name for t in body.sparse_initializer)
     return taken
+
+
+def unread(model: ModelProto) -> set[str]:
+    """Names of node outputs that no node, graph output or function output refers to, in no body."""
+    if model.training_info:  # its graphs read values of the main graph
+        return set()
+    made: set[str] = set()
+    read: set[str] = set()
+    for body in bodies(model):
+        read.update(body.output if isinstance(body, FunctionProto) else [value.name for value in body.output])
+        for node in body.node:
+            made.update(node.output)
+            read.update(node.input)
+    return made - read

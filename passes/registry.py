@@ -38,6 +38,9 @@ _homes: dict[Key, str] = {}
 def changed(ops: str | Iterable[str], version: int, pair: Pair, *, domain: str = "") -> None:
     """Register what happens to `ops` at the boundary below `version`, their newer since_version.
 
+    At an operator's first version the pair has only a way down, which returns older operators in its place: for
+    definitions that hang on types and shapes; those that do not are functions (`opshift.functions`).
+
     Raises:
         ValueError: for a second registration, or a version at which the operator did not change.
     """
@@ -49,24 +52,13 @@ def same(ops: str | Iterable[str], version: int, why: str, *, domain: str = "") 
     _register(ops, version, Pair(why=why), domain, sys._getframe(1).f_globals["__name__"])
 
 
-def born(ops: str | Iterable[str], version: int, down: Step, *, domain: str = "") -> None:
-    """Register how `ops`, which do not exist below `version`, their first, are written in older operators.
-
-    Raises:
-        ValueError: for a second registration, or a version that is not the first.
-    """
-    _register(ops, version, Pair(down=down), domain, sys._getframe(1).f_globals["__name__"], first=True)
-
-
-def _register(
-    ops: str | Iterable[str], version: int, pair: Pair, domain: str, home: str, *, first: bool = False
-) -> None:
+def _register(ops: str | Iterable[str], version: int, pair: Pair, domain: str, home: str) -> None:
     for op in [ops] if isinstance(ops, str) else ops:
         key = (domain, op, version)
         if key in _steps:
             raise ValueError(f"{op} {version} is already registered in {_homes[key]}")
         known = schemas.versions(domain, op)
-        if version not in (known[:1] if first else known[1:]):
+        if version not in known or (version == known[0] and (pair.up or not pair.down)):
             raise ValueError(f"{op} has no transition to version {version}")
         _steps[key] = pair
         _homes[key] = home

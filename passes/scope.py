@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from opshift.passes import constants, fold, schemas
 from opshift.passes.infer import Inference
-from opshift.passes.names import Body, Names
+from opshift.passes.names import Body, Names, unread
 from opshift.passes.protos import (
     FunctionProto,
     GraphProto,
@@ -35,6 +35,15 @@ class Context:
         self.inference = Inference(source)
         self.released: set[str] = set()  # names that lost a use, and constants that may not have found one
         self.overridable = model.ir_version >= 4  # initializers that are also inputs are only defaults
+        self._source = source
+        self._unread: set[str] | None = None
+
+    @property
+    def unread(self) -> set[str]:
+        """Names that nodes of the source model give to outputs that nobody reads."""
+        if self._unread is None:
+            self._unread = unread(self._source)
+        return self._unread
 
 
 class Scope:
@@ -96,12 +105,7 @@ class Scope:
         return scope
 
     def _defines(self, name: str) -> bool:
-        return (
-            name in self.made
-            or name in self.producers
-            or name in self.initializers
-            or name in self._inputs()
-        )
+        return name in self.made or name in self.producers or name in self.initializers or name in self._inputs()
 
     def _inputs(self) -> Sequence[str]:
         if isinstance(self.body, FunctionProto):
@@ -162,9 +166,9 @@ class Scope:
         inferred = None
         if self.path is not None:
             inferred = self.context.inference.type(self.path, name)
-        if inferred is None and (origin := self.origin(name)) is not None:
+        if (inferred is None or not _has_shape(inferred)) and (origin := self.origin(name)) is not None:
             self.context.inference.node(*origin, self)
-            inferred = self.typed.get(name)
+            inferred = self.typed.get(name) or inferred
         return inferred or declared
 
     def origin(self, name: str) -> tuple[NodeProto, int] | None:
@@ -220,13 +224,18 @@ class Scope:
         name = self._shared.get(key)
         if name is None:
             name = self._shared[key] = self.context.names.fresh(hint)
-            added = self.graph.initializer.add()
-            added.CopyFrom(tensor)
-            added.name = name
             self.context.released.add(name)
-            self.initializers[name] = added
-            self._declared_types()[name] = tensor_type(tensor.data_type, tensor.dims)
+            self.hold(name, tensor)
         return name
+
+    def hold(self, name: str, tensor: TensorProto) -> None:
+        """Make `name` an initializer of this graph."""
+        assert self.graph is not None, "a function has no initializers"
+        added = self.graph.initializer.add()
+        added.CopyFrom(tensor)
+        added.name = name
+        self.initializers[name] = added
+        self._declared_types()[name] = tensor_type(tensor.data_type, tensor.dims)
 
 
 def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:

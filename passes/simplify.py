@@ -49,31 +49,43 @@ def _taken_branch(made: NodeProto, node: Node) -> GraphProto | None:
 
 
 def _spliced(made: NodeProto, branch: GraphProto) -> list[NodeProto]:
-    nodes = [NodeProto.FromString(n.SerializeToString()) for n in branch.node]
-    produced = {name for n in nodes for name in n.output}
+    nodes = [_held(tensor) for tensor in branch.initializer]
+    nodes += [NodeProto.FromString(n.SerializeToString()) for n in branch.node]
+    yielded = {name: name for n in nodes for name in n.output}
     for inner, outer in zip(branch.output, made.output, strict=True):
-        if inner.name in produced:
-            rename(nodes, inner.name, outer)
-        else:
-            nodes.append(NodeProto(op_type="Identity", input=[inner.name], output=[outer]))
+        name = yielded.get(inner.name, inner.name)
+        if inner.name in yielded and name == inner.name:
+            rename(nodes, name, outer)
+            yielded[name] = outer
+        else:  # an outer value, or one that the branch yields twice
+            nodes.append(NodeProto(op_type="Identity", input=[name], output=[outer]))
     return nodes
+
+
+def _held(tensor: TensorProto) -> NodeProto:
+    return NodeProto(op_type="Constant", output=[tensor.name], attribute=[make_attribute("value", tensor)])
 
 
 def _settle_type(made: NodeProto, node: Node) -> None:
     """CastLike with a known type is a Cast."""
-    if made.op_type == "CastLike" and (to := node.scope.elem_type(made.input[1])):
+    if made.op_type == "CastLike" and not made.domain and (to := node.scope.elem_type(made.input[1])):
         made.op_type = "Cast"
         del made.input[1:]
-        del made.attribute[:]
         made.attribute.append(make_attribute("to", to))
+
+
+def _to(cast: NodeProto) -> int:
+    return next((a.i for a in cast.attribute if a.name == "to"), 0)
 
 
 def _known(made: NodeProto, node: Node) -> str | None:
     """The name of a value that `made` merely repeats or that can be computed now."""
     scope = node.scope
+    if made.domain:
+        return None
     if made.op_type == "Identity":
         return made.input[0]
-    if made.op_type == "Cast" and scope.elem_type(made.input[0]) == made.attribute[0].i:
+    if made.op_type == "Cast" and _to(made) == scope.elem_type(made.input[0]) != 0:
         return made.input[0]
     held: TensorProto | None = None
     if made.op_type == "Constant":

@@ -27,8 +27,8 @@ def stamp(
     names = dict(bound)
     echoes: list[NodeProto] = []
     for formal, actual in zip(body.output, outputs, strict=False):
-        if formal in bound and actual:  # the function returns one of its inputs
-            echoes.append(NodeProto(op_type="Identity", input=[bound[formal]], output=[actual]))
+        if formal in names and actual:  # the function returns one of its inputs, or one value twice
+            echoes.append(NodeProto(op_type="Identity", input=[names[formal]], output=[actual]))
         elif actual:
             names[formal] = actual
     nodes = [_bind(node, names, values, fresh) for node in body.node]

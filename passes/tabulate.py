@@ -38,7 +38,7 @@ def _default(attribute: onnx.defs.OpSchema.Attribute) -> str | None:
     return base64.b64encode(value.SerializeToString(deterministic=True)).decode() if value.name else None
 
 
-def _row(schema: onnx.defs.OpSchema, pool: dict[tuple[str, ...], int]) -> Row:
+def _row(schema: Any, pool: dict[tuple[str, ...], int]) -> Row:
     def types(texts: Any) -> int:
         return pool.setdefault(tuple(sorted({_type_text(t) for t in texts})), len(pool))
 
@@ -46,9 +46,7 @@ def _row(schema: onnx.defs.OpSchema, pool: dict[tuple[str, ...], int]) -> Row:
         return [[p.name, p.type_str, p.option.name, types(p.types), p.is_homogeneous] for p in formals]
 
     return {
-        "attributes": {
-            name: [a.type.name, a.required, _default(a)] for name, a in sorted(schema.attributes.items())
-        },
+        "attributes": {name: [a.type.name, a.required, _default(a)] for name, a in sorted(schema.attributes.items())},
         "inputs": parameters(schema.inputs),
         "outputs": parameters(schema.outputs),
         "arity": [schema.min_input, schema.max_input, schema.min_output, schema.max_output],
@@ -72,9 +70,7 @@ def tabulate() -> dict[str, Any]:
     """The whole table, from the installed onnx."""
     pool: dict[tuple[str, ...], int] = {}
     schemas: dict[str, dict[str, dict[str, Row]]] = {domain: {} for domain in DOMAINS}
-    ordered = sorted(
-        onnx.defs.get_all_schemas_with_history(), key=lambda s: (s.domain, s.name, s.since_version)
-    )
+    ordered = sorted(onnx.defs.get_all_schemas_with_history(), key=lambda s: (s.domain, s.name, s.since_version))
     for schema in ordered:
         if schema.domain in schemas:
             by_version = schemas[schema.domain].setdefault(schema.name, {})

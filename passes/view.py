@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from opshift.passes.build import Builder
     from opshift.passes.scope import Scope
 
-_FIELDS = {
+_FIELDS: dict[int, str] = {
     AttributeProto.FLOAT: "f",
     AttributeProto.INT: "i",
     AttributeProto.STRING: "s",
@@ -190,6 +190,19 @@ class Node:
     @property
     def outputs(self) -> list[str]:
         return list(self.proto.output)
+
+    @outputs.setter
+    def outputs(self, names: Sequence[str]) -> None:
+        self.touched = True
+        names = list(names)
+        while names and not names[-1]:
+            names.pop()
+        self.proto.output[:] = names
+
+    def is_used(self, index: int) -> bool:
+        """Whether the node has this output and anybody may read it."""
+        name = self.proto.output[index] if index < len(self.proto.output) else ""
+        return bool(name) and name not in self.scope.context.unread
 
     @property
     def inputs(self) -> list[str]:

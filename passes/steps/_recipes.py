@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from opshift.passes import constants, schemas
 from opshift.passes.errors import CannotConvert
-from opshift.passes.protos import AttributeProto
+from opshift.passes.protos import AttributeProto, TensorProto
 from opshift.passes.registry import Replacement, Step
 from opshift.passes.view import Node
 
@@ -79,8 +79,11 @@ def carried(carriers: Mapping[int, int], why: str = "", variable: str = "T") -> 
             inputs[index] = node.build.Cast(inputs[index], to=carrier)
         results = node.build.again(node.proto, inputs)
         results = [results] if isinstance(results, str) else results
+        saturate = 0 if elem_type in _FLOAT8 else None  # an infinity must come back as one
         return [
-            node.build.Cast(wide, to=elem_type) if node.outputs[i] and _is(schema.output(i), variable) else wide
+            node.build.Cast(wide, to=elem_type, saturate=saturate)
+            if node.outputs[i] and _is(schema.output(i), variable)
+            else wide
             for i, wide in enumerate(results)
         ]
 
@@ -89,3 +92,18 @@ def carried(carriers: Mapping[int, int], why: str = "", variable: str = "T") -> 
 
 def _is(parameter: schemas.Parameter | None, variable: str) -> bool:
     return parameter is not None and parameter.type == variable
+
+
+def counted_from_front(node: Node, values: str, size: str, elem_type: int) -> str:
+    """values + size * (values < 0), computed at run time in operators that exist from opset 7 on."""
+    build = node.build
+    negative = build.Less(build.Cast(values, to=TensorProto.FLOAT), build.constant(0.0, TensorProto.FLOAT))
+    return str(build.Add(values, build.Mul(build.Cast(negative, to=elem_type), size)))
+
+
+_FLOAT8 = {
+    TensorProto.FLOAT8E4M3FN,
+    TensorProto.FLOAT8E4M3FNUZ,
+    TensorProto.FLOAT8E5M2,
+    TensorProto.FLOAT8E5M2FNUZ,
+}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from opshift.passes.build import Builder
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import born
+from opshift.passes.registry import Pair, changed
 from opshift.passes.steps.quantization import RANGES, SCALE, ZERO, X, scale_of_one_element
 from opshift.passes.view import Node
 
@@ -62,6 +62,6 @@ def _rounded(build: Builder, value: str) -> str:
     return str(build.Add(floor, build.Cast(up, to=T.FLOAT)))
 
 
-born("DequantizeLinear", 10, dequantized_by_arithmetic)
-born("QuantizeLinear", 10, quantized_by_arithmetic)
-born("DynamicQuantizeLinear", 11, quantized_in_steps)
+changed("DequantizeLinear", 10, Pair(down=dequantized_by_arithmetic))
+changed("QuantizeLinear", 10, Pair(down=quantized_by_arithmetic))
+changed("DynamicQuantizeLinear", 11, Pair(down=quantized_in_steps))

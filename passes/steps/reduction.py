@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from opshift import functions
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.expand import instantiate
@@ -16,6 +15,8 @@ from opshift.passes.steps._recipes import (
     nonnegative_axis,
 )
 from opshift.passes.view import Node
+
+from opshift import functions
 
 T = TensorProto
 
@@ -35,8 +36,8 @@ SINGLE = {
 # Operators that reduce one axis after another to the same result as all at once.
 AXIS_BY_AXIS = {"ReduceLogSumExp", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"}
 INT64_MIN = -(2**63)
-WITH_INTEGERS = dict.fromkeys((T.INT32, T.INT64, T.UINT32, T.UINT64), T.DOUBLE)
-WIDE = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT, **WITH_INTEGERS}
+WITH_INTEGERS: dict[int, int] = dict.fromkeys((T.INT32, T.INT64, T.UINT32, T.UINT64), T.DOUBLE)
+WIDE: dict[int, int] = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT, **WITH_INTEGERS}
 
 
 def axes_to_attribute(node: Node) -> Replacement:
@@ -88,9 +89,7 @@ def _axis_by_axis(node: Node) -> str:
     return value
 
 
-def _reduced_if(
-    build: Builder, chosen: str, op: str, value: str, axis: int, keepdims: int, elem_type: int
-) -> str:
+def _reduced_if(build: Builder, chosen: str, op: str, value: str, axis: int, keepdims: int, elem_type: int) -> str:
     def reduced(branch: Builder) -> str:
         return str(branch.emit(op, [value], {"axes": [axis], "keepdims": keepdims}))
 

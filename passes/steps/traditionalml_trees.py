@@ -14,7 +14,7 @@ from typing import Any
 from opshift.passes import constants
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, born, changed
+from opshift.passes.registry import Pair, changed
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -369,4 +369,4 @@ ENSEMBLES = ["TreeEnsembleClassifier", "TreeEnsembleRegressor"]
 changed(ENSEMBLES, 3, Pair(down=doubles_to_floats), domain=ML)
 changed("TreeEnsembleClassifier", 5, Pair(up=deprecated), domain=ML)
 changed("TreeEnsembleRegressor", 5, Pair(up=regressor_to_ensemble), domain=ML)
-born("TreeEnsemble", 5, ensemble_to_regressor, domain=ML)
+changed("TreeEnsemble", 5, Pair(down=ensemble_to_regressor), domain=ML)

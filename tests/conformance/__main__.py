@@ -10,11 +10,11 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from opshift.passes import schemas
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from opshift.passes import schemas
 from tests.conformance.cases import Case, all_cases
 from tests.conformance.judge import CRASHED, INVALID, OK, REFUSED, UNJUDGED, WRONG, Verdict, judge
 

@@ -77,7 +77,15 @@ def _installed() -> Iterator[Case]:
             continue
         for inputs, outputs in test.data_sets:
             feeds = dict(zip((i.name for i in test.model.graph.input), map(_plain, inputs), strict=False))
-            yield Case(test.name, onnx.__version__, test.model, feeds, list(map(_plain, outputs)), test.rtol, test.atol)
+            yield Case(
+                test.name,
+                onnx.__version__,
+                test.model,
+                feeds,
+                list(map(_plain, outputs)),
+                test.rtol,
+                test.atol,
+            )
 
 
 def _plain(value: Any) -> Any:
@@ -98,7 +106,18 @@ def fetch(release: str) -> Path:
     CACHE.mkdir(parents=True, exist_ok=True)
     python = OLD_WHEELS[release]
     platforms = ["manylinux1", "manylinux2010", "manylinux2014", "manylinux_2_17"]
-    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", str(CACHE)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "-d",
+        str(CACHE),
+    ]
     command += ["--python-version", python, "--implementation", "cp"]
     command += ["--abi", f"cp{python}m" if int(python) < 38 else f"cp{python}"]
     command += [word for platform in platforms for word in ("--platform", f"{platform}_x86_64")]

@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 import onnx.checker
 from onnx import ModelProto
+from opshift.passes import convert
 
 from opshift.engines import ENGINES, EngineError
-from opshift.passes import convert
 from tests.conformance.cases import Case
 
 OK, WRONG, INVALID, REFUSED, CRASHED, UNJUDGED = "ok", "wrong", "invalid", "refused", "crashed", "unjudged"

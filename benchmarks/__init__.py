@@ -1,0 +1,1 @@
+"""This project and its peers, measured in one run."""

@@ -1,0 +1,192 @@
+"""The Python API: convert, inline, plan and verify models, each a path, an `onnx.ModelProto` or an `onnx_ir.Model`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from opshift import files
+from opshift.passes import convert, schemas
+from opshift.passes.climb import Change
+from opshift.passes.errors import InvalidModel, Refusal
+from opshift.passes.expand import Op
+from opshift.passes.protos import ModelProto, default_domain
+from opshift.verification import Verification, verify_protos
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir
+
+    Model = onnx.ModelProto | onnx_ir.Model | str | os.PathLike[str]
+
+Given = TypeVar("Given")
+Target = int | str | Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a conversion would do.
+
+    Attributes:
+        changes: one entry for each node that a step would change, with its grade.
+        refusals: the reasons why the model cannot be converted; empty if it can.
+        nearest: where there are refusals, the opset nearest to the target that can be reached.
+    """
+
+    changes: tuple[Change, ...]
+    refusals: tuple[Refusal, ...]
+    nearest: int | None = None
+
+    @property
+    def grade(self) -> str:
+        """`exact`: the same values for every input. `close`: the same real-number function, other rounding."""
+        return "close" if any(change.grade == "close" for change in self.changes) else "exact"
+
+
+def convert_version(model: Given, target_version: Target, *, ir_version: int | None = None) -> Given:
+    """Convert a model to another opset, up or down; a drop-in for `onnx.version_converter.convert_version`.
+
+    Args:
+        model: a path, an `onnx.ModelProto` or an `onnx_ir.Model`; it is never changed.
+        target_version: an opset of the default domain, `"latest"`, the name of a target such as
+            `"onnxruntime-1.8"`, or opsets by domain, such as `{"": 13, "ai.onnx.ml": 2}`.
+        ir_version: the IR version to write; without it, the one that was current when the opset came out, or the
+            lowest above that which a feature of the model needs.
+
+    Returns:
+        A converted copy of the same kind; an `onnx.ModelProto` for a path (external data stay references).
+
+    Raises:
+        Refused: the model cannot be expressed at the target; every reason is listed.
+        InvalidModel: the model cannot be read, or imports opsets that are not known.
+        ValueError: an unknown target.
+    """
+    proto, folder = load(model)
+    targets, ir = resolve(target_version)
+    result = convert.convert(proto, targets, ir_version=ir_version or ir, folder=folder)
+    return _like(model, result.model)
+
+
+def inline(model: Given, ops: Iterable[str], target: Target | None = None, *, ir_version: int | None = None) -> Given:
+    """Replace operators by their definitions in more elementary operators.
+
+    Args:
+        model: as for `convert_version`.
+        ops: operators to replace wherever they occur, such as `"ReduceL2"` or `"domain::Name"`; the model's own
+            functions can be named too.
+        target: convert to this opset at the same time; without it, the model keeps its own.
+        ir_version: as for `convert_version`.
+
+    Returns:
+        A rewritten copy of the same kind; see `convert_version`.
+
+    Raises:
+        Refused: an operator has no definition, or one that does not fit a call.
+        InvalidModel, ValueError: as for `convert_version`.
+    """
+    proto, folder = load(model)
+    targets, ir = resolve(target) if target is not None else (own_opset(proto), None)
+    wanted = [operator(op) for op in ops]
+    result = convert.convert(proto, targets, ops=wanted, ir_version=ir_version or ir, folder=folder)
+    return _like(model, result.model)
+
+
+def plan(model: Any, target: Target, *, ops: Iterable[str] = ()) -> Plan:
+    """What converting `model` to `target` would change, and what would be refused and why; writes nothing.
+
+    Args:
+        model, target: as for `convert_version`.
+        ops: operators to replace by their definitions on the way, as for `inline`.
+
+    Raises:
+        InvalidModel, ValueError: as for `convert_version`.
+    """
+    proto, folder = load(model)
+    targets, ir = resolve(target)
+    result = convert.attempt(proto, targets, ops=[operator(op) for op in ops], ir_version=ir, folder=folder)
+    reached = None
+    if result.refusals:
+        reached = convert.nearest(proto, result.refusals, targets, folder)
+    return Plan(result.changes, result.refusals, reached)
+
+
+def verify(before: Any, after: Any, *, grade: str = "exact", seed: int = 0) -> Verification:
+    """Run two models on the same seeded inputs and compare their outputs.
+
+    Both run in onnxruntime with graph optimizations off; what it cannot load runs in onnx.reference. Symbolic
+    dimensions take several sizes, integer inputs values that are valid where they are used.
+
+    Args:
+        before, after: as for `convert_version`.
+        grade: the tolerance, `"exact"` or `"close"`; see `opshift.compare`.
+        seed: of the random inputs.
+
+    Returns:
+        `equal`, `different` with the first tensor that differs, or `unverified` with the reason.
+
+    Raises:
+        InvalidModel: a model cannot be read.
+    """
+    (one, one_folder), (other, other_folder) = load(before), load(after)
+    return verify_protos(one, other, grade=grade, seed=seed, before_folder=one_folder, after_folder=other_folder)
+
+
+def load(model: Any) -> tuple[ModelProto, str | None]:
+    """The message behind what a user gave, and the folder in which its external data lie."""
+    if isinstance(model, (str, os.PathLike)):
+        return files.read(model), str(Path(model).resolve().parent)
+    if isinstance(model, ModelProto):
+        return model, None
+    if type(model).__module__.partition(".")[0] == "onnx_ir":
+        import onnx_ir
+
+        return onnx_ir.to_proto(model), None
+    raise InvalidModel(f"a path, an onnx.ModelProto or an onnx_ir.Model is needed, not {type(model).__name__}")
+
+
+def _like(given: Given, proto: Any) -> Given:
+    if type(given).__module__.partition(".")[0] == "onnx_ir":
+        import onnx_ir
+
+        proto = onnx_ir.from_proto(proto)
+    return cast(Given, proto)
+
+
+def resolve(target: Target) -> tuple[dict[str, int], int | None]:
+    """The opsets by domain that a user's target stands for, and the IR version of a named target."""
+    if isinstance(target, Mapping):
+        return {default_domain(d): _known(d, v) for d, v in target.items()}, None
+    if isinstance(target, int):
+        return {"": _known("", target)}, None
+    if target == "latest":
+        return {"": schemas.latest()}, None
+    if target.isdigit():
+        return {"": _known("", int(target))}, None
+    from opshift.backends import targets
+
+    known = targets()
+    if target not in known:
+        raise ValueError(f"unknown target {target!r}; known are an opset, latest, {', '.join(known)}")
+    return {"": known[target].opset}, known[target].ir_version
+
+
+def _known(domain: str, opset: int) -> int:
+    if not schemas.known_domain(domain):
+        raise ValueError(f"the operators of domain {domain!r} are not known")
+    if not 1 <= opset <= schemas.latest(domain):
+        raise ValueError(f"opset {opset} is not known; 1 to {schemas.latest(domain)} are")
+    return opset
+
+
+def own_opset(model: ModelProto) -> dict[str, int]:
+    """The default-domain opset that a model imports, as a target."""
+    return {"": convert.opsets(model).get("", schemas.latest())}
+
+
+def operator(name: str) -> Op:
+    """`"Name"` or `"domain::Name"` as (domain, name)."""
+    domain, _, op = name.rpartition("::")
+    return default_domain(domain), op

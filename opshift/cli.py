@@ -1,0 +1,110 @@
+"""The command line.
+
+Exit codes: 0 done; 1 a defect of opshift itself; 2 usage; 3 refused: it cannot be converted, or no engine can run
+it; 4 converted, but the outputs differ; 5 unreadable input. Nothing is left at the output path unless it is 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+DONE, DEFECT, USAGE, REFUSED, DIFFERENT, UNREADABLE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    from opshift import commands
+    from opshift.passes.errors import InvalidModel, Refused
+
+    try:
+        return int(getattr(commands, options.command)(options))
+    except InvalidModel as error:
+        return _fail(UNREADABLE, str(error))
+    except Refused as error:
+        return _fail(REFUSED, str(error))
+    except ValueError as error:
+        return _fail(USAGE, str(error))
+    except OSError as error:
+        return _fail(UNREADABLE, f"{error.filename or ''}: {error.strerror or error}".lstrip(": "))
+    except (RecursionError, MemoryError):
+        return _fail(UNREADABLE, "the model is nested too deeply or too large for the memory")
+    except KeyboardInterrupt:
+        return _fail(INTERRUPTED, "interrupted; nothing was written")
+    except Exception as error:
+        if os.environ.get("OPSHIFT_DEBUG"):
+            raise
+        return _fail(DEFECT, f"a defect of opshift: {type(error).__name__}: {error} (OPSHIFT_DEBUG=1 shows where)")
+
+
+def _fail(code: int, text: str) -> int:
+    print(f"opshift: {text}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="opshift",
+        description="Move ONNX models between opset versions, up and down, and prove that they compute the same.",
+        epilog="exit codes: 0 done, 2 usage, 3 refused, 4 the outputs differ, 5 unreadable input",
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    verbs = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    convert = verbs.add_parser("convert", help="convert a model to another opset")
+    _add_rewriting(convert)
+    convert.add_argument(
+        "--opset",
+        required=True,
+        action="append",
+        metavar="N|latest|TARGET|DOMAIN=N",
+        help="the opset to reach, the newest, or what a target reads; again for another domain",
+    )
+
+    inline = verbs.add_parser("inline", help="replace operators by their definitions")
+    _add_rewriting(inline)
+    inline.add_argument("--op", action="append", default=[], help="an operator, Name or domain::Name; repeatable")
+    inline.add_argument("--target", help="also convert to what this target reads (see `opshift targets`)")
+    inline.add_argument("--opset", metavar="N", help="also convert to this opset")
+
+    verify = verbs.add_parser("verify", help="run two models on the same inputs and compare")
+    verify.add_argument("before")
+    verify.add_argument("after")
+    verify.add_argument("--close", action="store_true", help="allow for other rounding, not only for other kernels")
+    verify.add_argument("--seed", type=int, default=0)
+    _add_format(verify)
+
+    inspect = verbs.add_parser("inspect", help="show what a model consists of and which opsets it can reach")
+    inspect.add_argument("model")
+    _add_format(inspect)
+
+    targets = verbs.add_parser("targets", help="list the known targets")
+    _add_format(targets)
+    return parser
+
+
+def _add_rewriting(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model")
+    parser.add_argument("output", nargs="?", help="where to write; without it, beside the model under a telling name")
+    parser.add_argument("--ir-version", type=int, metavar="N", help="the IR version to write")
+    parser.add_argument("--no-verify", action="store_true", help="do not run both forms")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be done; write nothing")
+    parser.add_argument("--seed", type=int, default=0, help="of the inputs that both forms run on")
+    _add_format(parser)
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+
+
+def _version() -> str:
+    from opshift import __version__
+
+    return f"opshift {__version__}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""What each verb of the command line does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from opshift import api, files, report
+from opshift.cli import DIFFERENT, DONE, REFUSED
+from opshift.passes import convert as engine
+from opshift.passes import schemas
+from opshift.passes.expand import Op
+from opshift.passes.protos import ModelProto
+from opshift.report import Outcome
+from opshift.verification import Verification, verify_protos
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def convert(options: argparse.Namespace) -> int:
+    """`opshift convert`."""
+    targets: dict[str, int] = {}
+    ir: int | None = None
+    for text in options.opset:
+        domain, equals, number = text.rpartition("=")
+        found, of_target = api.resolve({domain: int(number)} if equals and number.isdigit() else text)
+        targets.update(found)
+        ir = of_target or ir
+    label = "-".join(f"{domain or 'opset'}{opset}" for domain, opset in targets.items())
+    return _rewrite(options, targets, [], options.ir_version or ir, label)
+
+
+def inline(options: argparse.Namespace) -> int:
+    """`opshift inline`."""
+    if not options.op:
+        raise ValueError("name at least one operator with --op")
+    if options.target and options.opset:
+        raise ValueError("--target and --opset say the same thing; give one")
+    ops = [api.operator(op) for op in options.op]
+    target = options.target or options.opset
+    targets, ir = api.resolve(target) if target else ({}, None)
+    return _rewrite(options, targets, ops, options.ir_version or ir, "inlined")
+
+
+def _rewrite(options: argparse.Namespace, targets: dict[str, int], ops: list[Op], ir: int | None, label: str) -> int:
+    output = Path(options.output) if options.output else _beside(options.model, label)
+    if output.exists() and os.path.samefile(output, options.model):
+        raise ValueError("the output is the input; give another path")
+    started = perf_counter()
+    source = files.read(options.model)
+    folder = str(Path(options.model).resolve().parent)
+    seconds = {"read": perf_counter() - started}
+    started = perf_counter()
+    result = engine.attempt(source, targets or api.own_opset(source), ops=ops, ir_version=ir, folder=folder)
+    seconds["convert"] = perf_counter() - started
+    before = report.facts(source, os.path.getsize(options.model))
+    if result.model is None:
+        nearest = engine.nearest(source, result.refusals, targets, folder) if targets and not ops else None
+        outcome = Outcome(options.model, "", before, None, result.changes, result.refusals, "", seconds, nearest)
+        _show(options, outcome)
+        return REFUSED
+    if options.dry_run:
+        after = report.facts(result.model, result.model.ByteSize())
+        _show(options, Outcome(options.model, "", before, after, result.changes, (), result.grade, seconds))
+        return DONE
+    with files.Draft(result.model, output, folder) as draft:
+        verification = None if options.no_verify else _verified(source, result, options.seed, folder, seconds)
+        code = _code(verification)
+        if code == DONE:
+            draft.publish()
+    after = report.facts(result.model, result.model.ByteSize())
+    written = str(output) if code == DONE else ""
+    outcome = Outcome(
+        options.model, written, before, after, result.changes, (), result.grade, seconds, None, verification
+    )
+    _show(options, outcome)
+    return code
+
+
+def _beside(model: str, label: str) -> Path:
+    path = Path(model)
+    return path.with_name(f"{path.stem}.{label}{path.suffix or '.onnx'}")
+
+
+def _verified(
+    source: ModelProto, result: engine.Result, seed: int, folder: str, seconds: dict[str, float]
+) -> Verification:
+    assert result.model is not None, "only what was converted is verified"
+    started = perf_counter()
+    external = folder if files.external_files(source) else None
+    found = verify_protos(
+        source, result.model, grade=result.grade, seed=seed, before_folder=external, after_folder=external
+    )
+    seconds["verify"] = perf_counter() - started
+    return found
+
+
+def _code(found: Verification | None) -> int:
+    if found is None or found.equal:
+        return DONE
+    return DIFFERENT if found.status == "different" else REFUSED
+
+
+def _show(options: argparse.Namespace, outcome: Outcome) -> None:
+    if options.format == "json":
+        print(report.as_json(outcome))
+    else:
+        report.show(outcome, _console())
+
+
+def _console() -> Console:
+    """Lines are folded in a terminal only: what goes to a file or a pipe stays one line an entry."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 400, emoji=False)
+
+
+def verify(options: argparse.Namespace) -> int:
+    """`opshift verify`."""
+    found = api.verify(options.before, options.after, grade="close" if options.close else "exact", seed=options.seed)
+    print(json.dumps(asdict(found), indent=2) if options.format == "json" else report.verdict(found))
+    return _code(found)
+
+
+def inspect(options: argparse.Namespace) -> int:
+    """`opshift inspect`."""
+    source = files.read(options.model)
+    engine.check_imports(source)
+    found = report.facts(source, os.path.getsize(options.model))
+    folder = str(Path(options.model).resolve().parent)
+    reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in range(1, schemas.latest() + 1)}
+    if options.format == "json":
+        held = {
+            str(opset): {
+                "reachable": not result.refusals,
+                "grade": result.grade,
+                "why": list(map(str, result.refusals)),
+            }
+            for opset, result in reach.items()
+        }
+        print(json.dumps({**asdict(found), "reach": held}, indent=2))
+        return DONE
+    report.inspection(found, reach, _console())
+    return DONE
+
+
+def targets(options: argparse.Namespace) -> int:
+    """`opshift targets`."""
+    from opshift.backends import targets as known
+
+    if options.format == "json":
+        print(json.dumps({name: asdict(target) for name, target in known().items()}, indent=2))
+        return DONE
+    for target in known().values():
+        print(f"{target.name:20} opset {target.opset:2}  IR {target.ir_version:2}  {target.source}")
+    return DONE

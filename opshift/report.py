@@ -1,0 +1,184 @@
+"""What the command line shows: a table before and after, or JSON for pipelines."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from opshift.passes.climb import Change
+from opshift.passes.convert import Result, opsets
+from opshift.passes.errors import Refusal
+from opshift.passes.names import bodies
+from opshift.passes.protos import ModelProto
+from opshift.verification import Verification
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a model file is, in numbers. `size` is in bytes, without external data."""
+
+    opsets: dict[str, int]
+    ir_version: int
+    nodes: int
+    functions: int
+    size: int
+    ops: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A conversion from file to file, as it is reported. `seconds` holds the time of each phase."""
+
+    source: str
+    output: str
+    before: Facts
+    after: Facts | None
+    changes: tuple[Change, ...]
+    refusals: tuple[Refusal, ...]
+    grade: str
+    seconds: dict[str, float]
+    nearest: int | None = None
+    verification: Verification | None = None
+
+
+def facts(model: ModelProto, size: int) -> Facts:
+    """Count what a model consists of, its subgraphs and functions included."""
+    ops: Counter[str] = Counter()
+    for body in bodies(model):
+        ops.update(f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in body.node)
+    return Facts(
+        opsets(model),
+        model.ir_version,
+        sum(ops.values()),
+        len(model.functions),
+        size,
+        dict(sorted(ops.items())),
+    )
+
+
+def as_json(outcome: Outcome) -> str:
+    """One JSON object; refusals carry their boundary."""
+    held: dict[str, Any] = asdict(outcome)
+    held["refusals"] = [{**asdict(r), "boundary": r.boundary, "text": str(r)} for r in outcome.refusals]
+    return json.dumps(held, indent=2)
+
+
+def show(outcome: Outcome, console: Console) -> None:
+    """The same for a person: a table before and after, what changed and how, and what was proved."""
+    from rich.table import Table
+
+    after = outcome.after
+    table = Table("", "before", *(["after"] if after else []))
+    for label, old, new in _rows(outcome.before, after or outcome.before):
+        table.add_row(label, old, *([new] if after else []), style="bold" if old != new else None)
+    console.print(table)
+    for line in _changes(outcome.changes):
+        console.print(line, highlight=False, markup=False)
+    for refusal in outcome.refusals:
+        console.print(f"refused: {refusal}", style="red", highlight=False, markup=False)
+    if outcome.refusals and outcome.nearest is not None:
+        console.print(f"nearest opset that can be reached: {outcome.nearest}")
+    for line in _closing(outcome):
+        console.print(line, highlight=False, markup=False)
+
+
+def inspection(found: Facts, reach: Mapping[int, Result], console: Console) -> None:
+    """What a model consists of, and what stands in the way of each opset."""
+    from rich.table import Table
+
+    table = Table("", "model")
+    for label, value, _ in _rows(found, found):
+        table.add_row(label, value)
+    for op, count in found.ops.items():
+        table.add_row(f"  {op}", str(count))
+    console.print(table)
+    console.print("opsets that can be reached:", _ranges([o for o, r in reach.items() if not r.refusals]))
+    first: dict[str, list[int]] = {}
+    for opset, result in reach.items():
+        for text in dict.fromkeys(f"{r.op}: {r.why}" for r in result.refusals):
+            first.setdefault(text, []).append(opset)
+    for text, opsets_blocked in first.items():
+        line = f"not at {_ranges(opsets_blocked)}: {text}"
+        console.print(line, highlight=False, markup=False)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers as `7-12, 15`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs) or "none"
+
+
+def _rows(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
+    rows = [
+        (
+            f"opset {domain or 'ai.onnx'}",
+            str(before.opsets.get(domain, "-")),
+            str(after.opsets.get(domain, "-")),
+        )
+        for domain in dict.fromkeys([*before.opsets, *after.opsets])
+    ]
+    rows.append(("IR version", str(before.ir_version), str(after.ir_version)))
+    if before.functions or after.functions:
+        rows.append(("functions", str(before.functions), str(after.functions)))
+    rows.append(("nodes", str(before.nodes), str(after.nodes)))
+    rows += [
+        (f"  {op}", str(before.ops.get(op, 0)), str(after.ops.get(op, 0)))
+        for op in sorted({*before.ops, *after.ops})
+        if before.ops.get(op, 0) != after.ops.get(op, 0)
+    ]
+    rows.append(("size", _bytes(before.size), _bytes(after.size)))
+    return rows
+
+
+def _changes(changes: Sequence[Change]) -> list[str]:
+    counted = Counter((c.op, c.source, c.target, c.how, c.grade, c.remark) for c in changes)
+    lines = []
+    for (op, source, target, how, grade, remark), count in sorted(counted.items()):
+        rung = f"{source} -> {target}" if source != target else f"at {source}"
+        note = f" ({remark})" if remark else ""
+        lines.append(f"{count} x {op} {rung}, {grade}: {how}{note}")
+    return lines
+
+
+def _closing(outcome: Outcome) -> list[str]:
+    spent = ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in outcome.seconds.items())
+    if outcome.after is None:
+        return [f"time: {spent}"]
+    lines = [f"grade: {outcome.grade}; time: {spent}"]
+    lines.append(verdict(outcome.verification) if outcome.verification is not None else "not verified")
+    if outcome.output:
+        lines.append(f"written to {outcome.output}")
+    elif outcome.verification is not None:
+        lines.append("nothing was written")
+    if outcome.verification is not None and outcome.verification.status == "unverified":
+        lines.append("--no-verify writes a model that nobody has run")
+    return lines
+
+
+def verdict(found: Verification) -> str:
+    """One sentence on a verification."""
+    if found.status == "unverified":
+        return f"could not be verified: {found.why}"
+    judged = f"{found.engine}, {found.runs} runs"
+    if found.equal:
+        worst = f"worst absolute error {found.absolute:.3g}, relative {found.relative:.3g}"
+        return f"equal ({judged}; {worst})"
+    place = f' first at tensor "{found.tensor}"' if found.tensor else ""
+    return f"DIFFERENT{place} ({judged}): {found.why}"
+
+
+def _bytes(size: int) -> str:
+    from rich.filesize import decimal
+
+    return decimal(size)

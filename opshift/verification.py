@@ -1,0 +1,178 @@
+"""Runs two models on the same inputs and compares what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from opshift import feeds as feeding
+from opshift.compare import Difference, compare
+from opshift.engines import EngineError, OnnxRuntime, Reference, Session
+from opshift.passes.protos import ModelProto, ValueInfoProto
+
+Engine = type[OnnxRuntime] | type[Reference]
+
+# onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
+# agree say as much as one. The reference alone comes last, because it is blind to some version differences.
+PAIRS: tuple[tuple[Engine, Engine], ...] = (
+    (OnnxRuntime, OnnxRuntime),
+    (OnnxRuntime, Reference),
+    (Reference, OnnxRuntime),
+    (Reference, Reference),
+)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The outcome of running two models side by side.
+
+    Attributes:
+        status: `equal`, `different`, or `unverified` where no engine could run both.
+        engine: who judged, such as `onnxruntime` or `onnx.reference`.
+        runs: on how many sets of inputs.
+        absolute, relative: the largest differences seen in any output.
+        tensor: the first tensor, in the order of the graph, that differs.
+        why: what differs there, or why nothing could be run.
+    """
+
+    status: str
+    engine: str = ""
+    runs: int = 0
+    absolute: float = 0.0
+    relative: float = 0.0
+    tensor: str = ""
+    why: str = ""
+
+    @property
+    def equal(self) -> bool:
+        return self.status == "equal"
+
+
+def verify_protos(
+    before: ModelProto,
+    after: ModelProto,
+    *,
+    grade: str = "exact",
+    seed: int = 0,
+    before_folder: str | None = None,
+    after_folder: str | None = None,
+) -> Verification:
+    """Run both models on seeded inputs; `grade` sets the tolerance (see `opshift.compare`)."""
+    mismatch = _interface(before, after)
+    if mismatch:
+        return Verification("different", why=mismatch)
+    reasons: list[str] = []
+    for first, second in PAIRS:
+        one, other = _Side(before, first, before_folder), _Side(after, second, after_folder)
+        try:
+            found = _run(one, other, grade if first is second else "close", seed)
+        except EngineError as error:
+            reasons.append(str(error))
+            continue
+        if found.equal or first is second or _agree(one, other, seed):
+            return found
+        return Verification("unverified", found.engine, why="the engines disagree on one and the same model")
+    return Verification("unverified", why="; ".join(dict.fromkeys(reasons)))
+
+
+def _agree(one: _Side, other: _Side, seed: int) -> bool:
+    """Whether two engines yield the same for one of the models, so that what differs is the models' doing."""
+    for side, engine in ((one, other.engine), (other, one.engine)):
+        try:
+            return _run(side, replace(side, engine=engine), "close", seed).equal
+        except EngineError:
+            continue
+    return False
+
+
+@dataclass(frozen=True)
+class _Side:
+    model: ModelProto
+    engine: Engine
+    folder: str | None
+
+    def open(self, outputs: Sequence[str] = ()) -> Session:
+        model = self.model
+        if outputs:
+            model = ModelProto()
+            model.CopyFrom(self.model)
+            model.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
+        try:
+            return self.engine(model, folder=self.folder)
+        except EngineError as error:
+            raise EngineError(f"{self.engine.engine}: {error}") from None
+
+
+def _interface(before: ModelProto, after: ModelProto) -> str:
+    a, b = [v.name for v in before.graph.output], [v.name for v in after.graph.output]
+    if a != b:
+        return f"the outputs are {b} instead of {a}"
+    held = {t.name for t in (*before.graph.initializer, *after.graph.initializer)}
+    a, b = ([v.name for v in m.graph.input if v.name not in held] for m in (before, after))
+    return f"the inputs are {b} instead of {a}" if a != b else ""
+
+
+def _run(before: _Side, after: _Side, grade: str, seed: int) -> Verification:
+    one, other = before.open(), after.open()
+    names = [value.name for value in before.model.graph.output]
+    total = Verification("equal", " and ".join(dict.fromkeys([one.engine, other.engine])))
+    problem = ""
+    for attempts in feeding.trials(before.model, seed):
+        given, expected, problem = _first_that_runs(one, attempts)
+        if given is None:
+            continue
+        try:
+            actual = other.run(given)
+        except EngineError as error:
+            return replace(total, status="different", runs=total.runs + 1, why=f"the second model fails: {error}")
+        total = replace(total, runs=total.runs + 1)
+        for name, a, b in zip(names, expected, actual, strict=True):
+            found = compare(a, b, grade)
+            total = _worse(total, found)
+            if not found.equal and not _is_random(before, given, name, a, b):
+                tensor, why = _locate(before, after, given, grade) or (name, found.why)
+                return replace(total, status="different", tensor=tensor, why=why)
+    if not total.runs:
+        raise EngineError(f"{one.engine}: no inputs could be found that the first model takes: {problem}")
+    return total
+
+
+def _first_that_runs(session: Session, attempts: Iterator[Any]) -> tuple[Any, list[Any], str]:
+    problem = ""
+    for given in attempts:
+        try:
+            return given, session.run(given), ""
+        except EngineError as error:
+            problem = problem or str(error)
+    return None, [], problem
+
+
+def _worse(total: Verification, found: Difference) -> Verification:
+    return replace(total, absolute=max(total.absolute, found.absolute), relative=max(total.relative, found.relative))
+
+
+def _is_random(side: _Side, given: Any, name: str, value: Any, other: Any) -> bool:
+    """Whether the first model does not even agree with itself; then only shape and type can be compared."""
+    if getattr(value, "shape", None) != getattr(other, "shape", None):
+        return False
+    names = [v.name for v in side.model.graph.output]
+    again = side.open().run(given)[names.index(name)]
+    return not compare(value, again).equal
+
+
+def _locate(before: _Side, after: _Side, given: Any, grade: str) -> tuple[str, str] | None:
+    """The first value, in the order of the graph, that both models have and that differs."""
+    outputs = {value.name for value in before.model.graph.output}
+    made = {name for node in after.model.graph.node for name in node.output if name}
+    shared = [n for node in before.model.graph.node for n in node.output if n in made and n not in outputs]
+    try:
+        sides = [side.open(shared).run(given) for side in (before, after)]
+    except EngineError:
+        return None
+    values = [dict(zip(shared, run[len(outputs) :], strict=True)) for run in sides]
+    for name in shared:
+        found = compare(values[0][name], values[1][name], grade)
+        if not found.equal:
+            return name, found.why
+    return None

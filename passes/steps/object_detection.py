@@ -1,0 +1,46 @@
+"""RoiAlign and NonMaxSuppression."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.protos import TensorProto
+from opshift.passes.registry import Pair, changed, same
+from opshift.passes.steps._recipes import carried
+from opshift.passes.view import Node
+
+T = TensorProto
+
+MODE = "coordinate_transformation_mode"
+
+
+def no_pixel_shift(node: Node) -> None:
+    """Regions were not shifted by half a pixel, which has become the default."""
+    node.attributes[MODE] = "output_half_pixel"
+
+
+def shifted_regions(node: Node) -> None:
+    """Regions were not shifted by half a pixel: constant ones are shifted beforehand."""
+    mode = node.attributes.pop(MODE, "half_pixel")
+    if mode not in ("half_pixel", "output_half_pixel"):
+        raise CannotConvert(node, f"{MODE}={mode}; half_pixel, output_half_pixel could be expressed")
+    if mode == "output_half_pixel":
+        return
+    rois, scale = node.scope.array(node.input(1)), node.attributes.get("spatial_scale", 1.0)
+    if rois is None:
+        raise CannotConvert(
+            node,
+            f"{MODE}={mode} with regions known only at run time; constant regions of one pixel or more, "
+            "or output_half_pixel, could be expressed",
+        )
+    sides = (rois[:, 2:] - rois[:, :2]) * scale
+    if (sides < 1).any():
+        raise CannotConvert(node, f"a region has a side of {sides.min():g}; 1 or more could be expressed")
+    node.close("regions are shifted before they are scaled")
+    node.set_input(1, node.build.constant(rois - 0.5 / scale, node.elem_type(1)))
+
+
+BFLOAT16 = carried({T.BFLOAT16: T.FLOAT}, why="bfloat16 is pooled in float32", variable="T1")
+
+same("NonMaxSuppression", 11, "the text now says which boxes are suppressed and what omitted inputs mean")
+changed("RoiAlign", 16, Pair(up=no_pixel_shift, down=shifted_regions))
+changed("RoiAlign", 22, Pair(down=BFLOAT16))

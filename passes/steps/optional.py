@@ -1,0 +1,35 @@
+"""Optional values: tensors and sequences may now stand where an optional is asked for."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.protos import TensorProto, type_text
+from opshift.passes.registry import Pair, Replacement, changed
+from opshift.passes.view import Node
+
+T = TensorProto
+
+
+def element_of_itself(node: Node) -> Replacement:
+    """Only an optional could be asked for its element: anything else is its own."""
+    return None if _is_optional(node) else str(node.build.Identity(node.input(0)))
+
+
+def present_or_not(node: Node) -> Replacement:
+    """Only an optional could be asked whether it holds an element: nothing does not, anything else does."""
+    if node.input(0) and _is_optional(node):
+        return None
+    return node.build.constant(bool(node.input(0)), T.BOOL)
+
+
+def _is_optional(node: Node) -> bool:
+    kind = node.scope.type(node.input(0))
+    text = kind and type_text(kind)
+    if not text:
+        raise CannotConvert(node, f'the type of "{node.input(0)}" is unknown; a typed value_info helps')
+    return text.startswith("optional")
+
+
+for version in (18, 28):
+    changed("OptionalGetElement", version, Pair(down=element_of_itself))
+    changed("OptionalHasElement", version, Pair(down=present_or_not))

@@ -1,0 +1,51 @@
+"""DepthToSpace and SpaceToDepth: the order in which channels and blocks take turns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opshift.passes import constants
+from opshift.passes.errors import CannotConvert
+from opshift.passes.registry import Pair, Replacement, changed, same
+from opshift.passes.steps.tensor_shape import size_along
+from opshift.passes.steps.tensor_slice import count_up
+from opshift.passes.view import Node
+
+
+def channels_to_depth_first(node: Node) -> None:
+    """There was no mode CRD: the channels are put into the order that DCR reads."""
+    if _column_first(node):
+        blocks, channels = node.attributes["blocksize"] ** 2, size_along(node, 1)
+        node.set_input(0, _turned(node, node.input(0), channels, [-1, blocks]))
+
+
+def channels_from_depth_first(node: Node) -> Replacement:
+    """There was no mode CRD: the channels that DCR writes are put into its order."""
+    if not _column_first(node):
+        return None
+    blocks, channels = node.attributes["blocksize"] ** 2, size_along(node, 1)
+    channels = channels * blocks if isinstance(channels, int) else node.build.Mul(channels, blocks)
+    return _turned(node, node.build.again(node.proto, node.inputs), channels, [blocks, -1])
+
+
+def _column_first(node: Node) -> bool:
+    mode = node.attributes.pop("mode", "DCR")
+    if mode not in ("DCR", "CRD"):
+        raise CannotConvert(node, f"mode={mode!r}; DCR or CRD could be expressed")
+    return bool(mode == "CRD")
+
+
+def _turned(node: Node, x: str, channels: int | str, rows: list[int]) -> str:
+    """x with its channels, seen as a matrix of this shape, transposed."""
+    build = node.build
+    if isinstance(channels, int):
+        order = build.constant(constants.int64s(np.arange(channels).reshape(rows).T.reshape(-1).tolist()))
+    else:
+        matrix = build.Transpose(build.Reshape(count_up(build, channels), rows), perm=[1, 0])
+        order = build.Reshape(matrix, [-1])
+    return str(build.Gather(x, order, axis=1))
+
+
+changed("DepthToSpace", 11, Pair(down=channels_to_depth_first))
+same("DepthToSpace", 13, "bfloat16 came; the text was laid out anew")
+changed("SpaceToDepth", 28, Pair(down=channels_from_depth_first))

@@ -1,0 +1,111 @@
+"""The Python API: what goes in comes out in the same kind, and nothing that was given is changed."""
+
+import inspect
+
+import onnx
+import onnx.version_converter
+import onnx_ir
+import pytest
+
+import opshift
+from tests.support import model, show
+
+ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
+
+
+@pytest.fixture
+def source():
+    return model("y = ReduceMax(x, a)", 18, constants="int64[1] a = {1}", **ROWS)
+
+
+def test_a_proto_gives_a_proto(source):
+    kept = source.SerializeToString()
+    result = opshift.convert_version(source, 13)
+    assert isinstance(result, onnx.ModelProto)
+    assert show(result) == "y = ReduceMax<axes=[1]>(x)"
+    assert source.SerializeToString() == kept
+
+
+def test_an_ir_model_gives_an_ir_model(source):
+    given = onnx_ir.from_proto(source)
+    result = opshift.convert_version(given, 13)
+    assert isinstance(result, onnx_ir.Model)
+    assert result.opset_imports[""] == 13
+    assert given.opset_imports[""] == 18
+    assert show(onnx_ir.to_proto(result)) == "y = ReduceMax<axes=[1]>(x)"
+
+
+def test_a_path_gives_a_proto(source, tmp_path):
+    onnx.save(source, tmp_path / "in.onnx")
+    for path in (tmp_path / "in.onnx", str(tmp_path / "in.onnx")):
+        assert show(opshift.convert_version(path, 13)) == "y = ReduceMax<axes=[1]>(x)"
+
+
+def test_a_drop_in_for_onnx(source):
+    theirs = list(inspect.signature(onnx.version_converter.convert_version).parameters)
+    ours = list(inspect.signature(opshift.convert_version).parameters)
+    assert ours[: len(theirs)] == theirs
+    assert opshift.convert_version(model=source, target_version=13).opset_import[0].version == 13
+
+
+@pytest.mark.parametrize(
+    ("target", "opset", "ir"),
+    [(13, 13, 7), ("13", 13, 7), ("latest", 28, 14), ("onnxruntime-1.2", 11, 6), ({"": 12}, 12, 7)],
+)
+def test_targets(source, target, opset, ir):
+    result = opshift.convert_version(source, target)
+    assert (result.opset_import[0].version, result.ir_version) == (opset, ir)
+
+
+@pytest.mark.parametrize("target", [0, 29, "rknn-0", {"com.microsoft": 1}, {"": 99}])
+def test_unknown_targets(source, target):
+    with pytest.raises(ValueError, match="known"):
+        opshift.convert_version(source, target)
+
+
+def test_the_ir_version_can_be_asked_for(source):
+    assert opshift.convert_version(source, 13, ir_version=8).ir_version == 8
+
+
+def test_inline(source):
+    norm = model("y = ReduceL2(x, a)", 13, constants="", inputs="float[N,3] x", outputs="float[1,1] y")
+    norm.graph.node[0].input[:] = ["x"]
+    result = opshift.inline(norm, ["ReduceL2"])
+    assert [n.op_type for n in result.graph.node] == ["Mul", "ReduceSum", "Sqrt"]
+    assert result.opset_import[0].version == 13
+    assert opshift.inline(norm, ["ReduceL2"], 12).opset_import[0].version == 12
+    with pytest.raises(opshift.Refused, match="no definition"):
+        opshift.inline(source, ["ReduceMax"])
+
+
+def test_plan_writes_nothing(source):
+    kept = source.SerializeToString()
+    found = opshift.plan(source, 13)
+    assert [(c.op, c.source, c.target, c.grade) for c in found.changes] == [("ReduceMax", 18, 13, "exact")]
+    assert (found.refusals, found.nearest, found.grade) == ((), None, "exact")
+    assert source.SerializeToString() == kept
+
+
+def test_plan_lists_refusals_and_the_nearest_opset():
+    found = opshift.plan(model("y = BitwiseNot(x)", 20, inputs="int32[2] x", outputs="int32[2] y"), 13)
+    assert [r.op for r in found.refusals] == ["BitwiseNot"]
+    assert found.nearest == 18
+
+
+def test_refusals_are_raised_whole(source):
+    two = model("t = BitwiseNot(x) y = BitwiseNot(t)", 18, inputs="int32[2] x", outputs="int32[2] y")
+    with pytest.raises(opshift.Refused) as refused:
+        opshift.convert_version(two, 17)
+    assert len(refused.value.refusals) == 2
+    assert refused.value.target == 17
+
+
+@pytest.mark.parametrize("given", [b"bytes", 7, None])
+def test_anything_else_is_no_model(given):
+    with pytest.raises(opshift.InvalidModel):
+        opshift.convert_version(given, 13)
+
+
+def test_unknown_names_are_attribute_errors():
+    with pytest.raises(AttributeError, match="nonsense"):
+        opshift.nonsense  # noqa: B018

@@ -1,0 +1,206 @@
+"""Verification finds what differs, and where first."""
+
+import numpy as np
+import onnx
+import onnx.helper
+import onnx.parser
+import pytest
+from onnx import TensorProto
+
+import opshift
+from opshift.compare import compare
+from opshift.feeds import trials
+from tests.support import model
+
+ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
+
+
+def test_equal_models_are_equal_on_every_size_of_a_dynamic_dimension():
+    source = model("y = ReduceMax<axes=[1]>(x)", 13, **ROWS)
+    found = opshift.verify(source, source)
+    assert found.equal
+    assert (found.engine, found.runs, found.absolute) == ("onnxruntime", 3, 0.0)
+
+
+def test_the_first_tensor_that_differs_is_named():
+    before = model("t = Abs(x) u = Neg(t) y = ReduceMax<axes=[1]>(u)", 13, **ROWS)
+    after = model("t = Abs(x) u = Neg(x) y = ReduceMax<axes=[1]>(u)", 13, **ROWS)
+    found = opshift.verify(before, after)
+    assert (found.status, found.tensor) == ("different", "u")
+    assert "instead of" in found.why
+
+
+def test_a_wrong_stamp_does_not_pass():
+    """What onnx's converter does to Softmax: flattening to 2-D with axis 1 became one axis, -1."""
+    io = {"inputs": "float[2,3,4] x", "outputs": "float[2,3,4] y"}
+    assert opshift.verify(model("y = Softmax(x)", 12, **io), model("y = Softmax(x)", 13, **io)).status == "different"
+
+
+def test_a_wrong_stamp_does_not_pass_where_onnxruntime_loads_one_side_only():
+    """onnx.reference computes the newer Softmax at every opset and would find the two forms equal."""
+    io = {"inputs": "float[2,3,4] x", "outputs": "float[2,3,4] y"}
+    found = opshift.verify(model("y = Softmax(x)", 12, **io), model("y = Softmax(x)", 28, **io))
+    assert found.status == "unverified"
+    assert "engines disagree" in found.why
+
+
+def test_a_difference_across_engines_is_a_difference():
+    before = model("y = ReduceMax<axes=[1]>(x)", 13, **ROWS)
+    after = model("y = ReduceMin(x, a)", 28, constants="int64[1] a = {1}", **ROWS)
+    assert opshift.verify(before, after).status == "different"
+
+
+def test_a_shape_that_differs_for_some_batch_only():
+    before = model("y = Relu(x)", 13, inputs="float[N,3] x", outputs="float[N,3] y")
+    after = model(
+        "y = Reshape(x, s)",
+        13,
+        constants="int64[2] s = {3, 3}",
+        inputs="float[N,3] x",
+        outputs="float[A,B] y",
+    )
+    assert opshift.verify(before, after).status == "different"
+
+
+def test_another_interface_is_another_model():
+    one = model("y = Relu(x)", 13, inputs="float[3] x", outputs="float[3] y")
+    assert (
+        "outputs are ['z']"
+        in opshift.verify(one, model("z = Relu(x)", 13, inputs="float[3] x", outputs="float[3] z")).why
+    )
+    assert (
+        "inputs are ['w']"
+        in opshift.verify(one, model("y = Relu(w)", 13, inputs="float[3] w", outputs="float[3] y")).why
+    )
+
+
+def test_what_only_the_reference_loads():
+    source = model("y = ReduceMax<axes=[1]>(x)", 13, **ROWS)
+    found = opshift.verify(source, opshift.convert_version(source, 28))
+    assert (found.status, found.engine) == ("equal", "onnxruntime and onnx.reference")
+
+
+def test_the_reference_alone_judges_what_onnxruntime_loads_on_neither_side():
+    source = model("y = ReduceMax(x, a)", 28, constants="int64[1] a = {1}", **ROWS)
+    found = opshift.verify(source, source)
+    assert (found.status, found.engine) == ("equal", "onnx.reference")
+
+
+def test_what_nobody_runs_is_unverified():
+    source = model("y = my.Thing(x)", 13, domains='"my" : 1', **ROWS)
+    found = opshift.verify(source, source)
+    assert found.status == "unverified"
+    assert "onnxruntime" in found.why
+    assert "onnx.reference" in found.why
+
+
+def test_random_outputs_are_compared_by_shape():
+    source = model("y = RandomNormalLike(x)", 13, inputs="float[4] x", outputs="float[4] y")
+    assert opshift.verify(source, source).equal
+    wider = model("t = Concat<axis=0>(x, x) y = RandomNormalLike(t)", 13, inputs="float[4] x", outputs="float[N] y")
+    assert not opshift.verify(source, wider).equal
+
+
+@pytest.mark.parametrize(
+    ("body", "io"),
+    [
+        ("y = Gather(x, i)", {"inputs": "float[N,3] x, int64[4] i", "outputs": "float[A,B] y"}),
+        ("y = ReduceSum(x, i)", {"inputs": "float[N,3] x, int64[k] i", "outputs": "float[A,B] y"}),
+        ("y = Reshape(x, i)", {"inputs": "float[N,3] x, int64[2] i", "outputs": "float[A,B] y"}),
+        ("y = Slice(x, i, j)", {"inputs": "float[N,3] x, int64[2] i, int64[2] j", "outputs": "float[A,B] y"}),
+        ("y = Unsqueeze(x, i)", {"inputs": "float[N,3] x, int64[1] i", "outputs": "float[A,B,C] y"}),
+        ("y = Tile(x, i)", {"inputs": "float[N,3] x, int64[2] i", "outputs": "float[A,B] y"}),
+        (
+            "y, j = TopK(x, i)",
+            {"inputs": "float[N,3] x, int64[1] i", "outputs": "float[A,B] y, int64[A,B] j"},
+        ),
+    ],
+)
+def test_integer_inputs_are_valid_where_they_are_used(body, io):
+    source = model(body, 13, **io)
+    assert opshift.verify(source, source).runs > 0
+
+
+def test_feeds_are_seeded():
+    source = model("y = Relu(x)", 13, inputs="float[N,3] x", outputs="float[N,3] y")
+    first = [next(attempts)["x"] for attempts in trials(source)]
+    again = [next(attempts)["x"] for attempts in trials(source)]
+    assert [x.shape for x in first] == [(3, 3), (1, 3), (4, 3)]
+    for one, other in zip(first, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_sequences_and_strings():
+    text = (
+        '<ir_version: 8, opset_import: ["" : 13]> g (seq(float[2]) s, int64 i) => (float[2] y) { y = SequenceAt(s, i) }'
+    )
+    source = onnx.parser.parse_model(text)
+    assert opshift.verify(source, source).equal
+    words = model("y = Identity(x)", 13, inputs="string[3] x", outputs="string[3] y")
+    assert opshift.verify(words, words).equal
+
+
+# --- comparison ----------------------------------------------------------------------------------------------
+
+F32 = np.float32
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "grade", "equal"),
+    [
+        ([1.0, np.nan, np.inf], [1.0, np.nan, np.inf], "exact", True),
+        ([1.0, np.nan], [1.0, 1.0], "exact", False),
+        ([np.inf], [-np.inf], "exact", False),
+        ([np.inf], [3e38], "close", False),
+        ([1.0, 2.0], [1.0, 2.0 + 1e-6], "exact", True),
+        ([1.0, 2.0], [1.0, 2.0 + 1e-4], "exact", False),
+        ([1.0, 2.0], [1.0, 2.0 + 1e-4], "close", True),
+        ([1.0, 2.0], [1.0, 2.01], "close", False),
+        ([1000.0, 1e-6], [1000.0, 2e-6], "exact", True),  # within the rounding of what it was summed from
+        ([0.0], [-0.0], "exact", True),
+        ([0.0], [1e-3], "close", False),
+    ],
+)
+def test_floats(a, b, grade, equal):
+    assert compare(np.array(a, F32), np.array(b, F32), grade).equal is equal
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "why"),
+    [
+        (np.zeros(2, F32), np.zeros(3, F32), "shape"),
+        (np.zeros(2, F32), np.zeros(2), "type"),
+        (np.array([1, 2]), np.array([1, 3]), "3 instead of 2 at [1], 1 of 2"),
+        (np.array(["a"], object), np.array(["b"], object), "instead of"),
+        (np.array([True]), np.array([False]), "instead of"),
+        ([np.zeros(2, F32)], [], "elements"),
+        (None, np.zeros(1), "only one"),
+        ({"a": 1}, {"a": 2}, "maps"),
+    ],
+)
+def test_what_is_not_equal(a, b, why):
+    assert why in compare(a, b).why
+
+
+def test_small_floats_are_compared_in_their_own_precision():
+    import ml_dtypes
+
+    a = np.array([1.0, 2.0], ml_dtypes.bfloat16)
+    assert compare(a, np.array([1.0, 2.015625], ml_dtypes.bfloat16)).equal
+    assert not compare(a, np.array([1.0, 3.0], ml_dtypes.bfloat16)).equal
+
+
+def test_empty_tensors_are_equal():
+    assert compare(np.zeros((0, 3), F32), np.zeros((0, 3), F32)).equal
+
+
+def test_optional_inputs():
+    value = onnx.helper.make_tensor_type_proto(TensorProto.FLOAT, [2])
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("OptionalGetElement", ["x"], ["y"])],
+        "g",
+        [onnx.helper.make_value_info("x", onnx.helper.make_optional_type_proto(value))],
+        [onnx.helper.make_value_info("y", value)],
+    )
+    source = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    assert opshift.verify(source, source).status == "equal"
