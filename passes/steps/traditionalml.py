@@ -97,9 +97,7 @@ Column = tuple[int, list[Any]]
 def _pairs(node: Node) -> tuple[Column, Column]:
     keys, values = _column(node, "keys"), _column(node, "values")
     if len(keys[1]) != len(values[1]):
-        raise CannotConvert(
-            node, f"{len(keys[1])} keys and {len(values[1])} values; pairs could be expressed"
-        )
+        raise CannotConvert(node, f"{len(keys[1])} keys and {len(values[1])} values; pairs could be expressed")
     _check_keys(node, keys[1])
     return keys, values
 
@@ -118,9 +116,7 @@ def _column(node: Node, side: str) -> Column:
 def _elements(node: Node, held: TensorProto) -> list[Any]:
     values = constants.array(held)
     if values is None:
-        raise CannotConvert(
-            node, "a tensor in the attributes has no values; one with values could be expressed"
-        )
+        raise CannotConvert(node, "a tensor in the attributes has no values; one with values could be expressed")
     return [v.decode() if isinstance(v, bytes) else v for v in values.ravel().tolist()]
 
 
@@ -130,9 +126,7 @@ def _check_keys(node: Node, keys: list[Any]) -> None:
             node, "a key is repeated, which runtimes resolve differently; unique keys could be expressed"
         )
     if any(key != key for key in keys):
-        raise CannotConvert(
-            node, "a key is NaN, found by its bits or as any NaN; other keys could be expressed"
-        )
+        raise CannotConvert(node, "a key is NaN, found by its bits or as any NaN; other keys could be expressed")
 
 
 def _default(node: Node, kind: int) -> Any:

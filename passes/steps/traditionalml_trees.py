@@ -89,15 +89,11 @@ def regressor_to_ensemble(node: Node) -> str:
     single = all(len(votes) == 1 for tree in trees for votes in tree.votes.values())
     averaged = aggregate == "AVERAGE" and not single
     if not single and aggregate not in ("SUM", "AVERAGE"):
-        raise CannotConvert(
-            node, f"{aggregate} over leaves with several votes; one vote a leaf could be expressed"
-        )
+        raise CannotConvert(node, f"{aggregate} over leaves with several votes; one vote a leaf could be expressed")
     if (any(base) or averaged) and transform != "NONE":
         raise CannotConvert(node, f"{transform} after base_values or an average; NONE could be expressed")
     if any(base) and (len(base) != count or any(tree.misses(count) for tree in trees)):
-        raise CannotConvert(
-            node, "base_values of targets without a vote; votes for every target could be expressed"
-        )
+        raise CannotConvert(node, "base_values of targets without a vote; votes for every target could be expressed")
     if transform not in TRANSFORMS:
         raise CannotConvert(node, f"post_transform is {transform}, {DISPUTED}")
     if aggregate not in AGGREGATES or not trees or not count:
@@ -157,9 +153,7 @@ def _read(node: Node) -> list[_Tree]:
         "tracks": given.get("nodes_missing_value_tracks_true", []) or [0] * len(trees),
     }
     if any(len(column) != len(trees) for column in columns.values()):
-        raise CannotConvert(
-            node, "the lists nodes_* differ in length; lists of one length could be expressed"
-        )
+        raise CannotConvert(node, "the lists nodes_* differ in length; lists of one length could be expressed")
     found: dict[int, dict[int, dict[str, Any]]] = {}
     for position, tree in enumerate(trees):
         row = {name: column[position] for name, column in columns.items()}
@@ -173,21 +167,15 @@ def _read(node: Node) -> list[_Tree]:
     cast: dict[tuple[int, int], list[tuple[int, float]]] = {}
     for tree, leaf, target, weight in votes:
         cast.setdefault((tree, leaf), []).append((target, weight))
-    return [
-        _tree(node, rows, lambda leaf, tree=tree: cast.get((tree, leaf), [])) for tree, rows in found.items()
-    ]
+    return [_tree(node, rows, lambda leaf, tree=tree: cast.get((tree, leaf), [])) for tree, rows in found.items()]
 
 
 def _tree(node: Node, rows: dict[int, dict[str, Any]], votes: Any) -> _Tree:
-    children = Counter(
-        row[side] for row in rows.values() if row["mode"] != "LEAF" for side in ("true", "false")
-    )
-    roots = [name for name in rows if name not in children]
-    if len(roots) != 1 or not children.keys() <= rows.keys():
-        raise CannotConvert(
-            node, f"a tree has {len(roots)} roots or lacks nodes; one root could be expressed"
-        )
-    return _Tree(roots[0], rows, {name: votes(name) for name, row in rows.items() if row["mode"] == "LEAF"})
+    children = Counter(row[side] for row in rows.values() if row["mode"] != "LEAF" for side in ("true", "false"))
+    first = next(iter(rows))  # where runtimes begin
+    if [name for name in rows if name not in children] != [first] or not children.keys() <= rows.keys():
+        raise CannotConvert(node, "a tree lacks nodes or has other roots than its first node; one could be expressed")
+    return _Tree(first, rows, {name: votes(name) for name, row in rows.items() if row["mode"] == "LEAF"})
 
 
 def _grow(made: _Trees, tree: _Tree, target: int | None) -> None:
@@ -204,7 +192,6 @@ def _grow(made: _Trees, tree: _Tree, target: int | None) -> None:
         lone = {"feature": 0, "mode": MODES[0], "split": 0.0, "tracks": 0}
         _add(made, lone, places[tree.root], places[tree.root])
         return
-    made.roots[-1] = places[tree.root][0]
     for name in inner:
         row = tree.nodes[name]
         _add(made, row, places[row["true"]], places[row["false"]])
@@ -307,9 +294,7 @@ def _members(node: Node) -> dict[int, list[float]]:
     holders = [position for position, mode in enumerate(modes) if mode == MEMBER]
     sets = sets if sets[-1] else sets[:-1]
     if len(sets) != len(holders) or not all(sets):
-        raise CannotConvert(
-            node, f"{len(sets)} sets for {len(holders)} nodes; a filled set a node could be expressed"
-        )
+        raise CannotConvert(node, f"{len(sets)} sets for {len(holders)} nodes; a filled set a node could be expressed")
     return dict(zip(holders, sets, strict=True))
 
 
@@ -347,9 +332,7 @@ def _walk(node: Node, rows: _Rows, tree: int, root: int, sets: dict[int, list[fl
             return name
         mode = int(modes[position])
         values = sets[position] if mode == MEMBER else [splits[position]]
-        chain = [
-            add(MODES[4 if mode == MEMBER else mode], features[position], v, tracks[position]) for v in values
-        ]
+        chain = [add(MODES[4 if mode == MEMBER else mode], features[position], v, tracks[position]) for v in values]
         pending.append((position, chain))
         return chain[0]
 
@@ -357,9 +340,7 @@ def _walk(node: Node, rows: _Rows, tree: int, root: int, sets: dict[int, list[fl
     place(root, 0)
     while pending:
         position, chain = pending.pop()
-        true, false = (
-            place(nodes[position], leafs[position]) for nodes, leafs in (sides["true"], sides["false"])
-        )
+        true, false = (place(nodes[position], leafs[position]) for nodes, leafs in (sides["true"], sides["false"]))
         for link, following in zip(chain, [*chain[1:], false], strict=True):
             rows.true[start + link] = true
             rows.false[start + link] = following

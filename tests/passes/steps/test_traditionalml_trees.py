@@ -125,7 +125,7 @@ def test_transforms(transform):
 
 @pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE"])
 def test_leaves_with_several_votes(aggregate):
-    trees = [stump(true={0: 1.0, 1: 4.0}, false={1: 2.0}), DEEP, [{2: 3.0, 0: 1.0}]]
+    trees = [stump(true={0: 1.0, 1: 4.0}, false={1: 2.0}), DEEP, [{2: 3.0, 0: 1.0}], [{}]]
     source = regressor(trees, targets=3, aggregate_function=aggregate)
     result = convert_both(source, 5, rows(T.FLOAT), rtol=1e-6)
     assert result.grade == "close"
@@ -161,7 +161,9 @@ def test_integers_are_compared_as_floats():
         ([stump()], {"post_transform": "LOGISTIC"}, "post_transform is LOGISTIC"),
         ([stump()], {"aggregate_function": "MEDIAN"}, "MEDIAN of 1 trees for 2 targets"),
         ([stump("BRANCH_ODD")], {}, "a node has mode BRANCH_ODD"),
-        ([[*stump(), {0: 1.0}]], {}, "a tree has 2 roots"),
+        ([[*stump(), {0: 1.0}]], {}, "other roots than its first node"),
+        ([[{0: 1.0}, {0: 2.0}, ("BRANCH_LEQ", 1, 0.5, 0, 1, 0)]], {}, "other roots than its first node"),
+        ([stump()], {"base_values": [1.0, 2.0], "targets": 1}, "base_values of targets"),
         ([stump()], {"nodes_modes": ["LEAF"]}, "differ in length"),
     ],
 )
