@@ -235,9 +235,7 @@ def test_one_block_is_told_by_the_rank_of_the_scale():
     check_refused("y = DequantizeLinear(x, s, z)", 21, 20, why, constants=BLOCKS, **DEQUANTIZED)
 
 
-@pytest.mark.parametrize(
-    ("kind", "number", "low", "high"), [("int16", 5, -32768, 32767), ("uint16", 4, 0, 65535)]
-)
+@pytest.mark.parametrize(("kind", "number", "low", "high"), [("int16", 5, -32768, 32767), ("uint16", 4, 0, 65535)])
 def test_16_bit_integers_are_written_out(kind, number, low, high):
     check(
         f"y = QuantizeLinear<output_dtype={number}>(x, s)", 21,

@@ -125,9 +125,7 @@ def test_tensors_become_lists():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("kind", "shown"), [("int16", "int16:[5, 6, -1]"), ("double", "float64:[5.0, 6.0, -0.0]")]
-)
+@pytest.mark.parametrize(("kind", "shown"), [("int16", "int16:[5, 6, -1]"), ("double", "float64:[5.0, 6.0, -0.0]")])
 def test_values_without_a_list_become_entries_of_a_table(kind, shown):
     check(
         f'y = {OP}<keys_strings=["a", "b"], values_tensor={kind}[2] {{5, 6}}>(x)', 4,
@@ -139,9 +137,7 @@ def test_values_without_a_list_become_entries_of_a_table(kind, shown):
 
 def test_double_keys_are_refused():
     io = {"inputs": "double[4] x", "outputs": "int64[4] y", **ML}
-    check_refused(
-        f"y = {OP}<keys_tensor=double[1] {{0.1}}, values_int64s=[1]>(x)", 4, 2, "the keys are doubles", **io
-    )
+    check_refused(f"y = {OP}<keys_tensor=double[1] {{0.1}}, values_int64s=[1]>(x)", 4, 2, "the keys are doubles", **io)
 
 
 def test_a_default_of_several_elements_is_refused():
