@@ -13,7 +13,7 @@ from opshift.passes.registry import Pair
 DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview.training")
 
 # Families whose every transition is decided. To be removed once that holds for all of them.
-FINISHED = {"quantization", "reduction", "rnn", "traditionalml", "training"}
+FINISHED = {"nn", "quantization", "reduction", "rnn", "traditionalml", "training"}
 
 
 def transitions() -> Iterator[tuple[str, str, int, int]]:
