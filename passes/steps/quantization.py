@@ -293,7 +293,8 @@ def quantized_from_float(node: Node) -> None:
 
 def integers_as_float(node: Node) -> None:
     """x could be int32 beside a float32 scale; both have one type now, so x is cast to float32."""
-    if node.elem_type(X) == T.INT32:
+    kind = node.scope.elem_type(node.input(X))
+    if kind != T.FLOAT:  # what is unknown may be float32, which the cast leaves as it is
         node.close("divided in float32")
         node.set_input(X, node.build.Cast(node.input(X), to=T.FLOAT))
 

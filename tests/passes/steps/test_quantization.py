@@ -148,6 +148,15 @@ def test_integers_are_quantized_as_float_from_19_on():
     )  # fmt: skip
 
 
+def test_what_has_no_known_type_is_quantized_as_float_from_19_on():
+    check(
+        "u = d.Odd(x)\ny = QuantizeLinear(u, s)", 18,
+        "t1 = d.Odd(x)\nt2 = Cast<to=1>(t1)\ny = QuantizeLinear(t2, 0.5)", 19,
+        inputs="float[3] x", outputs="uint8[3] y", constants="float s = {0.5}", domains='"d" : 1', grade="close",
+        run=False,  # no engine knows d.Odd
+    )  # fmt: skip
+
+
 def test_integer_scales_become_float():
     # No engine runs QuantizeLinear of int32 before opset 19.
     check(
