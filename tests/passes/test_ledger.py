@@ -32,10 +32,7 @@ def family(domain: str, op: str, version: int) -> str:
 
 
 def decided(domain: str, op: str, older: int, newer: int) -> bool:
-    return (
-        registry.step(domain, op, newer) is not None
-        or schemas.difference(domain, op, older, newer) != "changed"
-    )
+    return registry.step(domain, op, newer) is not None or schemas.difference(domain, op, older, newer) != "changed"
 
 
 def test_every_transition_is_decided():
