@@ -35,8 +35,7 @@ def gathered_and_added(node: Node) -> str:
     strides, dilations = (node.attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
     pads = node.attributes.get("pads", [0] * (2 * rank))
     counts = [
-        (image[k] + pads[k] + pads[k + rank] - dilations[k] * (block[k] - 1) - 1) // strides[k] + 1
-        for k in range(rank)
+        (image[k] + pads[k] + pads[k + rank] - dilations[k] * (block[k] - 1) - 1) // strides[k] + 1 for k in range(rank)
     ]
     columns = prod(block) * prod(counts)
     layers = _layers(image, block, counts, strides, dilations, pads)

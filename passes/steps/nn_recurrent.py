@@ -116,9 +116,7 @@ def _scale(node: Node, queries: int) -> str:
 def _empty_state(node: Node, keys: str, values: str) -> str:
     """Zeros of [B, heads, rows of a key, columns of a value]; both are [B, T, heads, rows, columns]."""
     build = node.build
-    shape = build.Concat(
-        build.Gather(build.Shape(keys), [0, 2, 3]), build.Gather(build.Shape(values), [4]), axis=0
-    )
+    shape = build.Concat(build.Gather(build.Shape(keys), [0, 2, 3]), build.Gather(build.Shape(values), [4]), axis=0)
     return str(build.ConstantOfShape(shape))
 
 
