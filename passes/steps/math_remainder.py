@@ -14,7 +14,7 @@ SMALL_INTEGERS = (T.INT8, T.INT16, T.UINT8, T.UINT16)
 UNSIGNED = (T.UINT8, T.UINT16, T.UINT32, T.UINT64)
 DIGITS = 28
 """Bits of a quotient found at once: with the 24 of a float32 divisor their product fits the 53 of a double."""
-ROUNDS = {T.FLOAT16: 2, T.FLOAT: 10}
+ROUNDS: dict[int, int] = {T.FLOAT16: 2, T.FLOAT: 10}
 """Ratios reach 2**40 for float16 and 2**277 for float32, in digits."""
 
 
