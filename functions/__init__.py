@@ -6,10 +6,10 @@ that a conversion does not import onnxscript; a test keeps both equal.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
 from opshift.passes import schemas
 from opshift.passes.protos import FunctionProto, ModelProto, NodeProto
@@ -64,10 +64,12 @@ class _Compiled:
 @cache
 def _definitions(family: str) -> dict[tuple[str, str], list[_Compiled]]:
     found: dict[tuple[str, str], list[_Compiled]] = {}
-    resource = files("opshift.functions").joinpath(f"{family}.binpb")
-    if not resource.is_file():
+    path = os.path.join(os.path.dirname(__file__), f"{family}.binpb")
+    if not os.path.exists(path):
         return found
-    for body in ModelProto.FromString(resource.read_bytes()).functions:
+    with open(path, "rb") as file:
+        compiled_ahead = ModelProto.FromString(file.read())
+    for body in compiled_ahead.functions:
         notes = {entry.key: entry.value for entry in body.metadata_props}
         types = {int(kind): int(carrier) for kind, _, carrier in (p.partition(":") for p in notes["types"].split())}
         carried = tuple(map(int, notes["carried"].split()))

@@ -5,23 +5,20 @@ from __future__ import annotations
 from opshift.passes.build import Builder
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
+from opshift.passes.steps._broadcast import LEGACY
 from opshift.passes.steps._recipes import carried
 from opshift.passes.view import Node
 
 T = TensorProto
 
 SMALL_INTEGERS = (T.INT8, T.INT16, T.UINT8, T.UINT16)
-WIDENED = {T.INT8: T.INT32, T.INT16: T.INT32, T.UINT8: T.UINT32, T.UINT16: T.UINT32}
-SIGNED = {T.INT8: T.UINT8, T.INT16: T.UINT16, T.INT32: T.UINT32, T.INT64: T.UINT64}
-BITS = {
-    T.INT8: 8,
-    T.UINT8: 8,
-    T.INT16: 16,
-    T.UINT16: 16,
-    T.INT32: 32,
-    T.UINT32: 32,
-    T.INT64: 64,
-    T.UINT64: 64,
+WIDENED: dict[int, int] = {T.INT8: T.INT32, T.INT16: T.INT32, T.UINT8: T.UINT32, T.UINT16: T.UINT32}
+SIGNED: dict[int, int] = {T.INT8: T.UINT8, T.INT16: T.UINT16, T.INT32: T.UINT32, T.INT64: T.UINT64}
+BITS: dict[int, int] = {
+    **dict.fromkeys((T.INT8, T.UINT8), 8),
+    **dict.fromkeys((T.INT16, T.UINT16), 16),
+    **dict.fromkeys((T.INT32, T.UINT32), 32),
+    **dict.fromkeys((T.INT64, T.UINT64), 64),
 }
 INT64_MAX = 2**63 - 1
 
@@ -113,6 +110,7 @@ def _cast(build: Builder, name: str, kind: int, to: int) -> str:
 
 ORDER = ["Greater", "Less"]
 
+changed(["And", "Or", "Xor", "Equal", *ORDER], 7, LEGACY)
 changed("Equal", 11, Pair(down=equal_numbers))
 changed("Equal", 19, Pair(down=equal_strings))
 changed(ORDER, 9, Pair(down=ordered_integers))

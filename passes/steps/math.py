@@ -10,9 +10,9 @@ from opshift.passes.view import Node
 
 T = TensorProto
 
-SMALL_INTEGERS = (T.INT8, T.INT16, T.UINT8, T.UINT16)
-HELD_BY_FLOATS = {**dict.fromkeys(SMALL_INTEGERS, T.FLOAT), T.INT32: T.DOUBLE, T.UINT32: T.DOUBLE}
-BFLOAT16 = {T.BFLOAT16: T.FLOAT}
+SMALL_INTEGERS: tuple[int, ...] = (T.INT8, T.INT16, T.UINT8, T.UINT16)
+HELD_BY_FLOATS: dict[int, int] = {**dict.fromkeys(SMALL_INTEGERS, T.FLOAT), T.INT32: T.DOUBLE, T.UINT32: T.DOUBLE}
+BFLOAT16: dict[int, int] = {T.BFLOAT16: T.FLOAT}
 
 WRAPPING = Pair(down=carried(dict.fromkeys(SMALL_INTEGERS, T.INT32)))  # modulo 2^n, as the Cast back is
 SELECTED = Pair(down=carried(BFLOAT16))

@@ -6,8 +6,10 @@ import pytest
 
 from tests.support import check, check_refused, check_unchanged
 
-CODE = {"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "float16": 10,
-        "double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}  # fmt: skip
+CODE = {
+    **{"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "float16": 10},
+    **{"double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16, "float8e4m3fn": 17},
+}
 XY = {"inputs": "float[2,3] a, float[3] b", "outputs": "float[2,3] y"}
 
 
