@@ -166,6 +166,13 @@ def test_classes_that_cannot_be_negative_stay():
     check_unchanged("y = OneHot(i, d, v)", 11, 10, **{**ONE_HOT, "inputs": "uint8[4] i"})
 
 
+def test_a_cast_to_a_small_type_may_turn_negative():
+    io = {**ONE_HOT, "inputs": "uint8[4] u"}
+    source = model("i = Cast<to=3>(u) y = OneHot(i, d, v)", 11, **io)
+    after = convert.attempt(source, {"": 10}).model  # no engine takes int8: 255 is -1 here, the last class
+    assert [n.op_type for n in after.graph.node] == ["Cast", "Cast", "Add", "Less", "Where", "Less", "Where", "OneHot"]
+
+
 def test_other_negative_axes_of_one_hot_are_counted_from_the_front():
     io = {**ONE_HOT, "inputs": "float[1] x", "outputs": "float[3,4] y"}
     io["constants"] += ", int64[4] i = {0, 2, 1, 3}"

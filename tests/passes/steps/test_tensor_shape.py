@@ -86,6 +86,13 @@ def test_data_that_cannot_be_empty_need_no_condition():
     )
 
 
+def test_data_that_are_empty_need_one():
+    io = {"inputs": "float[0,3] x, int64[2] s", "outputs": "float[D,E] y"}
+    source = model("y = Reshape<allowzero=1>(x, s)", 14, **io)
+    after = convert.attempt(source, {"": 13}).model
+    check_values(source, after, {"s": np.array([7, 0])}, rtol=0, atol=0)
+
+
 def test_zero_beside_minus_one_is_refused():
     check_refused(
         "y = Reshape<allowzero=1>(x, s)",
