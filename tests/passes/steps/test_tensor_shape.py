@@ -226,6 +226,15 @@ def test_a_scalar_axis_becomes_a_vector_at_23():
         feeds={"a": np.array(1)},
     )
     check_unchanged("y = Unsqueeze(x, a)", 21, 28, inputs="float[N] x, int64[1] a", outputs="float[] y")
+    check(
+        "y = Unsqueeze(x, a)",
+        13,
+        "y = Unsqueeze<axes=[1]>(x)",
+        12,
+        constants="int64 a = {1}",
+        inputs="float[N] x",
+        outputs="float[N,1] y",
+    )
 
 
 def test_axes_of_a_function_attribute_become_an_input():
