@@ -183,17 +183,8 @@ def test_a_cast_to_a_small_type_may_turn_negative():
     io = {**ONE_HOT, "inputs": "uint8[4] u"}
     source = model("i = Cast<to=3>(u) y = OneHot(i, d, v)", 11, **io)
     after = convert.attempt(source, {"": 10}).model  # no engine takes int8: 255 is -1 here, the last class
-    assert [n.op_type for n in after.graph.node] == [
-        "Cast",
-        "Cast",
-        "Reshape",
-        "Add",
-        "Less",
-        "Where",
-        "Less",
-        "Where",
-        "OneHot",
-    ]
+    made = ["Cast", "Cast", "Add", "Less", "Where", "Less", "Where", "OneHot"]
+    assert [n.op_type for n in after.graph.node] == made
 
 
 def test_other_negative_axes_of_one_hot_are_counted_from_the_front():
