@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opshift.passes import simplify
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
-from opshift.passes.protos import AttributeProto, FunctionProto, NodeProto, default_domain
+from opshift.passes.protos import AttributeProto, FunctionProto, NodeProto, default_domain, elem_type_of, type_text
 from opshift.passes.stamp import stamp
 from opshift.passes.view import attribute_kind, make_attribute
 
@@ -39,6 +39,16 @@ class Expander:
             return version
         form = functions.find(*op, _elem_type(proto, scope))
         return None if form is None else form.version(version)
+
+    def misfit(self, node: Node) -> str:
+        """Why the operator's definitions do not take this call; empty for an operator that has none."""
+        if not functions.defined(*_op(node.proto)):
+            return ""
+        data = node.input(0)
+        kind = node.scope.type(data)
+        if kind is None or not elem_type_of(kind):
+            return f'the type of "{data}" is unknown; a typed value_info helps'
+        return f"its definition does not take {type_text(kind)}"
 
     def expand(self, node: Node) -> tuple[list[NodeProto], dict[str, int], str, str]:
         """The nodes that take over, the versions they are written at, the grade, and a sentence.

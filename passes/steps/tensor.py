@@ -10,9 +10,7 @@ from opshift.passes.view import Node
 
 T = TensorProto
 
-FLOAT8: dict[int, int] = dict.fromkeys(
-    (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ), T.FLOAT
-)
+FLOAT8: dict[int, int] = dict.fromkeys((T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ), T.FLOAT)
 BFLOAT16: dict[int, int] = {T.BFLOAT16: T.FLOAT}
 INTEGERS_AS_DOUBLE: dict[int, int] = dict.fromkeys(
     (T.BOOL, T.INT8, T.INT16, T.INT32, T.UINT8, T.UINT16, T.UINT32), T.DOUBLE

@@ -22,6 +22,7 @@ ONLY_MOVED: dict[int, str | int] = {
     T.COMPLEX128: 0,
 }  # with the value that is filled in by default
 END = 2**63 - 1
+FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
 MODES = ("constant", "reflect", "edge", "wrap")
 
 
@@ -46,9 +47,7 @@ def paddings_to_pads(node: Node) -> None:
     node.attributes["pads"] = paddings
 
 
-def _leads_to(
-    pads: list[int], rank: int, shape: Sequence[object] | None, result: Sequence[object] | None
-) -> bool:
+def _leads_to(pads: list[int], rank: int, shape: Sequence[object] | None, result: Sequence[object] | None) -> bool:
     if shape is None or result is None or not len(shape) == len(result) == rank:
         return False
     return all(
@@ -95,9 +94,7 @@ def inputs_to_attributes(node: Node) -> Replacement:
     if fill is None or (fill and elem_type in LONG):
         return _filled_where_padded(node, pads, elem_type)
     if elem_type not in FLOATS:
-        return _pad_integers(
-            node.build, node.input(0), elem_type, {"mode": mode, "pads": pads, "value": fill}
-        )
+        return _pad_integers(node.build, node.input(0), elem_type, {"mode": mode, "pads": pads, "value": fill})
     node.inputs = node.inputs[:1]
     node.attributes["pads"] = pads
     if str(fill) != "0.0":
@@ -214,9 +211,7 @@ def pads_of_all_axes(node: Node) -> None:
         axes = [axis % len(shape) for axis in axes]
         places, zeros = axes + [axis + len(shape) for axis in axes], [0] * (2 * len(shape))
         if pads is None:
-            full = node.build.ScatterElements(
-                node.build.constant(constants.int64s(zeros)), places, node.input(1)
-            )
+            full = node.build.ScatterElements(node.build.constant(constants.int64s(zeros)), places, node.input(1))
         else:
             for place, pad in zip(places, pads, strict=True):
                 zeros[place] = pad
@@ -254,8 +249,7 @@ def _gathered(node: Node, x: str, added: list[int] | str, rank: int, mode: str) 
     build = node.build
     for axis in range(rank):
         before, after = (
-            build.Gather(added, [end]) if isinstance(added, str) else [added[end]]
-            for end in (axis, axis + rank)
+            build.Gather(added, [end]) if isinstance(added, str) else [added[end]] for end in (axis, axis + rank)
         )
         if before == after == [0]:
             continue
@@ -289,3 +283,4 @@ changed("Pad", 11, Pair(up=attributes_to_inputs, down=inputs_to_attributes))
 changed("Pad", 13, Pair(down=positions_instead_of_values))
 changed("Pad", 18, Pair(down=pads_of_all_axes))
 changed("Pad", 19, Pair(down=wrapped_by_gather))
+changed("Pad", 21, Pair(down=carried(dict.fromkeys(FLOAT8, T.FLOAT16))))

@@ -190,9 +190,7 @@ def stretch_all_axes(node: Node) -> Replacement:
     elif node.attributes.get("axes"):
         _give_all_axes(node)
     if node.attributes.pop("antialias", 0) and how.mode != "nearest":
-        node.close(
-            "nothing is smoothed where no axis shrinks, but the arithmetic of smoothing may round differently"
-        )
+        node.close("nothing is smoothed where no axis shrinks, but the arithmetic of smoothing may round differently")
     node.attributes.pop("keep_aspect_ratio_policy", None)
     node.attributes.pop("axes", None)
     return None
@@ -231,14 +229,14 @@ def _keep_ratio(node: Node) -> bool:
 
 def _sizes(node: Node, axes: list[Axis]) -> str:
     results = node.build.constant(constants.int64s([along.result for along in axes]))
-    return _scatter(node, node.build.Shape(node.input(X)), [along.axis for along in axes], results)
+    return _scatter(node, _shape(node), [along.axis for along in axes], results)
 
 
 def _give_all_axes(node: Node) -> None:
     rank = node.rank()
     axes = _axes(node, rank)
     if _has_sizes(node):
-        filled = _scatter(node, node.build.Shape(node.input(X)), axes, node.input(SIZES))
+        filled = _scatter(node, _shape(node), axes, node.input(SIZES))
         node.inputs = [node.input(X), _full_roi(node), "", filled]
     else:
         ones = node.build.constant([1.0] * rank, T.FLOAT)
@@ -253,6 +251,13 @@ def _full_roi(node: Node) -> str:
         return ""
     whole = node.build.constant([0.0] * rank + [1.0] * rank, node.elem_type(ROI))
     return _scatter(node, whole, axes + [axis + rank for axis in axes], roi)
+
+
+def _shape(node: Node) -> str:
+    dims = node.scope.shape(node.input(X)) or []
+    if all(isinstance(dim, int) for dim in dims):
+        return node.build.constant(dims, T.INT64)
+    return str(node.build.Shape(node.input(X)))
 
 
 def _scatter(node: Node, into: str, places: list[int], values: str) -> str:
@@ -367,12 +372,8 @@ def _results(node: Node, axes: list[int], rank: int) -> list[Any]:
     held = node.scope.ints(node.input(SIZES))
     if held is not None:
         return list(held)
-    dims = node.scope.shape(node.outputs[0])
-    if (
-        dims is None
-        or len(dims) != rank
-        or node.attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch"
-    ):
+    dims = node.scope.inferred_shape(node.outputs[0])
+    if dims is None or len(dims) != rank or node.attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise CannotConvert(node, "sizes are known only at run time; constant sizes could be expressed")
     return [dims[axis] for axis in axes]
 
@@ -413,13 +414,9 @@ def _sampled(node: Node) -> str:
 def _weighted(node: Node, x: str, axes: list[Axis], how: Sampling) -> str:
     elem_type, rank, build = node.elem_type(), node.rank(), node.build
     if elem_type not in (T.FLOAT16, T.FLOAT, T.DOUBLE):
-        raise CannotConvert(
-            node, f"how {how.mode} rounds to integers is not written down; floats could be expressed"
-        )
+        raise CannotConvert(node, f"how {how.mode} rounds to integers is not written down; floats could be expressed")
     if how.coordinates == "tf_half_pixel_for_nn":
-        raise CannotConvert(
-            node, f"tf_half_pixel_for_nn with mode={how.mode}; mode=nearest could be expressed"
-        )
+        raise CannotConvert(node, f"tf_half_pixel_for_nn with mode={how.mode}; mode=nearest could be expressed")
     node.close(f"{how.mode} interpolation is spelled out as weighted sums")
     wide = T.FLOAT if elem_type == T.FLOAT16 else elem_type
     value = x if wide == elem_type else build.Cast(x, to=wide)

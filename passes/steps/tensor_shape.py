@@ -111,9 +111,7 @@ def size_along(node: Node, axis: int) -> Size:
     build = node.build
     shape = build.Shape(node.input(0))
     if axis < 0:
-        return str(
-            build.Gather(shape, build.Add(build.Size(shape), axis) if dims is None else axis + len(dims))
-        )
+        return str(build.Gather(shape, build.Add(build.Size(shape), axis) if dims is None else axis + len(dims)))
     return str(build.Gather(shape, axis))
 
 
@@ -162,11 +160,16 @@ def squeezed_axes_to_attribute(node: Node) -> Replacement:
     if axes is None:
         return in_shape(node, _shape_without(node, node.input(1)))
     if not axes:
-        raise CannotConvert(
-            node, "axes is empty, which runtimes read as no axis or as all; either could be expressed"
-        )
+        raise CannotConvert(node, "axes is empty, which runtimes read as no axis or as all; either could be expressed")
     _hold(node, axes)
     return None
+
+
+def new_axes_to_input(node: Node) -> None:
+    """axes was an attribute and becomes an input."""
+    axes_to_input(node)
+    if not node.input(1):
+        node.set_input(1, node.build.constant(constants.int64s([])))
 
 
 def new_axes_to_attribute(node: Node) -> Replacement:
@@ -222,15 +225,13 @@ def axes_to_vector(node: Node) -> None:
         axes = node.scope.ints(node.input(1))
         node.set_input(
             1,
-            node.build.Reshape(node.input(1), [-1])
-            if axes is None
-            else node.build.constant(constants.int64s(axes)),
+            node.build.Reshape(node.input(1), [-1]) if axes is None else node.build.constant(constants.int64s(axes)),
         )
 
 
 changed("Squeeze", 11, Pair(down=nonnegative_dropped_axes))
 changed("Unsqueeze", 11, Pair(down=nonnegative_new_axes))
 changed("Squeeze", 13, Pair(up=axes_to_input, down=squeezed_axes_to_attribute))
-changed("Unsqueeze", 13, Pair(up=axes_to_input, down=new_axes_to_attribute))
+changed("Unsqueeze", 13, Pair(up=new_axes_to_input, down=new_axes_to_attribute))
 changed(["Squeeze", "Unsqueeze"], 21, Pair(down=carried(FLOAT8)))
 changed(["Squeeze", "Unsqueeze"], 23, Pair(up=axes_to_vector))

@@ -25,7 +25,7 @@ INT32_MAX = 2**31 - 1
 def bounds_to_inputs(node: Node) -> None:
     """starts, ends and axes were attributes and become inputs."""
     starts, ends = node.attributes.pop("starts"), node.attributes.pop("ends")
-    axes = node.attributes.pop("axes", list(range(len(starts))))
+    axes = node.attributes.pop("axes", []) or list(range(len(starts)))
     node.inputs = [node.input(0), *(node.build.constant(constants.int64s(v)) for v in (starts, ends, axes))]
 
 
@@ -124,9 +124,7 @@ def _indices(build: Builder, start: Size, end: Size, step: Size, size: Size) -> 
     backwards: Size = int(step < 0) if isinstance(step, int) else build.Cast(build.Less(step, 0), to=T.INT64)
     sign = sub(1, mul(2, backwards))
     stride = mul(step, sign)
-    if (
-        not isinstance(stride, int) or stride > INT32_MAX
-    ):  # one beyond the size does the same and cannot overflow
+    if not isinstance(stride, int) or stride > INT32_MAX:  # one beyond the size does the same and cannot overflow
         stride = _least(build, stride, _most(build, size, 1))
     last = sub(size, backwards)
     start, end = (_choose(build, bound, 0, add(bound, size), bound) for bound in (start, end))
@@ -135,12 +133,7 @@ def _indices(build: Builder, start: Size, end: Size, step: Size, size: Size) -> 
     span = _most(build, mul(sub(end, start), sign), 0)
     count = div(add(span, sub(stride, 1)), stride)
     step = mul(stride, sign)
-    if (
-        isinstance(start, int)
-        and isinstance(step, int)
-        and isinstance(count, int)
-        and count <= constants.SMALL
-    ):
+    if isinstance(start, int) and isinstance(step, int) and isinstance(count, int) and count <= constants.SMALL:
         return build.constant(constants.int64s(range(start, start + count * step, step)))
     return str(add(start, mul(step, count_up(build, count))))
 
@@ -227,8 +220,9 @@ def parts_of_doubles(node: Node) -> Replacement:
 
 def sizes_to_input(node: Node) -> None:
     """split was an attribute and becomes an input."""
-    if "split" in node.attributes:
-        node.set_input(1, node.build.constant(constants.int64s(node.attributes.pop("split"))))
+    sizes = node.attributes.pop("split", [])
+    if sizes:
+        node.set_input(1, node.build.constant(constants.int64s(sizes)))
 
 
 def sizes_to_attribute(node: Node) -> Replacement:
@@ -265,9 +259,7 @@ def number_to_parts(node: Node) -> None:
     if parts is None or parts == 1:
         return
     if parts != len(node.outputs):
-        raise CannotConvert(
-            node, f"num_outputs={parts} with {len(node.outputs)} outputs; as many could be expressed"
-        )
+        raise CannotConvert(node, f"num_outputs={parts} with {len(node.outputs)} outputs; as many could be expressed")
     build, size = node.build, size_along(node, node.attributes.get("axis", 0))
     if isinstance(size, int):
         part = -(-size // parts)

@@ -28,6 +28,14 @@ def test_indices_that_cannot_be_negative_stay():
     )
 
 
+@pytest.mark.parametrize(("indices", "counted"), [("Cast<to=7>(u)", False), ("Cast<to=7>(i)", True), ("Neg(s)", True)])
+def test_indices_that_may_be_negative_are_counted(indices, counted):
+    body = f"s = Shape(x) n = {indices} y = Gather<axis=0>(x, n)"
+    source = model(body, 11, inputs="float[N] x, uint8[1] u, int32[1] i", outputs="float[1] y")
+    after = convert.attempt(source, {"": 10}).model
+    assert (len(after.graph.node) > len(source.graph.node)) == counted
+
+
 @pytest.mark.parametrize("elem_type", ["int64", "int32"])
 def test_constant_indices_are_counted_from_the_front_below_11(elem_type):
     shown = "[2, 0]" if elem_type == "int64" else "int32:[2, 0]"

@@ -3,6 +3,8 @@
 import itertools
 
 import numpy as np
+import onnx.checker
+import onnx.helper
 import onnx.parser
 import pytest
 
@@ -172,6 +174,21 @@ def test_wrap_crops_first():
     feeds = {"x": np.float32([[1, 2, 3]])}
     np.testing.assert_array_equal(evaluate(made, feeds)[0], [[2, 3, 2, 3, 2]])
     check_values(source, made, feeds, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz"])
+def test_float8_is_padded_as_float16_below_21(kind):
+    io = {"inputs": f"{kind}[8] x", "outputs": f"{kind}[A] y", "constants": "int64[2] p = {1, 0}"}
+    source = model("y = Pad(x, p)", 21, **io)
+    made = convert.attempt(source, {"": 20}).model
+    assert [n.op_type for n in made.graph.node] == ["Cast", "Pad", "Cast"]
+    onnx.checker.check_model(made, full_check=True)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(source.graph.input[0].type.tensor_type.elem_type)
+    x = np.arange(256, dtype=np.uint8).view(dtype)
+    (found,) = evaluate(made, {"x": x})
+    same = np.array_equal(found[1:].astype(np.float32), x.astype(np.float32), equal_nan=True)
+    assert same
+    assert found[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -129,9 +129,7 @@ SQUEEZE = {"inputs": "float[1,N,1] x", "outputs": "float[N] y"}
 UNSQUEEZE = {"inputs": "float[2,N] x", "outputs": "float[1,2,N,1] y"}
 
 
-@pytest.mark.parametrize(
-    ("op", "axes", "io"), [("Squeeze", [0, -1], SQUEEZE), ("Unsqueeze", [-1, 0], UNSQUEEZE)]
-)
+@pytest.mark.parametrize(("op", "axes", "io"), [("Squeeze", [0, -1], SQUEEZE), ("Unsqueeze", [-1, 0], UNSQUEEZE)])
 def test_axes_move_between_attribute_and_input_at_13(op, axes, io):
     listed = ", ".join(map(str, axes))
     check(f"y = {op}<axes=[{listed}]>(x)", 12, f"y = {op}(x, [{listed}])", 13, **io)
@@ -163,7 +161,14 @@ def test_negative_axes_of_an_unknown_rank_are_counted_at_run_time(op, rank, shap
     check_values(source, after.model, {"s": np.array(shape)}, rtol=0, atol=0)
 
 
+def test_no_new_axes():
+    io = {"inputs": "float[N] x", "outputs": "float[N] y"}
+    check("y = Unsqueeze<axes: ints = []>(x)", 12, "y = Unsqueeze(x, [])", 13, **io)
+    check("y = Unsqueeze(x, a)", 13, "y = Unsqueeze<axes=[]>(x)", 12, constants="int64[0] a = {}", **io)
+
+
 def test_no_axes_means_all():
+    check("y = Squeeze<axes: ints = []>(x)", 12, "y = Squeeze(x)", 13, **SQUEEZE)
     check_unchanged("y = Squeeze(x)", 28, 1, **SQUEEZE)
     check_refused("y = Squeeze(x, a)", 13, 12, "axes is empty", constants="int64[0] a = {}", **SQUEEZE)
 

@@ -103,9 +103,7 @@ def test_bounds_known_at_run_time_become_indices_below_10(size, axes):
     for start, end, step in itertools.product(STARTS, ENDS, STEPS):
         bound = {"s": [start], "e": [end], "a": [0], "t": [step]}
         feeds = {"x": x, **{name: np.array(value) for name, value in bound.items()}}
-        np.testing.assert_array_equal(
-            session.run(feeds)[0], x[sliced(start, end, step, size)], f"{start}:{end}:{step}"
-        )
+        np.testing.assert_array_equal(session.run(feeds)[0], x[sliced(start, end, step, size)], f"{start}:{end}:{step}")
 
 
 def sliced(start, end, step, size):
@@ -167,9 +165,7 @@ def test_sizes_move_between_attribute_and_input_at_13():
 
 def test_a_negative_axis_of_split_is_counted_from_the_front_below_11():
     check("y, z = Split<axis=-1, split=[2,3]>(x)", 11, "y, z = Split<axis=1, split=[2, 3]>(x)", 10, **SPLIT)
-    check_unchanged(
-        "y, z = Split<split=[2,3]>(x)", 12, 2, inputs="float[5] x", outputs="float[2] y, float[3] z"
-    )
+    check_unchanged("y, z = Split<split=[2,3]>(x)", 12, 2, inputs="float[5] x", outputs="float[2] y, float[3] z")
 
 
 def test_equal_parts_are_numbered_at_18():

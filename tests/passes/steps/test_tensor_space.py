@@ -43,9 +43,7 @@ def test_depth_first_needs_no_mode(op, since):
     io = {"inputs": "float[N,8,2,2] x", "outputs": "float[N,D,A,B] y"}
     check(f'y = {op}<blocksize=2, mode="DCR">(x)', since, f"y = {op}<blocksize=2>(x)", since - 1, **io)
     check_unchanged(f"y = {op}<blocksize=2>(x)", 28, 1, **io)
-    check_refused(
-        f'y = {op}<blocksize=2, mode="RCD">(x)', since, since - 1, "DCR or CRD could be expressed", **io
-    )
+    check_refused(f'y = {op}<blocksize=2, mode="RCD">(x)', since, since - 1, "DCR or CRD could be expressed", **io)
 
 
 def test_channels_from_depth_first():
