@@ -108,11 +108,19 @@ def _cast(build: Builder, name: str, kind: int, to: int) -> str:
     return name if kind == to else str(build.Cast(name, to=to))
 
 
+def ordered_or_equal(node: Node) -> str:
+    """The comparison becomes Or(Greater(a, b), Equal(a, b)), or the same with Less; both are false for NaN."""
+    build, operands = node.build, node.inputs
+    strict = build.emit(node.op_type.removesuffix("OrEqual"), operands)
+    return str(build.Or(strict, build.Equal(*operands)))
+
+
 ORDER = ["Greater", "Less"]
 
 changed(["And", "Or", "Xor", "Equal", *ORDER], 7, LEGACY)
 changed("Equal", 11, Pair(down=equal_numbers))
 changed("Equal", 19, Pair(down=equal_strings))
 changed(ORDER, 9, Pair(down=ordered_integers))
+changed(["GreaterOrEqual", "LessOrEqual"], 12, Pair(down=ordered_or_equal))
 changed(["GreaterOrEqual", "LessOrEqual"], 16, Pair(down=carried({T.BFLOAT16: T.FLOAT})))
 changed("BitShift", 28, Pair(down=defined_shift))
