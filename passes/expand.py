@@ -64,6 +64,7 @@ class Expander:
             raise CannotConvert(node, "there is no definition of this operator for its type")
         if node.schema is None:
             _check_call(node, form)
+        _check_choices(node, form)
         node.build.opset = form.opset
         nodes = instantiate(node, form)
         return nodes, {"": form.opset}, form.grade, f"expanded into {_listed(nodes)}"
@@ -125,7 +126,7 @@ def _check_call(node: Node, form: functions.Form) -> None:
     for name in form.required:
         if name not in node.attributes:
             raise CannotConvert(node, f"attribute {name} is missing, which the operator requires")
-    for name, value in node.attributes.items():
+    for name in node.attributes:
         kind = form.attributes.get(name)
         if kind is None:
             declared = ", ".join(form.attributes)
@@ -134,9 +135,13 @@ def _check_call(node: Node, form: functions.Form) -> None:
         if found != kind:
             spelled = AttributeProto.AttributeType.Name
             raise CannotConvert(node, f"attribute {name} is {spelled(found)}; {spelled(kind)} could be expressed")
-        if name in form.choices and value not in form.choices[name]:
-            allowed = " or ".join(form.choices[name])
-            raise CannotConvert(node, f"{name}={value!r}; {allowed} could be expressed")
+
+
+def _check_choices(node: Node, form: functions.Form) -> None:
+    """A schema does not say which texts an attribute may hold."""
+    for name, texts in form.choices.items():
+        if name in node.attributes and (value := node.attributes[name]) not in texts:
+            raise CannotConvert(node, f"{name}={value!r}; {' or '.join(texts)} could be expressed")
 
 
 def _op(proto: NodeProto) -> Op:

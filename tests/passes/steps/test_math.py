@@ -8,7 +8,7 @@ from tests.support import check, check_refused, check_unchanged
 
 CODE = {
     **{"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "float16": 10},
-    **{"double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16, "float8e4m3fn": 17},
+    **{"double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16, "float8e4m3fn": 17, "bool": 9},
 }
 XY = {"inputs": "float[2,3] a, float[3] b", "outputs": "float[2,3] y"}
 
