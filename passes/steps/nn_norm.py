@@ -196,46 +196,15 @@ def group_statistics(node: Node) -> str:
     node.close("group statistics are computed from their definition")
     build, x, elem_type = node.build, node.input(0), node.elem_type()
     stash = node.attributes.get("stash_type", T.FLOAT)
-    normal = _cast(build, _normal_groups(node, _cast(build, x, elem_type, stash), stash), stash, elem_type)
+    epsilon = build.constant(node.attributes.get("epsilon", 1e-5), stash)
+    grouped = build.Reshape(_cast(build, x, elem_type, stash), [0, node.attributes["num_groups"], -1])
+    centered = build.Sub(grouped, build.ReduceMean(grouped, [2]))
+    variance = build.ReduceMean(build.Mul(centered, centered), [2])
+    normal = _cast(build, build.Div(centered, build.Sqrt(build.Add(variance, epsilon))), stash, elem_type)
     channels = build.Concat(build.Shape(x, start=0, end=2), [-1], axis=0)
-    return str(build.Reshape(_scaled(node, build.Reshape(normal, channels)), build.Shape(x)))
-
-
-def whole_groups(node: Node) -> str:
-    """The operator did not exist: it becomes its definition, with scale and bias per group."""
-    node.close("group statistics are computed from their definition")
-    build, x = node.build, node.input(0)
-    return str(build.Reshape(_scaled(node, _normal_groups(node, x, node.elem_type())), build.Shape(x)))
-
-
-def _normal_groups(node: Node, x: str, elem_type: int) -> str:
-    """(x - mean) / sqrt(variance + epsilon), in the shape (N, groups, rest)."""
-    build, epsilon = node.build, node.attributes.get("epsilon", 1e-5)
-    grouped = build.Reshape(x, [0, node.attributes["num_groups"], -1])
-    centered = build.Sub(grouped, _mean(build, grouped, [2]))
-    variance = _mean(build, build.Mul(centered, centered), [2])
-    return str(build.Div(centered, build.Sqrt(build.Add(variance, build.constant(epsilon, elem_type)))))
-
-
-def _scaled(node: Node, normal: str) -> str:
-    """normal * scale + bias along the second of three axes."""
-    build = node.build
     scale, bias = (build.Unsqueeze(node.input(index), [1]) for index in (1, 2))
-    return str(build.Add(build.Mul(normal, scale), bias))
-
-
-def _mean(build: Builder, x: str, axes: list[int]) -> str:
-    return str(build.ReduceMean(x, axes) if build.opset >= 18 else build.ReduceMean(x, axes=axes))
-
-
-def mean_and_deviation(node: Node) -> str:
-    """The operator did not exist: it becomes (x - mean) / (sqrt(mean of squares) + 1e-9)."""
-    node.close("mean and variance are computed from their definition")
-    build, axes = node.build, node.attributes.get("axes", [0, 2, 3])
-    axes = [axis if axis >= 0 else axis + node.rank() for axis in axes]
-    centered = build.Sub(node.input(0), build.ReduceMean(node.input(0), axes=axes))
-    deviation = build.Sqrt(build.ReduceMean(build.Mul(centered, centered), axes=axes))
-    return str(build.Div(centered, build.Add(deviation, build.constant(1e-9, node.elem_type()))))
+    scaled = build.Add(build.Mul(build.Reshape(normal, channels), scale), bias)
+    return str(build.Reshape(scaled, build.Shape(x)))
 
 
 def write_axes(node: Node) -> None:
@@ -249,9 +218,7 @@ changed("BatchNormalization", 7, Pair(up=drop_is_test, down=set_is_test))
 changed("BatchNormalization", 9, Pair(up=features_as_channels, down=vector_as_matrix))
 changed("BatchNormalization", 14, Pair(up=set_training_mode, down=drop_training_mode))
 changed("BatchNormalization", 15, Pair(down=scale_in_type_of_data))
-changed("GroupNormalization", 18, Pair(down=whole_groups))
 changed("GroupNormalization", 21, Pair(up=scale_per_channel, down=group_statistics))
-changed("MeanVarianceNormalization", 9, Pair(down=mean_and_deviation))
 changed("MeanVarianceNormalization", 13, Pair(up=write_axes))
 changed(
     "InstanceNormalization",

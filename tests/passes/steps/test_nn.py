@@ -139,7 +139,7 @@ def test_a_mask_read_by_a_subgraph_is_kept():
         model(text, 12, inputs="float[2,3] x, bool c", outputs="float[2,3] y, float[2,3] z"), {"": 11}
     ).model
     assert converted is not None
-    assert "ConstantOfShape" in show(converted)
+    assert "Expand" in show(converted)
 
 
 def test_ratio_becomes_an_input_at_12():
@@ -160,7 +160,7 @@ def test_a_ratio_at_run_time_does_not_matter_in_inference():
 @pytest.mark.parametrize(("inputs", "ratio"), [("(x)", ""), ("(x, , t)", "<ratio=0>"), ("(x, r, t)", "<ratio=0>")])
 def test_the_mask_is_all_true_below_12(inputs, ratio):
     training = "0" if ", ," in inputs else "1"
-    after = f"t1 = Shape(x)\nm = ConstantOfShape<value=bool:[True]>(t1)\ny = Dropout{ratio}(x)"
+    after = f"t1 = Shape(x)\nm = Expand(bool:True, t1)\ny = Dropout{ratio}(x)"
     constants = f"float r = {{0}}, bool t = {{{training}}}"
     if ", ," in inputs:
         after = after.replace(ratio, "")
