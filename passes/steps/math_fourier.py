@@ -8,7 +8,6 @@ from __future__ import annotations
 from math import pi
 
 import numpy as np
-
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, changed
@@ -156,13 +155,15 @@ def _doubled(node: Node, size: int | str) -> int | str:
 
 
 def _scalar(node: Node, value: int | str) -> str:
-    build = node.build
-    return str(build.constant(value, T.INT64) if isinstance(value, int) else build.Reshape(value, build.constant([], T.INT64)))
+    if isinstance(value, int):
+        return str(node.build.constant(value, T.INT64))
+    return str(node.build.Reshape(value, node.build.constant([], T.INT64)))
 
 
 def _vector(node: Node, value: int | str) -> str:
-    build = node.build
-    return str(build.constant([value], T.INT64) if isinstance(value, int) else build.Reshape(value, [1]))
+    if isinstance(value, int):
+        return str(node.build.constant([value], T.INT64))
+    return str(node.build.Reshape(value, [1]))
 
 
 changed("DFT", 17, Pair(down=transformed_by_matrices))

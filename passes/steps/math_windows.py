@@ -1,8 +1,7 @@
-"""Windows and determinants before they existed."""
+"""Windows and Mel filters before they existed."""
 
 from __future__ import annotations
 
-from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, changed
 from opshift.passes.view import Node
@@ -15,7 +14,6 @@ COSINES = {
     "HannWindow": (0.5, 0.5, 0.0),
 }
 TAU = 6.2831853
-LARGEST = 4
 
 
 def window_of_cosines(node: Node) -> str:
@@ -38,34 +36,40 @@ def window_of_cosines(node: Node) -> str:
     return window if kind == T.FLOAT else str(build.Cast(window, to=kind))
 
 
-def sum_of_cofactors(node: Node) -> str:
-    """The determinant becomes its expansion by the first row, in float32 for float16."""
-    shape, kind = node.scope.shape(node.input(0)), node.elem_type()
-    size = next((dim for dim in (shape or [])[-2:] if isinstance(dim, int)), 0)
-    if not 1 <= size <= LARGEST:
-        found = f"a matrix of {size} rows" if size else "a matrix of unknown size"
-        raise CannotConvert(node, f"{found}; 1 to {LARGEST} could be expressed")
-    node.close("products and sums round in their own order")
-    build, carrier = node.build, T.FLOAT if kind == T.FLOAT16 else kind
-    x = node.input(0) if carrier == kind else build.Cast(node.input(0), to=carrier)
-    rank = len(shape or [])
-    rows = [build.Gather(x, row, axis=rank - 2) for row in range(size)]
-    elements = [[build.Gather(row, column, axis=rank - 2) for column in range(size)] for row in rows]
-    value = _determinant(node, elements)
-    return value if carrier == kind else str(build.Cast(value, to=kind))
+def triangular_filters(node: Node) -> str:
+    """Each filter rises from the bin of its lower frequency to 1 at its center, and falls to its upper one."""
+    node.close("frequencies are computed in double")
+    build = node.build
+
+    def number(value: float) -> str:
+        return str(build.constant(value, T.DOUBLE))
+
+    filters, length, rate = (_scalar(node, index, T.INT64) for index in range(3))
+    low, high = (
+        build.Log(build.Add(build.Div(_scalar(node, index, T.DOUBLE), number(700.0)), number(1.0))) for index in (3, 4)
+    )
+    count = build.Add(filters, 2)
+    step = build.Div(build.Sub(high, low), build.Cast(count, to=T.DOUBLE))
+    scale = build.Add(build.Mul(build.Cast(build.Range(0, count, 1), to=T.DOUBLE), step), low)
+    hertz = build.Mul(build.Sub(build.Exp(scale), number(1.0)), number(700.0))
+    scaled = build.Mul(hertz, build.Cast(build.Add(length, 1), to=T.DOUBLE))
+    bins = build.Floor(build.Div(scaled, build.Cast(rate, to=T.DOUBLE)))
+    lower, center, upper = (build.Slice(bins, [k], [end]) for k, end in ((0, -2), (1, -1), (2, 2**63 - 1)))
+    rows = build.Range(0, build.Add(build.Div(length, 2), 1), 1)
+    row = build.Unsqueeze(build.Cast(rows, to=T.DOUBLE), [1])
+    rise = build.Div(build.Sub(row, lower), build.Sub(center, lower))
+    rise = build.Where(build.Equal(lower, center), number(1.0), rise)
+    fall = build.Div(build.Sub(upper, row), build.Sub(upper, center))
+    rising = build.And(build.GreaterOrEqual(row, lower), build.LessOrEqual(row, center))
+    falling = build.And(build.GreaterOrEqual(row, center), build.Less(row, upper))
+    weights = build.Where(falling, fall, build.Where(rising, rise, number(0.0)))
+    return str(build.Cast(weights, to=node.attributes.get("output_datatype", T.FLOAT)))
 
 
-def _determinant(node: Node, rows: list[list[str]]) -> str:
-    first, *others = rows
-    if not others:
-        return first[0]
-    build, total = node.build, ""
-    for column, factor in enumerate(first):
-        minor = [[*row[:column], *row[column + 1 :]] for row in others]
-        term = build.Mul(factor, _determinant(node, minor))
-        total = build.emit("Sub" if column % 2 else "Add", [total, term]) if total else term
-    return total
+def _scalar(node: Node, index: int, kind: int) -> str:
+    value = node.build.Cast(node.input(index), to=kind)
+    return str(node.build.Reshape(value, node.build.constant([], T.INT64)))
 
 
 changed(list(COSINES), 17, Pair(down=window_of_cosines))
-changed("Det", 11, Pair(down=sum_of_cofactors))
+changed("MelWeightMatrix", 17, Pair(down=triangular_filters))
