@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from opshift.passes import constants, schemas
-from opshift.passes.protos import GraphProto, NodeProto, TensorProto, TypeProto
+from opshift.passes.protos import AttributeProto, GraphProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.scope import Dim, Scope, tensor_type
 from opshift.passes.view import make_attribute
 
@@ -58,6 +58,8 @@ class Builder:
         for name, value in (attributes or {}).items():
             if value is not None:
                 kind = declared.attributes[name].type if declared and name in declared.attributes else 0
+                if kind == AttributeProto.STRING and isinstance(value, int):
+                    value = TensorProto.DataType.Name(value)  # Cast spells its type below opset 6
                 node.attribute.append(make_attribute(name, value, kind))
         return self._add(node, outputs)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes import constants
-from opshift.passes.protos import TensorProto, default_domain
+from opshift.passes.protos import NodeProto, TensorProto, default_domain
 from opshift.passes.registry import Pair, changed, same
 from opshift.passes.scope import Scope
 from opshift.passes.steps._recipes import carried, counted_from_front, nonnegative_axis
@@ -18,18 +18,7 @@ T = TensorProto
 
 # Operators that make no negative number, and those that make none of numbers that are not negative.
 NONNEGATIVE = {"Shape", "Size", "NonZero", "ArgMax", "ArgMin"}
-TRANSPARENT = {
-    "Identity",
-    "Reshape",
-    "Squeeze",
-    "Unsqueeze",
-    "Flatten",
-    "Transpose",
-    "Slice",
-    "Gather",
-    "Expand",
-    "Tile",
-}
+TRANSPARENT = {"Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 UNSIGNED = {T.BOOL, T.UINT8, T.UINT16}
 UNSIGNED_INTEGERS = {T.UINT8, T.UINT16, T.UINT32, T.UINT64}
 
@@ -40,12 +29,17 @@ def never_negative(scope: Scope, name: str) -> bool:
         node = scope.producer(name)
         if node is None or default_domain(node.domain):
             return False
-        if node.op_type in NONNEGATIVE or (node.op_type == "Cast" and scope.elem_type(node.input[0]) in UNSIGNED):
+        if node.op_type in NONNEGATIVE or (node.op_type == "Cast" and _cast_from_unsigned(scope, node)):
             return True
         if node.op_type not in TRANSPARENT:
             return False
         name = node.input[0]
     return False
+
+
+def _cast_from_unsigned(scope: Scope, node: NodeProto) -> bool:
+    to = next((a.i for a in node.attribute if a.name == "to"), 0)
+    return to in (T.INT32, T.INT64) and scope.elem_type(node.input[0]) in UNSIGNED
 
 
 def nonnegative_indices(node: Node) -> None:

@@ -165,6 +165,13 @@ def squeezed_axes_to_attribute(node: Node) -> Replacement:
     return None
 
 
+def new_axes_to_input(node: Node) -> None:
+    """axes was an attribute and becomes an input."""
+    axes_to_input(node)
+    if not node.input(1):
+        node.set_input(1, node.build.constant(constants.int64s([])))
+
+
 def new_axes_to_attribute(node: Node) -> Replacement:
     """axes becomes an attribute; axes known only at run time become a computed shape."""
     axes = node.scope.ints(node.input(1))
@@ -225,6 +232,6 @@ def axes_to_vector(node: Node) -> None:
 changed("Squeeze", 11, Pair(down=nonnegative_dropped_axes))
 changed("Unsqueeze", 11, Pair(down=nonnegative_new_axes))
 changed("Squeeze", 13, Pair(up=axes_to_input, down=squeezed_axes_to_attribute))
-changed("Unsqueeze", 13, Pair(up=axes_to_input, down=new_axes_to_attribute))
+changed("Unsqueeze", 13, Pair(up=new_axes_to_input, down=new_axes_to_attribute))
 changed(["Squeeze", "Unsqueeze"], 21, Pair(down=carried(FLOAT8)))
 changed(["Squeeze", "Unsqueeze"], 23, Pair(up=axes_to_vector))

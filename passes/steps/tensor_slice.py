@@ -25,7 +25,7 @@ INT32_MAX = 2**31 - 1
 def bounds_to_inputs(node: Node) -> None:
     """starts, ends and axes were attributes and become inputs."""
     starts, ends = node.attributes.pop("starts"), node.attributes.pop("ends")
-    axes = node.attributes.pop("axes", list(range(len(starts))))
+    axes = node.attributes.pop("axes", []) or list(range(len(starts)))
     node.inputs = [node.input(0), *(node.build.constant(constants.int64s(v)) for v in (starts, ends, axes))]
 
 
@@ -220,8 +220,9 @@ def parts_of_doubles(node: Node) -> Replacement:
 
 def sizes_to_input(node: Node) -> None:
     """split was an attribute and becomes an input."""
-    if "split" in node.attributes:
-        node.set_input(1, node.build.constant(constants.int64s(node.attributes.pop("split"))))
+    sizes = node.attributes.pop("split", [])
+    if sizes:
+        node.set_input(1, node.build.constant(constants.int64s(sizes)))
 
 
 def sizes_to_attribute(node: Node) -> Replacement:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from opshift.passes.errors import CannotConvert
-from opshift.passes.protos import TensorProto
+from opshift.passes.protos import TensorProto, type_text
 from opshift.passes.registry import Pair, changed
+from opshift.passes.steps.tensor import INTEGERS_AS_DOUBLE
 from opshift.passes.view import Node
 
 T = TensorProto
-COUNTS: dict[int, Any] = {T.FLOAT16: np.float16, T.FLOAT: np.float32, T.DOUBLE: np.float64}
-"""Tile 1 counted in the type of the data."""
+# Tile 1 took its counts and its axis in the type of the data; up to here these types hold every integer.
+COUNTS: dict[int, int] = {T.FLOAT16: 2**11, T.FLOAT: 2**24, T.DOUBLE: 2**53}
 
 
 def copies_to_repeats(node: Node) -> None:
@@ -24,43 +21,38 @@ def copies_to_repeats(node: Node) -> None:
     axis = int(held.reshape(-1)[0])
     if not 0 <= axis < rank:
         raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+    before, after = [1] * axis, [1] * (rank - axis - 1)
     tiles = node.scope.array(node.input(1))
     if tiles is not None:
-        count = int(tiles.reshape(-1)[0])
-        node.inputs = [node.input(0), build.constant([1] * axis + [count] + [1] * (rank - axis - 1), T.INT64)]
-        return
-    count = build.Reshape(build.Cast(node.input(1), to=T.INT64), [1])
-    others = [[1] * axis, count, [1] * (rank - axis - 1)]
-    node.inputs = [node.input(0), build.Concat(*filter(len, others), axis=0)]
+        repeats = build.constant([*before, int(tiles.reshape(-1)[0]), *after], T.INT64)
+    else:
+        count = build.Reshape(build.Cast(node.input(1), to=T.INT64), [1])
+        repeats = build.Concat(*filter(len, (before, count, after)), axis=0)
+    node.inputs = [node.input(0), repeats]
 
 
 def repeats_to_copies(node: Node) -> str:
     """repeats counted the copies along every axis; they are made along one axis after another."""
-    build, value, elem_type = node.build, node.input(0), node.elem_type()
+    build, own_type = node.build, node.elem_type()
+    elem_type = INTEGERS_AS_DOUBLE.get(own_type, own_type)
+    if elem_type not in COUNTS:
+        kind = node.scope.type(node.input(0))
+        raise CannotConvert(node, f"the data are {kind and type_text(kind)}; a float type could be expressed")
+    value = node.input(0) if elem_type == own_type else build.Cast(node.input(0), to=elem_type)
     repeats = node.scope.ints(node.input(1))
-    counts: list[int | str] = []
-    if repeats is not None:
-        counts += repeats
-    else:
-        counts += [build.Gather(node.input(1), axis) for axis in range(node.rank())]
-    for axis, count in enumerate(counts):
-        if count == 1:
-            continue
-        if elem_type in COUNTS:
-            value = build.Tile(value, _number(node, count, elem_type), build.constant(axis, elem_type))
-        elif isinstance(count, str) or not count:
-            raise CannotConvert(
-                node, "repeats are 0 or known only at run time; constants of a float type could be expressed"
-            )
+    for axis in range(node.rank() if repeats is None else len(repeats)):
+        if repeats is None:
+            count = build.Cast(build.Gather(node.input(1), axis), to=elem_type)
+        elif repeats[axis] != 1:
+            count = _number(node, repeats[axis], elem_type)
         else:
-            value = build.Concat(*[value] * count, axis=axis)
-    return value
+            continue
+        value = build.Tile(value, count, build.constant(axis, elem_type))
+    return str(value if elem_type == own_type else build.Cast(value, to=own_type))
 
 
-def _number(node: Node, count: int | str, elem_type: int) -> str:
-    if isinstance(count, str):
-        return str(node.build.Cast(count, to=elem_type))
-    if COUNTS[elem_type](count) != count:
+def _number(node: Node, count: int, elem_type: int) -> str:
+    if count > COUNTS[elem_type]:
         raise CannotConvert(node, f"{count} copies cannot be counted in the type of the data")
     return node.build.constant(count, elem_type)
 

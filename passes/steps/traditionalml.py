@@ -1,4 +1,4 @@
-"""ai.onnx.ml: the pairs of LabelEncoder and the parameters of tree ensembles changed their form."""
+"""ai.onnx.ml: LabelEncoder began with strings and their positions, and came to take pairs of any types."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ NAMES = {kind: name for name, kind in LISTS.items()}
 MISSING: dict[int, Any] = {
     T.STRING: "_Unused", T.INT64: -1, T.INT32: -1, T.INT16: -1, T.FLOAT: -0.0, T.DOUBLE: -0.0,
 }  # fmt: skip
-
-
-# --- LabelEncoder -------------------------------------------------------------------------------------------
 
 
 def classes_to_pairs(node: Node) -> None:
@@ -159,30 +156,5 @@ def _clear(node: Node) -> None:
             del node.attributes[name]
 
 
-# --- tree ensembles -----------------------------------------------------------------------------------------
-
-
-def doubles_to_floats(node: Node) -> None:
-    """Parameters in tensors of doubles did not exist; those that float32 holds go into the lists."""
-    for name in [name for name in node.attributes if name.endswith("_as_tensor")]:
-        held = node.attributes[name]
-        values = _elements(node, held)
-        narrow = constants.array(constants.tensor(values, T.FLOAT))
-        if held.data_type != T.FLOAT:
-            node.close("compared and added in float32")
-            if narrow is None or narrow.tolist() != values:
-                raise CannotConvert(node, f"{name} holds doubles; values of float32 could be expressed")
-        del node.attributes[name]
-        node.attributes[name.removesuffix("_as_tensor")] = [float(value) for value in values]
-
-
-def deprecated(node: Node) -> None:
-    """The operator is deprecated, and its successor has no fixed rule for what this one does."""
-    raise CannotConvert(node, "the operator is deprecated; ai.onnx.ml up to opset 4 could be expressed")
-
-
 changed("LabelEncoder", 2, Pair(up=classes_to_pairs, down=pairs_to_categories), domain=ML)
 changed("LabelEncoder", 4, Pair(up=unmistakable_keys, down=tensors_to_lists), domain=ML)
-ENSEMBLES = ["TreeEnsembleClassifier", "TreeEnsembleRegressor"]
-changed(ENSEMBLES, 3, Pair(down=doubles_to_floats), domain=ML)
-changed(ENSEMBLES, 5, Pair(up=deprecated), domain=ML)
