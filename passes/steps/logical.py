@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from opshift.passes.build import Builder
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
@@ -64,6 +66,8 @@ def _shaped_like(node: Node, value: str, like: str) -> str:
 def ordered_integers(node: Node) -> Replacement:
     """Integers were not allowed: 32 bits are compared as double, 64 bits as two halves, higher first."""
     kind, build, op = node.elem_type(), node.build, node.op_type
+    if any(_survives_rounding(node.scope.array(name)) for name in node.inputs):
+        return carried(dict.fromkeys(BITS, T.DOUBLE))(node)
     if kind not in (T.INT64, T.UINT64):
         return carried(dict.fromkeys((*SMALL_INTEGERS, T.INT32, T.UINT32), T.DOUBLE))(node)
     half = build.constant(2**32, kind)
@@ -72,6 +76,11 @@ def ordered_integers(node: Node) -> Replacement:
     (high_a, high_b), (low_a, low_b) = ([build.Cast(part, to=T.DOUBLE) for part in parts] for parts in (high, low))
     tied = build.Equal(*(build.Cast(part, to=T.INT64) for part in high))
     return str(build.Or(build.emit(op, [high_a, high_b]), build.And(tied, build.emit(op, [low_a, low_b]))))
+
+
+def _survives_rounding(held: Any) -> bool:
+    """Whether each number is on the same side of a constant before and after all are rounded to double."""
+    return held is not None and held.dtype.kind in "iu" and bool(((held > -(2**53)) & (held < 2**53)).all())
 
 
 def defined_shift(node: Node) -> Replacement:

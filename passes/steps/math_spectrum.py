@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from opshift.passes import constants
-from opshift.passes.errors import CannotConvert
+from opshift.passes.build import Builder
 from opshift.passes.protos import AttributeProto
-from opshift.passes.registry import Pair, changed
+from opshift.passes.registry import Pair, Replacement, changed
 from opshift.passes.view import Node
 
 
@@ -22,13 +22,35 @@ def axis_to_input(node: Node) -> None:
         del node.attributes["axis"]
 
 
-def axis_to_attribute(node: Node) -> None:
-    """axis becomes an attribute, written out because the default was 1 and is -2."""
+def axis_to_attribute(node: Node) -> Replacement:
+    """axis becomes an attribute, written out because the default was 1 and is -2; a run-time one, a condition."""
     held = node.scope.ints(node.input(2)) if node.input(2) else [-2]
     if held is None or len(held) != 1:
-        raise CannotConvert(node, "the axis is known only at run time; a constant one could be expressed")
+        return _along(node, node.build, 0)
     node.set_input(2, "")
     node.attributes["axis"] = held[0]
+    return None
+
+
+def _along(node: Node, build: Builder, axis: int) -> str:
+    """Transformed along `axis` if that is the one asked for, else along one of those behind it."""
+    rank, elem_type, asked = node.rank(), node.elem_type(), node.input(2)
+    attributes = {name: node.attributes.get(name) for name in ("inverse", "onesided")}
+
+    def here(branch: Builder) -> str:
+        return str(branch.DFT(*node.inputs[:2], axis=axis, **attributes))
+
+    def behind(branch: Builder) -> str:
+        return _along(node, branch, axis + 1)
+
+    if axis >= rank - 2:  # the last dimension holds the parts of complex numbers
+        return here(build)
+    wanted = build.Or(build.Equal(asked, axis), build.Equal(asked, axis - rank))
+    branches = {
+        "then_branch": build.branch(here, "here", elem_type),
+        "else_branch": build.branch(behind, "behind", elem_type),
+    }
+    return build.typed(build.If(wanted, **branches), elem_type)
 
 
 changed("DFT", 20, Pair(up=axis_to_input, down=axis_to_attribute))

@@ -109,6 +109,8 @@ def _repeated(node: Node, value: str, axis: int) -> str:
 
 
 def _cast(node: Node, value: str, kind: int, to: int) -> str:
+    if kind in FLOAT8:  # unlike Cast, this has a form without float8 if the value is constant
+        return str(node.build.DequantizeLinear(value, node.build.constant(1.0, T.FLOAT)))
     return value if kind == to else str(node.build.Cast(value, to=to))
 
 

@@ -10,6 +10,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
 from opshift.passes.steps._recipes import carried
+from opshift.passes.steps._sampling_at_runtime import counted
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -211,7 +212,8 @@ def pads_of_all_axes(node: Node) -> None:
         axes = [axis % len(shape) for axis in axes]
         places, zeros = axes + [axis + len(shape) for axis in axes], [0] * (2 * len(shape))
         if pads is None:
-            full = node.build.ScatterElements(node.build.constant(constants.int64s(zeros)), places, node.input(1))
+            chosen = [places.index(k) if k in places else len(places) for k in range(len(zeros))]
+            full = node.build.Gather(node.build.Concat(node.input(1), [0], axis=0), chosen)
         else:
             for place, pad in zip(places, pads, strict=True):
                 zeros[place] = pad
@@ -260,7 +262,7 @@ def _gathered(node: Node, x: str, added: list[int] | str, rank: int, mode: str) 
 
 def _sources(build: Builder, size: str, before: Operand, after: Operand, mode: str) -> str:
     """For each position of the padded axis the position in the data that it repeats."""
-    position = build.Sub(_counted(build, build.Add(build.Add(size, before), after)), before)
+    position = build.Sub(counted(build, build.Add(build.Add(size, before), after)), before)
     last = size if mode == "wrap" else build.Sub(size, 1)
     if mode == "edge":
         inside = build.Where(build.Less(position, size), position, last)
@@ -269,13 +271,6 @@ def _sources(build: Builder, size: str, before: Operand, after: Operand, mode: s
     period = build.Where(build.Less(period, 1), 1, period)
     position = build.Mod(position, period)
     return str(position if mode == "wrap" else build.Sub(last, build.Abs(build.Sub(last, position))))
-
-
-def _counted(build: Builder, count: str) -> str:
-    """0, 1, ... as many as `count` says."""
-    if build.opset >= 11:
-        return str(build.Range(0, build.Reshape(count, []), 1))
-    return str(build.Reshape(build.NonZero(build.ConstantOfShape(count, value=constants.int64s([1]))), [-1]))
 
 
 changed("Pad", 2, Pair(up=paddings_to_pads, down=pads_to_paddings))

@@ -218,6 +218,8 @@ def test_sums_of_different_shapes_are_added_in_turn_below_8():
     check("y = Sum(a, b, c)", 8, "t1 = Add(a, b)\ny = Add(t1, c)", 7, grade="close", **MANY)
     check("y = Sum(a, b)", 8, "y = Add(a, b)", 7, **MANY)
     check("y = Mean(a, b)", 8, "t1 = Add(a, b)\ny = Div(t1, const)", 7, grade="close", **MANY)
+    after = "t1 = Add(a, b)\nt2 = Add(t1, c)\ny = Div(t2, const)"
+    check("y = Mean(a, b, c)", 8, after, 7, grade="close", rtol=1e-6, **MANY)
 
 
 @pytest.mark.parametrize("op", ["Sum", "Mean", "Max", "Min"])

@@ -20,12 +20,15 @@ def test_axis_becomes_an_attribute_below_20(constant, axis):
     check(f"y = DFT(x{', , a' if held else ''})", 20, f"y = DFT<axis={axis}>(x)", 19, feeds=FEEDS, **REAL, **held)
 
 
-def test_a_run_time_axis_is_refused_below_20():
-    check_refused(
-        "y = DFT(x, , a)",
-        20,
-        19,
-        "axis is known only at run time",
-        inputs="float[2,5,4,1] x, int64 a",
-        outputs="float[2,5,4,2] y",
-    )
+@pytest.mark.parametrize("axis", [0, 1, 2, -2, -3, -4])
+def test_a_run_time_axis_becomes_conditions_below_20(axis):
+    io = {"inputs": "float[2,5,4,1] x, int64 a", "outputs": "float[A,B,C,2] y"}
+    after = """t1 = Equal(a, 0)
+        t2 = Equal(a, -4)
+        t3 = Or(t1, t2)
+        y = If<else_branch={ t4 = Equal(a, 1); t5 = Equal(a, -3); t6 = Or(t4, t5); t7 = If<else_branch={ t8 = DFT<axis=2, onesided=1>(x); t8 }, then_branch={ t8 = DFT<axis=1, onesided=1>(x); t8 }>(t6); t7 }, then_branch={ t4 = DFT<axis=0, onesided=1>(x); t4 }>(t3)"""
+    check("y = DFT<onesided=1>(x, , a)", 20, after, 19, feeds={**FEEDS, "a": np.array(axis)}, **io)
+
+
+def test_a_run_time_axis_needs_a_rank_below_20():
+    check_refused("y = DFT(x, , a)", 20, 19, "rank", inputs="float[] x, int64 a", outputs="float[] y")

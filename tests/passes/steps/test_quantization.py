@@ -175,6 +175,18 @@ def test_float8_is_dequantized_if_constant():
     check_values(source, result.model, rtol=0, atol=0)
 
 
+def test_blocks_of_constant_float8_are_dequantized():
+    held = onnx.helper.make_tensor("x", T.FLOAT8E4M3FN, [1, 3], [1.5, -448.0, 0.0625])
+    io = {"inputs": "float[1,2] s", "outputs": "float[1,3] y"}
+    source = model("y = DequantizeLinear<axis=1, block_size=2>(x, s)", 21, **io)
+    source.graph.initializer.append(held)
+    for target in (20, 18):
+        result = convert.attempt(source, {"": target})
+        assert not result.refusals
+        assert result.grade == "exact"
+        check_values(source, result.model, rtol=0, atol=0)
+
+
 def test_float8_is_refused_at_run_time():
     io = {"inputs": "float8e4m3fn[2] x", "outputs": "float[2] y", "constants": "float s = {0.5}"}
     check_refused("y = DequantizeLinear(x, s)", 19, 18, "tensor(float8e4m3fn) does not exist at opset 18", **io)

@@ -8,7 +8,7 @@ from tests.support import check, check_refused, check_unchanged, check_values, m
 
 IO = {"inputs": "float[3,3] x, float[2,3] u", "outputs": "float[3,3] y"}
 DISTINCT = "int64[2,3] i = {1, 0, 2, 0, 2, -2}"
-REPEATED = "int64[2,3] i = {1, 0, -1, 1, 2, 2}"
+REPEATED = "int64[2,3] i = {1, 0, -1, 0, 2, 2}"
 REDUCTIONS = [("add", 15), ("mul", 15), ("max", 17), ("min", 17), ("max", 13), ("add", 11)]
 
 
@@ -95,7 +95,35 @@ def test_the_default_grid_mode_stays_the_default():
     check_unchanged("y = GridSample(x, g)", 22, 16, **GRID)
 
 
+VOLUME = {"inputs": "float[2,3,D,4,5] x, float[2,2,3,4,3] g", "outputs": "float[2,3,2,3,4] y"}
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("corners", [0, 1])
+def test_a_volume_is_sampled_as_an_image_of_its_layers_below_20(mode, padding, corners):
+    body = f'y = GridSample<mode="{mode}", padding_mode="{padding}", align_corners={corners}>(x, g)'
+    source = model(body, 20, **VOLUME)
+    result = convert.attempt(source, {"": 16})
+    assert result.grade == "close"
+    drawn = np.random.default_rng(0)
+    points = drawn.uniform(-1.6, 1.6, (2, 2, 3, 4, 3)).astype(np.float32)
+    for depth in (6, 1):
+        feeds = {"x": drawn.normal(size=(2, 3, depth, 4, 5)).astype(np.float32), "g": points}
+        check_values(source, result.model, feeds, rtol=1e-5, atol=1e-6)
+
+
 def test_grids_that_only_20_knows_are_refused():
-    io = {"inputs": "float[1,1,3,3,3] x, float[1,2,2,2,3] g", "outputs": "float[1,1,2,2,2] y"}
-    check_refused("y = GridSample(x, g)", 20, 19, "the data has rank 5; 4 could be expressed", **io)
+    line = {"inputs": "float[1,1,3] x, float[1,2,1] g", "outputs": "float[1,1,2] y"}
+    check_refused("y = GridSample(x, g)", 20, 19, "the data has rank 3; 4 and 5 could be expressed", **line)
+    check_refused('y = GridSample<mode="cubic">(x, g)', 20, 19, "a volume with mode=cubic", **VOLUME)
     check_refused('y = GridSample<mode="wrong">(x, g)', 20, 19, "mode=wrong", **GRID)
+
+
+def test_bfloat16_is_interpolated_in_float32_below_22():
+    io = {"inputs": "bfloat16[1,1,3,3] x, float[1,2,2,2] g", "outputs": "bfloat16[1,1,2,2] y"}  # no engine takes it
+    after = "t1 = Cast<to=1>(x)\nt2 = GridSample(t1, g)\ny = Cast<to=16>(t2)"
+    check("y = GridSample(x, g)", 22, after, 21, run=False, grade="close", **io)
+    io = {"inputs": "float[1,1,3,3] x, bfloat16[1,2,2,2] g", "outputs": "float[1,1,2,2] y"}
+    after = "t1 = Cast<to=1>(g)\ny = GridSample(x, t1)"
+    check("y = GridSample(x, g)", 22, after, 20, run=False, grade="close", **io)
