@@ -69,6 +69,28 @@ def upsample_to_resize(node: Node) -> None:
     node.op_type = "Resize"
 
 
+def resize_to_upsample(node: Node) -> Replacement:
+    """Resize was called Upsample, which only grows: where an axis shrinks, every element is sampled."""
+    held = node.scope.array(node.input(1))
+    if held is None:
+        raise CannotConvert(node, "scales are known only at run time; constant scales could be expressed")
+    if (held >= 1).all():
+        node.op_type = "Upsample"
+        return None
+    node.attributes["coordinate_transformation_mode"] = "asymmetric"
+    node.inputs = [node.input(X), "", node.input(1)]
+    if _sampling_of(node).mode != "nearest":
+        return _sampled(node)
+    x = node.input(X)
+    try:
+        for along in _resized(node):
+            how = Sampling("nearest", "asymmetric", "floor" if along.scale >= 1 else "ceil")
+            x = node.build.Gather(x, _sampling.nearest(along, how), axis=along.axis)
+    except Undecided as why:
+        raise CannotConvert(node, f"{why}; other sizes could be expressed") from None
+    return x
+
+
 # --- 11: coordinates ----------------------------------------------------------------------------------------
 
 
@@ -458,6 +480,7 @@ def _extrapolated(node: Node, x: str, axes: list[Axis]) -> str:
 changed("Upsample", 7, Pair(up=sides_to_scales, down=scales_to_sides))
 changed("Upsample", 9, Pair(up=scales_to_input, down=scales_to_attribute))
 changed("Upsample", 10, Pair(up=upsample_to_resize))
+changed("Resize", 10, Pair(down=resize_to_upsample))
 changed("Resize", 11, Pair(up=old_coordinates, down=from_the_first_corner))
 changed("Resize", 13, Pair(up=leave_out_empty_inputs, down=give_empty_inputs))
 changed("Resize", 18, Pair(down=stretch_all_axes))
