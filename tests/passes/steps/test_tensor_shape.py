@@ -1,6 +1,7 @@
 """Reshape, Shape, Squeeze, Unsqueeze: attributes that became inputs, zeros, negative and computed axes."""
 
 import numpy as np
+import onnx.helper
 import onnx.parser
 import pytest
 
@@ -91,6 +92,25 @@ def test_data_that_are_empty_need_one():
     source = model("y = Reshape<allowzero=1>(x, s)", 14, **io)
     after = convert.attempt(source, {"": 13}).model
     check_values(source, after, {"s": np.array([7, 0])}, rtol=0, atol=0)
+
+
+def test_a_condition_takes_bfloat16_as_float():
+    after = """t1 = Cast<to=1>(x)
+        t2 = Equal(s, 0)
+        t3 = Cast<to=7>(t2)
+        t4 = ReduceSum<keepdims=0>(t3)
+        t5 = Cast<to=9>(t4)
+        t6 = If<else_branch={ t7 = Reshape(t1, s); t7 }, then_branch={ t7 = {empty}; t7 }>(t5)
+        y = Cast<to=16>(t6)""".replace("{empty}", "ConstantOfShape<value=[0.0]>(s)")
+    io = {"inputs": "bfloat16[N,4] x, int64[2] s", "outputs": "bfloat16[A,B] y"}
+    x = np.arange(12).reshape(3, 4).astype(onnx.helper.tensor_dtype_to_np_dtype(16))  # numpy knows no NaN of it
+    check("y = Reshape<allowzero=1>(x, s)", 14, after, 13, feeds={"x": x, "s": np.array([4, -1])}, **io)
+
+
+def test_empty_complex_data_are_refused():
+    io = {"inputs": "complex64[N] x, int64[K] s", "outputs": "complex64[A,B] y"}
+    check_refused("y = Reshape<allowzero=1>(x, s)", 14, 13, "complex", **io)
+    check_refused("y = Unsqueeze(x, s)", 13, 12, "complex", **io)
 
 
 def test_zero_beside_minus_one_is_refused():
