@@ -6,10 +6,10 @@ that a conversion does not import onnxscript; a test keeps both equal.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
 from opshift.passes import schemas
 from opshift.passes.protos import FunctionProto, ModelProto, NodeProto
@@ -64,10 +64,12 @@ class _Compiled:
 @cache
 def _definitions(family: str) -> dict[tuple[str, str], list[_Compiled]]:
     found: dict[tuple[str, str], list[_Compiled]] = {}
-    resource = files("opshift.functions").joinpath(f"{family}.binpb")
-    if not resource.is_file():
+    path = os.path.join(os.path.dirname(__file__), f"{family}.binpb")
+    if not os.path.exists(path):
         return found
-    for body in ModelProto.FromString(resource.read_bytes()).functions:
+    with open(path, "rb") as file:
+        compiled_ahead = ModelProto.FromString(file.read())
+    for body in compiled_ahead.functions:
         notes = {entry.key: entry.value for entry in body.metadata_props}
         types = {int(kind): int(carrier) for kind, _, carrier in (p.partition(":") for p in notes["types"].split())}
         carried = tuple(map(int, notes["carried"].split()))
@@ -121,10 +123,11 @@ def find(domain: str, op: str, elem_type: int) -> Form | None:
 def function_proto(domain: str, op: str, elem_type: int, opset: int = 0) -> FunctionProto:
     """The definition of an operator for one element type, as a function that a standard ONNX file can carry.
 
-    Put it into the `functions` of a model that imports `domain`, and any runtime can run the model's calls of
-    the operator. It is written at `opset` of the default domain, which should be what the model imports; 0
-    means the opset of the definition. A model that calls it with several element types needs one function for each,
-    told apart by `overload` (IR 10); one that leaves out attributes with a default needs IR 9.
+    Put it into the `functions` of a model that imports `domain`, and any runtime that knows functions runs the
+    model's calls of the operator (onnxruntime and onnx.reference do, OpenVINO does not). It is written at `opset`
+    of the default domain, which should be what the model imports; 0 means the opset of the definition. A model
+    that calls it with several element types needs one function for each, told apart by `overload` (IR 10, and a
+    runtime that reads it); one that leaves out attributes with a default needs IR 9.
 
     Raises:
         ValueError: there is no definition for the element type, or it cannot be written at `opset`.

@@ -58,8 +58,8 @@ class Builder:
         for name, value in (attributes or {}).items():
             if value is not None:
                 kind = declared.attributes[name].type if declared and name in declared.attributes else 0
-                if kind == AttributeProto.STRING and isinstance(value, int):  # the type to cast to, below opset 6
-                    value = TensorProto.DataType.Name(value)
+                if kind == AttributeProto.STRING and isinstance(value, int):
+                    value = TensorProto.DataType.Name(value)  # Cast spells its type below opset 6
                 node.attribute.append(make_attribute(name, value, kind))
         return self._add(node, outputs)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
+from itertools import pairwise
 
 from opshift.passes import registry, schemas
 from opshift.passes.build import Builder
@@ -21,6 +23,8 @@ from opshift.passes.stamp import rename
 from opshift.passes.view import Node
 
 Versions = Mapping[str, int]
+
+_FIRST_INFERRED = 7  # many schemas below it infer no types or no broadcast shapes
 
 
 @dataclass(frozen=True)
@@ -107,9 +111,11 @@ class Climb:
     def _make_plan(self, proto: NodeProto, domain: str, version: int) -> _Plan:
         if self._expander.wants(domain, proto.op_type):
             return _Plan.CLIMB
-        target = self._targets.get(domain, version)
-        at = schemas.since(domain, proto.op_type, version)
-        if at != schemas.since(domain, proto.op_type, target) or (at is None and schemas.known_domain(domain)):
+        op, target = proto.op_type, self._targets.get(domain, version)
+        at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
+        if goal is None and (at is not None or schemas.known_domain(domain)):
+            return _Plan.CLIMB
+        if any(_needs_work(domain, op, *edge) for edge in _edges(domain, op, at or 0, goal or 0)):
             return _Plan.CLIMB
         return _Plan.DESCEND if schemas.has_subgraphs(domain, proto.op_type) else _Plan.KEEP
 
@@ -129,7 +135,10 @@ class Climb:
                 replacement = None
             if replacement is None:
                 done.append(work.proto)
-                scope.record(work.proto, self._targets.get("", work.versions.get("", 1)))
+                opset = self._targets.get("", work.versions.get("", 1))
+                scope.record(work.proto, opset)
+                if opset < 6 and work.proto.op_type == "Cast":
+                    scope.declare(work.proto.output[0])  # its schema infers nothing there
             else:
                 pending += reversed(replacement)
         return done
@@ -176,6 +185,8 @@ class Climb:
         before, after = (older, edge) if up else (edge, older)
         arrived = {**work.versions, domain: edge if up else edge - 1}
         node = self._node(work, scope, before, arrived.get("", 1))
+        if edge <= _FIRST_INFERRED and not up and not domain:
+            self._keep_types(work, scope)
         pair = registry.step(domain, op, edge)
         step = None if pair is None else pair.up if up else pair.down
         result = None
@@ -203,6 +214,12 @@ class Climb:
             _Work(proto, arrived, settled=any(proto is copy for copy in copies)) for proto in take_over(node, result)
         ]
 
+    def _keep_types(self, work: _Work, scope: Scope) -> None:
+        """The types of made values, while the node is written at a version that infers them."""
+        for name in work.proto.output:
+            if name in scope.made:
+                scope.type(name)
+
     def _expand(self, work: _Work, scope: Scope, version: int) -> list[_Work]:
         node = self._node(work, scope, version, version)
         nodes, imports, grade, how = self._expander.expand(node)
@@ -216,21 +233,18 @@ class Climb:
         domain, op = default_domain(work.proto.domain), work.proto.op_type
         node = self._node(work, scope, work.versions.get(domain, 0))
         first = min(schemas.versions(domain, op), default=0)
-        refused = CannotConvert(
-            node,
-            f"the operator exists from opset {first} on and has no definition in older operators"
-            if target < first
-            else "there is no definition of this operator to inline",
-        )
+        lacking = "there is no definition of this operator to inline"
+        if target < first:
+            lacking = f"the operator exists from opset {first} on and has no definition in older operators"
+        refused = CannotConvert(node, self._expander.misfit(node) or lacking)
         raise refused.at(first, up=False) if target < first else refused
 
     def _check_types(self, node: Node, before: int, after: int) -> None:
         """Refuse types that the new version does not take; where it takes all that the old one did, look at none."""
-        old = schemas.schema(node.domain, node.op_type, before)
         new = schemas.schema(node.domain, node.op_type, after)
-        if old is None or new is None:
+        if new is None:
             return
-        for variable, allowed in _narrowed(old, new):
+        for variable, allowed in _narrowed(default_domain(node.domain), node.op_type, before, after):
             names = [n for i, n in enumerate(node.inputs) if _variable(new.input(i)) == variable]
             names += [n for i, n in enumerate(node.outputs) if _variable(new.output(i)) == variable]
             known = {n: t for n in filter(None, names) if (k := node.scope.type(n)) and (t := type_text(k))}
@@ -310,7 +324,31 @@ def _next_edge(domain: str, op: str, at: int, goal: int) -> int:
     return next(v for v in known if v > at) if goal > at else at
 
 
-def _narrowed(old: schemas.Schema, new: schemas.Schema) -> list[tuple[str, frozenset[str]]]:
+def _edges(domain: str, op: str, at: int, goal: int) -> list[tuple[int, int]]:
+    """The boundaries between two versions of an operator, in the order of the way, as (before, after)."""
+    low, high = sorted((at, goal))
+    way = [v for v in schemas.versions(domain, op) if low <= v <= high]
+    return list(pairwise(way if goal >= at else way[::-1]))
+
+
+@cache
+def _needs_work(domain: str, op: str, before: int, after: int) -> bool:
+    """Whether a boundary has a step, has to be refused, or takes fewer types than before."""
+    pair = registry.step(domain, op, max(before, after))
+    if pair is not None:
+        step = pair.up if after > before else pair.down
+        return step is not None or bool(_narrowed(domain, op, before, after))
+    if schemas.difference(domain, op, *sorted((before, after))) == "changed":
+        return True
+    return bool(_narrowed(domain, op, before, after))
+
+
+@cache
+def _narrowed(domain: str, op: str, since: int, to: int) -> list[tuple[str, frozenset[str]]]:
+    """The type variables that take fewer types after a boundary, with what they still take."""
+    old, new = schemas.schema(domain, op, since), schemas.schema(domain, op, to)
+    if old is None or new is None:
+        return []
     before = {_variable(p): p.types for p in (*old.inputs, *old.outputs)}
     after = {_variable(p): p.types for p in (*new.inputs, *new.outputs)}
     return [(v, types) for v, types in after.items() if v and v in before and not before[v] <= types]

@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from opshift.passes import constants, schemas
 from opshift.passes.names import bodies, subgraphs
-from opshift.passes.protos import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, elem_type_of
+from opshift.passes.protos import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    elem_type_of,
+)
 
 from opshift import functions
 
 if TYPE_CHECKING:
-    from opshift.passes.scope import Scope
+    from opshift.passes.scope import Dim, Scope
 
 Path = tuple[Any, ...]
 
@@ -67,13 +75,24 @@ def _infer_node(node: NodeProto, opset: int, scope: Scope) -> None:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
         imports = [onnx.OperatorSetIdProto(domain=node.domain, version=opset)]
         inferred = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=imports)
+        if opset < 6 and node.op_type == "Cast":
+            inferred = _infer_old_cast(node, types)
     except Exception:  # inference only ever adds knowledge; a node it cannot judge stays unknown
         return
     scope.typed.update({name: kind for name, kind in inferred.items() if name in node.output})
 
 
+def _infer_old_cast(node: NodeProto, types: dict[str, TypeProto]) -> dict[str, TypeProto]:
+    """The schema of Cast, which spelled its type below opset 6, infers nothing there."""
+    made = TypeProto()
+    if node.input[0] in types:
+        made.CopyFrom(types[node.input[0]])
+    made.tensor_type.elem_type = TensorProto.DataType.Value(node.attribute[0].s.decode())
+    return {node.output[0]: made}
+
+
 def _infer_branches(node: NodeProto, opset: int, scope: Scope) -> None:
-    """What both branches of a made If agree upon: always the element type, the shape where it is the same."""
+    """What both branches of a made If agree upon: the element type, the rank, single dimensions."""
     from opshift.passes.scope import Scope, tensor_type
 
     yielded = []
@@ -82,10 +101,15 @@ def _infer_branches(node: NodeProto, opset: int, scope: Scope) -> None:
         yielded.append([(inner.elem_type(value.name), inner.shape(value.name)) for value in graph.output])
     for name, found in zip(node.output, zip(*yielded, strict=True), strict=True):
         kinds = {elem_type for elem_type, _ in found}
-        shapes = [shape for _, shape in found]
         if len(kinds) == 1 and 0 not in kinds:
-            agreed = shapes[0] if all(shape == shapes[0] for shape in shapes) else None
-            scope.typed[name] = tensor_type(kinds.pop(), agreed)
+            scope.typed[name] = tensor_type(kinds.pop(), _agreed([shape for _, shape in found]))
+
+
+def _agreed(shapes: list[list[Dim] | None]) -> list[Dim] | None:
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
+        return None
+    return [dims[0] if len(set(dims)) == 1 else None for dims in zip(*known, strict=True)]
 
 
 def _known(scope: Scope, name: str) -> TypeProto | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
+from opshift.passes import schemas
 from opshift.passes.protos import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 Body = GraphProto | FunctionProto
@@ -24,7 +26,16 @@ def bodies(model: ModelProto) -> Iterator[Body]:
     while pending:
         body = pending.pop()
         yield body
-        pending += [graph for node in body.node if node.attribute for _, _, graph in subgraphs(node)]
+        graphless = _graphless()
+        for node in body.node:
+            if node.domain or node.op_type not in graphless:
+                pending += [graph for _, _, graph in subgraphs(node)]
+
+
+@cache
+def _graphless() -> frozenset[str]:
+    """The operators of the default domain that never hold a graph: almost all, and almost all nodes."""
+    return frozenset(op for op in schemas.operators("") if not schemas.has_subgraphs("", op))
 
 
 class Names:

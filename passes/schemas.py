@@ -6,11 +6,11 @@ Everything here is read from `schema_table.json`, which `opshift.passes.tabulate
 from __future__ import annotations
 
 import json
+import os
 from base64 import b64decode
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any, Literal
 
 from opshift.passes.protos import AttributeProto, default_domain
@@ -74,8 +74,8 @@ def _at(formals: tuple[Parameter, ...], index: int) -> Parameter | None:
 
 @cache
 def _table() -> Any:
-    text = files("opshift.passes").joinpath("schema_table.json").read_text(encoding="utf-8")
-    return json.loads(text)
+    with open(os.path.join(os.path.dirname(__file__), "schema_table.json"), encoding="utf-8") as file:
+        return json.load(file)
 
 
 @cache

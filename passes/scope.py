@@ -204,10 +204,15 @@ class Scope:
     def shape(self, name: str) -> list[Dim] | None:
         """The dimensions of a tensor: a number, a symbol, or None; None altogether where the rank is unknown."""
         found = self.type(name)
-        if found is None or not _has_shape(found):
-            return None
-        dims = found.tensor_type.shape.dim
-        return [_dim(d) for d in dims]
+        return _dims(found) if found is not None and _has_shape(found) else None
+
+    def inferred_shape(self, name: str) -> list[Dim] | None:
+        """The same for a value of the source model, by inference even where the model declares less."""
+        scope = self.owner(name)
+        if scope is None or scope.path is None:
+            return self.shape(name)
+        found = self.context.inference.type(scope.path, name)
+        return _dims(found) if found is not None and _has_shape(found) else None
 
     # --- what a step adds -----------------------------------------------------------------------------------
 
@@ -215,6 +220,13 @@ class Scope:
         """Remember a node that the conversion made, so that later nodes can ask about its outputs."""
         for name in node.output:
             self.made[name] = (node, opset)
+
+    def declare(self, name: str) -> None:
+        """State the type of a made value in the graph, for readers that cannot infer it."""
+        if self.graph is not None and name in self.made and self.declared(name) is None:
+            found = self.type(name)
+            if found is not None:
+                self.graph.value_info.add(name=name).type.CopyFrom(found)
 
     def constant(self, tensor: TensorProto, hint: str) -> str | None:
         """The name of an initializer with this value, shared by all that ask; None in a function body."""
@@ -255,6 +267,10 @@ def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:
 
 def _has_shape(kind: TypeProto) -> bool:
     return kind.WhichOneof("value") == "tensor_type" and kind.tensor_type.HasField("shape")
+
+
+def _dims(kind: TypeProto) -> list[Dim]:
+    return [_dim(dim) for dim in kind.tensor_type.shape.dim]
 
 
 def _dim(dim: Any) -> Dim:

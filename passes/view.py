@@ -193,11 +193,12 @@ class Node:
 
     @outputs.setter
     def outputs(self, names: Sequence[str]) -> None:
-        self.touched = True
         names = list(names)
         while names and not names[-1]:
             names.pop()
-        self.proto.output[:] = names
+        if names != self.outputs:
+            self.touched = True
+            self.proto.output[:] = names
 
     def is_used(self, index: int) -> bool:
         """Whether the node has this output and anybody may read it."""

@@ -10,9 +10,9 @@ from opshift.passes.view import Node
 
 T = TensorProto
 
-SMALL_INTEGERS = (T.INT8, T.INT16, T.UINT8, T.UINT16)
-HELD_BY_FLOATS = {**dict.fromkeys(SMALL_INTEGERS, T.FLOAT), T.INT32: T.DOUBLE, T.UINT32: T.DOUBLE}
-BFLOAT16 = {T.BFLOAT16: T.FLOAT}
+SMALL_INTEGERS: tuple[int, ...] = (T.INT8, T.INT16, T.UINT8, T.UINT16)
+HELD_BY_FLOATS: dict[int, int] = {**dict.fromkeys(SMALL_INTEGERS, T.FLOAT), T.INT32: T.DOUBLE, T.UINT32: T.DOUBLE}
+BFLOAT16: dict[int, int] = {T.BFLOAT16: T.FLOAT}
 
 WRAPPING = Pair(down=carried(dict.fromkeys(SMALL_INTEGERS, T.INT32)))  # modulo 2^n, as the Cast back is
 SELECTED = Pair(down=carried(BFLOAT16))
@@ -44,6 +44,19 @@ def nonnegative_part(node: Node) -> Replacement:
     return str(node.build.Max(node.input(0), node.build.constant(0, kind)))
 
 
+def sloped_integers(node: Node) -> Replacement:
+    """Integers were not allowed: x * (1 + negative * (slope - 1)), where negative is 1 for x < 0, else 0."""
+    kind, build, (x, slope) = node.elem_type(), node.build, node.inputs
+    if kind in (T.UINT32, T.UINT64):
+        return x
+    if kind not in (T.INT32, T.INT64):
+        return None
+    one = build.constant(1, kind)
+    below = build.Less(build.Cast(x, to=T.DOUBLE), build.constant(0.0, T.DOUBLE))  # a double keeps every sign
+    steeper = build.Mul(build.Cast(below, to=kind), build.Sub(slope, one))
+    return str(build.Mul(x, build.Add(steeper, one)))
+
+
 def celu_of_other_floats(node: Node) -> Replacement:
     """Only float was allowed: Celu(x) is alpha * Elu(x / alpha), computed in the type of x."""
     kind = node.elem_type()
@@ -59,6 +72,7 @@ changed(["Add", "Sub", "Mul", "Div"], 14, WRAPPING)
 changed("CumSum", 14, SUMMED)
 changed(["Max", "Min"], 12, Pair(down=extreme_of_integers))
 changed("Relu", 14, Pair(down=nonnegative_part))
+changed("PRelu", 9, Pair(down=sloped_integers))
 changed("Celu", 28, Pair(down=celu_of_other_floats))
 changed("Round", 22, SELECTED)
 changed(["LeakyRelu", "PRelu"], 16, ROUNDED)

@@ -15,7 +15,8 @@ from opshift.passes.view import Node
 T = TensorProto
 
 FLOAT_MAX = 3.4028234663852886e38  # what an absent bound attribute means, whatever the type
-LARGEST = {T.FLOAT16: 65504.0, T.FLOAT: FLOAT_MAX, T.DOUBLE: 1.7976931348623157e308}  # an absent bound input
+# What an absent bound input means.
+LARGEST: dict[int, float] = {T.FLOAT16: 65504.0, T.FLOAT: FLOAT_MAX, T.DOUBLE: 1.7976931348623157e308}
 
 
 def crossed_bounds(node: Node) -> Replacement:

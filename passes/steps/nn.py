@@ -21,7 +21,6 @@ SUMS = [
     "GlobalAveragePool",
     "GlobalLpPool",
     "LpNormalization",
-    "LpPool",
 ]
 FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
 
@@ -73,7 +72,7 @@ def ratio_to_input(node: Node) -> None:
         return
     if held.ref_attr_name:
         reference = AttributeProto(name="value_float", type=AttributeProto.FLOAT, ref_attr_name=held.ref_attr_name)
-        ratio = node.build.emit("Constant", [], {"value_float": reference})
+        ratio = node.build.typed(node.build.Constant(value_float=reference), T.FLOAT, [])
     else:
         ratio = node.build.constant(held.f, T.FLOAT, hint="ratio")
     node.set_input(1, ratio)
@@ -84,10 +83,11 @@ def ratio_to_attribute(node: Node) -> Replacement:
     """ratio becomes an attribute and training_mode is gone: nothing is dropped, and the mask is all true."""
     ratio = node.scope.array(node.input(1)) if node.input(1) else None
     training = node.scope.array(node.input(2)) if node.input(2) else None
-    if node.input(2) and training is None:
-        raise CannotConvert(node, "training_mode is known only at run time; a constant could be expressed")
-    if training is not None and training.any() and (ratio is None or ratio.any()):
-        raise CannotConvert(node, "training_mode is true, elements are dropped at random; false could be expressed")
+    if node.input(2) and (ratio is None or ratio.any()):
+        if training is None:
+            raise CannotConvert(node, "training_mode is known only at run time; a constant could be expressed")
+        if training.any():
+            raise CannotConvert(node, "training_mode=true drops elements at random; false could be expressed")
     data, build = node.input(0), node.build
     node.attributes.pop("seed", None)
     if ratio is not None:
@@ -95,20 +95,18 @@ def ratio_to_attribute(node: Node) -> Replacement:
     if not node.is_used(1):
         node.inputs, node.outputs = [data], node.outputs[:1]
         return None
-    kept = build.ConstantOfShape(build.Shape(data), value=T(data_type=T.BOOL, dims=[1], raw_data=b"\1"))
+    kept = build.Expand(build.constant(True, T.BOOL), build.Shape(data))
     return [build.Dropout(data, ratio=node.attributes.get("ratio")), kept]
 
 
 def narrow_dropout(node: Node) -> Replacement:
     """float8 data and ratios of float8 or bfloat16 were not allowed: cast, and the result cast back."""
-    build, elem_type, inputs = node.build, node.elem_type(), node.inputs
+    build, elem_type = node.build, node.elem_type()
     if node.input(1) and node.elem_type(1) in (T.BFLOAT16, *FLOAT8):
-        inputs[1] = build.Cast(inputs[1], to=T.FLOAT)
+        node.set_input(1, build.Cast(node.input(1), to=T.FLOAT))
     if elem_type not in FLOAT8:
-        node.inputs = inputs
         return None
-    inputs[0] = build.Cast(inputs[0], to=T.FLOAT)
-    results = build.again(node.proto, inputs)
+    results = build.again(node.proto, [build.Cast(node.input(0), to=T.FLOAT), *node.inputs[1:]])
     kept, *mask = [results] if isinstance(results, str) else results
     return [build.Cast(kept, to=elem_type, saturate=0), *mask]
 

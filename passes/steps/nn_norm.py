@@ -73,11 +73,13 @@ def features_as_channels(node: Node) -> Replacement:
     if node.attributes.pop("spatial", 1) or (shape is not None and len(shape) == 2):
         return None
     build = node.build
-    data = build.Flatten(node.input(0), axis=1)
-    results = build.again(node.proto, [data, *(build.Reshape(name, [-1]) for name in node.inputs[1:])])
-    result, *rest = [results] if isinstance(results, str) else results
-    per_feature = build.Shape(node.input(3)) if rest else ""
-    return [build.Reshape(result, build.Shape(node.input(0))), *(build.Reshape(r, per_feature) for r in rest)]
+    flat = [build.Flatten(node.input(0), axis=1), *(build.Reshape(name, [-1]) for name in node.inputs[1:])]
+    results = build.again(node.proto, flat)
+    results = [results] if isinstance(results, str) else results
+    for index, like in zip(range(len(results)), (0, 3, 4, 3, 4), strict=False):
+        if node.is_used(index):
+            results[index] = build.Reshape(results[index], build.Shape(node.input(like)))
+    return list(results)
 
 
 def vector_as_matrix(node: Node) -> Replacement:
@@ -160,11 +162,11 @@ def _trained(node: Node) -> list[str]:
     normal = build.Div(centered, build.Sqrt(build.Add(variance, epsilon)))
     y = build.Add(build.Mul(normal, build.Reshape(scale, channel)), build.Reshape(bias, channel))
     results = [_cast(build, y, wide, kinds[0])]
-    for index, current in ((0, mean), (1, variance)):
+    for index, current in enumerate([mean, variance][: len(node.outputs) - 1]):
         kept = build.Mul(running[index], build.constant(momentum, wide))
         new = build.Mul(build.Reshape(current, [-1]), build.constant(1 - momentum, wide))
         results.append(_cast(build, build.Add(kept, new), wide, kinds[3]))
-    return results[: len(node.outputs)]
+    return results
 
 
 # --- GroupNormalization: scale and bias per group or per channel ----------------------------------------

@@ -3,11 +3,14 @@
 import numpy as np
 import onnx.helper
 import pytest
+from opshift.passes import convert
 
-from tests.support import check, check_refused, check_unchanged
+from tests.support import check, check_refused, check_unchanged, evaluate, model
 
-CODE = {"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "float16": 10,
-        "double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}  # fmt: skip
+CODE = {
+    **{"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "float16": 10},
+    **{"double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16, "float8e4m3fn": 17, "bool": 9},
+}
 XY = {"inputs": "float[2,3] a, float[3] b", "outputs": "float[2,3] y"}
 
 
@@ -79,6 +82,32 @@ def test_relu_of_integers_is_a_maximum_below_14(kind):
 
 def test_relu_of_floats_stays():
     check_unchanged("y = Relu(x)", 14, 7, inputs="float[3] x", outputs="float[3] y")
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_slopes_of_integers_are_multiplied_below_9(kind):
+    after = f"""t1 = Cast<to=11>(x)
+        t2 = Less(t1, const_1)
+        t3 = Cast<to={CODE[kind]}>(t2)
+        t4 = Sub(s, const)
+        t5 = Mul(t3, t4)
+        t6 = Add(t5, const)
+        y = Mul(x, t6)"""
+    io = {"inputs": f"{kind}[2,2] x, {kind}[2] s", "outputs": f"{kind}[2,2] y"}
+    x, s = np.array([[-3, 2], [0, np.iinfo(kind).min]], kind), np.array([4, -1], kind)
+    check("y = PRelu(x, s)", 9, after, 8, run=False, **io)  # onnxruntime has no such kernel at 9
+    made = convert.attempt(model("y = PRelu(x, s)", 9, **io), {"": 8}).model
+    np.testing.assert_array_equal(evaluate(made, {"x": x, "s": s})[0], np.where(x < 0, x * s, x))
+
+
+@pytest.mark.parametrize("kind", ["uint32", "uint64"])
+def test_unsigned_integers_have_no_slope_below_9(kind):
+    io = {"inputs": f"{kind}[2,2] x, {kind}[2] s", "outputs": f"{kind}[2,2] y"}
+    check("y = PRelu(x, s)", 9, "y = Identity(x)", 8, run=False, **io)  # onnxruntime has no such kernel at 9
+
+
+def test_slopes_of_floats_stay():
+    check_unchanged("y = PRelu(x, s)", 16, 7, inputs="float[2,2] x, float[2] s", outputs="float[2,2] y")
 
 
 @pytest.mark.parametrize("op", ["Sin", "Elu<alpha=0.5>", "HardSigmoid", "Softplus", "Selu"])

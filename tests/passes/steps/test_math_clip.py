@@ -35,6 +35,11 @@ def test_absent_bounds_of_other_types_were_those_of_float(kind, limit):
     np.testing.assert_array_equal(y, np.array(expected * 3, numpy_kind))
 
 
+def test_bounds_that_float16_does_not_reach_are_infinite():
+    check("y = Clip<min=-65519.0, max=65520.0>(x)", 10, "y = Clip(x, float16:-65504.0, float16:inf)", 11,
+          inputs="float16[12] x", outputs="float16[12] y")  # fmt: skip
+
+
 def test_constant_bounds_become_attributes_below_11():
     check("y = Clip(x, l, h)", 11, "y = Clip<max=2, min=-1>(x)", 10, **bound("float"))
     check("y = Clip(x, , h)", 11, "y = Clip<max=2>(x)", 10, **bound("float"))

@@ -1,0 +1,103 @@
+"""TopK: k from attribute to input and back, the smallest elements, and types."""
+
+import numpy as np
+import pytest
+from opshift.passes import convert
+
+from tests.passes.steps.test_math import CODE, array
+from tests.support import check, check_refused, check_unchanged, evaluate, model
+
+K = {"constants": "int64[1] k = {2}"}
+
+
+def io(kind="float", dims="3,4", out="3,2"):
+    return {"inputs": f"{kind}[{dims}] x", "outputs": f"{kind}[{out}] v, int64[{out}] i"}
+
+
+def test_k_becomes_an_input_at_10():
+    check("v, i = TopK<k=2>(x)", 9, "v, i = TopK(x, [2])", 10, **io())
+    check(
+        "v, i = TopK<k=2, axis=0>(x)", 1, "v, i = TopK<axis=0>(x, [2])", 28, run=False, **io(out="2,4")
+    )  # no engine for opset 1 and 28
+
+
+def test_a_constant_k_becomes_an_attribute_below_10():
+    check("v, i = TopK<axis=1>(x, k)", 10, "v, i = TopK<axis=1, k=2>(x)", 9, **io(), **K)
+
+
+@pytest.mark.parametrize(("axis", "gather", "out"), [("", 1, "3,K"), ("<axis=0>", 0, "K,4"), ("<axis=-1>", 1, "3,K")])
+def test_a_run_time_k_takes_from_all_below_10(axis, gather, out):
+    inside = axis.strip("<>") + ", " if axis else ""
+    length = 3 if gather == 0 else 4
+    after = f"""t1 = ConstantOfShape<value=[1]>(k)
+        t2 = NonZero(t1)
+        t3 = Squeeze<axes=[0]>(t2)
+        t4, t5 = TopK<{inside}k={length}>(x)
+        v = Gather<axis={gather}>(t4, t3)
+        i = Gather<axis={gather}>(t5, t3)"""
+    given = {**io(out=out), "inputs": "float[3,4] x, int64[1] k"}
+    x = np.array([[1, 5, 5, 2], [0, -0.0, 3, 1], [9, 8, 7, 6]], np.float32)
+    for k in (1, 2, 3):
+        check(f"v, i = TopK{axis}(x, k)", 10, after, 9, feeds={"x": x, "k": np.array([k])}, **given)
+
+
+def test_a_run_time_k_of_an_unknown_length_is_refused_below_10():
+    check_refused(
+        "v, i = TopK(x, k)", 10, 9, "fixed length", inputs="float[N] x, int64[1] k", outputs="float[K] v, int64[K] i"
+    )
+
+
+def test_an_overridable_k_is_not_constant():
+    source = model(
+        "v, i = TopK(x, k)",
+        11,
+        inputs="float[3,4] x, int64[1] k",
+        outputs="float[3,K] v, int64[3,K] i",
+        constants="int64[1] h = {2}",
+    )
+    source.graph.initializer[0].name = "k"
+    made = convert.attempt(source, {"": 9}).model
+    assert "ConstantOfShape" in [n.op_type for n in made.graph.node]
+
+
+def test_largest_and_sorted_are_dropped_below_11():
+    check("v, i = TopK<largest=1, sorted=1, axis=0>(x, k)", 11, "v, i = TopK<axis=0>(x, [2])", 10, **io(out="2,4"), **K)
+    check("v, i = TopK<sorted=0>(x, k)", 11, "v, i = TopK(x, [2])", 10, run=False, **io(), **K)  # any order is right
+    check_unchanged("v, i = TopK(x, k)", 10, 28, **io(), **K)
+    check_unchanged("v, i = TopK<axis=-1>(x, k)", 28, 10, **io(), **K)
+
+
+def test_a_negative_axis_is_counted_from_the_front_below_11():
+    check("v, i = TopK<axis=-2>(x, k)", 11, "v, i = TopK<axis=0>(x, [2])", 10, **io(out="2,4"), **K)
+
+
+@pytest.mark.parametrize("axis", ["", ", axis=0"])
+def test_the_smallest_are_the_largest_of_negated_elements_below_11(axis):
+    after = f"t1 = Neg(x)\nt2, i = TopK{'<axis=0>' if axis else ''}(t1, [2])\nv = Neg(t2)"
+    x = np.array([[1, 5, 5, 2], [0, -0.0, 3, 1], [np.inf, 8, -np.inf, 6]], np.float32)
+    check(f"v, i = TopK<largest=0{axis}>(x, k)", 11, after, 10, feeds={"x": x}, **io(out="2,4" if axis else "3,2"), **K)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+@pytest.mark.parametrize("largest", [0, 1])
+def test_integers_are_ordered_as_floats_below_11(kind, largest):
+    made = convert.attempt(model(f"v, i = TopK<largest={largest}>(x, k)", 11, **io(kind, "6", "2"), **K), {"": 10})
+    ends = np.iinfo(kind)
+    x = np.array([3, ends.max, ends.max - 1, ends.min, ends.min + 1, ends.max], kind)
+    v, i = evaluate(made.model, {"x": x})
+    order = np.argsort(-x.astype(np.int64) if largest else x.astype(np.int64), kind="stable")[:2]
+    np.testing.assert_array_equal(i, order)
+    np.testing.assert_array_equal(v, x[order])
+    assert v.dtype == np.dtype(kind)
+    assert made.grade == "exact"
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint64"])
+def test_integers_of_64_bits_are_refused_below_11(kind):
+    check_refused("v, i = TopK(x, k)", 11, 10, "64 bits", **io(kind), **K)
+
+
+def test_bfloat16_is_ordered_as_float_below_24():
+    check("v, i = TopK(x, k)", 24, "t1 = Cast<to=1>(x)\nt2, i = TopK(t1, [2])\nv = Cast<to=16>(t2)", 23,
+          feeds={"x": array("bfloat16", np.arange(12).reshape(3, 4) % 5)}, **io("bfloat16"), **K)  # fmt: skip
+    assert CODE["bfloat16"] == 16
