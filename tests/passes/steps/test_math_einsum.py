@@ -64,6 +64,14 @@ def test_sizes_known_at_run_time(equation):
     )  # fmt: skip
 
 
+def test_what_an_ellipsis_covers_is_broadcast_even_where_it_is_summed():
+    a, b = RNG.normal(size=(1, 3)).astype(np.float32), RNG.normal(size=(2, 3)).astype(np.float32)
+    check_computes(
+        'y = Einsum<equation="...i,...i->i">(a, b)', 12, 11, (a * b).sum(axis=0), feeds={"a": a, "b": b}, grade="close",
+        rtol=1e-5, atol=1e-6, inputs="float[1,3] a, float[2,3] b", outputs="float[3] y",
+    )  # fmt: skip
+
+
 def test_a_diagonal_leaves_infinities_alone():
     x = np.array([[1, np.inf], [np.nan, 2]], np.float32)
     check_computes(
