@@ -123,10 +123,11 @@ def find(domain: str, op: str, elem_type: int) -> Form | None:
 def function_proto(domain: str, op: str, elem_type: int, opset: int = 0) -> FunctionProto:
     """The definition of an operator for one element type, as a function that a standard ONNX file can carry.
 
-    Put it into the `functions` of a model that imports `domain`, and any runtime can run the model's calls of
-    the operator. It is written at `opset` of the default domain, which should be what the model imports; 0
-    means the opset of the definition. A model that calls it with several element types needs one function for each,
-    told apart by `overload` (IR 10); one that leaves out attributes with a default needs IR 9.
+    Put it into the `functions` of a model that imports `domain`, and any runtime that knows functions runs the
+    model's calls of the operator (onnxruntime and onnx.reference do, OpenVINO does not). It is written at `opset`
+    of the default domain, which should be what the model imports; 0 means the opset of the definition. A model
+    that calls it with several element types needs one function for each, told apart by `overload` (IR 10, and a
+    runtime that reads it); one that leaves out attributes with a default needs IR 9.
 
     Raises:
         ValueError: there is no definition for the element type, or it cannot be written at `opset`.

@@ -17,7 +17,10 @@ ONNX = Opset("", 18)
 
 FLOATS = native(T.FLOAT, T.DOUBLE)
 SIGNED = native(T.INT32, T.INT64)
-UNSIGNED_AS_SIGNED: dict[int, int] = {T.UINT32: T.INT64, T.UINT64: T.INT64}  # sums and products agree modulo 2**32 and 2**64
+UNSIGNED_AS_SIGNED: dict[int, int] = {
+    T.UINT32: T.INT64,
+    T.UINT64: T.INT64,
+}  # sums and products agree modulo 2**32 and 2**64
 INTEGERS_AS_DOUBLE: dict[int, int] = dict.fromkeys((T.INT32, T.INT64, T.UINT32, T.UINT64), T.DOUBLE)
 
 

@@ -81,6 +81,10 @@ def _parser() -> argparse.ArgumentParser:
     inspect.add_argument("model")
     _add_format(inspect)
 
+    ledger = verbs.add_parser("ledger", help="show what is done about each change of each operator")
+    ledger.add_argument("--opset", type=int, metavar="N", help="only the changes at this opset of the installed onnx")
+    ledger.add_argument("--markdown", action="store_true", help="the whole table, as it stands in docs/support.md")
+
     targets = verbs.add_parser("targets", help="list the known targets")
     _add_format(targets)
     return parser

@@ -151,6 +151,21 @@ def inspect(options: argparse.Namespace) -> int:
     return DONE
 
 
+def ledger(options: argparse.Namespace) -> int:
+    """`opshift ledger`."""
+    from opshift import ledger as table
+
+    if options.opset is not None:
+        found = table.needed(options.opset)
+        print("\n".join(found) if found else f"the installed onnx changes nothing at opset {options.opset}")
+    elif options.markdown:
+        print(table.as_markdown(), end="")
+    else:
+        for row in table.rows():
+            print(f"{row.op} {row.older or 'new'} -> {row.newer}: {f'up {row.up}; ' if row.up else ''}down {row.down}")
+    return DONE
+
+
 def targets(options: argparse.Namespace) -> int:
     """`opshift targets`."""
     from opshift.backends import targets as known

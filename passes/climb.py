@@ -233,12 +233,10 @@ class Climb:
         domain, op = default_domain(work.proto.domain), work.proto.op_type
         node = self._node(work, scope, work.versions.get(domain, 0))
         first = min(schemas.versions(domain, op), default=0)
-        refused = CannotConvert(
-            node,
-            f"the operator exists from opset {first} on and has no definition in older operators"
-            if target < first
-            else "there is no definition of this operator to inline",
-        )
+        lacking = "there is no definition of this operator to inline"
+        if target < first:
+            lacking = f"the operator exists from opset {first} on and has no definition in older operators"
+        refused = CannotConvert(node, self._expander.misfit(node) or lacking)
         raise refused.at(first, up=False) if target < first else refused
 
     def _check_types(self, node: Node, before: int, after: int) -> None:

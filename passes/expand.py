@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opshift.passes import simplify
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
-from opshift.passes.protos import AttributeProto, FunctionProto, NodeProto, default_domain
+from opshift.passes.protos import AttributeProto, FunctionProto, NodeProto, default_domain, elem_type_of, type_text
 from opshift.passes.stamp import stamp
 from opshift.passes.view import attribute_kind, make_attribute
 
@@ -40,6 +40,16 @@ class Expander:
         form = functions.find(*op, _elem_type(proto, scope))
         return None if form is None else form.version(version)
 
+    def misfit(self, node: Node) -> str:
+        """Why the operator's definitions do not take this call; empty for an operator that has none."""
+        if not functions.defined(*_op(node.proto)):
+            return ""
+        data = node.input(0)
+        kind = node.scope.type(data)
+        if kind is None or not elem_type_of(kind):
+            return f'the type of "{data}" is unknown; a typed value_info helps'
+        return f"its definition does not take {type_text(kind)}"
+
     def expand(self, node: Node) -> tuple[list[NodeProto], dict[str, int], str, str]:
         """The nodes that take over, the versions they are written at, the grade, and a sentence.
 
@@ -54,6 +64,7 @@ class Expander:
             raise CannotConvert(node, "there is no definition of this operator for its type")
         if node.schema is None:
             _check_call(node, form)
+        _check_choices(node, form)
         node.build.opset = form.opset
         nodes = instantiate(node, form)
         return nodes, {"": form.opset}, form.grade, f"expanded into {_listed(nodes)}"
@@ -115,7 +126,7 @@ def _check_call(node: Node, form: functions.Form) -> None:
     for name in form.required:
         if name not in node.attributes:
             raise CannotConvert(node, f"attribute {name} is missing, which the operator requires")
-    for name, value in node.attributes.items():
+    for name in node.attributes:
         kind = form.attributes.get(name)
         if kind is None:
             declared = ", ".join(form.attributes)
@@ -124,9 +135,13 @@ def _check_call(node: Node, form: functions.Form) -> None:
         if found != kind:
             spelled = AttributeProto.AttributeType.Name
             raise CannotConvert(node, f"attribute {name} is {spelled(found)}; {spelled(kind)} could be expressed")
-        if name in form.choices and value not in form.choices[name]:
-            allowed = " or ".join(form.choices[name])
-            raise CannotConvert(node, f"{name}={value!r}; {allowed} could be expressed")
+
+
+def _check_choices(node: Node, form: functions.Form) -> None:
+    """A schema does not say which texts an attribute may hold."""
+    for name, texts in form.choices.items():
+        if name in node.attributes and (value := node.attributes[name]) not in texts:
+            raise CannotConvert(node, f"{name}={value!r}; {' or '.join(texts)} could be expressed")
 
 
 def _op(proto: NodeProto) -> Op:

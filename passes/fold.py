@@ -89,8 +89,10 @@ def _static_shape(node: NodeProto, scope: Scope) -> TensorProto | None:
 
 
 def _exact(kind: str, node: NodeProto) -> bool:
-    """Whether every engine computes the same: floats are only ever widened."""
-    return kind in "iubO" or (node.op_type == "Cast" and node.attribute[0].i == TensorProto.DOUBLE)
+    """Whether every engine computes the same: floats are only compared, or rounded once to the nearest."""
+    if kind in "iubO" or node.op_type in ("Equal", "Less"):
+        return True
+    return node.op_type == "Cast" and node.attribute[0].i in (TensorProto.FLOAT, TensorProto.DOUBLE)
 
 
 def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: Scope) -> TensorProto | None:

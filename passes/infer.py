@@ -20,7 +20,7 @@ from opshift.passes.protos import (
 from opshift import functions
 
 if TYPE_CHECKING:
-    from opshift.passes.scope import Scope
+    from opshift.passes.scope import Dim, Scope
 
 Path = tuple[Any, ...]
 
@@ -92,7 +92,7 @@ def _infer_old_cast(node: NodeProto, types: dict[str, TypeProto]) -> dict[str, T
 
 
 def _infer_branches(node: NodeProto, opset: int, scope: Scope) -> None:
-    """What both branches of a made If agree upon: always the element type, the shape where it is the same."""
+    """What both branches of a made If agree upon: the element type, the rank, single dimensions."""
     from opshift.passes.scope import Scope, tensor_type
 
     yielded = []
@@ -101,10 +101,15 @@ def _infer_branches(node: NodeProto, opset: int, scope: Scope) -> None:
         yielded.append([(inner.elem_type(value.name), inner.shape(value.name)) for value in graph.output])
     for name, found in zip(node.output, zip(*yielded, strict=True), strict=True):
         kinds = {elem_type for elem_type, _ in found}
-        shapes = [shape for _, shape in found]
         if len(kinds) == 1 and 0 not in kinds:
-            agreed = shapes[0] if all(shape == shapes[0] for shape in shapes) else None
-            scope.typed[name] = tensor_type(kinds.pop(), agreed)
+            scope.typed[name] = tensor_type(kinds.pop(), _agreed([shape for _, shape in found]))
+
+
+def _agreed(shapes: list[list[Dim] | None]) -> list[Dim] | None:
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
+        return None
+    return [dims[0] if len(set(dims)) == 1 else None for dims in zip(*known, strict=True)]
 
 
 def _known(scope: Scope, name: str) -> TypeProto | None:

@@ -204,10 +204,15 @@ class Scope:
     def shape(self, name: str) -> list[Dim] | None:
         """The dimensions of a tensor: a number, a symbol, or None; None altogether where the rank is unknown."""
         found = self.type(name)
-        if found is None or not _has_shape(found):
-            return None
-        dims = found.tensor_type.shape.dim
-        return [_dim(d) for d in dims]
+        return _dims(found) if found is not None and _has_shape(found) else None
+
+    def inferred_shape(self, name: str) -> list[Dim] | None:
+        """The same for a value of the source model, by inference even where the model declares less."""
+        scope = self.owner(name)
+        if scope is None or scope.path is None:
+            return self.shape(name)
+        found = self.context.inference.type(scope.path, name)
+        return _dims(found) if found is not None and _has_shape(found) else None
 
     # --- what a step adds -----------------------------------------------------------------------------------
 
@@ -262,6 +267,10 @@ def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:
 
 def _has_shape(kind: TypeProto) -> bool:
     return kind.WhichOneof("value") == "tensor_type" and kind.tensor_type.HasField("shape")
+
+
+def _dims(kind: TypeProto) -> list[Dim]:
+    return [_dim(dim) for dim in kind.tensor_type.shape.dim]
 
 
 def _dim(dim: Any) -> Dim:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from opshift.passes import constants, schemas
+from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import AttributeProto, TensorProto
 from opshift.passes.registry import Replacement, Step
@@ -107,3 +108,30 @@ _FLOAT8 = {
     TensorProto.FLOAT8E5M2,
     TensorProto.FLOAT8E5M2FNUZ,
 }
+
+
+def rounded_to_even(build: Builder, x: str, kind: int) -> str:
+    """x rounded to an integer, halves to even ones, in operators that exist from opset 7 on; -0.0 becomes 0.0."""
+    half = build.constant(0.5, kind)
+    floor = build.Floor(x)
+    rest, middle = build.Sub(x, floor), build.Mul(floor, half)
+    tie_to_odd = build.And(build.Not(build.Less(rest, half)), build.Less(build.Floor(middle), middle))
+    return str(build.Add(floor, build.Cast(build.Or(build.Greater(rest, half), tie_to_odd), to=kind)))
+
+
+def selected(build: Builder, condition: str, a: str, b: str, kind: int) -> str:
+    """a where the condition holds, else b, for floats where there is no Where: anything to the power 0 is 1.
+
+    This is exact for infinities, NaN and -0.0 on either side.
+    """
+    chosen = build.Cast(condition, to=kind)
+    other = build.Cast(build.Not(condition), to=kind)
+    return str(build.Mul(build.Pow(a, chosen), build.Pow(b, other)))
+
+
+def saturated(build: Builder, ratio: str, zero_point: str, kind: int) -> str:
+    """A float32 ratio rounded, moved by a float32 zero point and cut off at the ends of int8 or uint8."""
+    lowest, highest = (0.0, 255.0) if kind == TensorProto.UINT8 else (-128.0, 127.0)
+    moved = rounded_to_even(build, ratio, TensorProto.FLOAT)
+    moved = build.Add(moved, zero_point) if zero_point else moved
+    return str(build.Cast(build.Clip(moved, min=lowest, max=highest), to=kind))

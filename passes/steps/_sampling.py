@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 MOST_TAPS = 64
 
 
-class Undecided(Exception):  # noqa: N818  # noqa: N818: a verdict, caught where it is asked for
+class Undecided(Exception):
     """The texts do not settle what is computed; says why."""
 
 
@@ -32,6 +32,11 @@ class Axis:
     start: float = 0.0
     end: float = 1.0
     asked: bool = False  # the result was asked for by its size
+
+    def scale_in(self, width: Any) -> Any:
+        """The scale as a number of some width; of a size that was asked for, the ratio itself."""
+        exact = self.asked and width is np.float64
+        return width(self.result) / width(self.size) if exact else width(self.scale)
 
     @property
     def whole(self) -> bool:
@@ -60,7 +65,7 @@ def output_size(size: int, scale: float) -> int:
 
 
 def _half_pixel(x: Array, along: Axis, f: Any) -> Array:
-    return (x + f(0.5)) / f(along.scale) - f(0.5)
+    return (x + f(0.5)) / along.scale_in(f) - f(0.5)
 
 
 def _pytorch_half_pixel(x: Array, along: Axis, f: Any) -> Array:
@@ -68,7 +73,7 @@ def _pytorch_half_pixel(x: Array, along: Axis, f: Any) -> Array:
 
 
 def _half_pixel_symmetric(x: Array, along: Axis, f: Any) -> Array:
-    adjustment = f(along.result) / (f(along.scale) * f(along.size))
+    adjustment = f(along.result) / (along.scale_in(f) * f(along.size))
     return f(along.size) / f(2) * (f(1) - adjustment) + _half_pixel(x, along, f)
 
 
@@ -79,11 +84,11 @@ def _align_corners(x: Array, along: Axis, f: Any) -> Array:
 
 
 def _asymmetric(x: Array, along: Axis, f: Any) -> Array:
-    return x / f(along.scale)
+    return x / along.scale_in(f)
 
 
 def _tf_half_pixel_for_nn(x: Array, along: Axis, f: Any) -> Array:
-    return (x + f(0.5)) / f(along.scale)
+    return (x + f(0.5)) / along.scale_in(f)
 
 
 def _tf_crop_and_resize(x: Array, along: Axis, f: Any) -> Array:
@@ -138,9 +143,7 @@ def taps(along: Axis, how: Sampling) -> list[tuple[list[int], Array]]:
     first = int(np.floor(-reach)) + 1
     offsets = np.arange(first, 2 - first)
     if len(offsets) > MOST_TAPS:
-        raise Undecided(
-            f"axis {along.axis} is scaled by {along.scale}, which sums up {len(offsets)} elements"
-        )
+        raise Undecided(f"axis {along.axis} is scaled by {along.scale}, which sums up {len(offsets)} elements")
     where = base[:, None] + offsets
     weights = _filter((where - x[:, None]) * stretch, how)
     if how.exclude_outside:

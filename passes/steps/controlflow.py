@@ -21,7 +21,9 @@ def branches_of_one_shape(node: Node) -> Replacement:
     chosen = node.input(0)
     values = [node.build.constant(_zero(node, name), hint="nothing_yet") for name in node.outputs]
     values = _repeat(node, other, node.build.Cast(node.build.Not(chosen), to=T.INT64), values)
-    return _repeat(node, then, node.build.Cast(chosen, to=T.INT64), values)
+    results = _repeat(node, then, node.build.Cast(chosen, to=T.INT64), values)
+    types = [(node.scope.elem_type(name), node.scope.shape(name)) for name in node.outputs]
+    return [node.build.typed(name, *kind) for name, kind in zip(results, types, strict=True)]
 
 
 def _branches(node: Node) -> tuple[GraphProto, GraphProto]:

@@ -98,9 +98,7 @@ def filled_in_float(node: Node) -> Replacement:
     held = constants.array(value)
     if held is None:
         raise CannotConvert(node, "the value cannot be read")
-    filled = node.build.ConstantOfShape(
-        node.input(0), value=constants.tensor(held.astype("float32"), T.FLOAT)
-    )
+    filled = node.build.ConstantOfShape(node.input(0), value=constants.tensor(held.astype("float32"), T.FLOAT))
     return str(node.build.Cast(filled, to=value.data_type, saturate=CAST_AFTERWARDS[value.data_type]))
 
 
@@ -122,7 +120,8 @@ def made_in_float(node: Node) -> Replacement:
     return str(node.build.Cast(made, to=T.BFLOAT16))
 
 
-# --- 27: Range ----------------------------------------------------------------------------------------------
+# --- 11 and 27: Range ----------------------------------------------------------------------------------------------
+
 
 
 def counted_in_stash_type(node: Node) -> Replacement:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from opshift.passes.build import Builder
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
@@ -64,6 +66,8 @@ def _shaped_like(node: Node, value: str, like: str) -> str:
 def ordered_integers(node: Node) -> Replacement:
     """Integers were not allowed: 32 bits are compared as double, 64 bits as two halves, higher first."""
     kind, build, op = node.elem_type(), node.build, node.op_type
+    if any(_survives_rounding(node.scope.array(name)) for name in node.inputs):
+        return carried(dict.fromkeys(BITS, T.DOUBLE))(node)
     if kind not in (T.INT64, T.UINT64):
         return carried(dict.fromkeys((*SMALL_INTEGERS, T.INT32, T.UINT32), T.DOUBLE))(node)
     half = build.constant(2**32, kind)
@@ -72,6 +76,11 @@ def ordered_integers(node: Node) -> Replacement:
     (high_a, high_b), (low_a, low_b) = ([build.Cast(part, to=T.DOUBLE) for part in parts] for parts in (high, low))
     tied = build.Equal(*(build.Cast(part, to=T.INT64) for part in high))
     return str(build.Or(build.emit(op, [high_a, high_b]), build.And(tied, build.emit(op, [low_a, low_b]))))
+
+
+def _survives_rounding(held: Any) -> bool:
+    """Whether each number is on the same side of a constant before and after all are rounded to double."""
+    return held is not None and held.dtype.kind in "iu" and bool(((held > -(2**53)) & (held < 2**53)).all())
 
 
 def defined_shift(node: Node) -> Replacement:
@@ -108,11 +117,19 @@ def _cast(build: Builder, name: str, kind: int, to: int) -> str:
     return name if kind == to else str(build.Cast(name, to=to))
 
 
+def ordered_or_equal(node: Node) -> str:
+    """The comparison becomes Or(Greater(a, b), Equal(a, b)), or the same with Less; both are false for NaN."""
+    build, operands = node.build, node.inputs
+    strict = build.emit(node.op_type.removesuffix("OrEqual"), operands)
+    return str(build.Or(strict, build.Equal(*operands)))
+
+
 ORDER = ["Greater", "Less"]
 
 changed(["And", "Or", "Xor", "Equal", *ORDER], 7, LEGACY)
 changed("Equal", 11, Pair(down=equal_numbers))
 changed("Equal", 19, Pair(down=equal_strings))
 changed(ORDER, 9, Pair(down=ordered_integers))
+changed(["GreaterOrEqual", "LessOrEqual"], 12, Pair(down=ordered_or_equal))
 changed(["GreaterOrEqual", "LessOrEqual"], 16, Pair(down=carried({T.BFLOAT16: T.FLOAT})))
 changed("BitShift", 28, Pair(down=defined_shift))

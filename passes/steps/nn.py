@@ -21,7 +21,6 @@ SUMS = [
     "GlobalAveragePool",
     "GlobalLpPool",
     "LpNormalization",
-    "LpPool",
 ]
 FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
 
@@ -96,7 +95,7 @@ def ratio_to_attribute(node: Node) -> Replacement:
     if not node.is_used(1):
         node.inputs, node.outputs = [data], node.outputs[:1]
         return None
-    kept = build.ConstantOfShape(build.Shape(data), value=T(data_type=T.BOOL, dims=[1], raw_data=b"\1"))
+    kept = build.Expand(build.constant(True, T.BOOL), build.Shape(data))
     return [build.Dropout(data, ratio=node.attributes.get("ratio")), kept]
 
 

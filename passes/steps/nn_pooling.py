@@ -20,7 +20,7 @@ from opshift.passes.view import Node
 
 T = TensorProto
 INT64_MAX = 2**63 - 1
-IN_FLOAT = {"AveragePool": "bfloat16 is computed in float32"}
+IN_FLOAT = dict.fromkeys(["AveragePool", "LpPool"], "bfloat16 is computed in float32")
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ def _counts(node: Node, window: Window) -> str:
     build, elem_type, last = node.build, node.elem_type(), node.rank() - window.axis - 1
     size = build.Shape(node.input(0), start=window.axis, end=window.axis + 1)
     padded = build.Sub(size, [window.begin + window.end])
-    ones = build.ConstantOfShape(build.Concat(padded, [1] * last, axis=0), value=constants.tensor([1], elem_type))
+    ones = build.Expand(build.constant(1, elem_type), build.Concat(padded, [1] * last, axis=0))
     pads = [window.begin, *[0] * last, window.end, *[0] * last]
     return str(build.Sum(*_shifted(build, build.Pad(ones, pads), 0, window)))
 
@@ -275,10 +275,6 @@ def count_padding_as_data(node: Node) -> None:
 
 def norm(node: Node) -> Replacement:
     """ceil_mode and dilations did not exist: more padding at the end, and the norm of shifted slices."""
-    if counts_padding_windows(node):
-        raise CannotConvert(
-            node, "a window starts in the padding, which is read in two ways; less padding could be expressed"
-        )
     _rounded_down(node)
     if has_dilation(node):
         node.close("dilated norms are computed over slices")
@@ -341,7 +337,7 @@ changed("AveragePool", 7, Pair(down=count_padding_as_data))
 changed("AveragePool", 10, Pair(down=_rounded_down))
 same("AveragePool", 11, "the text speaks of dilations, which came later, and SAME was spelled out")
 changed("AveragePool", 19, Pair(down=average))
-changed(["AveragePool", "MaxPool"], 22, Pair(down=windows_on_data))
+changed(["AveragePool", "LpPool", "MaxPool"], 22, Pair(down=windows_on_data))
 changed("MaxPool", 8, Pair(down=drop_indices))
 changed("MaxPool", 10, Pair(down=largest))
 same("MaxPool", 11, "the defaults of strides and dilations were spelled out")

@@ -69,9 +69,7 @@ def constants_in_carrier_types(node: Node) -> None:
             continue
         values = node.scope.array(name)
         if values is None:
-            raise CannotConvert(
-                node, f'"{name}" is {_spelled(kind)}; a constant of that type could be expressed'
-            )
+            raise CannotConvert(node, f'"{name}" is {_spelled(kind)}; a constant of that type could be expressed')
         node.set_input(index, node.build.constant(values.astype("float32"), CARRIERS[kind]))
 
 
@@ -84,9 +82,7 @@ def _blocked(node: Node) -> bool:
     dims = node.scope.shape(node.input(SCALE))
     if not node.attributes.get("block_size", 0):
         if dims is not None and len(dims) > 1:
-            raise CannotConvert(
-                node, f"a scale of rank {len(dims)} without block_size; one with it could be expressed"
-            )
+            raise CannotConvert(node, f"a scale of rank {len(dims)} without block_size; one with it could be expressed")
         return False
     return node.rank(SCALE) > 0 and node.rank(SCALE) == node.rank(X)
 
@@ -113,6 +109,8 @@ def _repeated(node: Node, value: str, axis: int) -> str:
 
 
 def _cast(node: Node, value: str, kind: int, to: int) -> str:
+    if kind in FLOAT8:  # unlike Cast, this has a form without float8 if the value is constant
+        return str(node.build.DequantizeLinear(value, node.build.constant(1.0, T.FLOAT)))
     return value if kind == to else str(node.build.Cast(value, to=to))
 
 
@@ -149,9 +147,7 @@ def output_type_of_the_scale(node: Node) -> Replacement:
 def scale_of_powers_of_two(node: Node) -> None:
     """Scales of float8e8m0 did not exist; constant ones are written in float32."""
     if node.elem_type(SCALE) not in (T.FLOAT, *HALVES) and not node.attributes.get("output_dtype", 0):
-        raise CannotConvert(
-            node, "a scale that is no type of output, without output_dtype; one could be expressed"
-        )
+        raise CannotConvert(node, "a scale that is no type of output, without output_dtype; one could be expressed")
     constants_in_carrier_types(node)
 
 
@@ -299,7 +295,8 @@ def quantized_from_float(node: Node) -> None:
 
 def integers_as_float(node: Node) -> None:
     """x could be int32 beside a float32 scale; both have one type now, so x is cast to float32."""
-    if node.elem_type(X) == T.INT32:
+    kind = node.scope.elem_type(node.input(X))
+    if kind != T.FLOAT:  # what is unknown may be float32, which the cast leaves as it is
         node.close("divided in float32")
         node.set_input(X, node.build.Cast(node.input(X), to=T.FLOAT))
 

@@ -10,6 +10,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
 from opshift.passes.steps._recipes import carried
+from opshift.passes.steps._sampling_at_runtime import counted
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -22,6 +23,7 @@ ONLY_MOVED: dict[int, str | int] = {
     T.COMPLEX128: 0,
 }  # with the value that is filled in by default
 END = 2**63 - 1
+FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
 MODES = ("constant", "reflect", "edge", "wrap")
 
 
@@ -46,9 +48,7 @@ def paddings_to_pads(node: Node) -> None:
     node.attributes["pads"] = paddings
 
 
-def _leads_to(
-    pads: list[int], rank: int, shape: Sequence[object] | None, result: Sequence[object] | None
-) -> bool:
+def _leads_to(pads: list[int], rank: int, shape: Sequence[object] | None, result: Sequence[object] | None) -> bool:
     if shape is None or result is None or not len(shape) == len(result) == rank:
         return False
     return all(
@@ -95,9 +95,7 @@ def inputs_to_attributes(node: Node) -> Replacement:
     if fill is None or (fill and elem_type in LONG):
         return _filled_where_padded(node, pads, elem_type)
     if elem_type not in FLOATS:
-        return _pad_integers(
-            node.build, node.input(0), elem_type, {"mode": mode, "pads": pads, "value": fill}
-        )
+        return _pad_integers(node.build, node.input(0), elem_type, {"mode": mode, "pads": pads, "value": fill})
     node.inputs = node.inputs[:1]
     node.attributes["pads"] = pads
     if str(fill) != "0.0":
@@ -214,9 +212,8 @@ def pads_of_all_axes(node: Node) -> None:
         axes = [axis % len(shape) for axis in axes]
         places, zeros = axes + [axis + len(shape) for axis in axes], [0] * (2 * len(shape))
         if pads is None:
-            full = node.build.ScatterElements(
-                node.build.constant(constants.int64s(zeros)), places, node.input(1)
-            )
+            chosen = [places.index(k) if k in places else len(places) for k in range(len(zeros))]
+            full = node.build.Gather(node.build.Concat(node.input(1), [0], axis=0), chosen)
         else:
             for place, pad in zip(places, pads, strict=True):
                 zeros[place] = pad
@@ -254,8 +251,7 @@ def _gathered(node: Node, x: str, added: list[int] | str, rank: int, mode: str) 
     build = node.build
     for axis in range(rank):
         before, after = (
-            build.Gather(added, [end]) if isinstance(added, str) else [added[end]]
-            for end in (axis, axis + rank)
+            build.Gather(added, [end]) if isinstance(added, str) else [added[end]] for end in (axis, axis + rank)
         )
         if before == after == [0]:
             continue
@@ -266,7 +262,7 @@ def _gathered(node: Node, x: str, added: list[int] | str, rank: int, mode: str) 
 
 def _sources(build: Builder, size: str, before: Operand, after: Operand, mode: str) -> str:
     """For each position of the padded axis the position in the data that it repeats."""
-    position = build.Sub(_counted(build, build.Add(build.Add(size, before), after)), before)
+    position = build.Sub(counted(build, build.Add(build.Add(size, before), after)), before)
     last = size if mode == "wrap" else build.Sub(size, 1)
     if mode == "edge":
         inside = build.Where(build.Less(position, size), position, last)
@@ -277,15 +273,9 @@ def _sources(build: Builder, size: str, before: Operand, after: Operand, mode: s
     return str(position if mode == "wrap" else build.Sub(last, build.Abs(build.Sub(last, position))))
 
 
-def _counted(build: Builder, count: str) -> str:
-    """0, 1, ... as many as `count` says."""
-    if build.opset >= 11:
-        return str(build.Range(0, build.Reshape(count, []), 1))
-    return str(build.Reshape(build.NonZero(build.ConstantOfShape(count, value=constants.int64s([1]))), [-1]))
-
-
 changed("Pad", 2, Pair(up=paddings_to_pads, down=pads_to_paddings))
 changed("Pad", 11, Pair(up=attributes_to_inputs, down=inputs_to_attributes))
 changed("Pad", 13, Pair(down=positions_instead_of_values))
 changed("Pad", 18, Pair(down=pads_of_all_axes))
 changed("Pad", 19, Pair(down=wrapped_by_gather))
+changed("Pad", 21, Pair(down=carried(dict.fromkeys(FLOAT8, T.FLOAT16))))

@@ -9,17 +9,28 @@ from __future__ import annotations
 from typing import Any
 
 from opshift.passes import constants
-from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
 from opshift.passes.steps import _sampling
+from opshift.passes.steps._resize_sampled import (
+    ROI,
+    SCALES,
+    SIZES,
+    Unknown,
+    X,
+    axes_of,
+    has_sizes,
+    resized,
+    sampled,
+    sampled_along,
+    sampling_of,
+)
 from opshift.passes.steps._sampling import Axis, Sampling, Undecided
 from opshift.passes.view import Node
 
 T = TensorProto
 
-X, ROI, SCALES, SIZES = range(4)
 SINCE_11 = (
     "coordinate_transformation_mode",
     "nearest_mode",
@@ -69,6 +80,40 @@ def upsample_to_resize(node: Node) -> None:
     node.op_type = "Resize"
 
 
+# --- 10: shrinking ------------------------------------------------------------------------------------------
+
+
+def resize_to_upsample(node: Node) -> Replacement:
+    """Resize did not exist: where all axes grow it is an Upsample, else its elements are sampled."""
+    scales, mode = node.scope.array(node.input(1)), node.attributes.get("mode", "nearest")
+    if scales is None:
+        raise CannotConvert(node, "scales are known only at run time; constant scales could be expressed")
+    if (scales >= 1).all():
+        node.op_type = "Upsample"
+        return None
+    growing, shrinking = (Sampling(mode, "asymmetric", kind) for kind in ("floor", "ceil"))
+    x = node.input(0)
+    try:
+        for along in _scaled(node, scales.tolist()):
+            x = sampled_along(node, x, [along], growing if along.scale >= 1 else shrinking)
+    except Undecided as why:
+        raise CannotConvert(node, f"{why}; other sizes could be expressed") from None
+    return x
+
+
+def _scaled(node: Node, scales: list[float]) -> list[Axis]:
+    """The axes of a Resize-10 that are scaled."""
+    dims, found = node.scope.shape(node.input(0)), []
+    for axis, scale in enumerate(scales):
+        size = dims[axis] if dims else None
+        if scale == 1.0:
+            continue
+        if not isinstance(size, int):
+            raise CannotConvert(node, f"the size of axis {axis} is unknown; known sizes could be expressed")
+        found.append(Axis(axis, size, _sampling.output_size(size, scale), scale))
+    return found
+
+
 # --- 11: coordinates ----------------------------------------------------------------------------------------
 
 
@@ -93,10 +138,10 @@ def old_coordinates(node: Node) -> Replacement:
 
 def from_the_first_corner(node: Node) -> Replacement:
     """Only elements placed from the first corner could be expressed; any other placement is sampled."""
-    how = _sampling_of(node)
+    how = sampling_of(node)
     scales = _scales_from_the_first_corner(node, how)
     if scales is None:
-        return _sampled(node)
+        return sampled(node)
     node.inputs = [node.input(X), scales]
     for name in SINCE_11:
         node.attributes.pop(name, None)
@@ -107,17 +152,17 @@ def _scales_from_the_first_corner(node: Node, how: Sampling) -> str | None:
     """The scales of a Resize-10 that computes the same; None if there is none."""
     if how.mode == "cubic" or (how.mode == "linear" and how.coordinates != "asymmetric"):
         return None
-    if not _has_sizes(node):
+    if not has_sizes(node):
         held = node.scope.array(node.input(SCALES))
         if how.mode == "linear" or (held is not None and _takes_the_one_before_or_after(how, held)):
             return node.input(SCALES)
         return None
     try:
-        axes = _resized(node)
+        axes = resized(node)
         scales = [1.0] * node.rank()
         for along in axes:
             scales[along.axis] = _scale_to(along, how)
-    except (CannotConvert, Undecided):
+    except (Unknown, Undecided):
         return None
     return node.build.constant(scales, T.FLOAT)
 
@@ -155,16 +200,16 @@ def _scale_to(along: Axis, how: Sampling) -> float:
 
 def leave_out_empty_inputs(node: Node) -> Replacement:
     """Beside sizes, empty scales are left out; tf_half_pixel_for_nn is gone."""
-    if _has_sizes(node):
+    if has_sizes(node):
         node.set_input(SCALES, "")
     if node.attributes.get("coordinate_transformation_mode") != "tf_half_pixel_for_nn":
         return None
-    how = _sampling_of(node)
+    how = sampling_of(node)
     if how.mode == "nearest" and how.nearest_mode == "floor":  # floor(x + 0.5) is x rounded, halves up
         node.attributes["coordinate_transformation_mode"] = "half_pixel"
         node.attributes["nearest_mode"] = "round_prefer_ceil"
         return None
-    return _sampled(node)
+    return sampled(node)
 
 
 def give_empty_inputs(node: Node) -> None:
@@ -179,20 +224,18 @@ def give_empty_inputs(node: Node) -> None:
 
 def stretch_all_axes(node: Node) -> Replacement:
     """All axes had to be given and were stretched without regard to their ratio or to what lies between."""
-    how, policy = _sampling_of(node), node.attributes.get("keep_aspect_ratio_policy", "stretch")
+    how, policy = sampling_of(node), node.attributes.get("keep_aspect_ratio_policy", "stretch")
     if policy not in ("stretch", "not_larger", "not_smaller"):
         raise CannotConvert(node, f"keep_aspect_ratio_policy={policy}; stretch could be expressed")
     if how.antialias and not _grows(node):
-        return _sampled(node)
-    if policy != "stretch" and _has_sizes(node):
-        if not _keep_ratio(node):
-            return _sampled(node)
+        return sampled(node)
+    if policy != "stretch" and has_sizes(node):
+        if not _keeps_ratio(node):
+            return sampled(node)
     elif node.attributes.get("axes"):
         _give_all_axes(node)
     if node.attributes.pop("antialias", 0) and how.mode != "nearest":
-        node.close(
-            "nothing is smoothed where no axis shrinks, but the arithmetic of smoothing may round differently"
-        )
+        node.close("nothing is smoothed where no axis shrinks, but the arithmetic of smoothing may round differently")
     node.attributes.pop("keep_aspect_ratio_policy", None)
     node.attributes.pop("axes", None)
     return None
@@ -201,18 +244,21 @@ def stretch_all_axes(node: Node) -> Replacement:
 def _grows(node: Node) -> bool:
     if node.attributes.get("mode", "nearest") == "nearest":
         return True
-    held = None if _has_sizes(node) else node.scope.array(node.input(SCALES))
+    held = None if has_sizes(node) else node.scope.array(node.input(SCALES))
     if held is not None:
         return bool((held >= 1).all())
     try:
-        return all(along.scale >= 1 for along in _resized(node))
-    except (CannotConvert, Undecided):
+        return all(along.scale >= 1 for along in resized(node))
+    except (Unknown, Undecided):
         return False
 
 
-def _keep_ratio(node: Node) -> bool:
+def _keeps_ratio(node: Node) -> bool:
     """Replace sizes by those that keep the ratio, or by its scale; False if neither leads there."""
-    axes, rank = _resized(node, all_axes=True), node.rank()
+    try:
+        axes, rank = resized(node, all_axes=True), node.rank()
+    except Unknown:
+        return False
     if all(along.whole for along in axes):
         sizes = _sizes(node, axes)
         node.inputs = [node.input(X), _full_roi(node), "", sizes]
@@ -231,35 +277,43 @@ def _keep_ratio(node: Node) -> bool:
 
 def _sizes(node: Node, axes: list[Axis]) -> str:
     results = node.build.constant(constants.int64s([along.result for along in axes]))
-    return _scatter(node, node.build.Shape(node.input(X)), [along.axis for along in axes], results)
+    return _scatter(node, _shape(node), node.rank(), [along.axis for along in axes], results)
 
 
 def _give_all_axes(node: Node) -> None:
     rank = node.rank()
-    axes = _axes(node, rank)
-    if _has_sizes(node):
-        filled = _scatter(node, node.build.Shape(node.input(X)), axes, node.input(SIZES))
+    axes = axes_of(node, rank)
+    if has_sizes(node):
+        filled = _scatter(node, _shape(node), rank, axes, node.input(SIZES))
         node.inputs = [node.input(X), _full_roi(node), "", filled]
     else:
         ones = node.build.constant([1.0] * rank, T.FLOAT)
-        filled = _scatter(node, ones, axes, node.input(SCALES))
+        filled = _scatter(node, ones, rank, axes, node.input(SCALES))
         node.inputs = [node.input(X), _full_roi(node), filled]
 
 
 def _full_roi(node: Node) -> str:
     roi, rank = node.input(ROI), node.rank()
-    axes = _axes(node, rank)
+    axes = axes_of(node, rank)
     if not roi or node.attributes.get("coordinate_transformation_mode") != "tf_crop_and_resize":
         return ""
     whole = node.build.constant([0.0] * rank + [1.0] * rank, node.elem_type(ROI))
-    return _scatter(node, whole, axes + [axis + rank for axis in axes], roi)
+    return _scatter(node, whole, 2 * rank, axes + [axis + rank for axis in axes], roi)
 
 
-def _scatter(node: Node, into: str, places: list[int], values: str) -> str:
+def _shape(node: Node) -> str:
+    dims = node.scope.shape(node.input(X)) or []
+    if all(isinstance(dim, int) for dim in dims):
+        return node.build.constant(dims, T.INT64)
+    return str(node.build.Shape(node.input(X)))
+
+
+def _scatter(node: Node, into: str, length: int, places: list[int], values: str) -> str:
     """`into` with `values` at `places`; computed now where both are constant."""
     held, given = node.scope.array(into), node.scope.array(values)
     if held is None or given is None:
-        return str(node.build.ScatterElements(into, places, values))
+        chosen = [places.index(k) if k in places else len(places) + k for k in range(length)]
+        return str(node.build.Gather(node.build.Concat(values, into, axis=0), chosen))
     filled = held.copy()
     filled[places] = given
     return node.build.constant(filled, _elem_type(filled))
@@ -276,188 +330,26 @@ def _elem_type(of: Any) -> int:
 
 def symmetric_where_nothing_is_cut(node: Node) -> Replacement:
     """half_pixel_symmetric did not exist; it differs only where a size is cut to an integer."""
-    if _sampling_of(node).coordinates != "half_pixel_symmetric":
+    if sampling_of(node).coordinates != "half_pixel_symmetric":
         return None
     stretched = node.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
-    if not (_has_sizes(node) and stretched):
-        axes = _resized(node)
-        if not all(along.whole for along in axes):
-            return _sampled(node)
+    if not (has_sizes(node) and stretched) and not _all_whole(node):
+        return sampled(node)
     node.attributes["coordinate_transformation_mode"] = "half_pixel"
     return None
 
 
-# --- sampling element by element ----------------------------------------------------------------------------
-
-
-def _sampling_of(node: Node) -> Sampling:
-    held = node.attributes
-    how = Sampling(
-        held.get("mode", "nearest"),
-        held.get("coordinate_transformation_mode", "half_pixel"),
-        held.get("nearest_mode", "round_prefer_floor"),
-        held.get("cubic_coeff_a", -0.75),
-        bool(held.get("exclude_outside", 0)),
-        bool(held.get("antialias", 0)),
-    )
-    for name, value, known in (
-        ("mode", how.mode, _sampling.MODES),
-        ("coordinate_transformation_mode", how.coordinates, _sampling.COORDINATES),
-        ("nearest_mode", how.nearest_mode, _sampling.NEAREST),
-    ):
-        if value not in known:
-            raise CannotConvert(node, f"{name}={value}; {', '.join(known)} could be expressed")
-    return how
-
-
-def _has_sizes(node: Node) -> bool:
-    return bool(node.input(SIZES))
-
-
-def _axes(node: Node, rank: int) -> list[int]:
-    axes = node.attributes.get("axes") or list(range(rank))
-    if any(not -rank <= axis < rank for axis in axes):
-        raise CannotConvert(node, f"axes={axes} lie outside rank {rank}")
-    return [axis % rank for axis in axes]
-
-
-def _resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
-    """The axes whose elements are not just repeated as they are."""
-    import numpy as np
-
-    rank = node.rank()
-    axes, dims = _axes(node, rank), node.scope.shape(node.input(X)) or []
-    crops = node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
-    roi = _constant(node, ROI, "roi").tolist() if crops else [0.0] * len(axes) + [1.0] * len(axes)
-    if _has_sizes(node):
-        results = _results(node, axes, rank)
-        scales: list[Any] = _common_scale(node, axes, results) or [None] * len(axes)
-    else:
-        results, scales = [None] * len(axes), _constant(node, SCALES, "scales").tolist()
-    found = []
-    for k, axis in enumerate(axes):
-        size, result, scale, start, end = dims[axis], results[k], scales[k], roi[k], roi[k + len(axes)]
-        same = scale == 1.0 or (scale is None and size is not None and size == result)
-        if same and (start, end) == (0.0, 1.0) and not all_axes:
-            continue
-        if not isinstance(size, int) or not (result is None or isinstance(result, int)):
-            raise CannotConvert(node, f"the size of axis {axis} is unknown; known sizes could be expressed")
-        asked = scale is None
-        if scale is None:
-            scale = float(np.float32(result) / np.float32(size))
-        if result is None:
-            result = _sampling.output_size(size, scale * (end - start))
-        elif any(other is not None for other in scales):  # keeps the ratio
-            result = int(np.floor(scale * size + 0.5))
-        if not size or not result:
-            raise CannotConvert(node, f"axis {axis} is empty")
-        found.append(Axis(axis, size, result, scale, start, end, asked))
-    return found
-
-
-def _constant(node: Node, index: int, what: str) -> Any:
-    held = node.scope.array(node.input(index))
-    if held is None:
-        raise CannotConvert(node, f"{what} is known only at run time; a constant could be expressed")
-    return held
-
-
-def _results(node: Node, axes: list[int], rank: int) -> list[Any]:
-    """The sizes asked for, constant or inferred; of an axis that keeps its size, perhaps a symbol."""
-    held = node.scope.ints(node.input(SIZES))
-    if held is not None:
-        return list(held)
-    dims = node.scope.shape(node.outputs[0])
-    if (
-        dims is None
-        or len(dims) != rank
-        or node.attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch"
-    ):
-        raise CannotConvert(node, "sizes are known only at run time; constant sizes could be expressed")
-    return [dims[axis] for axis in axes]
-
-
-def _common_scale(node: Node, axes: list[int], results: list[Any]) -> list[float] | None:
-    policy = node.attributes.get("keep_aspect_ratio_policy", "stretch")
-    if policy == "stretch":
-        return None
-    import numpy as np
-
-    dims = node.scope.shape(node.input(X)) or []
-    ratios = []
-    for axis, result in zip(axes, results, strict=True):
-        size = dims[axis]
-        if not isinstance(size, int) or not size:
-            raise CannotConvert(node, f"the size of axis {axis} is unknown; known sizes could be expressed")
-        ratios.append(np.float32(result) / np.float32(size))
-    return [float(min(ratios) if policy == "not_larger" else max(ratios))] * len(axes)
-
-
-def _sampled(node: Node) -> str:
-    """Every element of the result is gathered, or summed up from what is gathered."""
-    how, x, build = _sampling_of(node), node.input(X), node.build
+def _all_whole(node: Node) -> bool:
     try:
-        axes = _resized(node)
-        if how.mode == "nearest":
-            for along in axes:
-                x = build.Gather(x, _sampling.nearest(along, how), axis=along.axis)
-        elif axes:
-            x = _weighted(node, x, axes, how)
-        if how.coordinates == "tf_crop_and_resize":
-            x = _extrapolated(node, x, axes)
-    except Undecided as why:
-        raise CannotConvert(node, f"{why}; other sizes could be expressed") from None
-    return str(build.Identity(x)) if x == node.input(X) else x
-
-
-def _weighted(node: Node, x: str, axes: list[Axis], how: Sampling) -> str:
-    elem_type, rank, build = node.elem_type(), node.rank(), node.build
-    if elem_type not in (T.FLOAT16, T.FLOAT, T.DOUBLE):
-        raise CannotConvert(
-            node, f"how {how.mode} rounds to integers is not written down; floats could be expressed"
-        )
-    if how.coordinates == "tf_half_pixel_for_nn":
-        raise CannotConvert(
-            node, f"tf_half_pixel_for_nn with mode={how.mode}; mode=nearest could be expressed"
-        )
-    node.close(f"{how.mode} interpolation is spelled out as weighted sums")
-    wide = T.FLOAT if elem_type == T.FLOAT16 else elem_type
-    value = x if wide == elem_type else build.Cast(x, to=wide)
-    for along in axes:
-        value = _weighted_along(build, value, along, how, wide, rank)
-    return value if wide == elem_type else str(build.Cast(value, to=elem_type))
-
-
-def _weighted_along(build: Builder, x: str, along: Axis, how: Sampling, elem_type: int, rank: int) -> str:
-    total = ""
-    for indices, weights in _sampling.taps(along, how):
-        part = build.Gather(x, indices, axis=along.axis)
-        column = weights.reshape([-1] + [1] * (rank - 1 - along.axis))
-        part = build.Mul(part, build.constant(column, elem_type))
-        total = build.Add(total, part) if total else part
-    return total
-
-
-def _extrapolated(node: Node, x: str, axes: list[Axis]) -> str:
-    """What lies beyond the data gets a value of its own."""
-    import numpy as np
-
-    rank = node.rank()
-    beyond = np.zeros([1] * rank, dtype=bool)
-    for along in axes:
-        shape = [1] * rank
-        shape[along.axis] = along.result
-        if (mask := _sampling.outside(along)).any():
-            beyond = beyond | mask.reshape(shape)
-    if not beyond.any():
-        return x
-    fill = node.build.constant(node.attributes.get("extrapolation_value", 0.0), node.elem_type())
-    return str(node.build.Where(node.build.constant(beyond, T.BOOL), fill, x))
+        return all(along.whole for along in resized(node))
+    except (Unknown, Undecided):
+        return False
 
 
 changed("Upsample", 7, Pair(up=sides_to_scales, down=scales_to_sides))
 changed("Upsample", 9, Pair(up=scales_to_input, down=scales_to_attribute))
 changed("Upsample", 10, Pair(up=upsample_to_resize))
+changed("Resize", 10, Pair(down=resize_to_upsample))
 changed("Resize", 11, Pair(up=old_coordinates, down=from_the_first_corner))
 changed("Resize", 13, Pair(up=leave_out_empty_inputs, down=give_empty_inputs))
 changed("Resize", 18, Pair(down=stretch_all_axes))

@@ -26,18 +26,19 @@ def combined_outside(*known: str) -> Step:
         """reduction did not exist, or not this one: updates are combined with what is there, then written."""
         reduction = node.attributes.get("reduction", "none")
         if reduction not in ("none", *COMBINES):
-            raise CannotConvert(
-                node, f"reduction={reduction}; none, {', '.join(COMBINES)} could be expressed"
-            )
+            raise CannotConvert(node, f"reduction={reduction}; none, {', '.join(COMBINES)} could be expressed")
         if reduction in known:
             return None
         node.attributes.pop("reduction", None)
         if reduction == "none":
             return None
-        if _no_target_twice(node):
-            return _combined(node.build, node, node.inputs, COMBINES[reduction])
-        if reduction in ("add", "mul") and node.elem_type() in FLOATS:
+        floats, once = node.elem_type() in FLOATS, _no_target_twice(node)
+        if floats and reduction in ("max", "min"):
+            node.close(f"runtimes differ on the {reduction} of NaN")
+        elif floats and not once:
             node.close("updates of one element are combined in their order")
+        if once:
+            return _combined(node.build, node, node.inputs, COMBINES[reduction])
         return _one_after_another(node, COMBINES[reduction])
 
     return combine_before_scattering

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto, type_text
 from opshift.passes.registry import Pair, changed
@@ -13,8 +9,8 @@ from opshift.passes.steps.tensor import INTEGERS_AS_DOUBLE
 from opshift.passes.view import Node
 
 T = TensorProto
-# Tile 1 took its counts and its axis in the type of the data.
-COUNTS: dict[int, Any] = {T.FLOAT16: np.float16, T.FLOAT: np.float32, T.DOUBLE: np.float64}
+# Tile 1 took its counts and its axis in the type of the data; up to here these types hold every integer.
+COUNTS: dict[int, int] = {T.FLOAT16: 2**11, T.FLOAT: 2**24, T.DOUBLE: 2**53}
 
 
 def copies_to_repeats(node: Node) -> None:
@@ -56,7 +52,7 @@ def repeats_to_copies(node: Node) -> str:
 
 
 def _number(node: Node, count: int, elem_type: int) -> str:
-    if COUNTS[elem_type](count) != count:
+    if count > COUNTS[elem_type]:
         raise CannotConvert(node, f"{count} copies cannot be counted in the type of the data")
     return node.build.constant(count, elem_type)
 

@@ -1,4 +1,4 @@
-"""ai.onnx.ml: the pairs of LabelEncoder and the parameters of tree ensembles changed their form."""
+"""ai.onnx.ml: LabelEncoder began with strings and their positions, and came to take pairs of any types."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ NAMES = {kind: name for name, kind in LISTS.items()}
 MISSING: dict[int, Any] = {
     T.STRING: "_Unused", T.INT64: -1, T.INT32: -1, T.INT16: -1, T.FLOAT: -0.0, T.DOUBLE: -0.0,
 }  # fmt: skip
-
-
-# --- LabelEncoder -------------------------------------------------------------------------------------------
 
 
 def classes_to_pairs(node: Node) -> None:
@@ -100,9 +97,7 @@ Column = tuple[int, list[Any]]
 def _pairs(node: Node) -> tuple[Column, Column]:
     keys, values = _column(node, "keys"), _column(node, "values")
     if len(keys[1]) != len(values[1]):
-        raise CannotConvert(
-            node, f"{len(keys[1])} keys and {len(values[1])} values; pairs could be expressed"
-        )
+        raise CannotConvert(node, f"{len(keys[1])} keys and {len(values[1])} values; pairs could be expressed")
     _check_keys(node, keys[1])
     return keys, values
 
@@ -121,9 +116,7 @@ def _column(node: Node, side: str) -> Column:
 def _elements(node: Node, held: TensorProto) -> list[Any]:
     values = constants.array(held)
     if values is None:
-        raise CannotConvert(
-            node, "a tensor in the attributes has no values; one with values could be expressed"
-        )
+        raise CannotConvert(node, "a tensor in the attributes has no values; one with values could be expressed")
     return [v.decode() if isinstance(v, bytes) else v for v in values.ravel().tolist()]
 
 
@@ -133,9 +126,7 @@ def _check_keys(node: Node, keys: list[Any]) -> None:
             node, "a key is repeated, which runtimes resolve differently; unique keys could be expressed"
         )
     if any(key != key for key in keys):
-        raise CannotConvert(
-            node, "a key is NaN, found by its bits or as any NaN; other keys could be expressed"
-        )
+        raise CannotConvert(node, "a key is NaN, found by its bits or as any NaN; other keys could be expressed")
 
 
 def _default(node: Node, kind: int) -> Any:
@@ -165,30 +156,5 @@ def _clear(node: Node) -> None:
             del node.attributes[name]
 
 
-# --- tree ensembles -----------------------------------------------------------------------------------------
-
-
-def doubles_to_floats(node: Node) -> None:
-    """Parameters in tensors of doubles did not exist; those that float32 holds go into the lists."""
-    for name in [name for name in node.attributes if name.endswith("_as_tensor")]:
-        held = node.attributes[name]
-        values = _elements(node, held)
-        narrow = constants.array(constants.tensor(values, T.FLOAT))
-        if held.data_type != T.FLOAT:
-            node.close("compared and added in float32")
-            if narrow is None or narrow.tolist() != values:
-                raise CannotConvert(node, f"{name} holds doubles; values of float32 could be expressed")
-        del node.attributes[name]
-        node.attributes[name.removesuffix("_as_tensor")] = [float(value) for value in values]
-
-
-def deprecated(node: Node) -> None:
-    """The operator is deprecated, and its successor has no fixed rule for what this one does."""
-    raise CannotConvert(node, "the operator is deprecated; ai.onnx.ml up to opset 4 could be expressed")
-
-
 changed("LabelEncoder", 2, Pair(up=classes_to_pairs, down=pairs_to_categories), domain=ML)
 changed("LabelEncoder", 4, Pair(up=unmistakable_keys, down=tensors_to_lists), domain=ML)
-ENSEMBLES = ["TreeEnsembleClassifier", "TreeEnsembleRegressor"]
-changed(ENSEMBLES, 3, Pair(down=doubles_to_floats), domain=ML)
-changed(ENSEMBLES, 5, Pair(up=deprecated), domain=ML)

@@ -62,6 +62,8 @@ def test_the_branches_of_an_if_agree():
 
 def test_the_branches_of_an_if_differ_in_shape():
     scope, made = made_if(lambda b: b.Abs(b.Neg("x")), lambda b: b.ReduceSum("x", [1]))
+    assert (scope.elem_type(made), scope.shape(made)) == (T.FLOAT, [2, None])
+    scope, made = made_if(lambda b: b.Identity("x"), lambda b: b.ReduceSum("x", [1], keepdims=0))
     assert (scope.elem_type(made), scope.shape(made)) == (T.FLOAT, None)
 
 

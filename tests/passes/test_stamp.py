@@ -112,6 +112,22 @@ def test_subgraphs_see_outer_names_and_keep_their_own_apart():
     ]
 
 
+def test_the_same_name_in_both_branches_becomes_two():
+    body = function(
+        """(a, c) => (r) {
+          r = If(c) <then_branch = one () => (float[2] t) { t = Neg(a) },
+                     else_branch = two () => (float[2] t) { t = Abs(a) }>
+        }"""
+    )
+    assert text(stamped(body, ["x", "y"], ["z"])) == [
+        "z = If(y)",
+        "  then_branch() -> t_1",
+        "  t_1 = Neg(x)",
+        "  else_branch() -> t_2",
+        "  t_2 = Abs(x)",
+    ]
+
+
 def test_formal_inputs_and_constants_of_subgraphs_are_fresh():
     body = function(
         """(a, n) => (r) {

@@ -6,7 +6,7 @@ import onnx.checker
 import pytest
 
 from opshift.passes import convert
-from tests.support import check_unchanged, check_values, evaluate, model
+from tests.support import check_refused, check_unchanged, check_values, evaluate, model, show
 
 IF = """
 y = If (c) <
@@ -102,3 +102,112 @@ def test_a_loop_that_carries_a_value_stays():
     """
     io = {"inputs": "int64 m, bool c, float[3] x", "outputs": "float[3] v, float[N,3] s"}
     check_unchanged(body, 11, 8, **io)
+
+
+BODY = "num_scan_inputs=1, body = b (float[3] old, float[3] e) => (float[3] new, float[3] o) { new = Add(old, e) o = Mul(new, e) }"
+BATCH = {"inputs": "float[2,3] i, float[2,4,3] x", "outputs": "float[2,3] s, float[2,4,3] y"}
+SEQUENCE = {"inputs": "float[3] i, float[{}] x", "outputs": "float[3] s, float[{}] y"}
+
+
+def drawn(*shape):
+    return np.random.default_rng(0).integers(-9, 9, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("target", [9, 11, 21])
+@pytest.mark.parametrize("directions", ["", ", directions=[1]"])
+def test_each_sequence_of_a_batch_is_scanned_on_its_own_from_9_on(target, directions):
+    source = model(f"s, y = Scan<{BODY}{directions}>(, i, x)", 8, **BATCH)
+    result = convert.attempt(source, {"": target})
+    onnx.checker.check_model(result.model, full_check=True)
+    assert result.grade == "exact"
+    feeds = {"i": drawn(2, 3), "x": drawn(2, 4, 3)}
+    for before, after in zip(evaluate(source, feeds), evaluate(result.model, feeds), strict=True):
+        np.testing.assert_array_equal(after, before)
+
+
+@pytest.mark.parametrize("lengths", [[4, 4], [2, 3], [1, 4]])
+def test_states_stay_beyond_the_length_of_a_sequence(lengths):
+    io = {**BATCH, "inputs": "int64[2] n, " + BATCH["inputs"]}
+    source = model(f"s, y = Scan<{BODY}>(n, i, x)", 8, **io)
+    made = convert.attempt(source, {"": 11}).model
+    feeds = {"n": np.array(lengths), "i": drawn(2, 3), "x": drawn(2, 4, 3)}
+    (state, rows), (expected, expected_rows) = evaluate(made, feeds), evaluate(source, feeds)
+    np.testing.assert_array_equal(state, expected)
+    for k, length in enumerate(lengths):  # what follows is undefined
+        np.testing.assert_array_equal(rows[k, :length], expected_rows[k, :length])
+
+
+def test_reversed_sequences_of_several_lengths_are_refused():
+    io = {**BATCH, "inputs": "int64[2] n, " + BATCH["inputs"]}
+    check_refused(f"s, y = Scan<{BODY}, directions=[1]>(n, i, x)", 8, 9, "a reversed scan with sequence_lens", **io)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "",
+        ", scan_input_directions=[1]",
+        ", scan_output_directions=[1]",
+        ", scan_input_directions=[1], scan_output_directions=[1]",
+    ],
+)
+@pytest.mark.parametrize(
+    "axes", ["", "scan_input_axes=[1], scan_output_axes=[1]", "scan_input_axes=[-1], scan_output_axes=[-1]"]
+)
+def test_a_sequence_becomes_a_batch_of_one_below_9(how, axes):
+    shape = "3,4" if axes else "4,3"
+    io = {name: text.format(shape) for name, text in SEQUENCE.items()}
+    source = model(f"s, y = Scan<{BODY}{how}{', ' * bool(axes)}{axes}>(i, x)", 11, **io)
+    made = convert.attempt(source, {"": 8}).model
+    onnx.checker.check_model(made)
+    feeds = {"i": drawn(3), "x": drawn(3, 4) if axes else drawn(4, 3)}
+    for before, after in zip(evaluate(source, feeds), evaluate(made, feeds), strict=True):
+        np.testing.assert_array_equal(after, before)
+
+
+def test_negative_scan_axes_are_counted_from_the_front_below_11():
+    io = {name: text.format("3,4") for name, text in SEQUENCE.items()}
+    source = model(f"s, y = Scan<{BODY}, scan_input_axes=[-1], scan_output_axes=[-2]>(i, x)", 11, **io)
+    made = convert.attempt(source, {"": 10}).model
+    held = {a.name: list(a.ints) for a in made.graph.node[0].attribute}
+    assert (held["scan_input_axes"], held["scan_output_axes"]) == ([1], [0])
+    check_unchanged(f"s, y = Scan<{BODY}, scan_input_axes=[1]>(i, x)", 9, 25, **io)
+
+
+def test_bfloat16_goes_in_and_out_of_graphs_as_float32_below_16():
+    body = """
+    v, s = Loop (m, c, x) <
+        body = b (int64 i, bool go, bfloat16[3] old) => (bool go2, bfloat16[3] new, bfloat16[3] row) {
+            go2 = Identity(go) new = Identity(old) row = Identity(old)
+        }
+    >
+    """
+    io = {"inputs": "int64 m, bool c, bfloat16[3] x", "outputs": "bfloat16[3] v, bfloat16[N,3] s"}
+    made = convert.attempt(model(body, 16, **io), {"": 15}).model  # no engine runs bfloat16
+    onnx.checker.check_model(made, full_check=True)
+    assert show(made) == (
+        "t1 = Cast<to=1>(x)\n"
+        "t2, t3 = Loop<body={ t4 = Cast<to=16>(old_1); t5 = Identity(go); t6 = Identity(t4); t7 = Identity(t4); "
+        "t8 = Cast<to=1>(t6); t9 = Cast<to=1>(t7); t5, t8, t9 }>(m, c, t1)\n"
+        "v = Cast<to=16>(t2)\ns = Cast<to=16>(t3)"
+    )
+    for body in (
+        branches("bfloat16[3] a", "bfloat16[3] b", "Identity(x)").replace("Abs", "Identity"),
+        "z, y = Scan<num_scan_inputs=1, body = b (bfloat16 o, bfloat16 e) => (bfloat16 n, bfloat16 r)"
+        " { n = Identity(e) r = Identity(o) }>(w, x)",
+    ):
+        io = {"inputs": "bfloat16[3] x, bool c, bfloat16 w", "outputs": "bfloat16[A] y"}
+        made = convert.attempt(model(body, 16, **io), {"": 15}).model
+        onnx.checker.check_model(made, full_check=True)
+        assert made.graph.node[-1].op_type == "Cast"
+    check_refused(body, 16, 12, "bfloat16", **io)
+
+
+def test_sequences_cannot_leave_a_branch_below_13():
+    body = """
+    y = If (c) <
+        then_branch = t () => (seq(float[3]) a) { a = SequenceConstruct(x) },
+        else_branch = e () => (seq(float[3]) b) { b = SequenceConstruct(x, x) }
+    >
+    """
+    check_refused(body, 13, 12, "seq(tensor(float))", inputs="float[3] x, bool c", outputs="seq(float[3]) y")

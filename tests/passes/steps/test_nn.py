@@ -139,7 +139,7 @@ def test_a_mask_read_by_a_subgraph_is_kept():
         model(text, 12, inputs="float[2,3] x, bool c", outputs="float[2,3] y, float[2,3] z"), {"": 11}
     ).model
     assert converted is not None
-    assert "ConstantOfShape" in show(converted)
+    assert "Expand" in show(converted)
 
 
 def test_ratio_becomes_an_input_at_12():
@@ -160,7 +160,7 @@ def test_a_ratio_at_run_time_does_not_matter_in_inference():
 @pytest.mark.parametrize(("inputs", "ratio"), [("(x)", ""), ("(x, , t)", "<ratio=0>"), ("(x, r, t)", "<ratio=0>")])
 def test_the_mask_is_all_true_below_12(inputs, ratio):
     training = "0" if ", ," in inputs else "1"
-    after = f"t1 = Shape(x)\nm = ConstantOfShape<value=bool:[True]>(t1)\ny = Dropout{ratio}(x)"
+    after = f"t1 = Shape(x)\nm = Expand(bool:True, t1)\ny = Dropout{ratio}(x)"
     constants = f"float r = {{0}}, bool t = {{{training}}}"
     if ", ," in inputs:
         after = after.replace(ratio, "")
@@ -266,3 +266,51 @@ def test_float8_is_reshaped_below_21():
     io = {"inputs": "float8e4m3fn[N,3,4] x", "outputs": "float8e4m3fn[A,12] y"}
     # no engine flattens float8
     check("y = Flatten(x)", 21, "y = Reshape(x, [-1, 12])", 20, run=False, **io)
+
+
+# --- in subgraphs and functions -----------------------------------------------------------------------------------
+
+PLACES = [
+    ("Dropout<seed=1>(x, r)", 13, 11),
+    ("Dropout<ratio=0.25>(x)", 10, 13),
+    ("Flatten<axis=-1>(x)", 11, 10),
+    ("MaxPool<ceil_mode=1, dilations=[2,1], kernel_shape=[2,2], strides=[2,2]>(x)", 12, 8),
+    ("AveragePool<dilations=[2,1], kernel_shape=[2,2], pads=[1,1,0,0]>(x)", 19, 17),
+    ("LpPool<ceil_mode=1, kernel_shape=[2,2], strides=[2,2]>(x)", 18, 13),
+    ("GroupNormalization<num_groups=1>(x, s, s)", 21, 17),
+    ("BatchNormalization(x, s, s, s, s)", 15, 9),
+    ("MeanVarianceNormalization(x)", 9, 13),
+]
+INPUTS = "float[N,2,5,5] x, float r, float[2] s"
+
+
+@pytest.mark.parametrize(("call", "opset", "target"), PLACES)
+def test_inside_a_branch(call, opset, target):
+    text = (
+        f"y = If <then_branch = t () => (float[A,B,C,D] a) {{ z = Identity(x)\n a = {call.replace('(x', '(z')} }},"
+        " else_branch = e () => (float[A,B,C,D] b) { b = Identity(x) }> (c)"
+    )
+    source = model(text, opset, inputs=f"{INPUTS}, bool c", outputs="float y")
+    source.graph.output[0].type.tensor_type.ClearField("shape")
+    for graph in (a.g for a in source.graph.node[0].attribute):
+        graph.output[0].type.tensor_type.ClearField("shape")
+    converted = convert.attempt(source, {"": target}).model
+    assert converted is not None
+    for c in (True, False):
+        x = np.random.default_rng(1).normal(size=(3, 2, 5, 5)).astype(np.float32)
+        feeds = {"x": x, "s": np.float32([1, 2]), "r": np.array(0.5, np.float32), "c": np.array(c)}
+        check_values(source, converted, feeds, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("call", "opset", "target"), PLACES)
+def test_inside_a_function(call, opset, target):
+    text = f"""<ir_version: 8, opset_import: ["": {opset}, "local": 1]>
+    g ({INPUTS}) => (float[A,B,C,D] y) {{ y = local.f(x, r, s) }}
+    <domain: "local", opset_import: ["": {opset}]> f (x, r, s) => (z) {{ z = {call} }}"""
+    source = onnx.parser.parse_model(text)
+    source.graph.output[0].type.tensor_type.ClearField("shape")
+    converted = convert.attempt(source, {"": target}, ir_version=8).model
+    assert converted is not None
+    x = np.random.default_rng(1).normal(size=(3, 2, 5, 5)).astype(np.float32)
+    feeds = {"x": x, "s": np.float32([1, 2]), "r": np.array(0.5, np.float32)}
+    check_values(source, converted, feeds, rtol=1e-4, atol=1e-5)

@@ -234,7 +234,7 @@ def test_statistics_of_short_floats_are_computed_in_float_at_14():
 # --- GroupNormalization and MeanVarianceNormalization -------------------------------------------------------------
 
 GROUPS = {
-    "x": np.arange(36, dtype=np.float32).reshape(3, 4, 3) ** 1.5,
+    "x": np.arange(54, dtype=np.float32).reshape(3, 6, 3) ** 1.5,
     "s": np.float32([1, 2]),
     "b": np.float32([3, -1]),
 }
@@ -242,15 +242,15 @@ GROUPS = {
 
 def test_scale_per_group_is_repeated_per_channel_at_21():
     after = """t1 = Reshape(s, [-1, 1])
-    t2 = Expand(t1, [1, 2])
+    t2 = Expand(t1, [1, 3])
     t3 = Reshape(t2, [-1])
     t4 = Reshape(b, [-1, 1])
-    t5 = Expand(t4, [1, 2])
+    t5 = Expand(t4, [1, 3])
     t6 = Reshape(t5, [-1])
     y = GroupNormalization<epsilon=0.01, num_groups=2>(x, t3, t6)"""
     check(
         "y = GroupNormalization<epsilon=0.01, num_groups=2>(x, s, b)", 20, after, 21, feeds=GROUPS, rtol=1e-5,
-        atol=1e-5, inputs="float[N,4,3] x, float[2] s, float[2] b", outputs="float[N,4,3] y",
+        atol=1e-5, inputs="float[N,6,3] x, float[2] s, float[2] b", outputs="float[N,6,3] y",
     )  # fmt: skip
 
 
@@ -271,9 +271,9 @@ def test_as_many_groups_as_channels_need_no_repetition():
 
 
 @pytest.mark.parametrize("kind", ["float", "float16"])
-@pytest.mark.parametrize("dims", ["N,4,3", "N,C,L"])
+@pytest.mark.parametrize("dims", ["N,6,3", "N,C,L"])
 def test_groups_are_normalized_by_the_definition_below_21(kind, dims):
-    io = {"inputs": f"{kind}[{dims}] x, {kind}[4] s, {kind}[4] b", "outputs": f"{kind}[{dims}] y"}
+    io = {"inputs": f"{kind}[{dims}] x, {kind}[6] s, {kind}[6] b", "outputs": f"{kind}[{dims}] y"}
     source = model("y = GroupNormalization<epsilon=0.01, num_groups=2>(x, s, b)", 21, **io)
     result = convert.attempt(source, {"": 20})
     assert result.model is not None
@@ -281,7 +281,7 @@ def test_groups_are_normalized_by_the_definition_below_21(kind, dims):
     casts = [node.op_type for node in result.model.graph.node].count("Cast")
     assert casts == (2 if kind == "float16" else 0)
     dtype = np.float16 if kind == "float16" else np.float32
-    feeds = {"x": GROUPS["x"], "s": np.array([1, 2, 3, -1]), "b": np.array([0, 1, 2, 0.5])}
+    feeds = {"x": GROUPS["x"], "s": np.array([1, 2, 3, -1, 0, 4]), "b": np.array([0, 1, 2, 0.5, -3, 1])}
     feeds = {name: value.astype(dtype) for name, value in feeds.items()}
     check_values(source, result.model, feeds, rtol=4e-3 if casts else 1e-4, atol=2e-3 if casts else 1e-5)
 

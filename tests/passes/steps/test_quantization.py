@@ -148,6 +148,15 @@ def test_integers_are_quantized_as_float_from_19_on():
     )  # fmt: skip
 
 
+def test_what_has_no_known_type_is_quantized_as_float_from_19_on():
+    check(
+        "u = d.Odd(x)\ny = QuantizeLinear(u, s)", 18,
+        "t1 = d.Odd(x)\nt2 = Cast<to=1>(t1)\ny = QuantizeLinear(t2, 0.5)", 19,
+        inputs="float[3] x", outputs="uint8[3] y", constants="float s = {0.5}", domains='"d" : 1', grade="close",
+        run=False,  # no engine knows d.Odd
+    )  # fmt: skip
+
+
 def test_integer_scales_become_float():
     # No engine runs QuantizeLinear of int32 before opset 19.
     check(
@@ -164,6 +173,18 @@ def test_float8_is_dequantized_if_constant():
     assert show(result.model) == "y = Mul([[1.5, -448.0], [-0.0, 0.0625]], s)"
     assert [t.data_type for t in result.model.graph.initializer] == [T.FLOAT]
     check_values(source, result.model, rtol=0, atol=0)
+
+
+def test_blocks_of_constant_float8_are_dequantized():
+    held = onnx.helper.make_tensor("x", T.FLOAT8E4M3FN, [1, 3], [1.5, -448.0, 0.0625])
+    io = {"inputs": "float[1,2] s", "outputs": "float[1,3] y"}
+    source = model("y = DequantizeLinear<axis=1, block_size=2>(x, s)", 21, **io)
+    source.graph.initializer.append(held)
+    for target in (20, 18):
+        result = convert.attempt(source, {"": target})
+        assert not result.refusals
+        assert result.grade == "exact"
+        check_values(source, result.model, rtol=0, atol=0)
 
 
 def test_float8_is_refused_at_run_time():
@@ -235,9 +256,7 @@ def test_one_block_is_told_by_the_rank_of_the_scale():
     check_refused("y = DequantizeLinear(x, s, z)", 21, 20, why, constants=BLOCKS, **DEQUANTIZED)
 
 
-@pytest.mark.parametrize(
-    ("kind", "number", "low", "high"), [("int16", 5, -32768, 32767), ("uint16", 4, 0, 65535)]
-)
+@pytest.mark.parametrize(("kind", "number", "low", "high"), [("int16", 5, -32768, 32767), ("uint16", 4, 0, 65535)])
 def test_16_bit_integers_are_written_out(kind, number, low, high):
     check(
         f"y = QuantizeLinear<output_dtype={number}>(x, s)", 21,
@@ -295,6 +314,17 @@ def test_blocks_of_float8_are_divided_first():
     held = "float[1,2] s = {0.5, 0.25}"
     why = "blocks of float8 with zero points"
     check_refused("y = QuantizeLinear<axis=1, block_size=2>(x, s, z)", 21, 20, why, constants=held, **io)
+
+
+@pytest.mark.parametrize(("zero", "refused"), [([0.0, -0.0], False), ([0.0, 1.0], True)])
+def test_blocks_of_float8_with_constant_zero_points(zero, refused):
+    io = {"inputs": "float[1,3] x", "outputs": "float8e4m3fn[1,3] y", "constants": "float[1,2] s = {0.5, 2}"}
+    source = model("y = QuantizeLinear<axis=1, block_size=2>(x, s, z)", 21, **io)
+    source.graph.initializer.append(onnx.helper.make_tensor("z", T.FLOAT8E4M3FN, [1, 2], zero))
+    result = convert.attempt(source, {"": 20})
+    assert bool(result.refusals) is refused
+    if result.model is not None:
+        check_values(source, result.model, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(

@@ -89,8 +89,7 @@ def test_layout_0_goes(op):
     )
 
 
-# onnxruntime refuses layout 1 and onnx.reference knows one direction of it: the oracle is layout 0 of the same
-# data.
+# onnxruntime refuses layout 1 and onnx.reference knows one direction of it: the oracle is layout 0.
 STATES = {"RNN": ("h0", "h"), "GRU": ("h0", "h"), "LSTM": ("h0, c0", "h, c")}
 
 
@@ -121,9 +120,7 @@ def test_layout_1_becomes_transposes(op, direction):
     values = {"x": random(5, 4, 3), "w": random(count, gates, 3), "r": random(count, gates, 2)}
     values |= {name: random(count, 4, 2) for name in given.split(", ")}
     values["l"] = np.array([5, 4, 3, 1], np.int32)
-    swapped = {
-        name: value.transpose(order[name]) if name in order else value for name, value in values.items()
-    }
+    swapped = {name: value.transpose(order[name]) if name in order else value for name, value in values.items()}
     expected = evaluate(build(0), values)
     actual = evaluate(result.model, swapped)
     for name, e, a in zip(["y", *yielded.split(", ")], expected, actual, strict=True):
@@ -176,7 +173,6 @@ def test_inside_a_function_that_binds_layout():
     source = onnx.parser.parse_model(text)
     result = convert.attempt(source, {"": 13})
     assert show(result.model) == (
-        "t1 = Transpose<perm=[1, 0, 2]>(x)\nt2 = RNN<hidden_size=2>(t1, w, r)\n"
-        "y = Transpose<perm=[2, 0, 1, 3]>(t2)"
+        "t1 = Transpose<perm=[1, 0, 2]>(x)\nt2 = RNN<hidden_size=2>(t1, w, r)\ny = Transpose<perm=[2, 0, 1, 3]>(t2)"
     )
     check_values(source, result.model, {**feeds("RNN"), "x": random(4, 5, 3)}, rtol=0, atol=1e-6)

@@ -155,6 +155,19 @@ def test_classes_are_counted_from_the_front_below_11():
     check("y = OneHot(i, d, v)", 11, counted, 10, feeds={"i": np.array([-3, -4, 1, 3])}, **ONE_HOT)
 
 
+def test_classes_of_other_types_are_cast_to_int64_first():
+    counted = """t1 = Cast<to=7>(i)
+        t2 = Add(t1, d)
+        t3 = Less(t1, 0)
+        t4 = Where(t3, t2, t1)
+        t5 = Less(t4, 0)
+        t6 = Where(t5, d, t4)
+        y = OneHot(t6, d, [0, 1])"""
+    io = {"inputs": "float[4] i, int64 d", "outputs": "int64[4,D] y", "constants": "int64[2] v = {0, 1}"}
+    feeds = {"i": np.array([0.0, -1.0, 2.0, -4.0], np.float32), "d": np.array(3)}
+    check("y = OneHot(i, d, v)", 11, counted, 10, feeds=feeds, **io)
+
+
 def test_classes_that_cannot_be_negative_stay():
     io = {
         **ONE_HOT,
@@ -164,6 +177,14 @@ def test_classes_that_cannot_be_negative_stay():
     check_unchanged("y = OneHot(i, d, v)", 27, 9, **io)
     check_unchanged("y = OneHot(i, d, v)", 9, 28, **ONE_HOT)
     check_unchanged("y = OneHot(i, d, v)", 11, 10, **{**ONE_HOT, "inputs": "uint8[4] i"})
+
+
+def test_a_cast_to_a_small_type_may_turn_negative():
+    io = {**ONE_HOT, "inputs": "uint8[4] u"}
+    source = model("i = Cast<to=3>(u) y = OneHot(i, d, v)", 11, **io)
+    after = convert.attempt(source, {"": 10}).model  # no engine takes int8: 255 is -1 here, the last class
+    made = ["Cast", "Cast", "Add", "Less", "Where", "Less", "Where", "OneHot"]
+    assert [n.op_type for n in after.graph.node] == made
 
 
 def test_other_negative_axes_of_one_hot_are_counted_from_the_front():

@@ -169,3 +169,8 @@ def test_integers_are_repeated_as_doubles():
     x = INTS.astype(np.int32)
     io = {"inputs": "int32[2,3] x", "outputs": "int32[4,3] y", "constants": "int64[2] r = {2, 1}"}
     check_legacy("y = Tile(x, r)", 6, after, 5, {"x": x}, [np.tile(x, (2, 1))], **io)
+
+
+def test_a_count_that_the_type_of_the_data_does_not_hold():
+    io = {"inputs": "float16[1] x", "outputs": "float16[N] y", "constants": "int64[1] r = {2049}"}
+    check_refused("y = Tile(x, r)", 6, 5, "2049 copies cannot be counted", **io)

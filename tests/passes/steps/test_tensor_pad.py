@@ -3,6 +3,8 @@
 import itertools
 
 import numpy as np
+import onnx.checker
+import onnx.helper
 import onnx.parser
 import pytest
 
@@ -81,6 +83,7 @@ def test_long_integers_keep_every_bit():
     limits = np.array([[-(2**63), 2**63 - 1, -1], [2**53 + 1, -(2**53) - 1, 0]])
     assert pad(10, kind="int64", x=limits) >= {"Div", "Cast", "Pad"}
     pad(10, kind="int64", held="int64 v = {9007199254740993}", x=limits)
+    pad(10, kind="int64", held="int64 v = {-5}", x=limits)
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
@@ -128,6 +131,8 @@ def test_strings_are_padded_with_empty_ones_by_default():
 def test_axes_are_written_out_below_18():
     io = {**ROWS, "constants": "int64[2] p = {1, 2}, int64[1] a = {-1}"}
     check("y = Pad(x, p, , a)", 18, "y = Pad(x, [0, 1, 0, 2])", 17, **io)
+    cube = {**io, "inputs": "float[N,3,2] x", "outputs": "float[A,B,C] y"}
+    check("y = Pad(x, p, , a)", 18, "y = Pad(x, [0, 0, 1, 0, 0, 2])", 17, **cube)
     io = {**io, "constants": "int64[2] p = {1, 2}, int64[1] a = {0}, float v = {2}"}
     check("y = Pad(x, p, v, a)", 21, "y = Pad(x, [1, 0, 2, 0], 2.0)", 13, **io)
     none = {**io, "constants": "int64[0] p = {}, int64[0] a = {}"}
@@ -172,6 +177,21 @@ def test_wrap_crops_first():
     feeds = {"x": np.float32([[1, 2, 3]])}
     np.testing.assert_array_equal(evaluate(made, feeds)[0], [[2, 3, 2, 3, 2]])
     check_values(source, made, feeds, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz"])
+def test_float8_is_padded_as_float16_below_21(kind):
+    io = {"inputs": f"{kind}[8] x", "outputs": f"{kind}[A] y", "constants": "int64[2] p = {1, 0}"}
+    source = model("y = Pad(x, p)", 21, **io)
+    made = convert.attempt(source, {"": 20}).model
+    assert [n.op_type for n in made.graph.node] == ["Cast", "Pad", "Cast"]
+    onnx.checker.check_model(made, full_check=True)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(source.graph.input[0].type.tensor_type.elem_type)
+    x = np.arange(256, dtype=np.uint8).view(dtype)
+    (found,) = evaluate(made, {"x": x})
+    same = np.array_equal(found[1:].astype(np.float32), x.astype(np.float32), equal_nan=True)
+    assert same
+    assert found[0] == 0
 
 
 @pytest.mark.parametrize(

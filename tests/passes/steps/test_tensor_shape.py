@@ -86,6 +86,13 @@ def test_data_that_cannot_be_empty_need_no_condition():
     )
 
 
+def test_data_that_are_empty_need_one():
+    io = {"inputs": "float[0,3] x, int64[2] s", "outputs": "float[D,E] y"}
+    source = model("y = Reshape<allowzero=1>(x, s)", 14, **io)
+    after = convert.attempt(source, {"": 13}).model
+    check_values(source, after, {"s": np.array([7, 0])}, rtol=0, atol=0)
+
+
 def test_zero_beside_minus_one_is_refused():
     check_refused(
         "y = Reshape<allowzero=1>(x, s)",
@@ -219,6 +226,15 @@ def test_a_scalar_axis_becomes_a_vector_at_23():
         feeds={"a": np.array(1)},
     )
     check_unchanged("y = Unsqueeze(x, a)", 21, 28, inputs="float[N] x, int64[1] a", outputs="float[] y")
+    check(
+        "y = Unsqueeze(x, a)",
+        13,
+        "y = Unsqueeze<axes=[1]>(x)",
+        12,
+        constants="int64 a = {1}",
+        inputs="float[N] x",
+        outputs="float[N,1] y",
+    )
 
 
 def test_axes_of_a_function_attribute_become_an_input():

@@ -7,7 +7,7 @@ import pytest
 
 from opshift.engines import OnnxRuntime
 from opshift.passes import convert
-from tests.support import check, check_refused, check_unchanged, check_values, model
+from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model
 
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[M,3] y"}
@@ -104,6 +104,17 @@ def test_bounds_known_at_run_time_become_indices_below_10(size, axes):
         bound = {"s": [start], "e": [end], "a": [0], "t": [step]}
         feeds = {"x": x, **{name: np.array(value) for name, value in bound.items()}}
         np.testing.assert_array_equal(session.run(feeds)[0], x[sliced(start, end, step, size)], f"{start}:{end}:{step}")
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(("start", "end"), [(0, 5), (-1, INT64_MIN), (9, -7), (-3, -1)])
+def test_constant_steps_along_a_size_known_at_run_time(start, end, step):
+    held = bounds(s=[start], e=[end], a=[0], t=[step])
+    source = model("y = Slice(x, s, e, a, t)", 10, inputs="float[N] x", outputs="float[M] y", constants=held)
+    after = convert.attempt(source, {"": 9 if step != 1 else 10}).model
+    for size in (0, 1, 5):
+        x = np.arange(size, dtype=np.float32)
+        np.testing.assert_array_equal(evaluate(after, {"x": x})[0], x[sliced(start, end, step, size)])
 
 
 def sliced(start, end, step, size):

@@ -1,11 +1,11 @@
-"""LabelEncoder and the tree ensembles of ai.onnx.ml."""
+"""LabelEncoder of ai.onnx.ml."""
 
 import numpy as np
 import onnx.parser
 import pytest
 
 from opshift.passes import convert
-from tests.support import check, check_refused, check_unchanged, check_values, model
+from tests.support import check, check_refused, check_unchanged, model
 
 ML = {"domain": "ai.onnx.ml"}
 TO_INT = {"inputs": "string[4] x", "outputs": "int64[4] y", **ML}
@@ -120,13 +120,12 @@ def test_tensors_become_lists():
     check(
         f"y = {OP}<keys_tensor=int32[2] {{7, 1}}, values_floats=[1.5, 2.5]>(x)", 4,
         f"t1 = Cast<to=7>(x)\ny = {OP}<default_float=-0, keys_int64s=[7, 1], values_floats=[1.5, 2.5]>(t1)",
-        2, **ML, inputs="int32[4] x", outputs="float[4] y", run=False,  # onnxruntime has no kernel for int32 keys
+        2, **ML, inputs="int32[4] x", outputs="float[4] y",
+        run=False,  # onnxruntime has no kernel for int32 keys
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("kind", "shown"), [("int16", "int16:[5, 6, -1]"), ("double", "float64:[5.0, 6.0, -0.0]")]
-)
+@pytest.mark.parametrize(("kind", "shown"), [("int16", "int16:[5, 6, -1]"), ("double", "float64:[5.0, 6.0, -0.0]")])
 def test_values_without_a_list_become_entries_of_a_table(kind, shown):
     check(
         f'y = {OP}<keys_strings=["a", "b"], values_tensor={kind}[2] {{5, 6}}>(x)', 4,
@@ -138,9 +137,7 @@ def test_values_without_a_list_become_entries_of_a_table(kind, shown):
 
 def test_double_keys_are_refused():
     io = {"inputs": "double[4] x", "outputs": "int64[4] y", **ML}
-    check_refused(
-        f"y = {OP}<keys_tensor=double[1] {{0.1}}, values_int64s=[1]>(x)", 4, 2, "the keys are doubles", **io
-    )
+    check_refused(f"y = {OP}<keys_tensor=double[1] {{0.1}}, values_int64s=[1]>(x)", 4, 2, "the keys are doubles", **io)
 
 
 def test_a_default_of_several_elements_is_refused():
@@ -153,49 +150,3 @@ def test_a_model_without_the_default_domain_is_refused_what_needs_it():
     g (string[4] x) => (float[4] y) {{ y = {OP}<keys_strings=["a"], values_floats=[1.5]>(x) }}"""
     refusals = convert.attempt(onnx.parser.parse_model(text), {"ai.onnx.ml": 1}).refusals
     assert [r.why for r in refusals] == ["Gather is needed, but the model imports no opset of its domain"]
-
-
-# --- tree ensembles ---------------------------------------------------------------------------------------
-
-NODES = """nodes_treeids=[0, 0, 0], nodes_nodeids=[0, 1, 2], nodes_featureids=[1, 0, 0],
-    nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"], nodes_truenodeids=[1, 0, 0], nodes_falsenodeids=[2, 0, 0]"""
-ENDS = "treeids=[0, 0], {}_nodeids=[1, 2], {}_ids=[0, 0]"
-ROWS = np.array([[0, 0.5], [1, 0.25], [2, 3], [0, np.inf]])
-
-
-def regressor(values, weights):
-    ends = "target_" + ENDS.format("target", "target")
-    return f"y = ai.onnx.ml.TreeEnsembleRegressor<n_targets=1, {NODES}, {ends}, {values}, {weights}>(x)"
-
-
-@pytest.mark.parametrize(("kind", "grade"), [("float", "exact"), ("double", "close")])
-def test_tensors_of_parameters_become_lists(kind, grade):
-    numbers = f"{kind}[3] {{0.5, 0.0, 0.0}}", f"{kind}[2] {{1.5, -2.0}}"
-    source = model(
-        regressor(f"nodes_values_as_tensor={numbers[0]}", f"target_weights_as_tensor={numbers[1]}"), 3,
-        inputs=f"{kind}[4,2] x", outputs="float[4,1] y", **ML,
-    )  # fmt: skip
-    result = convert.attempt(source, {"ai.onnx.ml": 1})
-    held = {a.name: list(a.floats) for a in result.model.graph.node[0].attribute if a.floats}
-    assert held == {"nodes_values": [0.5, 0, 0], "target_weights": [1.5, -2]}
-    assert result.grade == grade
-    rows = ROWS.astype({"float": np.float32, "double": np.float64}[kind])
-    check_values(source, result.model, {"x": rows}, rtol=0, atol=0)
-
-
-def test_doubles_that_are_no_floats_are_refused():
-    text = regressor("nodes_values_as_tensor=double[3] {0.1, 0.0, 0.0}", "target_weights=[1.5, -2.0]")
-    why = "nodes_values_as_tensor holds doubles; values of float32 could be expressed"
-    check_refused(text, 3, 1, why, inputs="double[4,2] x", outputs="float[4,1] y", **ML)
-
-
-def test_lists_of_parameters_stay():
-    text = regressor("nodes_values=[0.5, 0.0, 0.0]", "target_weights=[1.5, -2.0]")
-    for source, target in ((1, 4), (4, 1)):
-        check_unchanged(text, source, target, inputs="double[4,2] x", outputs="float[4,1] y", **ML)
-
-
-def test_deprecated_ensembles_are_refused_at_5():
-    text = regressor("nodes_values=[0.5, 0.0, 0.0]", "target_weights=[1.5, -2.0]")
-    why = "the operator is deprecated; ai.onnx.ml up to opset 4 could be expressed"
-    check_refused(text, 3, 5, why, inputs="double[4,2] x", outputs="float[4,1] y", **ML)

@@ -1,0 +1,290 @@
+"""A Resize whose elements are gathered one by one, or summed up from what is gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from opshift.passes.build import Builder, Operand
+from opshift.passes.errors import CannotConvert
+from opshift.passes.protos import TensorProto
+from opshift.passes.steps import _sampling, _sampling_at_runtime
+from opshift.passes.steps._sampling import Axis, Sampling, Undecided
+from opshift.passes.steps._sampling_at_runtime import RuntimeAxis, Value
+from opshift.passes.view import Node
+
+T = TensorProto
+
+X, ROI, SCALES, SIZES = range(4)
+
+
+class Unknown(CannotConvert):
+    """Something that only the running model knows."""
+
+
+def sampling_of(node: Node) -> Sampling:
+    held = node.attributes
+    how = Sampling(
+        held.get("mode", "nearest"),
+        held.get("coordinate_transformation_mode", "half_pixel"),
+        held.get("nearest_mode", "round_prefer_floor"),
+        held.get("cubic_coeff_a", -0.75),
+        bool(held.get("exclude_outside", 0)),
+        bool(held.get("antialias", 0)),
+    )
+    for name, value, known in (
+        ("mode", how.mode, _sampling.MODES),
+        ("coordinate_transformation_mode", how.coordinates, _sampling.COORDINATES),
+        ("nearest_mode", how.nearest_mode, _sampling.NEAREST),
+    ):
+        if value not in known:
+            raise CannotConvert(node, f"{name}={value}; {', '.join(known)} could be expressed")
+    return how
+
+
+def has_sizes(node: Node) -> bool:
+    return bool(node.input(SIZES))
+
+
+def axes_of(node: Node, rank: int) -> list[int]:
+    axes = node.attributes.get("axes") or list(range(rank))
+    if any(not -rank <= axis < rank for axis in axes):
+        raise CannotConvert(node, f"axes={axes} lie outside rank {rank}")
+    return [axis % rank for axis in axes]
+
+
+def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
+    """The axes whose elements are not just repeated as they are."""
+    import numpy as np
+
+    rank = node.rank()
+    axes, dims = axes_of(node, rank), node.scope.shape(node.input(X)) or []
+    crops = node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    roi = _constant(node, ROI, "roi").tolist() if crops else [0.0] * len(axes) + [1.0] * len(axes)
+    if has_sizes(node):
+        results = _results(node, axes, rank)
+        scales: list[Any] = _common_scale(node, axes, results) or [None] * len(axes)
+    else:
+        results, scales = [None] * len(axes), _constant(node, SCALES, "scales").tolist()
+    found = []
+    for k, axis in enumerate(axes):
+        size, result, scale, start, end = dims[axis], results[k], scales[k], roi[k], roi[k + len(axes)]
+        same = scale == 1.0 or (scale is None and size is not None and size == result)
+        if same and (start, end) == (0.0, 1.0) and not all_axes:
+            continue
+        if not isinstance(size, int) or not (result is None or isinstance(result, int)):
+            raise Unknown(node, f"the size of axis {axis} is unknown; known sizes could be expressed")
+        asked = scale is None
+        if scale is None:
+            scale = float(np.float32(result) / np.float32(size))
+        if result is None:
+            result = _sampling.output_size(size, scale * (end - start))
+        elif any(other is not None for other in scales):  # keeps the ratio
+            result = int(np.floor(scale * size + 0.5))
+        if not size or not result:
+            raise CannotConvert(node, f"axis {axis} is empty")
+        found.append(Axis(axis, size, result, scale, start, end, asked))
+    return found
+
+
+def _constant(node: Node, index: int, what: str) -> Any:
+    held = node.scope.array(node.input(index))
+    if held is None:
+        raise Unknown(node, f"{what} is known only at run time; a constant could be expressed")
+    return held
+
+
+def _results(node: Node, axes: list[int], rank: int) -> list[Any]:
+    """The sizes asked for, constant or inferred; of an axis that keeps its size, perhaps a symbol."""
+    held = node.scope.ints(node.input(SIZES))
+    if held is not None:
+        return list(held)
+    dims = node.scope.inferred_shape(node.outputs[0])
+    if dims is None or len(dims) != rank or node.attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+        raise Unknown(node, "sizes are known only at run time; constant sizes could be expressed")
+    return [dims[axis] for axis in axes]
+
+
+def _common_scale(node: Node, axes: list[int], results: list[Any]) -> list[float] | None:
+    policy = node.attributes.get("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return None
+    import numpy as np
+
+    dims = node.scope.shape(node.input(X)) or []
+    ratios = []
+    for axis, result in zip(axes, results, strict=True):
+        size = dims[axis]
+        if not isinstance(size, int) or not size:
+            raise Unknown(node, f"the size of axis {axis} is unknown; known sizes could be expressed")
+        ratios.append(np.float32(result) / np.float32(size))
+    return [float(min(ratios) if policy == "not_larger" else max(ratios))] * len(axes)
+
+
+def sampled(node: Node) -> str:
+    """Every element of the result is gathered, or summed up from what is gathered."""
+    how, x = sampling_of(node), node.input(X)
+    if how.mode == "nearest" and how.exclude_outside:
+        raise CannotConvert(node, "exclude_outside=1 with mode=nearest; other modes could be expressed")
+    try:
+        axes = resized(node)
+        x = sampled_along(node, x, axes, how)
+        if how.coordinates == "tf_crop_and_resize":
+            x = _extrapolated(node, x, axes)
+    except Unknown as unknown:
+        return _sampled_at_runtime(node, how, unknown)
+    except Undecided as why:
+        raise CannotConvert(node, f"{why}; other sizes could be expressed") from None
+    return str(node.build.Identity(x)) if x == node.input(X) else x
+
+
+def sampled_along(node: Node, x: str, axes: list[Axis], how: Sampling) -> str:
+    if how.mode != "nearest":
+        return _weighted(node, x, axes, how) if axes else x
+    for along in axes:
+        x = node.build.Gather(x, _sampling.nearest(along, how), axis=along.axis)
+    return x
+
+
+def _weighted(node: Node, x: str, axes: list[Axis], how: Sampling) -> str:
+    rank, wide = node.rank(), _wide(node, how)
+    node.close(f"{how.mode} interpolation is spelled out as weighted sums")
+    value = _cast(node, x, wide)
+    for along in axes:
+        parts = [
+            (indices, node.build.constant(weights.reshape(_column(along.axis, rank)), wide))
+            for indices, weights in _sampling.taps(along, how)
+        ]
+        value = _summed(node.build, value, parts, along.axis)
+    return _cast_back(node, value, wide)
+
+
+def _wide(node: Node, how: Sampling) -> int:
+    """The type to compute a weighted sum in."""
+    elem_type = node.elem_type()
+    if elem_type not in (T.FLOAT16, T.FLOAT, T.DOUBLE):
+        raise CannotConvert(node, f"how {how.mode} rounds to integers is not written down; floats could be expressed")
+    if how.coordinates == "tf_half_pixel_for_nn":
+        raise CannotConvert(node, f"tf_half_pixel_for_nn with mode={how.mode}; mode=nearest could be expressed")
+    return T.FLOAT if elem_type == T.FLOAT16 else elem_type
+
+
+def _cast(node: Node, x: str, wide: int) -> str:
+    return x if wide == node.elem_type() else str(node.build.Cast(x, to=wide))
+
+
+def _cast_back(node: Node, x: str, wide: int) -> str:
+    return x if wide == node.elem_type() else str(node.build.Cast(x, to=node.elem_type()))
+
+
+def _column(axis: int, rank: int) -> list[int]:
+    """The shape of a vector that goes along an axis of data of some rank."""
+    return [-1] + [1] * (rank - 1 - axis)
+
+
+def _summed(build: Builder, x: str, parts: Sequence[tuple[Operand, str]], axis: int) -> str:
+    total = ""
+    for indices, weights in parts:
+        part = build.Mul(build.Gather(x, indices, axis=axis), weights)
+        total = build.Add(total, part) if total else part
+    return total
+
+
+def _extrapolated(node: Node, x: str, axes: list[Axis]) -> str:
+    """What lies beyond the data gets a value of its own."""
+    import numpy as np
+
+    rank = node.rank()
+    beyond = np.zeros([1] * rank, dtype=bool)
+    for along in axes:
+        if (mask := _sampling.outside(along)).any():
+            beyond = beyond | mask.reshape(_column(along.axis, rank))
+    if not beyond.any():
+        return x
+    return _filled(node, node.build.constant(beyond, T.BOOL), x)
+
+
+def _filled(node: Node, where: str, x: str) -> str:
+    fill = node.build.constant(node.attributes.get("extrapolation_value", 0.0), node.elem_type())
+    return str(node.build.Where(where, fill, x))
+
+
+# --- the same for what only the running model knows ---------------------------------------------------------
+
+
+def _sampled_at_runtime(node: Node, how: Sampling, unknown: Unknown) -> str:
+    if how.mode != "nearest" and how.antialias:
+        raise unknown
+    if how.coordinates == "align_corners" and not has_sizes(node):
+        raise CannotConvert(node, "runtimes differ on align_corners with scales; sizes could be expressed")
+    build, rank, x, beyond = node.build, node.rank(), node.input(X), ""
+    wide = 0 if how.mode == "nearest" else _wide(node, how)
+    value = _cast(node, x, wide) if wide else x
+    node.close("which elements are read is computed at run time, in float32 as runtimes do")
+    for along in _axes_at_runtime(node):
+        position = _sampling_at_runtime.positions(along, how.coordinates)
+        column = _column(along.axis, rank)
+        if how.coordinates == "tf_crop_and_resize":
+            mask = build.Reshape(_sampling_at_runtime.beyond(position, along), column)
+            beyond = build.Or(beyond, mask) if beyond else mask
+        if not wide:
+            value = build.Gather(value, _sampling_at_runtime.nearest(position, along, how), axis=along.axis)
+            continue
+        parts = [
+            (indices, _as_wide(build, build.Reshape(weights.name, column), wide))
+            for indices, weights in _sampling_at_runtime.taps(position, along, how)
+        ]
+        value = _summed(build, value, parts, along.axis)
+    value = _cast_back(node, value, wide) if wide else value
+    return _filled(node, beyond, value) if beyond else value
+
+
+def _as_wide(build: Builder, weights: str, wide: int) -> str:
+    return weights if wide == T.FLOAT else str(build.Cast(weights, to=wide))
+
+
+def _axes_at_runtime(node: Node) -> list[RuntimeAxis]:
+    build, rank = node.build, node.rank()
+    axes, kept = axes_of(node, rank), _kept(node)
+    shape = build.Cast(build.Shape(node.input(X)), to=T.FLOAT)
+    crops = node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    roi = build.Cast(node.input(ROI), to=T.FLOAT) if crops else ""
+    given = build.Cast(node.input(SIZES), to=T.FLOAT) if has_sizes(node) else node.input(SCALES)
+    common = _common_scale_at_runtime(node, build.Gather(shape, axes), given)
+    found = []
+    for k, axis in enumerate(axes):
+        if axis in kept:
+            continue
+        size, part = (Value(build, build.Gather(vector, [at])) for vector, at in ((shape, axis), (given, k)))
+        start, end = (Value(build, build.Gather(roi, [k + at])) if crops else None for at in (0, len(axes)))
+        if common:
+            result, scale = (size * common + 0.5).apply("Floor"), common
+        elif has_sizes(node):
+            result, scale = part, part / size
+        else:
+            extent = size * (end - start) if start and end else size
+            result, scale = (extent * part).apply("Floor"), part
+        found.append(RuntimeAxis(axis, size, result, scale, start, end))
+    return found
+
+
+def _kept(node: Node) -> set[int]:
+    """The axes that are known to keep their size."""
+    rank = node.rank()
+    if node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+        return set()
+    if not has_sizes(node):
+        held = node.scope.array(node.input(SCALES))
+        return set() if held is None else {a for a, s in zip(axes_of(node, rank), held, strict=True) if s == 1.0}
+    before, after = node.scope.shape(node.input(X)), node.scope.inferred_shape(node.outputs[0])
+    if before is None or after is None or len(after) != rank:
+        return set()
+    return {k for k in range(rank) if before[k] is not None and before[k] == after[k]}
+
+
+def _common_scale_at_runtime(node: Node, sizes: str, results: str) -> Value | None:
+    policy = node.attributes.get("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch" or not has_sizes(node):
+        return None
+    ratios = node.build.Div(results, sizes)
+    return Value(node.build, node.build.emit("ReduceMin" if policy == "not_larger" else "ReduceMax", [ratios]))

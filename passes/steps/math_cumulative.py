@@ -1,0 +1,83 @@
+"""CumSum and CumProd before they existed: a Scan along the axis, which adds or multiplies in the same order."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from opshift.passes import constants
+from opshift.passes.build import Builder
+from opshift.passes.errors import CannotConvert
+from opshift.passes.protos import GraphProto, NodeProto, TensorProto
+from opshift.passes.registry import Pair, changed
+from opshift.passes.scope import tensor_type
+from opshift.passes.view import Node, make_attribute
+
+T = TensorProto
+OPERATION = {"CumSum": "Add", "CumProd": "Mul"}
+
+
+def scanned(node: Node) -> str:
+    """The sums or products are made one after the other by a Scan; for an axis known at run time, one for each."""
+    rank, held = node.rank(), node.scope.array(node.input(1))
+    if held is not None and held.size == 1:
+        axis = int(held.reshape(-1)[0])
+        if not -rank <= axis < rank:
+            raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+        return _along(node, node.build, axis % rank)
+    build = node.build
+    axis = build.Reshape(build.Cast(node.input(1), to=T.INT64), build.constant([], T.INT64))
+    return _along_one_of(node, build, axis, list(range(rank)))
+
+
+def _along_one_of(node: Node, build: Builder, axis: str, axes: list[int]) -> str:
+    first, *others = axes
+    if not others:
+        return _along(node, build, first)
+    chosen = build.Or(build.Equal(axis, first), build.Equal(axis, first - node.rank()))
+    kind = node.elem_type()
+    then = build.branch(lambda inner: _along(node, inner, first), "along_this", kind)
+    other = build.branch(lambda inner: _along_one_of(node, inner, axis, others), "along_another", kind)
+    return build.typed(build.If(chosen, then_branch=then, else_branch=other), kind, node.scope.shape(node.input(0)))
+
+
+def _along(node: Node, build: Builder, axis: int) -> str:
+    kind, backwards = node.elem_type(), int(node.attributes.get("reverse", 0))
+    names = [node.scope.context.names.fresh(f"{node.op_type}/{part}") for part in ("so_far", "next", "after", "now")]
+    so_far, item, after, now = names
+    body = GraphProto(name="accumulate")
+    kept = so_far if node.attributes.get("exclusive", 0) else after
+    body.node.append(NodeProto(op_type=OPERATION[node.op_type], input=[so_far, item], output=[after]))
+    body.node.append(NodeProto(op_type="Identity", input=[kept], output=[now]))
+    for name in (so_far, item):
+        body.input.add(name=name).type.CopyFrom(tensor_type(kind))
+    for name in (after, now):
+        body.output.add(name=name).type.CopyFrom(tensor_type(kind))
+    attributes = {
+        "body": make_attribute("body", body),
+        "num_scan_inputs": 1,
+        "scan_input_axes": [axis],
+        "scan_output_axes": [axis],
+        "scan_input_directions": [backwards],
+        "scan_output_directions": [backwards],
+    }
+    dims = node.scope.shape(node.input(0)) or []
+    results = build.emit("Scan", [_start(node, build, axis), node.input(0)], attributes, outputs=2)
+    build.typed(results[0], kind, dims[:axis] + dims[axis + 1 :])
+    return build.typed(results[1], kind, dims)
+
+
+def _start(node: Node, build: Builder, axis: int) -> str:
+    """Zeros or ones in the shape of one element along the axis."""
+    value = int(node.op_type == "CumProd")
+    others = [k for k in range(node.rank()) if k != axis]
+    dims = node.scope.shape(node.input(0)) or []
+    static = [dim for k in others if isinstance(dim := dims[k], int)]
+    if len(static) == len(others) and prod(static) <= constants.SMALL:
+        return str(build.constant(np.full(static, value), node.elem_type()))
+    shape = static if len(static) == len(others) else build.Gather(build.Shape(node.input(0)), others)
+    return str(build.ConstantOfShape(shape, value=constants.tensor([value], node.elem_type())))
+
+
+changed("CumSum", 11, Pair(down=scanned))
+changed("CumProd", 26, Pair(down=scanned))

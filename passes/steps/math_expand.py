@@ -1,0 +1,67 @@
+"""Expand, before there was an operator that repeats elements to fill a shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opshift.passes import constants
+from opshift.passes.errors import CannotConvert
+from opshift.passes.protos import TensorProto
+from opshift.passes.registry import Pair, changed
+from opshift.passes.view import Node
+
+T = TensorProto
+
+
+def tiled(node: Node) -> str:
+    """Expand did not exist: axes of one element are repeated as often as the shape asks."""
+    build, x, dims = node.build, node.input(0), node.scope.shape(node.input(0))
+    wanted, length = node.scope.ints(node.input(1)), _length(node)
+    if dims is None:
+        raise CannotConvert(node, f'the rank of "{x}" is unknown; a known rank could be expressed')
+    rank = max(len(dims), length)
+    if not rank:
+        return str(build.Identity(x))
+    known: list[Any] = [1] * (rank - len(dims)) + list(dims)
+    if wanted is not None and all(isinstance(d, int) for d in known):
+        sizes = [1] * (rank - length) + wanted
+        repeats = [size if dim == 1 else 1 for dim, size in zip(known, sizes, strict=True)]
+        if rank > len(dims):
+            x = build.Reshape(x, known if 0 not in known else _shape(node, rank - len(dims)))
+        return str(x if repeats == [1] * rank and x != node.input(0) else build.Tile(x, repeats))
+    shape = node.input(1)
+    if length < rank:
+        shape = build.Concat([1] * (rank - length), shape, axis=0)
+    if rank > len(dims):
+        x = build.Reshape(x, known if all(isinstance(d, int) for d in known) else _shape(node, rank - len(dims)))
+    return str(build.Tile(x, _repeats(node, x, known, shape)))
+
+
+def _length(node: Node) -> int:
+    dims = node.scope.shape(node.input(1))
+    if dims and isinstance(dims[0], int):
+        return dims[0]
+    result = node.scope.shape(node.outputs[0])
+    given = node.scope.shape(node.input(0))
+    if result is not None and given is not None and len(result) > len(given):
+        return len(result)
+    raise CannotConvert(node, "the length of the shape is unknown; a known length could be expressed")
+
+
+def _shape(node: Node, ones: int) -> str:
+    return str(node.build.Concat([1] * ones, node.build.Shape(node.input(0)), axis=0))
+
+
+def _repeats(node: Node, x: str, dims: list[Any], shape: str) -> str:
+    """shape where the axis has one element, 1 where it has not"""
+    build = node.build
+    if all(dim == 1 for dim in dims):
+        return shape
+    if all(isinstance(dim, int) for dim in dims):
+        single: Any = build.constant(constants.int64s([int(dim == 1) for dim in dims]))
+    else:
+        single = build.Cast(build.Equal(build.Shape(x), [1]), to=T.INT64)
+    return str(build.Add(build.Mul(build.Sub(shape, [1]), single), [1]))
+
+
+changed("Expand", 8, Pair(down=tiled))

@@ -1,0 +1,212 @@
+"""Picking and writing elements by their indices, before the operators for it."""
+
+from __future__ import annotations
+
+from opshift.passes import constants
+from opshift.passes.errors import CannotConvert
+from opshift.passes.protos import TensorProto
+from opshift.passes.registry import Pair, Replacement, changed
+from opshift.passes.steps import _indices
+from opshift.passes.steps._indices import Size
+from opshift.passes.view import Node
+
+T = TensorProto
+
+
+def _axis(node: Node, rank: int, default: int = 0) -> int:
+    axis = node.attributes.get("axis", default)
+    if not -rank <= axis < rank:
+        raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+    return int(axis) % rank
+
+
+# --- 11: GatherElements, ScatterElements --------------------------------------------------------------------
+
+
+def gathered_from_flat_data(node: Node) -> str:
+    """GatherElements did not exist: elements are gathered from the flattened data by their places in it."""
+    build, data, rank = node.build, node.input(0), node.rank()
+    axis, dims = _axis(node, rank), _indices.sizes(node, data)
+    indices = _indices.nonnegative(node, 1, dims[axis])
+    if rank == 1:
+        return str(build.Gather(data, indices, axis=0))
+    steps = _indices.strides(build, dims)
+    others = [0 if k == axis else step for k, step in enumerate(steps)]
+    along = build.Mul(indices, steps[axis]) if steps[axis] != 1 else indices
+    places = _indices.plus(build, along, _indices.places(build, _indices.sizes(node, node.input(1)), others))
+    return str(build.Gather(build.Reshape(data, [-1]), places, axis=0))
+
+
+def scatter_elements_to_scatter(node: Node) -> None:
+    """ScatterElements was called Scatter, and took no negative indices."""
+    axis = node.attributes.get("axis", 0)
+    held = node.scope.array(node.input(1))
+    if held is None or (held < 0).any():
+        size = _indices.sizes(node, node.input(0))[axis]
+        node.set_input(1, _indices.nonnegative(node, 1, size))
+    node.op_type = "Scatter"
+
+
+changed("GatherElements", 11, Pair(down=gathered_from_flat_data))
+changed("ScatterElements", 11, Pair(down=scatter_elements_to_scatter))
+
+
+# --- 11: GatherND, ScatterND --------------------------------------------------------------------------------
+
+
+def gathered_from_merged_axes(node: Node) -> str:
+    """GatherND did not exist: the axes that are indexed become one, along which slices are gathered."""
+    indexed, data, places = _indexed(node)
+    return str(node.build.Gather(_indices.merged(node, node.input(0), data, indexed), places, axis=0))
+
+
+def scattered_into_merged_axes(node: Node) -> str:
+    """ScatterND did not exist: the axes that are indexed become one, along which elements are scattered."""
+    build, data = node.build, node.input(0)
+    indexed, dims, places = _indexed(node)
+    rows = build.Reshape(places, [-1])
+    if indexed == len(dims):
+        flat = build.Scatter(build.Reshape(data, [-1]), rows, build.Reshape(node.input(2), [-1]), axis=0)
+        return str(build.Reshape(flat, _indices.vector(build, dims)) if len(dims) > 1 else flat)
+    inner = _indices.product(build, dims[indexed:])
+    outer = _indices.product(build, dims[:indexed])
+    count = _indices.product(build, _indices.sizes(node, node.input(1))[:-1])
+    column = build.Reshape(places, _indices.vector(build, [count, 1]))
+    update_shape = _indices.vector(build, [count, inner])
+    flat = build.Scatter(
+        build.Reshape(data, _indices.vector(build, [outer, inner])),
+        build.Expand(column, update_shape),
+        build.Reshape(node.input(2), update_shape),
+        axis=0,
+    )
+    return str(build.Reshape(flat, _indices.vector(build, dims)))
+
+
+def _indexed(node: Node) -> tuple[int, list[Size], str]:
+    """How many axes are indexed, the sizes of the data, and where on the merged axis each slice lies."""
+    build, rank = node.build, node.rank(1)
+    dims = _indices.sizes(node, node.input(0))
+    indexed = (node.scope.shape(node.input(1)) or [None])[-1]
+    if not isinstance(indexed, int):
+        raise CannotConvert(node, "the last size of the indices is unknown; a known size could be expressed")
+    if not 1 <= indexed <= len(dims):
+        raise CannotConvert(node, f"{indexed} of {len(dims)} axes are indexed")
+    indices = _indices.nonnegative(node, 1, _indices.vector(build, dims[:indexed]))
+    if indexed == 1:
+        return indexed, dims, str(build.Squeeze(indices, axes=[rank - 1]))
+    steps = _indices.vector(build, _indices.strides(build, dims[:indexed]))
+    return indexed, dims, str(build.ReduceSum(build.Mul(indices, steps), axes=[rank - 1], keepdims=0))
+
+
+changed("GatherND", 11, Pair(down=gathered_from_merged_axes))
+changed("ScatterND", 11, Pair(down=scattered_into_merged_axes))
+
+
+# --- 10: ReverseSequence ------------------------------------------------------------------------------------
+
+
+def gathered_backwards(node: Node) -> str:
+    """ReverseSequence did not exist: the elements of each sequence are gathered from its end."""
+    build, data = node.build, node.input(0)
+    time, batch = node.attributes.get("time_axis", 0), node.attributes.get("batch_axis", 1)
+    if {time, batch} != {0, 1}:
+        raise CannotConvert(node, f"time_axis={time}, batch_axis={batch}; 0 and 1 could be expressed")
+    dims = _indices.sizes(node, data)
+    steps = _indices.strides(build, dims[:2])
+    across = [-1, 1] if batch == 0 else [1, -1]
+    at = build.Reshape(_indices.count(build, dims[time]), across[::-1])
+    lengths = build.Reshape(node.input(1), across)
+    source = build.Where(build.Less(at, lengths), build.Sub(build.Sub(lengths, 1), at), at)
+    if steps[time] != 1:
+        source = build.Mul(source, steps[time])
+    of_batch = build.Reshape(_indices.count(build, dims[batch]), across)
+    if steps[batch] != 1:
+        of_batch = build.Mul(of_batch, steps[batch])
+    return str(build.Gather(_indices.merged(node, data, dims, 2), build.Add(source, of_batch), axis=0))
+
+
+changed("ReverseSequence", 10, Pair(down=gathered_backwards))
+
+
+# --- 9: Compress, OneHot, NonZero, Scatter ------------------------------------------------------------------
+
+
+def gathered_where_true(node: Node) -> str:
+    """Compress did not exist: the slices that a constant condition selects are gathered."""
+    build, data, condition = node.build, node.input(0), node.scope.array(node.input(1))
+    if condition is None:
+        raise CannotConvert(node, "the condition is known only at run time; a constant could be expressed")
+    chosen = build.constant(constants.int64s(condition.nonzero()[0].tolist()))
+    if "axis" not in node.attributes:
+        return str(build.Gather(build.Reshape(data, [-1]), chosen, axis=0))
+    return str(build.Gather(data, chosen, axis=node.attributes["axis"]))
+
+
+def gathered_off_and_on(node: Node) -> str:
+    """OneHot did not exist: off and on are gathered where an index differs from its place and where it does not."""
+    build, (indices, depth, values) = node.build, node.inputs
+    axis = node.attributes.get("axis", -1)
+    if node.elem_type() != T.INT64:
+        indices = build.Cast(indices, to=T.INT64)
+    held = node.scope.array(depth)
+    size: Size = int(held.reshape(-1)[0]) if held is not None else build.Reshape(build.Cast(depth, to=T.INT64), [])
+    if axis == -1:
+        places: Size = _indices.count(build, size)
+        column = build.Reshape(indices, build.Concat(build.Shape(indices), [1], axis=0))
+    else:
+        rank = node.rank() + 1
+        axis = _axis(node, rank)
+        column = build.Unsqueeze(indices, axes=[axis])
+        steps: list[Size] = [int(k == axis) for k in range(rank)]
+        places = _indices.places(build, [size if step else 1 for step in steps], steps)
+    return str(build.Gather(values, build.Cast(build.Equal(column, places), to=T.INT32), axis=0))
+
+
+# Operators that make no other elements than those of their first input.
+REPEATS = ("Expand", "Tile", "Reshape", "Identity")
+
+
+def constant_or_all_places(node: Node) -> str:
+    """NonZero did not exist: it is written out for a constant, and counted where all elements are the same."""
+    build, scope, name = node.build, node.scope, node.input(0)
+    held, shape = scope.array(name), scope.shape(name)
+    if held is not None and held.ndim:
+        import numpy as np
+
+        return build.constant(np.array(np.nonzero(held)), T.INT64)
+    while held is None and (made := scope.producer(name)) is not None and made.op_type in REPEATS:
+        name = made.input[0]
+        held = scope.array(name)
+    if held is not None and held.all() and shape is not None and len(shape) == 1:
+        count = build.Reshape(build.Shape(node.input(0)), [])
+        return str(build.Reshape(_indices.count(build, count), [1, -1]))
+    raise CannotConvert(
+        node, "which elements are not zero is known only at run time; a constant could be expressed"
+    )
+
+
+def gathered_from_data_and_updates(node: Node) -> Replacement:
+    """Scatter did not exist: each element is gathered from the data or from the updates."""
+    import numpy as np
+
+    build, (data, indices, updates) = node.build, node.inputs
+    dims, held = node.scope.shape(data), node.scope.array(indices)
+    if held is None or dims is None or not all(isinstance(dim, int) for dim in dims):
+        raise CannotConvert(
+            node, "constant indices into data of known shape could be expressed; these are known only at run time"
+        )
+    axis = _axis(node, len(dims))
+    size = int(np.prod(dims, dtype=int))  # type: ignore[arg-type]
+    source = np.arange(size).reshape(dims)  # type: ignore[arg-type]
+    grid = list(np.indices(held.shape))
+    grid[axis] = np.where(held < 0, held + dims[axis], held)
+    flat = source.reshape(-1).copy()
+    flat[source[tuple(grid)].reshape(-1)] = size + np.arange(held.size)
+    both = build.Concat(build.Reshape(data, [-1]), build.Reshape(updates, [-1]), axis=0)
+    return str(build.Gather(both, build.constant(flat.reshape(dims), T.INT64), axis=0))
+
+
+changed("Compress", 9, Pair(down=gathered_where_true))
+changed("OneHot", 9, Pair(down=gathered_off_and_on))
+changed("NonZero", 9, Pair(down=constant_or_all_places))
+changed("Scatter", 9, Pair(down=gathered_from_data_and_updates))

@@ -1,0 +1,85 @@
+"""RoiAlign and NonMaxSuppression."""
+
+import numpy as np
+import onnx.parser
+import pytest
+
+from opshift.passes import convert
+from tests.support import check, check_refused, check_unchanged, check_values, model, show
+
+IO = {"inputs": "float[1,1,8,8] x, float[2,4] r, int64[2] b", "outputs": "float[2,1,2,2] y"}
+FEEDS = {
+    "x": np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8) ** 2,
+    "r": np.float32([[0, 0, 6, 4], [1.5, 2.5, 9, 7.25]]),
+    "b": np.array([0, 0]),
+}
+SIZE = "output_height=2, output_width=2, sampling_ratio=2"
+REGIONS = "float[2,4] r = {0, 0, 6, 4, 1.5, 2.5, 9, 7.25}"
+HELD = {**IO, "inputs": "float[1,1,8,8] x, int64[2] b"}
+
+
+def test_regions_are_not_shifted_at_16():
+    after = f"y = RoiAlign<coordinate_transformation_mode=output_half_pixel, {SIZE}>(x, r, b)"
+    check(f"y = RoiAlign<{SIZE}>(x, r, b)", 10, after, 16, feeds=FEEDS, **IO)
+    before = f'y = RoiAlign<coordinate_transformation_mode="output_half_pixel", {SIZE}>(x, r, b)'
+    check(before, 16, f"y = RoiAlign<{SIZE}>(x, r, b)", 15, feeds=FEEDS, **IO)
+
+
+@pytest.mark.parametrize("how", ["", 'coordinate_transformation_mode="half_pixel", '])
+@pytest.mark.parametrize("scale", [1.0, 0.5, 0.3])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_constant_regions_are_shifted_below_16(how, scale, mode):
+    body = f'y = RoiAlign<{how}{SIZE}, spatial_scale={scale}, mode="{mode}">(x, r, b)'
+    source = model(body, 16, constants=REGIONS, **HELD)
+    result = convert.attempt(source, {"": 10})
+    assert result.grade == "close"
+    assert "coordinate" not in show(result.model)
+    check_values(source, result.model, FEEDS, rtol=1e-5, atol=1e-5)
+
+
+def test_regions_that_cannot_be_shifted_are_refused():
+    why = "regions known only at run time"
+    check_refused(
+        f"y = RoiAlign<{SIZE}, sampling_ratio=0>(x, r, b)".replace("sampling_ratio=2, ", ""), 16, 15, why, **IO
+    )
+    thin = REGIONS.replace("6, 4", "0.5, 4")
+    check_refused(f"y = RoiAlign<{SIZE}>(x, r, b)", 16, 15, "a side of 0.5", constants=thin, **HELD)
+    wrong = f'y = RoiAlign<{SIZE}, coordinate_transformation_mode="x">(x, r, b)'
+    check_refused(wrong, 16, 15, "coordinate_transformation_mode=x", **IO)
+
+
+def test_bfloat16_is_pooled_in_float32_below_22():
+    io = {k: v.replace("float[", "bfloat16[") for k, v in IO.items()}
+    after = f"""
+    t1 = Cast<to=1>(x)
+    t2 = Cast<to=1>(r)
+    t3 = RoiAlign<coordinate_transformation_mode=output_half_pixel, {SIZE}>(t1, t2, b)
+    y = Cast<to=16>(t3)
+    """
+    before = f'y = RoiAlign<coordinate_transformation_mode="output_half_pixel", {SIZE}>(x, r, b)'
+    check(before, 22, after, 21, grade="close", run=False, **io)  # no engine pools bfloat16
+
+
+def test_inside_a_function():
+    text = f"""
+    <ir_version: 8, opset_import: ["" : 15, "local" : 1]>
+    g ({IO["inputs"]}) => ({IO["outputs"]}) {{ y = local.Pooled(x, r, b) }}
+    <opset_import: ["" : 15], domain: "local">
+    Pooled (x, r, b) => (y) {{ y = RoiAlign<{SIZE}>(x, r, b) }}
+    """
+    source = onnx.parser.parse_model(text)
+    made = convert.attempt(source, {"": 16}).model
+    held = made.functions[0].node[0].attribute
+    assert [a.s for a in held if a.name == "coordinate_transformation_mode"] == [b"output_half_pixel"]
+    check_values(source, made, FEEDS, rtol=0, atol=0)
+
+
+def test_suppression_is_the_same():
+    io = {"inputs": "float[1,4,4] b, float[1,1,4] s", "outputs": "int64[N,3] y"}
+    for body in ("y = NonMaxSuppression(b, s, n, t)", "y = NonMaxSuppression(b, s)"):
+        held = "int64 n = {3}, float t = {0.5}"
+        made = check_unchanged(body, 10, 11, constants=held, **io)
+        boxes = np.float32([[[0, 0, 1, 1], [0, 0, 1, 0.9], [0, 2, 1, 3], [0, 2, 1, 3]]])
+        feeds = {"b": boxes, "s": np.float32([[[0.9, 0.8, 0.7, 0.6]]])}
+        check_values(model(body, 10, constants=held, **io), made, feeds, rtol=0, atol=0)
+        check_unchanged(body, 11, 10, constants=held, **io)
