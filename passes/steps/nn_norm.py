@@ -7,17 +7,12 @@ from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
-from opshift.passes.steps._recipes import carried
+from opshift.passes.steps._recipes import carried, drop_consumed_inputs
 from opshift.passes.view import Node
 
 T = TensorProto
 SHORT = (T.FLOAT16, T.BFLOAT16)
 FILLED_IN_PLACE = [0, 0, 0, 1, 1]  # consumed_inputs: the statistics are overwritten
-
-
-def drop_consumed_inputs(node: Node) -> None:
-    """consumed_inputs allowed a runtime to reuse memory and is gone."""
-    node.attributes.pop("consumed_inputs", None)
 
 
 def image_with_consumed_inputs(node: Node) -> Replacement:
