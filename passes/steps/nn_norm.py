@@ -91,6 +91,7 @@ def vector_as_matrix(node: Node) -> Replacement:
 def set_training_mode(node: Node) -> Replacement:
     """Several outputs meant training, which training_mode=1 now says; the saved statistics are gone."""
     if not any(node.outputs[1:]):
+        node.outputs = node.outputs[:1]
         return None
     if node.is_used(4):
         raise CannotConvert(node, "saved_var is used, which has no definition; the other outputs could be expressed")
@@ -107,6 +108,7 @@ def drop_training_mode(node: Node) -> Replacement:
     """training_mode=1 becomes its formula, and statistics of another type than the data were not allowed."""
     if node.attributes.pop("training_mode", 0):
         return _trained(node)
+    node.outputs = node.outputs[:1]
     return _in_one_type(node, range(5), {node.elem_type(index) for index in range(5)})
 
 

@@ -181,6 +181,13 @@ def test_statistics_of_features_keep_their_shape_at_9():
     np.testing.assert_allclose(mean, 0.9 + 0.1 * FEATURES["feeds"]["x"].mean(0), rtol=1e-6)
 
 
+def test_outputs_without_a_name_are_not_training():
+    named = "y = BatchNormalization(x, s, b, m, v)"
+    shown = "y = BatchNormalization(x, [1.0, 2.0, -1.0], [0.0, 0.5, 1.0], [0.0, 0.125, -2.0], [1.0, 2.0, 0.5])"
+    check(named.replace("y =", "y, , , , ="), 9, shown, 14, run=False, **IMAGE)  # engines count
+    check(named.replace("y =", "y, , ="), 14, shown, 9, run=False, **IMAGE)  # the nameless ones
+
+
 def test_a_vector_is_a_matrix_of_one_channel_below_9():
     check(
         "y = BatchNormalization(x, s, b, m, v)", 9,
