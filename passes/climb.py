@@ -24,7 +24,7 @@ from opshift.passes.view import Node
 
 Versions = Mapping[str, int]
 
-_FIRST_INFERRED = 6  # below it, many schemas infer no types
+_FIRST_INFERRED = 7  # many schemas below it infer no types or no broadcast shapes
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,10 @@ class Climb:
                 replacement = None
             if replacement is None:
                 done.append(work.proto)
-                scope.record(work.proto, self._targets.get("", work.versions.get("", 1)))
+                opset = self._targets.get("", work.versions.get("", 1))
+                scope.record(work.proto, opset)
+                if opset < 6 and work.proto.op_type == "Cast":
+                    scope.declare(work.proto.output[0])  # its schema infers nothing there
             else:
                 pending += reversed(replacement)
         return done

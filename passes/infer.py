@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from opshift.passes import constants, schemas
 from opshift.passes.names import bodies, subgraphs
-from opshift.passes.protos import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, elem_type_of
+from opshift.passes.protos import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    elem_type_of,
+)
 
 from opshift import functions
 
@@ -67,9 +75,20 @@ def _infer_node(node: NodeProto, opset: int, scope: Scope) -> None:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
         imports = [onnx.OperatorSetIdProto(domain=node.domain, version=opset)]
         inferred = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=imports)
+        if opset < 6 and node.op_type == "Cast":
+            inferred = _infer_old_cast(node, types)
     except Exception:  # inference only ever adds knowledge; a node it cannot judge stays unknown
         return
     scope.typed.update({name: kind for name, kind in inferred.items() if name in node.output})
+
+
+def _infer_old_cast(node: NodeProto, types: dict[str, TypeProto]) -> dict[str, TypeProto]:
+    """The schema of Cast, which spelled its type below opset 6, infers nothing there."""
+    made = TypeProto()
+    if node.input[0] in types:
+        made.CopyFrom(types[node.input[0]])
+    made.tensor_type.elem_type = TensorProto.DataType.Value(node.attribute[0].s.decode())
+    return {node.output[0]: made}
 
 
 def _infer_branches(node: NodeProto, opset: int, scope: Scope) -> None:

@@ -221,6 +221,13 @@ class Scope:
         for name in node.output:
             self.made[name] = (node, opset)
 
+    def declare(self, name: str) -> None:
+        """State the type of a made value in the graph, for readers that cannot infer it."""
+        if self.graph is not None and name in self.made and self.declared(name) is None:
+            found = self.type(name)
+            if found is not None:
+                self.graph.value_info.add(name=name).type.CopyFrom(found)
+
     def constant(self, tensor: TensorProto, hint: str) -> str | None:
         """The name of an initializer with this value, shared by all that ask; None in a function body."""
         if self.graph is None:

@@ -123,19 +123,6 @@ def made_in_float(node: Node) -> Replacement:
 # --- 11 and 27: Range ----------------------------------------------------------------------------------------------
 
 
-def start_plus_multiples(node: Node) -> str:
-    """Range did not exist: 0, 1, ... are the positions of the elements of a tensor of ones, times delta plus start."""
-    build, elem_type = node.build, node.elem_type()
-    start, limit, delta = (build.Reshape(name, [1]) for name in node.inputs)
-    if elem_type == T.INT16:  # which there is no arithmetic for
-        start, limit, delta = (build.Cast(name, to=T.INT32) for name in (start, limit, delta))
-    steps = build.Div(build.Cast(build.Sub(limit, start), to=T.DOUBLE), build.Cast(delta, to=T.DOUBLE))
-    steps = build.Max(build.Ceil(steps), build.constant([0.0], T.DOUBLE))
-    ones = build.ConstantOfShape(build.Cast(steps, to=T.INT64), value=constants.int64s([1]))
-    count = build.Cast(build.Reshape(build.NonZero(ones), [-1]), to=T.INT32 if elem_type == T.INT16 else elem_type)
-    made = build.Add(start, build.Mul(count, delta))
-    return str(build.Cast(made, to=elem_type) if elem_type == T.INT16 else made)
-
 
 def counted_in_stash_type(node: Node) -> Replacement:
     """16-bit floats could not be counted: they are in the type of stash_type, and the result is cast."""
@@ -152,5 +139,4 @@ changed("Constant", 11, Pair(down=sparse_to_dense))
 changed("Constant", 12, Pair(down=short_form_to_tensor))
 changed("ConstantOfShape", 20, Pair(down=filled_in_float))
 changed(["EyeLike", *DRAWS], 22, Pair(down=made_in_float))
-changed("Range", 11, Pair(down=start_plus_multiples))
 changed("Range", 27, Pair(down=counted_in_stash_type))

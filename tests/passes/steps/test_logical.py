@@ -188,6 +188,7 @@ def test_negative_shifts_leave_the_sign_below_28():
         np.testing.assert_array_equal(evaluate(result.model, feeds)[0], expected)
         held = model(body, 28, inputs="int32[2] x", outputs="int32[2] y", constants="int32[1] n = {-1}")
         result = convert.attempt(held, {"": 26})
+        assert "Less" in [n.op_type for n in result.model.graph.node], "a runtime may mask the count"
         np.testing.assert_array_equal(evaluate(result.model, feeds)[0], expected)
 
 

@@ -1,6 +1,7 @@
 """Opset 6: the hint consumed_inputs went, defaults were settled, integers came to arithmetic."""
 
 import numpy as np
+import onnx.checker
 import pytest
 from opshift.passes import convert
 
@@ -79,6 +80,7 @@ def test_integers_are_computed_in_double_below_6(op, kind):
 def test_signs_are_computed_in_double_below_6(op, kind):
     made = convert.attempt(model(f"y = {op}(x)", 6, **of(kind)), {"": 5})
     assert show(made.model) == f"t1 = Cast<to=DOUBLE>(x)\nt2 = {op}(t1)\ny = Cast<to={kind.upper()}>(t2)"
+    onnx.checker.check_model(made.model, full_check=True)  # which needs the type of the cast stated
 
 
 def test_integers_that_no_double_holds_are_refused_below_6():
@@ -98,3 +100,13 @@ def test_from_1_to_28_and_back():
     assert show(up) == "t1 = Unsqueeze(b, [1])\nt2 = Mul(a, t1)\nt3 = Relu(t2)\ny = Clip(t3, 0.5)"
     feeds = {"a": np.array([[1, -2, 3], [4, 5, -6]], np.float32), "b": np.array([2, -1], np.float32)}
     np.testing.assert_array_equal(evaluate(up, feeds)[0], [[2, 0.5, 6], [0.5, 0.5, 6]])
+
+
+def test_types_of_made_values_are_known_below_6():
+    io = {"inputs": "float[3,4] x, float l, float h", "outputs": "float[3,4] y"}
+    made = convert.attempt(model("y = Clip(x, l, h)", 12, **io), {"": 5})
+    assert not made.refusals, "\n".join(map(str, made.refusals))
+    assert {n.op_type for n in made.model.graph.node} == {"Pow", "Mul", "Max", "Min"}
+    integers = {"inputs": "int64[3] a, int64[3] b", "outputs": "bool[3] y"}
+    refused = convert.attempt(model("y = Less(a, b)", 9, **integers), {"": 5}).refusals
+    assert {r.op for r in refused} == {"Div", "Sub", "Mul"}  # of int64, which nothing else could compute there

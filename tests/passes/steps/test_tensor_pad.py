@@ -83,6 +83,7 @@ def test_long_integers_keep_every_bit():
     limits = np.array([[-(2**63), 2**63 - 1, -1], [2**53 + 1, -(2**53) - 1, 0]])
     assert pad(10, kind="int64", x=limits) >= {"Div", "Cast", "Pad"}
     pad(10, kind="int64", held="int64 v = {9007199254740993}", x=limits)
+    pad(10, kind="int64", held="int64 v = {-5}", x=limits)
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
@@ -130,6 +131,8 @@ def test_strings_are_padded_with_empty_ones_by_default():
 def test_axes_are_written_out_below_18():
     io = {**ROWS, "constants": "int64[2] p = {1, 2}, int64[1] a = {-1}"}
     check("y = Pad(x, p, , a)", 18, "y = Pad(x, [0, 1, 0, 2])", 17, **io)
+    cube = {**io, "inputs": "float[N,3,2] x", "outputs": "float[A,B,C] y"}
+    check("y = Pad(x, p, , a)", 18, "y = Pad(x, [0, 0, 1, 0, 0, 2])", 17, **cube)
     io = {**io, "constants": "int64[2] p = {1, 2}, int64[1] a = {0}, float v = {2}"}
     check("y = Pad(x, p, v, a)", 21, "y = Pad(x, [1, 0, 2, 0], 2.0)", 13, **io)
     none = {**io, "constants": "int64[0] p = {}, int64[0] a = {}"}

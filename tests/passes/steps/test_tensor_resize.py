@@ -260,6 +260,27 @@ def test_where_rounding_decides_is_refused():
     assert all("rounding decides" in why for why in found)
 
 
+def test_a_size_that_rounding_decides_is_refused():
+    """10 times the float32 0.7 is 7 in float32 and less in float64."""
+    io = {"inputs": "float[10] x", "outputs": "float[A] y", "constants": scaled(0.7)}
+    check_refused('y = Resize<mode="linear">(x, , s)', 13, 10, "floor(10 * 0.69", **io)
+
+
+def test_the_nearest_float_is_not_always_the_scale_that_leads_there():
+    how = 'y = Resize<coordinate_transformation_mode="asymmetric", nearest_mode="floor">(x, , , z)'
+    kept = 0
+    for size, wanted in itertools.product(range(2, 60), range(2, 60)):
+        if int(np.float32(size) * (np.float32(wanted) / np.float32(size))) == wanted or wanted < size:
+            continue
+        io = {"inputs": f"float[{size}] x", "outputs": "float[A] y", "constants": sized(wanted)}
+        source = model(how, 13, **io)
+        made = convert.attempt(source, {"": 10}).model
+        kept += made is not None and "Resize" in show(made)
+        if made is not None:
+            check_values(source, made, rtol=0, atol=0)
+    assert kept
+
+
 def test_sampling_16_bit_floats_is_done_in_float32():
     io = {"inputs": "float16[4] x", "outputs": "float16[A] y"}
     source = model('y = Resize<mode="linear">(x, , s)', 13, constants=scaled(2), **io)
