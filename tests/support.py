@@ -105,6 +105,28 @@ def check_refused(body: str, opset: int, target: int, why: str, **io: Any) -> No
     assert why in reasons, reasons
 
 
+def check_down(
+    body: str,
+    opset: int,
+    *targets: int,
+    feeds: Mapping[str, Any] | None = None,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    grade: str = "exact",
+    **io: Any,
+) -> ModelProto:
+    """The model can be converted to each target and computes the same there; returns it as it is at the last one."""
+    source = made = model(body, opset, **io)
+    for target in targets:
+        result = convert.attempt(source, {"": target})
+        assert result.model is not None, "\n".join(map(str, result.refusals))
+        assert result.grade == grade
+        onnx.checker.check_model(result.model)
+        check_values(source, result.model, feeds, rtol=rtol, atol=atol)
+        made = result.model
+    return made
+
+
 def check_values(
     before: ModelProto, after: ModelProto, feeds: Mapping[str, Any] | None = None, *, rtol: float, atol: float
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from opshift.passes import constants
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto

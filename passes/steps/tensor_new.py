@@ -71,12 +71,10 @@ def scattered_into_merged_axes(node: Node) -> str:
     inner = _indices.product(build, dims[indexed:])
     outer = _indices.product(build, dims[:indexed])
     count = _indices.product(build, _indices.sizes(node, node.input(1))[:-1])
-    column = build.Reshape(places, _indices.vector(build, [count, 1]))
-    update_shape = _indices.vector(build, [count, inner])
     flat = build.Scatter(
-        build.Reshape(data, _indices.vector(build, [outer, inner])),
-        build.Expand(column, update_shape),
-        build.Reshape(node.input(2), update_shape),
+        build.Reshape(data, _indices.rows_of(build, outer, [inner])),
+        build.Expand(build.Reshape(places, [-1, 1]), _indices.vector(build, [count, inner])),
+        build.Reshape(node.input(2), _indices.rows_of(build, count, [inner])),
         axis=0,
     )
     return str(build.Reshape(flat, _indices.vector(build, dims)))
@@ -163,7 +161,7 @@ def gathered_off_and_on(node: Node) -> str:
 
 
 # Operators that make no other elements than those of their first input.
-REPEATS = ("Expand", "Tile", "Reshape", "Identity")
+REPEATS = ("Expand", "Tile", "Reshape", "Unsqueeze", "Identity")
 
 
 def constant_or_all_places(node: Node) -> str:
@@ -180,9 +178,7 @@ def constant_or_all_places(node: Node) -> str:
     if held is not None and held.all() and shape is not None and len(shape) == 1:
         count = build.Reshape(build.Shape(node.input(0)), [])
         return str(build.Reshape(_indices.count(build, count), [1, -1]))
-    raise CannotConvert(
-        node, "which elements are not zero is known only at run time; a constant could be expressed"
-    )
+    raise CannotConvert(node, "which elements are not zero is known only at run time; a constant could be expressed")
 
 
 def gathered_from_data_and_updates(node: Node) -> Replacement:

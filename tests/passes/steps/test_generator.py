@@ -6,8 +6,8 @@ import onnx.helper
 import onnx.numpy_helper
 import onnx.parser
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_refused, check_unchanged, evaluate, model, show
 
 ONE = {"inputs": "float[3] x", "outputs": "float[3] y"}
