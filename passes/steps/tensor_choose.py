@@ -116,11 +116,11 @@ def _gathered_alike(node: Node) -> str:
     build, (chosen, x, y) = node.build, node.inputs
     ranks = [None if (shape := node.scope.shape(name)) is None else len(shape) for name in node.inputs]
     rank = None if None in ranks else max(r for r in ranks if r is not None)
-    chosen = build.Expand(build.Expand(chosen, build.Shape(x)), build.Shape(y))
-    shape, total = build.Shape(chosen), build.Size(chosen)
-    if rank is not None:
-        build.typed(chosen, T.BOOL, [None] * rank)
-        build.typed(shape, T.INT64, [rank])
+    for name, other in ((x, ranks[1]), (y, ranks[2])):
+        chosen = build.Expand(chosen, build.typed(build.Shape(name), T.INT64, [other]))
+        if rank is not None:
+            build.typed(chosen, T.BOOL, [None] * max(ranks[0] or 0, ranks[1] or 0, other or 0))
+    shape, total = build.typed(build.Shape(chosen), T.INT64, [rank]), build.Size(chosen)
     both = _one_after_the_other(build, build.Expand(y, shape), build.Expand(x, shape))
     if rank is None:
         place = build.Mul(build.Cast(build.Reshape(chosen, [-1]), to=T.INT64), total)
