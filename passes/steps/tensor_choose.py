@@ -14,7 +14,7 @@ from opshift.passes.view import Node
 T = TensorProto
 
 # Integers that are multiplied by 0 and 1, and the types that multiplication takes.
-MULTIPLIED = {
+MULTIPLIED: dict[int, int] = {
     T.INT8: T.INT32,
     T.INT16: T.INT32,
     T.UINT8: T.INT32,
@@ -57,9 +57,9 @@ def _multiplied(node: Node, elem_type: int, carrier: int) -> str:
 def _gathered(node: Node) -> str:
     """gather(concat(y, x), place in y + c * (place in x - place in y)), all of them flattened"""
     build, (chosen, x, y) = node.build, node.inputs
-    if (known := _common_sizes(node)) is None:
+    if (out := _common_sizes(node)) is None:
         return _gathered_alike(node)
-    out, y_dims = known, _indices.sizes(node, y)
+    y_dims = _indices.sizes(node, y)
     x_steps, y_steps = (_steps(node, name, out) for name in (x, y))
     offset = _indices.product(build, y_dims)
     apart = [_indices.minus(build, a, b) for a, b in zip(x_steps, y_steps, strict=True)]

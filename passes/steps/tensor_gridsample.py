@@ -11,7 +11,6 @@ from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
 from opshift.passes.steps import _indices
 from opshift.passes.steps._indices import Size
-from opshift.passes.steps._recipes import carried
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -42,6 +41,18 @@ def modes_of_images(node: Node) -> Replacement:
     if mode in OLDER:
         node.attributes["mode"] = OLDER[mode]
     return None
+
+
+def bfloat16_in_float(node: Node) -> Replacement:
+    """bfloat16 was neither sampled nor a position: it is interpolated in float32."""
+    inputs, wide = node.inputs, [k for k in range(2) if node.elem_type(k) == T.BFLOAT16]
+    if not wide:
+        return None
+    node.close("bfloat16 is interpolated in float32")
+    for k in wide:
+        inputs[k] = node.build.Cast(inputs[k], to=T.FLOAT)
+    made = node.build.again(node.proto, inputs)
+    return str(node.build.Cast(made, to=T.BFLOAT16) if 0 in wide else made)
 
 
 # --- 16: GridSample -----------------------------------------------------------------------------------------
@@ -246,8 +257,4 @@ def _coordinate(node: Node, axis: int, axes: int, wide: int) -> str:
 changed("AffineGrid", 20, Pair(down=transformed_coordinates))
 changed("GridSample", 16, Pair(down=gathered_and_weighted))
 changed("GridSample", 20, Pair(up=modes_of_any_rank, down=modes_of_images))
-changed(
-    "GridSample",
-    22,
-    Pair(down=carried({T.BFLOAT16: T.FLOAT}, why="bfloat16 is interpolated in float32", variable="T1")),
-)
+changed("GridSample", 22, Pair(down=bfloat16_in_float))

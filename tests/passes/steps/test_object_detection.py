@@ -3,8 +3,8 @@
 import numpy as np
 import onnx.parser
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_down, check_refused, check_unchanged, check_values, model, show
 
 IO = {"inputs": "float[1,1,8,8] x, float[2,4] r, int64[2] b", "outputs": "float[2,1,2,2] y"}
