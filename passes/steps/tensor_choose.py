@@ -14,7 +14,7 @@ from opshift.passes.view import Node
 T = TensorProto
 
 # Integers that are multiplied by 0 and 1, and the types that multiplication takes.
-MULTIPLIED = {
+MULTIPLIED: dict[int, int] = {
     T.INT8: T.INT32,
     T.INT16: T.INT32,
     T.UINT8: T.INT32,
@@ -57,9 +57,9 @@ def _multiplied(node: Node, elem_type: int, carrier: int) -> str:
 def _gathered(node: Node) -> str:
     """gather(concat(y, x), place in y + c * (place in x - place in y)), all of them flattened"""
     build, (chosen, x, y) = node.build, node.inputs
-    if (known := _common_sizes(node)) is None:
+    if (out := _common_sizes(node)) is None:
         return _gathered_alike(node)
-    out, y_dims = known, _indices.sizes(node, y)
+    y_dims = _indices.sizes(node, y)
     x_steps, y_steps = (_steps(node, name, out) for name in (x, y))
     offset = _indices.product(build, y_dims)
     apart = [_indices.minus(build, a, b) for a, b in zip(x_steps, y_steps, strict=True)]
@@ -116,11 +116,11 @@ def _gathered_alike(node: Node) -> str:
     build, (chosen, x, y) = node.build, node.inputs
     ranks = [None if (shape := node.scope.shape(name)) is None else len(shape) for name in node.inputs]
     rank = None if None in ranks else max(r for r in ranks if r is not None)
-    chosen = build.Expand(build.Expand(chosen, build.Shape(x)), build.Shape(y))
-    shape, total = build.Shape(chosen), build.Size(chosen)
-    if rank is not None:
-        build.typed(chosen, T.BOOL, [None] * rank)
-        build.typed(shape, T.INT64, [rank])
+    for name, other in ((x, ranks[1]), (y, ranks[2])):
+        chosen = build.Expand(chosen, build.typed(build.Shape(name), T.INT64, [other]))
+        if rank is not None:
+            build.typed(chosen, T.BOOL, [None] * max(ranks[0] or 0, ranks[1] or 0, other or 0))
+    shape, total = build.typed(build.Shape(chosen), T.INT64, [rank]), build.Size(chosen)
     both = _one_after_the_other(build, build.Expand(y, shape), build.Expand(x, shape))
     if rank is None:
         place = build.Mul(build.Cast(build.Reshape(chosen, [-1]), to=T.INT64), total)
