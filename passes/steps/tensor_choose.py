@@ -56,6 +56,8 @@ def _multiplied(node: Node, elem_type: int, carrier: int) -> str:
 
 def _gathered(node: Node) -> str:
     """gather(concat(y, x), place in y + c * (place in x - place in y)), all of them flattened"""
+    import numpy as np
+
     build, (chosen, x, y) = node.build, node.inputs
     if (out := _common_sizes(node)) is None:
         return _gathered_alike(node)
@@ -65,18 +67,22 @@ def _gathered(node: Node) -> str:
     apart = [_indices.minus(build, a, b) for a, b in zip(x_steps, y_steps, strict=True)]
     jump = _indices.places(build, out, apart, offset)
     base = _indices.places(build, out, y_steps)
-    if (place := _known_places(node, jump, base)) is None:
+    if (place := _known_places(node, jump, base, len(out))) is None:
+        if len(node.scope.shape(chosen) or []) < len(out):  # the steps leave out axes of size 1 in front
+            base = _indices.plus(build, build.constant(np.zeros([1] * len(out)), T.INT64), base)
         place = _indices.plus(build, build.Mul(build.Cast(chosen, to=T.INT64), jump), base)
     return str(build.Gather(_one_after_the_other(build, y, x), place, axis=0))
 
 
-def _known_places(node: Node, jump: Size, base: Size) -> str | None:
+def _known_places(node: Node, jump: Size, base: Size, rank: int) -> str | None:
     """Where each element is gathered from, if the condition is constant and so is the rest."""
+    import numpy as np
+
     parts = [jump, base, node.input(0)]
     held = [part if isinstance(part, int) else node.scope.array(part) for part in parts]
     if any(part is None for part in held):
         return None
-    return node.build.constant(held[1] + held[0] * held[2], T.INT64)  # type: ignore[operator]
+    return node.build.constant(np.zeros([1] * rank) + held[1] + held[0] * held[2], T.INT64)  # type: ignore[operator]
 
 
 def _one_after_the_other(build: Builder, *values: str) -> str:
