@@ -288,13 +288,16 @@ def _check_imports(node: Node, versions: Versions) -> None:
 
 
 def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
-    """The built nodes, the values in `result` renamed to the node's outputs; they inherit its name and doc."""
+    """The built nodes, the values in `result` renamed to the node's outputs; they inherit its name and doc.
+
+    An output that the step dissolved (`Scope.dissolve`) has no value: the result stands for it with "".
+    """
     node.scope.context.released.update(node.inputs)
     values = [result] if isinstance(result, str) else list(result)
     nodes, scope = node.build.nodes, node.scope
     made = {name for proto in nodes for name in proto.output}
     for output, value in zip(node.outputs, values, strict=True):
-        if not output:
+        if not output or output in scope.context.dissolved:
             continue
         if value in made:
             made.discard(value)

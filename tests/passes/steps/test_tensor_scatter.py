@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_refused, check_unchanged, check_values, model, show
 
 IO = {"inputs": "float[3,3] x, float[2,3] u", "outputs": "float[3,3] y"}
