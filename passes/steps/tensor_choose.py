@@ -126,13 +126,13 @@ def _gathered_alike(node: Node) -> str:
         chosen = build.Expand(chosen, build.typed(build.Shape(name), T.INT64, [other]))
         if rank is not None:
             build.typed(chosen, T.BOOL, [None] * max(ranks[0] or 0, ranks[1] or 0, other or 0))
-    shape, total = build.typed(build.Shape(chosen), T.INT64, [rank]), build.Size(chosen)
-    both = _one_after_the_other(build, build.Expand(y, shape), build.Expand(x, shape))
+    joint, total = build.typed(build.Shape(chosen), T.INT64, [rank]), build.Size(chosen)
+    both = _one_after_the_other(build, build.Expand(y, joint), build.Expand(x, joint))
     if rank is None:
         place = build.Mul(build.Cast(build.Reshape(chosen, [-1]), to=T.INT64), total)
         place = build.Add(place, _indices.count(build, total))
-        return str(build.Reshape(build.Gather(both, place, axis=0), shape))
-    dims: list[Size] = [build.Gather(shape, axis) for axis in range(rank)]
+        return str(build.Reshape(build.Gather(both, place, axis=0), joint))
+    dims: list[Size] = [build.Gather(joint, axis) for axis in range(rank)]
     base = _indices.places(build, dims, _indices.strides(build, dims))
     place = build.Mul(build.Cast(chosen, to=T.INT64), total)
     return str(build.Gather(both, _indices.plus(build, place, base), axis=0))
