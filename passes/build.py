@@ -129,7 +129,7 @@ class Builder:
 
         The value keeps its shape.
         """
-        shape, fresh = self.scope.shape(value), self.scope.context.names.fresh
+        fresh, shape = self.scope.context.names.fresh, self.scope.shape(value)
         at, go, going, before = (fresh(f"{value}/{part}") for part in ("round", "go", "going", "before"))
         graph = GraphProto(name="rounds")
         for name, kind, dims in ((at, TensorProto.INT64, []), (go, TensorProto.BOOL, []), (before, elem_type, shape)):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes import constants, fold, schemas
-from opshift.passes.infer import Inference
+from opshift.passes.infer import OVERRIDABLE_SINCE, Inference
 from opshift.passes.names import Body, Names, unread
 from opshift.passes.protos import (
     FunctionProto,
@@ -31,11 +31,11 @@ class Context:
     def __init__(self, model: ModelProto, source: ModelProto, folder: str | None = None):
         self.model = model
         self.folder = folder
-        self.names = Names(model)
+        self.names = Names(source)  # not of `model`: functions that are inlined are gone from it
         self.inference = Inference(source)
         self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
         self.released: set[str] = set()  # names that lost a use, and constants that may not have found one
-        self.overridable = model.ir_version >= 4  # initializers that are also inputs are only defaults
+        self.overridable = model.ir_version >= OVERRIDABLE_SINCE  # initializers that are also inputs are only defaults
         self._source = source
         self._unread: set[str] | None = None
 
@@ -131,6 +131,7 @@ class Scope:
     def tensor(self, name: str) -> TensorProto | None:
         """The constant that `name` holds, through initializers, Constant, Identity and outer scopes."""
         scope: Scope | None = self
+        passed = {name}
         while name and scope is not None and (scope := scope.owner(name)) is not None:
             node = scope.made[name][0] if name in scope.made else scope.producers.get(name)
             if node is None:
@@ -142,6 +143,9 @@ class Scope:
             if node.op_type != "Identity" or default_domain(node.domain):
                 return fold.evaluate(node, scope)
             name = node.input[0]
+            if name in passed:  # a cycle, which is no valid graph
+                return None
+            passed.add(name)
         return None
 
     def ints(self, name: str) -> list[int] | None:

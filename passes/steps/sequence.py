@@ -181,7 +181,7 @@ def _is_sequence(node: Node, name: str) -> bool:
     kind = node.scope.type(name)
     if kind is None:
         raise CannotConvert(node, f'the type of "{name}" is unknown; a typed value_info helps')
-    return kind.WhichOneof("value") == "sequence_type"
+    return bool(kind.WhichOneof("value") == "sequence_type")
 
 
 def _sequence_type(node: Node, name: str, element: TypeProto) -> TypeProto:
