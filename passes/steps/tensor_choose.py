@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from opshift.passes import constants
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
@@ -66,18 +65,22 @@ def _gathered(node: Node) -> str:
     apart = [_indices.minus(build, a, b) for a, b in zip(x_steps, y_steps, strict=True)]
     jump = _indices.places(build, out, apart, offset)
     base = _indices.places(build, out, y_steps)
-    if (place := _known_places(node, jump, base)) is None:
+    if (place := _known_places(node, jump, base, len(out))) is None:
+        missing = len(out) - node.rank(0)
+        if missing and out[0] == 1:  # which no other term has either
+            chosen = build.Unsqueeze(chosen, axes=list(range(missing)))
         place = _indices.plus(build, build.Mul(build.Cast(chosen, to=T.INT64), jump), base)
     return str(build.Gather(_one_after_the_other(build, y, x), place, axis=0))
 
 
-def _known_places(node: Node, jump: Size, base: Size) -> str | None:
+def _known_places(node: Node, jump: Size, base: Size, rank: int) -> str | None:
     """Where each element is gathered from, if the condition is constant and so is the rest."""
     parts = [jump, base, node.input(0)]
     held = [part if isinstance(part, int) else node.scope.array(part) for part in parts]
     if any(part is None for part in held):
         return None
-    return node.build.constant(held[1] + held[0] * held[2], T.INT64)  # type: ignore[operator]
+    places = held[1] + held[0] * held[2]  # type: ignore[operator]
+    return node.build.constant(places.reshape((1,) * (rank - places.ndim) + places.shape), T.INT64)
 
 
 def _one_after_the_other(build: Builder, *values: str) -> str:
