@@ -90,8 +90,7 @@ def products_and_softmax(node: Node) -> list[str]:
         excluded = build.Equal(build.ReduceMax(bias, [-1]), build.constant(-inf, kind))
         shares = build.Where(excluded, build.constant(0.0, kind), shares)
     y = _reshaped(build, _product(node, _reshaped(build, shares, joined), value, kind), split)
-    if node.rank(QUERY) == 3:
-        y = build.Reshape(build.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, -1])
+    y = _heads_together(node, y) if node.rank(QUERY) == 3 else y
     saved = (scores, capped, biased, shares)[mode]
     if len(node.outputs) > SCORES:  # of which inference claims that there are 0 keys if it cannot count them
         build.typed(saved, kind, [_dim(node, QUERY, 0), _heads(node, QUERY), _dim(node, QUERY, -2), _known_keys(node)])
@@ -108,7 +107,15 @@ def _heads_apart(node: Node, index: int) -> str:
     heads = node.attributes.get(HEADS[index], 0)
     if not heads:
         raise CannotConvert(node, f"inputs of rank 3 without {HEADS[index]}; with it could be expressed")
-    return str(build.Transpose(build.Reshape(name, [0, 0, heads, -1]), perm=[0, 2, 1, 3]))
+    size = _dim(node, index, -1)
+    apart = build.Reshape(name, [0, 0, heads, size // heads if isinstance(size, int) else -1])
+    return str(build.Transpose(apart, perm=[0, 2, 1, 3]))
+
+
+def _heads_together(node: Node, y: str) -> str:
+    size, build = _dim(node, VALUE, -1), node.build
+    size = size // node.attributes[HEADS[VALUE]] * node.attributes[HEADS[QUERY]] if isinstance(size, int) else -1
+    return str(build.Reshape(build.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, size]))
 
 
 def _heads(node: Node, index: int) -> Dim:
@@ -189,16 +196,18 @@ def _bias(node: Node, kind: int) -> tuple[str, bool]:
     if not mask:
         return _excluding(build, causal, kind) if causal is not None else "", False
     elem_type, held = _mask_type(node), node.scope.array(mask)
+    if node.scope.shape(mask) == []:
+        mask = build.Reshape(mask, [1])
     if held is not None and held.size <= WORTH_HOLDING and not isinstance(causal, str):
-        bias = np.where(held, 0.0, -inf) if elem_type == T.BOOL else held.astype(np.float64)
-        bias = bias if causal is None else bias + np.where(causal, 0.0, -inf)
-        excludes_all = bool(np.isneginf(bias.max(axis=-1, initial=-inf)).any())
-        return mask if elem_type == kind and causal is None else build.constant(bias, kind), excludes_all
+        known = np.where(held, 0.0, -inf) if elem_type == T.BOOL else held.astype(np.float64)
+        known = np.atleast_1d(known if causal is None else known + np.where(causal, 0.0, -inf))
+        excludes_all = bool(np.isneginf(known.max(axis=-1, initial=-inf)).any())
+        return mask if elem_type == kind and causal is None else build.constant(known, kind), excludes_all
     if elem_type == T.BOOL:
-        allowed = mask if causal is None else build.And(mask, _named(build, causal))
+        allowed = mask if causal is None else str(build.And(mask, _named(build, causal)))
         return _excluding(build, allowed, kind), True
-    bias = build.Cast(mask, to=kind) if elem_type != kind else mask
-    return bias if causal is None else build.Add(bias, _excluding(build, causal, kind)), True
+    bias = mask if elem_type == kind else str(build.Cast(mask, to=kind))
+    return bias if causal is None else str(build.Add(bias, _excluding(build, causal, kind))), True
 
 
 def _causal(node: Node) -> Allowed | None:

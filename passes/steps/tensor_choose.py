@@ -75,11 +75,13 @@ def _gathered(node: Node) -> str:
 
 def _known_places(node: Node, jump: Size, base: Size, rank: int) -> str | None:
     """Where each element is gathered from, if the condition is constant and so is the rest."""
+    import numpy as np
+
     parts = [jump, base, node.input(0)]
     held = [part if isinstance(part, int) else node.scope.array(part) for part in parts]
     if any(part is None for part in held):
         return None
-    places = held[1] + held[0] * held[2]  # type: ignore[operator]
+    places = np.asarray(held[1] + held[0] * held[2])  # type: ignore[operator]
     return node.build.constant(places.reshape((1,) * (rank - places.ndim) + places.shape), T.INT64)
 
 
