@@ -5,7 +5,7 @@ import pytest
 from opshift.passes import convert
 
 from tests.passes.steps.test_math import CODE
-from tests.support import check, check_unchanged, evaluate, model
+from tests.support import check, check_down, check_unchanged, evaluate, model, show
 
 
 def pair(kind, n=4):
@@ -209,3 +209,12 @@ def test_or_equal_is_asked_separately(op, kind):
         f"y = {op}OrEqual(a, b)", 12, f"t1 = {op}(a, b)\nt2 = Equal(a, b)\ny = Or(t1, t2)", 11,
         inputs=f"{kind}[12] a, {kind}[12] b", outputs="bool[12] y",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("held", [0, 2**53 - 1, 2**53, -(2**53), 2**60 + 1])
+@pytest.mark.parametrize("op", ["Less", "Greater"])
+def test_a_small_constant_needs_no_halves_below_9(op, held):
+    x = np.array([held - 1, held, held + 1, -(2**63), 2**63 - 1])
+    io = {"inputs": "int64[5] x", "outputs": "bool[5] y", "constants": f"int64 c = {{{held}}}"}
+    made = check_down(f"y = {op}(x, c)", 9, 8, 7, feeds={"x": x}, **io)
+    assert ("Div" in show(made)) == (abs(held) >= 2**53)

@@ -8,6 +8,7 @@ from tests.support import check, check_down, check_refused
 CASES = [
     ([3, 1], [2, 1, 3]),
     ([3, 1], [1, 4]),
+    ([3, 1], [3, 4]),
     ([3, 1], [4]),
     ([3, 1], [0]),
     ([0, 1], [2, 1, 3]),
