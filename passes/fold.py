@@ -48,6 +48,8 @@ def evaluate(node: NodeProto, scope: Scope, depth: int = _DEPTH) -> TensorProto 
     """The constant output of `node`, if all it needs is constant and small; else None."""
     if node.op_type not in _PURE or default_domain(node.domain) or len(node.output) != 1 or not depth:
         return None
+    if any(attribute.ref_attr_name for attribute in node.attribute):
+        return None
     name = node.output[0]
     if name not in scope.folded:
         scope.folded[name] = _evaluate(node, scope, depth)
@@ -92,7 +94,7 @@ def _exact(kind: str, node: NodeProto) -> bool:
     """Whether every engine computes the same: floats are only compared, or rounded once to the nearest."""
     if kind in "iubO" or node.op_type in ("Equal", "Less"):
         return True
-    return node.op_type == "Cast" and node.attribute[0].i in (TensorProto.FLOAT, TensorProto.DOUBLE)
+    return node.op_type == "Cast" and next((a.i for a in node.attribute if a.name == "to"), 0) in (TensorProto.FLOAT, TensorProto.DOUBLE)
 
 
 def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: Scope) -> TensorProto | None:

@@ -14,6 +14,7 @@ from opshift.passes.protos import (
     NodeProto,
     TensorProto,
     TypeProto,
+    default_domain,
     elem_type_of,
 )
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from opshift.passes.scope import Dim, Scope
 
 Path = tuple[Any, ...]
+
+OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is also an input is only a default
 
 
 class Inference:
@@ -72,8 +75,9 @@ def _infer_node(node: NodeProto, opset: int, scope: Scope) -> None:
         if held is not None and constants.size(held) <= constants.SMALL:
             data[name] = held
     try:
-        schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
-        imports = [onnx.OperatorSetIdProto(domain=node.domain, version=opset)]
+        domain = default_domain(node.domain)
+        schema = onnx.defs.get_schema(node.op_type, opset, domain)
+        imports = [onnx.OperatorSetIdProto(domain=domain, version=opset)]
         inferred = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=imports)
         if opset < 6 and node.op_type == "Cast":
             inferred = _infer_old_cast(node, types)
@@ -172,6 +176,8 @@ def without_weights(source: ModelProto) -> ModelProto:
     graph.sparse_initializer.extend(old.sparse_initializer)
     inputs = {value.name for value in old.input}
     for tensor in old.initializer:
+        if source.ir_version >= OVERRIDABLE_SINCE and tensor.name in inputs:
+            continue  # whoever runs the model may give another value
         if constants.size(tensor) <= constants.SMALL and not tensor.external_data:
             graph.initializer.add().CopyFrom(tensor)
         elif tensor.name not in inputs:
@@ -180,4 +186,18 @@ def without_weights(source: ModelProto) -> ModelProto:
             value.type.tensor_type.shape.SetInParent()
             for dim in tensor.dims:
                 value.type.tensor_type.shape.dim.add().dim_value = dim
+    if any(default_domain(entry.domain) != entry.domain for entry in light.opset_import):
+        _without_alias(light)
     return light
+
+
+def _without_alias(light: ModelProto) -> None:
+    """ONNX's inference knows the default domain by its empty name alone."""
+    holders: list[ModelProto | FunctionProto] = [light, *light.functions]
+    for holder in holders:
+        for entry in holder.opset_import:
+            entry.domain = default_domain(entry.domain)
+    for body in bodies(light):
+        for node in body.node:
+            if node.domain:
+                node.domain = default_domain(node.domain)

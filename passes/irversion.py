@@ -7,7 +7,15 @@ from collections.abc import Iterator, Mapping
 from opshift.passes import schemas
 from opshift.passes.errors import Refusal
 from opshift.passes.names import bodies, subgraphs
-from opshift.passes.protos import FunctionProto, GraphProto, ModelProto, TensorProto, TypeProto, elem_type_of
+from opshift.passes.protos import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    TensorProto,
+    TypeProto,
+    default_domain,
+    elem_type_of,
+)
 
 _INITIALIZERS_NEED_NO_INPUT = 4
 
@@ -34,7 +42,7 @@ def wanted(model: ModelProto, targets: Mapping[str, int], asked: int | None) -> 
     """What the user asks for, else the IR version that was current when the newest imported opset came out."""
     if asked is not None:
         return asked
-    imported = {entry.domain: entry.version for entry in model.opset_import} | dict(targets)
+    imported = {default_domain(entry.domain): entry.version for entry in model.opset_import} | dict(targets)
     return max((schemas.ir_version(d, v) for d, v in imported.items() if schemas.known_domain(d)), default=3)
 
 

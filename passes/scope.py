@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes import constants, fold, schemas
-from opshift.passes.infer import Inference
+from opshift.passes.infer import OVERRIDABLE_SINCE, Inference
 from opshift.passes.names import Body, Names, unread
 from opshift.passes.protos import (
     FunctionProto,
@@ -31,10 +31,11 @@ class Context:
     def __init__(self, model: ModelProto, source: ModelProto, folder: str | None = None):
         self.model = model
         self.folder = folder
-        self.names = Names(model)
+        self.names = Names(source)  # not of `model`: functions that are inlined are gone from it
         self.inference = Inference(source)
+        self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
         self.released: set[str] = set()  # names that lost a use, and constants that may not have found one
-        self.overridable = model.ir_version >= 4  # initializers that are also inputs are only defaults
+        self.overridable = model.ir_version >= OVERRIDABLE_SINCE  # initializers that are also inputs are only defaults
         self._source = source
         self._unread: set[str] | None = None
 
@@ -69,6 +70,7 @@ class Scope:
         self.made: dict[str, tuple[NodeProto, int]] = {}
         self.typed: dict[str, TypeProto] = {}
         self.folded: dict[str, TensorProto | None] = {}
+        self._elements: dict[str, list[str]] = {}
         self._producers: dict[str, NodeProto] | None = None
         self._initializers: dict[str, TensorProto] | None = None
         self._declared: dict[str, TypeProto] | None = None
@@ -129,6 +131,7 @@ class Scope:
     def tensor(self, name: str) -> TensorProto | None:
         """The constant that `name` holds, through initializers, Constant, Identity and outer scopes."""
         scope: Scope | None = self
+        passed = {name}
         while name and scope is not None and (scope := scope.owner(name)) is not None:
             node = scope.made[name][0] if name in scope.made else scope.producers.get(name)
             if node is None:
@@ -140,6 +143,9 @@ class Scope:
             if node.op_type != "Identity" or default_domain(node.domain):
                 return fold.evaluate(node, scope)
             name = node.input[0]
+            if name in passed:  # a cycle, which is no valid graph
+                return None
+            passed.add(name)
         return None
 
     def ints(self, name: str) -> list[int] | None:
@@ -227,6 +233,16 @@ class Scope:
             found = self.type(name)
             if found is not None:
                 self.graph.value_info.add(name=name).type.CopyFrom(found)
+
+    def dissolve(self, name: str, elements: Sequence[str]) -> None:
+        """Remember what a sequence or an optional holds, which no node makes any more; none may stay to read it."""
+        self._elements[name] = list(elements)
+        self.context.dissolved.add(name)
+
+    def elements(self, name: str) -> list[str] | None:
+        """What a dissolved sequence or optional holds; None for any other value."""
+        scope = self.owner(name)
+        return None if scope is None else scope._elements.get(name)
 
     def constant(self, tensor: TensorProto, hint: str) -> str | None:
         """The name of an initializer with this value, shared by all that ask; None in a function body."""

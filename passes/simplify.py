@@ -107,10 +107,11 @@ def _without_dead(nodes: list[NodeProto], results: set[str]) -> list[NodeProto]:
 
 
 def _mentioned(graph: GraphProto) -> set[str]:
-    found: set[str] = {value.name for value in graph.output}
+    found: set[str] = set()
     pending = [graph]
     while pending:
         current = pending.pop()
+        found.update(value.name for value in current.output)
         for made in current.node:
             found.update(made.input)
             pending += [inner for _, _, inner in subgraphs(made)]

@@ -156,4 +156,10 @@ def merged(node: Node, name: str, dims: list[Size], axes: int) -> str:
     build = node.build
     if axes == len(dims):
         return str(build.Reshape(name, [-1]))
-    return str(build.Reshape(name, vector(build, [product(build, dims[:axes]), *dims[axes:]])))
+    return str(build.Reshape(name, rows_of(build, product(build, dims[:axes]), dims[axes:])))
+
+
+def rows_of(build: Builder, count: Size, dims: list[Size]) -> str:
+    """The shape of so many rows of these sizes; they need not be counted unless they might be empty."""
+    filled = all(isinstance(dim, int) and dim for dim in dims)
+    return vector(build, [-1 if filled else count, *dims])

@@ -22,18 +22,18 @@ def tiled(node: Node) -> str:
     rank = max(len(dims), length)
     if not rank:
         return str(build.Identity(x))
+    if rank > len(dims):
+        x = build.Unsqueeze(x, axes=list(range(rank - len(dims))))
     known: list[Any] = [1] * (rank - len(dims)) + list(dims)
     if wanted is not None and all(isinstance(d, int) for d in known):
         sizes = [1] * (rank - length) + wanted
         repeats = [size if dim == 1 else 1 for dim, size in zip(known, sizes, strict=True)]
-        if rank > len(dims):
-            x = build.Reshape(x, known if 0 not in known else _shape(node, rank - len(dims)))
-        return str(x if repeats == [1] * rank and x != node.input(0) else build.Tile(x, repeats))
+        if all(repeat == 1 for repeat in repeats):
+            return str(build.Identity(x) if x == node.input(0) else x)
+        return str(build.Tile(x, repeats))
     shape = node.input(1)
     if length < rank:
         shape = build.Concat([1] * (rank - length), shape, axis=0)
-    if rank > len(dims):
-        x = build.Reshape(x, known if all(isinstance(d, int) for d in known) else _shape(node, rank - len(dims)))
     return str(build.Tile(x, _repeats(node, x, known, shape)))
 
 
@@ -46,10 +46,6 @@ def _length(node: Node) -> int:
     if result is not None and given is not None and len(result) > len(given):
         return len(result)
     raise CannotConvert(node, "the length of the shape is unknown; a known length could be expressed")
-
-
-def _shape(node: Node, ones: int) -> str:
-    return str(node.build.Concat([1] * ones, node.build.Shape(node.input(0)), axis=0))
 
 
 def _repeats(node: Node, x: str, dims: list[Any], shape: str) -> str:

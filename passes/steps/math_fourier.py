@@ -109,16 +109,18 @@ def _matrices(
     count = _scalar(node, length)
     row, column = (build.Range(0, _scalar(node, n), 1) for n in (rows, columns))
     row = build.Unsqueeze(row, [1])
-    turns = build.Cast(build.Mod(build.Mul(row, column), count), to=kind)
-    total = build.Cast(count, to=kind)
-    angle = build.Mul(turns, build.Div(build.constant(2 * pi, kind), total))
+    turns = build.Cast(build.Mod(build.Mul(row, column), count), to=T.DOUBLE)
+    total = build.Cast(count, to=T.DOUBLE)
+    angle = build.Mul(turns, build.Div(build.constant(2 * pi, T.DOUBLE), total))
     matrices = [build.Cos(angle), build.Sin(angle)]
     if mirrored:
-        ends = [build.Cast(build.Equal(*pair), to=kind) for pair in ((row, 0), (build.Add(row, row), count))]
-        weight = build.Sub(build.constant(2.0, kind), build.Add(*ends))
+        ends = [build.Cast(build.Equal(*pair), to=T.DOUBLE) for pair in ((row, 0), (build.Add(row, row), count))]
+        weight = build.Sub(build.constant(2.0, T.DOUBLE), build.Add(*ends))
         matrices = [build.Mul(matrix, weight) for matrix in matrices]
     if inverse:
         matrices = [build.Div(matrix, total) for matrix in matrices]
+    if kind != T.DOUBLE:
+        matrices = [build.Cast(matrix, to=kind) for matrix in matrices]
     return matrices[0], matrices[1]
 
 

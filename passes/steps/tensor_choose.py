@@ -14,7 +14,7 @@ from opshift.passes.view import Node
 T = TensorProto
 
 # Integers that are multiplied by 0 and 1, and the types that multiplication takes.
-MULTIPLIED = {
+MULTIPLIED: dict[int, int] = {
     T.INT8: T.INT32,
     T.INT16: T.INT32,
     T.UINT8: T.INT32,
@@ -56,19 +56,20 @@ def _multiplied(node: Node, elem_type: int, carrier: int) -> str:
 
 def _gathered(node: Node) -> str:
     """gather(concat(y, x), place in y + c * (place in x - place in y)), all of them flattened"""
+    import numpy as np
+
     build, (chosen, x, y) = node.build, node.inputs
-    if (known := _common_sizes(node)) is None:
+    if (out := _common_sizes(node)) is None:
         return _gathered_alike(node)
-    out, y_dims = known, _indices.sizes(node, y)
+    y_dims = _indices.sizes(node, y)
     x_steps, y_steps = (_steps(node, name, out) for name in (x, y))
     offset = _indices.product(build, y_dims)
     apart = [_indices.minus(build, a, b) for a, b in zip(x_steps, y_steps, strict=True)]
     jump = _indices.places(build, out, apart, offset)
     base = _indices.places(build, out, y_steps)
     if (place := _known_places(node, jump, base, len(out))) is None:
-        missing = len(out) - node.rank(0)
-        if missing and out[0] == 1:  # which no other term has either
-            chosen = build.Unsqueeze(chosen, axes=list(range(missing)))
+        if len(node.scope.shape(chosen) or []) < len(out):  # the steps leave out axes of size 1 in front
+            base = _indices.plus(build, build.constant(np.zeros([1] * len(out)), T.INT64), base)
         place = _indices.plus(build, build.Mul(build.Cast(chosen, to=T.INT64), jump), base)
     return str(build.Gather(_one_after_the_other(build, y, x), place, axis=0))
 
@@ -81,8 +82,7 @@ def _known_places(node: Node, jump: Size, base: Size, rank: int) -> str | None:
     held = [part if isinstance(part, int) else node.scope.array(part) for part in parts]
     if any(part is None for part in held):
         return None
-    places = np.asarray(held[1] + held[0] * held[2])  # type: ignore[operator]
-    return node.build.constant(places.reshape((1,) * (rank - places.ndim) + places.shape), T.INT64)
+    return node.build.constant(np.zeros([1] * rank) + held[1] + held[0] * held[2], T.INT64)  # type: ignore[operator]
 
 
 def _one_after_the_other(build: Builder, *values: str) -> str:
@@ -122,17 +122,17 @@ def _gathered_alike(node: Node) -> str:
     build, (chosen, x, y) = node.build, node.inputs
     ranks = [None if (shape := node.scope.shape(name)) is None else len(shape) for name in node.inputs]
     rank = None if None in ranks else max(r for r in ranks if r is not None)
-    chosen = build.Expand(build.Expand(chosen, build.Shape(x)), build.Shape(y))
-    shape, total = build.Shape(chosen), build.Size(chosen)
-    if rank is not None:
-        build.typed(chosen, T.BOOL, [None] * rank)
-        build.typed(shape, T.INT64, [rank])
-    both = _one_after_the_other(build, build.Expand(y, shape), build.Expand(x, shape))
+    for name, other in ((x, ranks[1]), (y, ranks[2])):
+        chosen = build.Expand(chosen, build.typed(build.Shape(name), T.INT64, [other]))
+        if rank is not None:
+            build.typed(chosen, T.BOOL, [None] * max(ranks[0] or 0, ranks[1] or 0, other or 0))
+    joint, total = build.typed(build.Shape(chosen), T.INT64, [rank]), build.Size(chosen)
+    both = _one_after_the_other(build, build.Expand(y, joint), build.Expand(x, joint))
     if rank is None:
         place = build.Mul(build.Cast(build.Reshape(chosen, [-1]), to=T.INT64), total)
         place = build.Add(place, _indices.count(build, total))
-        return str(build.Reshape(build.Gather(both, place, axis=0), shape))
-    dims: list[Size] = [build.Gather(shape, axis) for axis in range(rank)]
+        return str(build.Reshape(build.Gather(both, place, axis=0), joint))
+    dims: list[Size] = [build.Gather(joint, axis) for axis in range(rank)]
     base = _indices.places(build, dims, _indices.strides(build, dims))
     place = build.Mul(build.Cast(chosen, to=T.INT64), total)
     return str(build.Gather(both, _indices.plus(build, place, base), axis=0))

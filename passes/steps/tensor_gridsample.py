@@ -1,18 +1,27 @@
-"""GridSample: its modes were renamed when it learnt to sample volumes, and bfloat16 came."""
+"""GridSample and AffineGrid: modes that were renamed for volumes, and what both of them compute."""
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
+from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
+from opshift.passes.steps import _indices
+from opshift.passes.steps._indices import Size
 from opshift.passes.view import Node
 
 T = TensorProto
 
-FLOATS = (T.FLOAT16, T.FLOAT, T.DOUBLE)
-
 NEWER = {"bilinear": "linear", "bicubic": "cubic"}
 OLDER = {newer: older for older, newer in NEWER.items()}
+PADDINGS = ("zeros", "border", "reflection")
+A = -0.75  # the coefficient of cubic interpolation
+
+
+# --- 20 and 22: GridSample ----------------------------------------------------------------------------------
 
 
 def modes_of_any_rank(node: Node) -> None:
@@ -23,73 +32,15 @@ def modes_of_any_rank(node: Node) -> None:
 
 
 def modes_of_images(node: Node) -> Replacement:
-    """Only images could be sampled, and the modes are named for them; a volume is sampled as an image of its layers."""
+    """Only images could be sampled, and the modes are named for them; volumes are gathered."""
     shape, mode = node.scope.shape(node.input(0)), node.attributes.get("mode")
-    if mode not in (None, "nearest", *OLDER, *NEWER):
+    if mode not in (None, "nearest", *NEWER, *OLDER):
         raise CannotConvert(node, f"mode={mode}; {', '.join((*OLDER, 'nearest'))} could be expressed")
+    if shape is not None and len(shape) != 4:
+        return gathered_and_weighted(node)
     if mode in OLDER:
         node.attributes["mode"] = OLDER[mode]
-    if shape is None or len(shape) == 4:
-        return None
-    if len(shape) != 5:
-        raise CannotConvert(node, f"the data has rank {len(shape)}; 4 and 5 could be expressed")
-    return _layers(node, mode or "linear")
-
-
-def _layers(node: Node, mode: str) -> str:
-    """sum over d of weight(z - d) * sample(X[:, :, d], (x, y)), the layers sampled at once as channels."""
-    if mode not in ("linear", "nearest") or node.elem_type() not in FLOATS:
-        raise CannotConvert(node, f"a volume with mode={mode}; linear and nearest of floats could be expressed")
-    node.close("a volume is a weighted sum of its layers, and each layer sampled as an image")
-    build, (x, grid), elem_type = node.build, node.inputs, node.elem_type()
-    dims, points = build.Shape(x), build.Shape(grid)  # N C D H W and N D' H' W' 3
-    channels = build.Mul(build.Gather(dims, [1]), build.Gather(dims, [2]))
-    image = build.Concat(build.Gather(dims, [0]), channels, build.Gather(dims, [3, 4]), axis=0)
-    rows = build.Mul(build.Gather(points, [1]), build.Gather(points, [2]))
-    plane = build.Concat(build.Gather(points, [0]), rows, build.Gather(points, [3]), [2], axis=0)
-    flat = build.Reshape(build.Gather(grid, [0, 1], axis=4), plane)
-    sampled = build.again(node.proto, [build.Reshape(x, image), flat])
-    apart = build.Concat(build.Gather(dims, [0, 1, 2]), build.Gather(points, [1, 2, 3]), axis=0)
-    layers = build.Reshape(sampled, apart)  # N C D D' H' W'
-    weights = _weights(node, mode, build.Gather(dims, [2]), build.Gather(grid, [2], axis=4))
-    if elem_type != T.FLOAT:
-        weights = build.Cast(weights, to=elem_type)
-    zero = build.constant(0.0, elem_type)
-    counted = build.Where(build.Equal(weights, zero), zero, build.Mul(weights, layers))  # not 0 * inf
-    return str(build.ReduceSum(counted, [2], keepdims=0))
-
-
-def _weights(node: Node, mode: str, depth: str, at: str) -> str:
-    """How much each layer counts at each point, as N 1 D D' H' W'."""
-    build = node.build
-
-    def number(value: float) -> str:
-        return build.constant(value, T.FLOAT)
-
-    size = build.Cast(depth, to=T.FLOAT)
-    z = build.Add(build.Cast(at, to=T.FLOAT), number(1.0))
-    last = build.Sub(size, number(1.0))
-    if node.attributes.get("align_corners", 0):
-        z, low, high = build.Mul(build.Mul(z, number(0.5)), last), number(0.0), last
-    else:
-        z = build.Mul(build.Sub(build.Mul(z, size), number(1.0)), number(0.5))
-        low, high = number(-0.5), build.Sub(size, number(0.5))
-    padding = node.attributes.get("padding_mode", "zeros")
-    if mode == "nearest":
-        z = build.Round(z)
-    if padding == "reflection":
-        span = build.Sub(high, low)  # of a single layer nothing is left to reflect
-        span = build.Where(build.Greater(span, number(0.0)), span, number(1.0))
-        away = build.Mod(build.Abs(build.Sub(z, low)), build.Mul(span, number(2.0)), fmod=1)
-        z = build.Add(build.Min(away, build.Sub(build.Mul(span, number(2.0)), away)), low)
-        if mode == "nearest":
-            z = build.Round(z)
-    if padding in ("border", "reflection"):
-        z = build.Min(build.Max(z, number(0.0)), last)
-    z = build.Unsqueeze(build.Squeeze(z, [4]), [1, 2])  # N 1 1 D' H' W'
-    layer = build.Cast(build.Range(0, build.Reshape(depth, []), 1), to=T.FLOAT)
-    layer = build.Reshape(layer, [1, 1, -1, 1, 1, 1])
-    return str(build.Max(build.Sub(number(1.0), build.Abs(build.Sub(z, layer))), number(0.0)))
+    return None
 
 
 def bfloat16_in_float(node: Node) -> Replacement:
@@ -104,5 +55,206 @@ def bfloat16_in_float(node: Node) -> Replacement:
     return str(node.build.Cast(made, to=T.BFLOAT16) if 0 in wide else made)
 
 
+# --- 16: GridSample -----------------------------------------------------------------------------------------
+
+
+def gathered_and_weighted(node: Node) -> str:
+    """GridSample did not exist: the neighbours of each point are gathered and summed up by their weights."""
+    build, x, elem_type, rank = node.build, node.input(0), node.elem_type(), node.rank()
+    mode, padding = node.attributes.get("mode", "linear"), node.attributes.get("padding_mode", "zeros")
+    mode = NEWER.get(mode, mode)
+    if mode not in ("nearest", *OLDER) or padding not in PADDINGS or rank < 3:
+        raise CannotConvert(node, f"mode={mode}, padding_mode={padding} at rank {rank}")
+    if mode != "nearest" and elem_type not in (T.FLOAT16, T.FLOAT, T.DOUBLE):
+        raise CannotConvert(node, f"how {mode} rounds to this type is not written down; floats could be expressed")
+    node.close("points are interpolated by weighted sums, rounded in another order")
+    wide = T.FLOAT if elem_type == T.FLOAT16 and mode != "nearest" else elem_type
+    dims = _indices.sizes(node, x)
+    batch, channels, sizes = dims[0], dims[1], dims[2:]
+    rows = build.Transpose(x, perm=[0, *range(2, rank), 1])
+    rows = build.Reshape(rows, _indices.vector(build, [_indices.product(build, [batch, *sizes]), channels]))
+    rows = build.Cast(rows, to=wide) if wide != elem_type else rows
+    axes = [_taps(node, axis, size, mode, padding) for axis, size in enumerate(sizes)]
+    steps = _indices.strides(build, [batch, *sizes])
+    first = _indices.places(build, [batch, *([1] * len(sizes))], [steps[0], *([0] * len(sizes))])
+    zero = build.constant(0, wide)
+    total = ""
+    for taps in itertools.product(*axes):
+        place: Any = first
+        for (index, _, _), step in zip(taps, steps[1:], strict=True):
+            along = build.Mul(index, step) if step != 1 else index
+            place = along if isinstance(place, int) and place == 0 else build.Add(place, along)
+        value = build.Gather(rows, place, axis=0)
+        if padding == "zeros":
+            inside = _joined(build, "And", [tap[1] for tap in taps])
+            value = build.Where(build.Unsqueeze(inside, [-1]), value, zero)
+        if mode != "nearest":
+            weight = _joined(build, "Mul", [tap[2] for tap in taps])
+            weight = build.Cast(weight, to=wide) if node.elem_type(1) != elem_type else weight
+            value = build.Mul(value, build.Unsqueeze(weight, [-1]))
+        total = build.Add(total, value) if total else value
+    total = build.Transpose(total, perm=[0, rank - 1, *range(1, rank - 1)])
+    return str(build.Cast(total, to=elem_type) if wide != elem_type else total)
+
+
+def _joined(build: Builder, op: str, parts: list[str]) -> str:
+    result = parts[0]
+    for part in parts[1:]:
+        result = build.emit(op, [result, part])
+    return result
+
+
+def _taps(node: Node, axis: int, size: Size, mode: str, padding: str) -> list[tuple[str, str, str]]:
+    """The neighbours of each point along an axis: index, whether it lies inside, and weight."""
+    build, point = node.build, _Point(node, axis, size)
+    x = point.coordinate()
+    if mode == "nearest":
+        x = build.Round(x)
+    if mode != "cubic" and padding == "border":  # a cubic's neighbours are brought inside one by one
+        x = point.clamped(x)
+    elif mode != "cubic" and padding == "reflection":
+        x = point.reflected(x)
+    if mode == "nearest":
+        return [(point.index(x), point.inside(x) if padding == "zeros" else "", "")]
+    low = build.Floor(x)
+    fraction, found = build.Sub(x, low), list[tuple[str, str, str]]()
+    weights = _linear(point, fraction) if mode == "linear" else _cubic(point, fraction)
+    for offset, weight in weights:
+        place = build.Add(low, point.number(offset)) if offset else low
+        if padding == "reflection" and mode == "cubic":
+            index = point.index(point.reflected(place))
+        else:
+            index = point.index(place)
+        found.append((index, point.inside(place) if padding == "zeros" else "", weight))
+    return found
+
+
+def _linear(point: _Point, fraction: str) -> list[tuple[int, str]]:
+    return [(0, point.build.Sub(point.number(1), fraction)), (1, fraction)]
+
+
+def _cubic(point: _Point, fraction: str) -> list[tuple[int, str]]:
+    """((A + 2) d - (A + 3)) d d + 1 for the two next, ((A d - 5 A) d + 8 A) d - 4 A for those beyond"""
+    build, number = point.build, point.number
+    found = []
+    for offset in (-1, 0, 1, 2):
+        d = fraction if offset == 0 else build.Sub(fraction, number(offset))
+        d = build.Neg(d) if offset > 0 else d
+        if offset in (0, 1):
+            weight = build.Sub(build.Mul(number(A + 2), d), number(A + 3))
+            weight = build.Add(build.Mul(build.Mul(weight, d), d), number(1))
+        else:
+            weight = build.Add(build.Mul(build.Sub(build.Mul(number(A), d), number(5 * A)), d), number(8 * A))
+            weight = build.Sub(build.Mul(weight, d), number(4 * A))
+        found.append((offset, weight))
+    return found
+
+
+class _Point:
+    """One coordinate of every point of the grid, in pixels."""
+
+    def __init__(self, node: Node, axis: int, size: Size):
+        self.node, self.build, self.axis = node, node.build, axis
+        self.kind = T.FLOAT if node.elem_type(1) == T.FLOAT16 else node.elem_type(1)
+        self.corners = bool(node.attributes.get("align_corners", 0))
+        self.size = self.number(size) if isinstance(size, int) else self.build.Cast(size, to=self.kind)
+        self.last = self._last(size)
+        self.zero = self.number(0)
+
+    def number(self, value: float) -> str:
+        return self.build.constant(value, self.kind)
+
+    def _last(self, size: Size) -> str:
+        return self.number(size - 1) if isinstance(size, int) else str(self.build.Sub(self.size, self.number(1)))
+
+    def coordinate(self) -> str:
+        """(g + 1) / 2 * (size - 1) where corners are centres of pixels, else ((g + 1) * size - 1) / 2"""
+        build, rank = self.build, self.node.rank()
+        grid = self.node.input(1)
+        part = build.Gather(grid, rank - 3 - self.axis, axis=rank - 1)  # the last axis comes first in the grid
+        if self.node.elem_type(1) != self.kind:
+            part = build.Cast(part, to=self.kind)
+        part = build.Add(part, self.number(1))
+        if self.corners:
+            return str(build.Mul(build.Div(part, self.number(2)), self.last))
+        return str(build.Div(build.Sub(build.Mul(part, self.size), self.number(1)), self.number(2)))
+
+    def clamped(self, x: str) -> str:
+        return str(self.build.Clip(x, self.zero, self.last))
+
+    def index(self, x: str) -> str:
+        return str(self.build.Cast(self.clamped(x), to=T.INT64))
+
+    def inside(self, x: str) -> str:
+        build = self.build
+        return str(build.And(build.Greater(x, self.number(-0.5)), build.Less(x, self.size)))
+
+    def reflected(self, x: str) -> str:
+        """t = |x - low|;  low + t mod range, or high - t mod range if it was turned an odd number of times"""
+        build = self.build
+        low = self.number(0 if self.corners else -0.5)
+        reach = build.Max(self.last, self.number(1)) if self.corners else self.size
+        high = self.last if self.corners else build.Sub(self.size, self.number(0.5))
+        away = build.Abs(build.Sub(x, low))
+        turns = build.Floor(build.Div(away, reach))
+        rest = build.Sub(away, build.Mul(turns, reach))
+        half = build.Div(turns, self.number(2))
+        odd = build.Greater(half, build.Floor(half))
+        return str(build.Where(odd, build.Sub(high, rest), build.Add(low, rest)))
+
+
+# --- 20: AffineGrid -----------------------------------------------------------------------------------------
+
+
+def transformed_coordinates(node: Node) -> str:
+    """AffineGrid did not exist: theta * (x, y, [z,] 1) is summed up with each coordinate along its own axis."""
+    build, elem_type = node.build, node.elem_type()
+    axes = _spatial_axes(node)
+    wide = T.FLOAT if elem_type in (T.FLOAT16, T.BFLOAT16) else elem_type
+    node.close("the products are summed up in another order")
+    theta = node.input(0) if wide == elem_type else build.Cast(node.input(0), to=wide)
+    theta = build.Unsqueeze(theta, list(range(1, axes + 1)))
+    total = build.Gather(theta, axes, axis=axes + 2)
+    for axis in range(axes):
+        column = build.Gather(theta, axes - 1 - axis, axis=axes + 2)
+        total = build.Add(total, build.Mul(column, _coordinate(node, axis, axes, wide)))
+    return str(build.Cast(total, to=elem_type) if wide != elem_type else total)
+
+
+def _spatial_axes(node: Node) -> int:
+    for index, less in ((1, 2), (0, 1)):
+        dims = node.scope.shape(node.input(index))
+        if dims and isinstance(dims[-1], int):
+            return dims[-1] - less
+    raise CannotConvert(node, "the number of axes is unknown; a size of known length could be expressed")
+
+
+def _coordinate(node: Node, axis: int, axes: int, wide: int) -> str:
+    """-1 + 2 i / (n - 1) where corners are centres of pixels, else (2 i + 1) / n - 1; along one axis of the grid"""
+    import numpy as np
+
+    build, corners = node.build, node.attributes.get("align_corners", 0)
+    held, shape = node.scope.ints(node.input(1)), [-1] + [1] * (axes - axis)
+    if held is not None:
+        n = held[axis + 2]
+        if corners and n == 1:
+            raise CannotConvert(
+                node, "align_corners=1 with a size of 1, for which runtimes differ; 2 could be expressed"
+            )
+        i = np.arange(n, dtype=np.float64)
+        line = -1 + 2 * i / (n - 1) if corners else (2 * i + 1) / n - 1
+        return build.constant(line.reshape(shape), wide)
+    size = build.Gather(node.input(1), axis + 2)
+    place = build.Cast(_indices.count(build, size), to=wide)
+    one, two, size = build.constant(1, wide), build.constant(2, wide), build.Cast(size, to=wide)
+    if corners:
+        line = build.Sub(build.Div(build.Mul(place, two), build.Sub(size, one)), one)
+    else:
+        line = build.Sub(build.Div(build.Add(build.Mul(place, two), one), size), one)
+    return str(build.Reshape(line, shape))
+
+
+changed("AffineGrid", 20, Pair(down=transformed_coordinates))
+changed("GridSample", 16, Pair(down=gathered_and_weighted))
 changed("GridSample", 20, Pair(up=modes_of_any_rank, down=modes_of_images))
 changed("GridSample", 22, Pair(down=bfloat16_in_float))

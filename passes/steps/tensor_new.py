@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from opshift.passes import constants
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
@@ -71,12 +73,10 @@ def scattered_into_merged_axes(node: Node) -> str:
     inner = _indices.product(build, dims[indexed:])
     outer = _indices.product(build, dims[:indexed])
     count = _indices.product(build, _indices.sizes(node, node.input(1))[:-1])
-    column = build.Reshape(places, _indices.vector(build, [count, 1]))
-    update_shape = _indices.vector(build, [count, inner])
     flat = build.Scatter(
-        build.Reshape(data, _indices.vector(build, [outer, inner])),
-        build.Expand(column, update_shape),
-        build.Reshape(node.input(2), update_shape),
+        build.Reshape(data, _indices.rows_of(build, outer, [inner])),
+        build.Expand(build.Reshape(places, [-1, 1]), _indices.vector(build, [count, inner])),
+        build.Reshape(node.input(2), _indices.rows_of(build, count, [inner])),
         axis=0,
     )
     return str(build.Reshape(flat, _indices.vector(build, dims)))
@@ -163,7 +163,7 @@ def gathered_off_and_on(node: Node) -> str:
 
 
 # Operators that make no other elements than those of their first input.
-REPEATS = ("Expand", "Tile", "Reshape", "Identity")
+REPEATS = ("Expand", "Tile", "Reshape", "Unsqueeze", "Identity")
 
 
 def constant_or_all_places(node: Node) -> str:
@@ -180,9 +180,7 @@ def constant_or_all_places(node: Node) -> str:
     if held is not None and held.all() and shape is not None and len(shape) == 1:
         count = build.Reshape(build.Shape(node.input(0)), [])
         return str(build.Reshape(_indices.count(build, count), [1, -1]))
-    raise CannotConvert(
-        node, "which elements are not zero is known only at run time; a constant could be expressed"
-    )
+    raise CannotConvert(node, "which elements are not zero is known only at run time; a constant could be expressed")
 
 
 def gathered_from_data_and_updates(node: Node) -> Replacement:
@@ -196,14 +194,15 @@ def gathered_from_data_and_updates(node: Node) -> Replacement:
             node, "constant indices into data of known shape could be expressed; these are known only at run time"
         )
     axis = _axis(node, len(dims))
-    size = int(np.prod(dims, dtype=int))  # type: ignore[arg-type]
-    source = np.arange(size).reshape(dims)  # type: ignore[arg-type]
+    sizes = [dim for dim in dims if isinstance(dim, int)]
+    size = prod(sizes)
+    source = np.arange(size).reshape(sizes)
     grid = list(np.indices(held.shape))
-    grid[axis] = np.where(held < 0, held + dims[axis], held)
+    grid[axis] = np.where(held < 0, held + sizes[axis], held)
     flat = source.reshape(-1).copy()
     flat[source[tuple(grid)].reshape(-1)] = size + np.arange(held.size)
     both = build.Concat(build.Reshape(data, [-1]), build.Reshape(updates, [-1]), axis=0)
-    return str(build.Gather(both, build.constant(flat.reshape(dims), T.INT64), axis=0))
+    return str(build.Gather(both, build.constant(flat.reshape(sizes), T.INT64), axis=0))
 
 
 changed("Compress", 9, Pair(down=gathered_where_true))

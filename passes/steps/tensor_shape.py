@@ -33,7 +33,7 @@ def zero_copies(node: Node) -> Replacement:
         return None
     if -1 in shape:
         raise CannotConvert(node, f"allowzero=1 with shape {shape}; either 0 or -1 could be expressed")
-    return _empty(node.build, node.input(1), node.elem_type())
+    return _empty(node.build, node.input(1), _fillable_type(node))
 
 
 def in_shape(node: Node, shape: str) -> str:
@@ -42,7 +42,13 @@ def in_shape(node: Node, shape: str) -> str:
     dims = node.scope.shape(x)
     if dims is not None and all(isinstance(dim, int) and dim > 0 for dim in dims):
         return str(build.Reshape(x, shape))
-    elem_type = node.elem_type()
+    elem_type = _fillable_type(node)
+    if elem_type == T.BFLOAT16:  # which If takes from 16 on
+        return str(build.Cast(_reshaped(build, build.Cast(x, to=T.FLOAT), shape, T.FLOAT), to=elem_type))
+    return _reshaped(build, x, shape, elem_type)
+
+
+def _reshaped(build: Builder, x: str, shape: str, elem_type: int) -> str:
     zeros = build.ReduceSum(build.Cast(build.Equal(shape, 0), to=T.INT64), keepdims=0)
     result = build.If(
         build.Cast(zeros, to=T.BOOL),
@@ -50,6 +56,13 @@ def in_shape(node: Node, shape: str) -> str:
         else_branch=build.branch(lambda inner: str(inner.Reshape(x, shape)), "reshaped", elem_type),
     )
     return build.typed(result, elem_type)
+
+
+def _fillable_type(node: Node) -> int:
+    elem_type = node.elem_type()
+    if elem_type in (T.COMPLEX64, T.COMPLEX128):
+        raise CannotConvert(node, "the data may be empty and are complex; any other type could be expressed")
+    return elem_type
 
 
 def _empty(build: Builder, shape: str, elem_type: int) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
-from opshift.passes.protos import TensorProto, type_text
+from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, changed
-from opshift.passes.steps.tensor import INTEGERS_AS_DOUBLE
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -33,28 +32,31 @@ def copies_to_repeats(node: Node) -> None:
 
 def repeats_to_copies(node: Node) -> str:
     """repeats counted the copies along every axis; they are made along one axis after another."""
-    build, own_type = node.build, node.elem_type()
-    elem_type = INTEGERS_AS_DOUBLE.get(own_type, own_type)
+    build, value, repeats = node.build, node.input(0), node.scope.ints(node.input(1))
+    if repeats is not None:
+        for axis, count in enumerate(repeats):
+            value = _copied(node, value, count, axis)
+        return value
+    elem_type = node.elem_type()
     if elem_type not in COUNTS:
-        kind = node.scope.type(node.input(0))
-        raise CannotConvert(node, f"the data are {kind and type_text(kind)}; a float type could be expressed")
-    value = node.input(0) if elem_type == own_type else build.Cast(node.input(0), to=elem_type)
-    repeats = node.scope.ints(node.input(1))
-    for axis in range(node.rank() if repeats is None else len(repeats)):
-        if repeats is None:
-            count = build.Cast(build.Gather(node.input(1), axis), to=elem_type)
-        elif repeats[axis] != 1:
-            count = _number(node, repeats[axis], elem_type)
-        else:
-            continue
+        raise CannotConvert(
+            node, "repeats are known only at run time; constants or data of a float type could be expressed"
+        )
+    for axis in range(node.rank()):
+        count = build.Cast(build.Gather(node.input(1), axis), to=elem_type)
         value = build.Tile(value, count, build.constant(axis, elem_type))
-    return str(value if elem_type == own_type else build.Cast(value, to=own_type))
+    return value
 
 
-def _number(node: Node, count: int, elem_type: int) -> str:
-    if count > COUNTS[elem_type]:
-        raise CannotConvert(node, f"{count} copies cannot be counted in the type of the data")
-    return node.build.constant(count, elem_type)
+def _copied(node: Node, value: str, count: int, axis: int) -> str:
+    build, elem_type = node.build, node.elem_type()
+    if count == 1:
+        return value
+    if count <= COUNTS.get(elem_type, -1):
+        return str(build.Tile(value, build.constant(count, elem_type), build.constant(axis, elem_type)))
+    if count == 0:
+        return str(build.Slice(value, axes=[axis], starts=[0], ends=[0]))
+    return str(build.Concat(*[value] * count, axis=axis))
 
 
 changed("Tile", 6, Pair(up=copies_to_repeats, down=repeats_to_copies))

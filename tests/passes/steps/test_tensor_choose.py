@@ -1,4 +1,4 @@
-"""Where, before it existed: values are gathered from both sides."""
+"""Choosing element by element, before there was Where."""
 
 import pytest
 from opshift.passes import convert
@@ -6,19 +6,19 @@ from opshift.passes import convert
 from tests.support import check_values, model
 
 
-@pytest.mark.parametrize("condition", ["bool[2,1] c", "bool[2] c", "bool c"])
-@pytest.mark.parametrize("held", ["", "float x = {0.5}"])
-def test_where_keeps_leading_dimensions_of_one_below_9(condition, held):
-    inputs = f"{condition}, {'' if held else 'float x, '}float[1,1,2,2] y"
-    source = model("z = Where(c, x, y)", 9, inputs=inputs, outputs="float[1,1,2,2] z", constants=held)
-    converted = convert.attempt(source, {"": 8}).model
-    assert converted is not None
-    check_values(source, converted, rtol=0.0, atol=0.0)
-
-
-def test_where_keeps_leading_dimensions_of_one_below_9_under_a_constant_condition():
-    io = {"inputs": "float x, float[1,2,2] y", "outputs": "float[1,2,2] z", "constants": "bool[2] c = {1, 0}"}
-    source = model("z = Where(c, x, y)", 9, **io)
-    converted = convert.attempt(source, {"": 8}).model
-    assert converted is not None
-    check_values(source, converted, rtol=0.0, atol=0.0)
+@pytest.mark.parametrize("target", [8, 7])
+@pytest.mark.parametrize(
+    ("body", "opset", "inputs", "outputs"),
+    [
+        ("y = Trilu<upper=0>(x)", 15, "float[1,2,3,4] x", "float[1,2,3,4] y"),
+        ("y = Where(c, x, z)", 9, "bool[3] c, float[1,3] x, float[3] z", "float[1,3] y"),
+        ("y = Where(c, x, z)", 9, "bool c, float[1,1,3] x, float z", "float[1,1,3] y"),
+        ("y = Where(c, x, z)", 9, "bool[N] c, float[1,N] x, float[1] z", "float[1,N] y"),
+        ("y = Where(c, x, z)", 9, "bool[1] c, float[1,1] x, float z", "float[1,1] y"),
+    ],
+)
+def test_axes_of_size_one_in_front_survive(body, opset, inputs, outputs, target):
+    source = model(body, opset, inputs=inputs, outputs=outputs)
+    result = convert.attempt(source, {"": target})
+    assert result.model is not None, result.refusals
+    check_values(source, result.model, rtol=0, atol=0)

@@ -3,8 +3,8 @@
 import numpy as np
 import onnx.checker
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check_refused, check_unchanged, evaluate, model, show
 
 FLOATS = np.array([[0.0, -0.0, np.inf], [np.nan, -1.5, 2.0]], np.float32)
@@ -71,7 +71,7 @@ def test_types_that_no_float_holds_are_refused(elem_type):
     io["outputs"] = f"{elem_type}[1] y, {elem_type}[1] z"
     check_refused("y, z = Split<axis=0>(x)", 2, 1, f"tensor({elem_type})", **io)
     io["outputs"] = f"{elem_type}[4] y"
-    check_refused("y = Tile(x, r)", 6, 5, f"tensor({elem_type})", constants="int64[1] r = {2}", **io)
+    check_refused("y = Tile(x, r)", 6, 3, f"tensor({elem_type})", constants="int64[1] r = {2}", **io)
 
 
 RESHAPE = {"inputs": "float[2,3] x", "outputs": "float[3,2] y"}
@@ -162,15 +162,25 @@ def test_repeats_known_at_run_time():
     check_legacy("y = Tile(x, r)", 6, after, 5, feeds, [np.tile(FLOATS, (3, 2))], **io)
 
 
-def test_integers_are_repeated_as_doubles():
-    after = """t1 = Cast<to=DOUBLE>(x)
-        t2 = Tile(t1, float64:2.0, float64:0.0)
-        y = Cast<to=INT32>(t2)"""
-    x = INTS.astype(np.int32)
-    io = {"inputs": "int32[2,3] x", "outputs": "int32[4,3] y", "constants": "int64[2] r = {2, 1}"}
-    check_legacy("y = Tile(x, r)", 6, after, 5, {"x": x}, [np.tile(x, (2, 1))], **io)
+@pytest.mark.parametrize(
+    ("repeats", "call"),
+    [
+        ((2, 1), "Concat<axis=0>(x, x)"),
+        ((0, 1), "Slice<axes=[0], ends=[0], starts=[0]>(x)"),
+    ],
+)
+@pytest.mark.parametrize("elem_type", ["int32", "int64", "bool"])
+def test_what_is_no_float_is_joined_with_itself(repeats, call, elem_type):
+    x = INTS.astype(elem_type)
+    io = {"inputs": f"{elem_type}[2,3] x", "outputs": f"{elem_type}[A,3] y"}
+    held = f"int64[2] r = {{{repeats[0]}, {repeats[1]}}}"
+    check_legacy("y = Tile(x, r)", 6, f"y = {call}", 5, {"x": x}, [np.tile(x, repeats)], constants=held, **io)
+    io["inputs"] += ", int64[2] r"
+    check_refused("y = Tile(x, r)", 6, 5, "repeats are known only at run time", **io)
 
 
 def test_a_count_that_the_type_of_the_data_does_not_hold():
     io = {"inputs": "float16[1] x", "outputs": "float16[N] y", "constants": "int64[1] r = {2049}"}
-    check_refused("y = Tile(x, r)", 6, 5, "2049 copies cannot be counted", **io)
+    x = np.array([1.5], np.float16)
+    after = f"y = Concat<axis=0>({', '.join(['x'] * 2049)})"
+    check_legacy("y = Tile(x, r)", 6, after, 5, {"x": x}, [np.tile(x, 2049)], **io)

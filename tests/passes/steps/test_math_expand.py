@@ -1,0 +1,44 @@
+"""Expand before it existed."""
+
+import numpy as np
+import pytest
+
+from tests.support import check, check_down, check_refused
+
+CASES = [
+    ([3, 1], [2, 1, 3]),
+    ([3, 1], [1, 4]),
+    ([3, 1], [4]),
+    ([3, 1], [0]),
+    ([0, 1], [2, 1, 3]),
+    ([], [2, 3]),
+    ([], []),
+    ([2, 3], []),
+    ([2, 1, 3], [3, 1]),
+    ([1, 1], [1, 1]),
+]
+
+
+@pytest.mark.parametrize(("given", "wanted"), CASES)
+@pytest.mark.parametrize("elem_type", ["float", "bool", "int64"])
+def test_expand_tiles_below_8(given, wanted, elem_type):
+    result = ",".join("ABCD"[: max(len(given), len(wanted))])
+    result = f"{elem_type}[{result}]" if result else elem_type
+    held = f"int64[{len(wanted)}] s = {{{','.join(map(str, wanted))}}}"
+    shape = f"[{','.join(map(str, given))}]" if given else ""
+    check_down("y = Expand(x, s)", 8, 7, inputs=f"{elem_type}{shape} x", outputs=f"{result} y", constants=held)
+    x = np.resize(np.array([1, 0, 2]), given).astype({"float": np.float32, "bool": bool, "int64": np.int64}[elem_type])
+    feeds = {"x": x, "s": np.array(wanted, np.int64)}
+    shape = f"[{','.join('NMKL'[: len(given)])}]" if given else ""
+    io = {"inputs": f"{elem_type}{shape} x, int64[{len(wanted)}] s", "outputs": f"{result} y"}
+    check_down("y = Expand(x, s)", 8, 7, feeds=feeds, **io)
+
+
+def test_expand_of_one_row_is_tile():
+    io = {"inputs": "float[1,3] x", "outputs": "float[2,3] y", "constants": "int64[2] s = {2, 1}"}
+    check("y = Expand(x, s)", 8, "y = Tile(x, const)", 7, **io)
+
+
+def test_expand_to_an_unknown_rank_is_refused():
+    io = {"inputs": "float[1,3] x, int64[N] s", "outputs": "float[A,B] y"}
+    check_refused("y = Expand(x, s)", 8, 7, "the length of the shape is unknown", **io)

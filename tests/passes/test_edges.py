@@ -1,0 +1,66 @@
+"""Corners of the format: aliases, defaults that can be overridden, imports that differ, names that repeat."""
+
+import numpy as np
+import onnx
+import onnx.checker
+import onnx.parser
+import pytest
+from onnx import TensorProto
+from opshift.passes import convert
+from opshift.passes.errors import InvalidModel
+
+from tests.support import check_values, show
+
+
+def attempted(text, target, edit=None, **options):
+    source = onnx.parser.parse_model(text)
+    if edit is not None:
+        edit(source)
+    return source, convert.attempt(source, target if isinstance(target, dict) else {"": target}, **options)
+
+
+def converted(text, target, edit=None, **options):
+    source, result = attempted(text, target, edit, **options)
+    assert result.model is not None, "\n".join(map(str, result.refusals))
+    return source, result.model
+
+
+# --- what can be overridden is not known --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ir", "known"), [(3, True), (8, False)])
+def test_a_default_that_can_be_overridden_settles_no_shape(ir, known):
+    text = '<ir_version: %d, opset_import: ["":15]> g (float[6] x, int64[2] s) => (float[a,b] z) <int64[2] s={2,3}> { y=Reshape(x,s) z=Trilu(y) }'
+    _, below = converted(text % ir, 13)
+    assert ("Shape(" not in show(below)) == known
+
+
+# --- the alias of the default domain ------------------------------------------------------------------------
+
+
+def test_types_are_inferred_under_the_alias_of_the_default_domain():
+    text = '<ir_version: 10, opset_import: ["ai.onnx":20]> g (float[2,3] x) => (float[a,b] z) <int64[1] k={1}> { t=ai.onnx.ReduceSum(x,k) z=ai.onnx.Gelu(t) }'
+    source, below = converted(text, 11)
+    assert below.ir_version == 6, "the alias is the domain that the IR version follows"
+    check_values(source, below, rtol=1e-5, atol=1e-6)
+
+
+# --- constants ----------------------------------------------------------------------------------------------
+
+
+def test_an_attribute_bound_by_reference_is_no_constant():
+    text = """<ir_version: 8, opset_import: ["":15,"f":1]> g (float[2,3,4] x) => (float[a,b] z) { z=f.F<s=1>(x) }
+    <opset_import: ["":15], domain:"f"> F<s>(x) => (z) { k=Shape<start:int=@s>(x) m=Constant<value_ints=[-1]>() n=Concat<axis=0>(m,k) r=ReduceProd<axes=[0]>(k) q=Concat<axis=0>(m,r) z=Reshape(x,q) }"""
+    source, below = converted(text, 11)
+    onnx.checker.check_model(below)
+    check_values(source, below, rtol=0, atol=0)
+
+
+def test_a_cycle_is_no_constant():
+    text = '<ir_version: 8, opset_import: ["":13]> g (float[2,3] x) => (float[a,b] z) { a=Identity(x) b=Identity(a) z=ReduceSum(x,b) }'
+
+    def close(model):
+        model.graph.node[0].input[0] = "b"
+
+    _, result = attempted(text, 12, close)
+    assert result.model is None
