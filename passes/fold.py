@@ -94,7 +94,8 @@ def _exact(kind: str, node: NodeProto) -> bool:
     """Whether every engine computes the same: floats are only compared, or rounded once to the nearest."""
     if kind in "iubO" or node.op_type in ("Equal", "Less"):
         return True
-    return node.op_type == "Cast" and next((a.i for a in node.attribute if a.name == "to"), 0) in (TensorProto.FLOAT, TensorProto.DOUBLE)
+    to = next((a.i for a in node.attribute if a.name == "to"), 0)
+    return node.op_type == "Cast" and to in (TensorProto.FLOAT, TensorProto.DOUBLE)
 
 
 def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: Scope) -> TensorProto | None:
