@@ -165,9 +165,9 @@ def as_markdown() -> str:
     lines = [
         "# What is supported",
         "",
-        "Written by `opshift ledger --markdown`; do not edit. One line for each version of each operator: what happens to",
-        "a node on the way up to that version and on the way down from it. *Exact* means the same values for all inputs,",
-        "*close* the same real-number function with other rounding. An operator's first version has only a way down.",
+        "Written by `opshift ledger --markdown`; do not edit. One line for each version of each operator: what happens",
+        "to a node on the way up to that version and on the way down from it. *Exact* means the same values for all",
+        "inputs, *close* the same real-number function with other rounding. A first version has only a way down.",
     ]
     for family in sorted({row.family for row in found}):
         members = [row for row in found if row.family == family]

@@ -125,18 +125,21 @@ class Builder:
         return graph
 
     def repeat(self, count: str, value: str, update: Callable[[Builder, str, str], str], elem_type: int) -> str:
-        """`value` after `count` rounds of `update`, which gets its builder, the round and the value so far."""
-        fresh = self.scope.context.names.fresh
+        """`value` after `count` rounds of `update`, which gets its builder, the round and the value so far.
+
+        The value keeps its shape.
+        """
+        fresh, shape = self.scope.context.names.fresh, self.scope.shape(value)
         at, go, going, before = (fresh(f"{value}/{part}") for part in ("round", "go", "going", "before"))
         graph = GraphProto(name="rounds")
-        for name, kind, dims in ((at, TensorProto.INT64, []), (go, TensorProto.BOOL, []), (before, elem_type, None)):
+        for name, kind, dims in ((at, TensorProto.INT64, []), (go, TensorProto.BOOL, []), (before, elem_type, shape)):
             graph.input.add(name=name).type.CopyFrom(tensor_type(kind, dims))
         inner = Builder(Scope(graph, self.scope.context, self.opset, self.scope), self.opset, self._like)
         after = update(inner, at, before)
         graph.node.extend([*inner.nodes, NodeProto(op_type="Identity", input=[go], output=[going])])
         graph.output.add(name=going).type.CopyFrom(tensor_type(TensorProto.BOOL, []))
-        graph.output.add(name=after).type.CopyFrom(tensor_type(elem_type))
-        return self.typed(self.Loop(count, None, value, body=graph), elem_type)
+        graph.output.add(name=after).type.CopyFrom(tensor_type(elem_type, shape))
+        return self.typed(self.Loop(count, None, value, body=graph), elem_type, shape)
 
     def type_of(self, name: str) -> TypeProto | None:
         """The type of a value, made or not."""

@@ -22,6 +22,8 @@ from opshift.passes.scope import Context, Scope
 from opshift.passes.stamp import rename
 from opshift.passes.view import Node
 
+from opshift import functions
+
 Versions = Mapping[str, int]
 
 _FIRST_INFERRED = 7  # many schemas below it infer no types or no broadcast shapes
@@ -173,8 +175,10 @@ class Climb:
             dissolves = target < first and registry.step(domain, op, first) is not None
             if self._expander.wants(domain, op) or (target < first and not dissolves):
                 stop = self._expander.opset(work.proto, scope, version)
-                if stop is None:
+                if stop is None and not self._steps_down_first(domain, op, version, first):
                     self._cannot_expand(work, scope, target)
+                elif stop is None:
+                    target = first
                 elif schemas.since(domain, op, version) == schemas.since(domain, op, stop):
                     return self._expand(work, scope, version)
                 else:
@@ -240,6 +244,11 @@ class Climb:
         self._note(node, work.proto.op_type, version, version, how)
         return [_Work(proto, {**work.versions, **imports}) for proto in nodes]
 
+    def _steps_down_first(self, domain: str, op: str, version: int, first: int) -> bool:
+        """Whether a type that no definition takes may be gone at the first version, which took fewer types."""
+        wanted = self._expander.wants(domain, op)
+        return not wanted and functions.defined(domain, op) and schemas.since(domain, op, version) != first
+
     def _cannot_expand(self, work: _Work, scope: Scope, target: int) -> None:
         domain, op = default_domain(work.proto.domain), work.proto.op_type
         node = self._node(work, scope, work.versions.get(domain, 0))
@@ -290,13 +299,16 @@ def _check_imports(node: Node, versions: Versions) -> None:
 
 
 def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
-    """The built nodes, the values in `result` renamed to the node's outputs; they inherit its name and doc."""
+    """The built nodes, the values in `result` renamed to the node's outputs; they inherit its name and doc.
+
+    An output that the step dissolved (`Scope.dissolve`) has no value: the result stands for it with "".
+    """
     node.scope.context.released.update(node.inputs)
     values = [result] if isinstance(result, str) else list(result)
     nodes, scope = node.build.nodes, node.scope
     made = {name for proto in nodes for name in proto.output}
     for output, value in zip(node.outputs, values, strict=True):
-        if not output:
+        if not output or output in scope.context.dissolved:
             continue
         if value in made:
             made.discard(value)

@@ -204,7 +204,8 @@ def without_weights(source: ModelProto) -> ModelProto:
 
 def _without_alias(light: ModelProto) -> None:
     """ONNX's inference knows the default domain by its empty name alone."""
-    for holder in (light, *light.functions):
+    holders: list[ModelProto | FunctionProto] = [light, *light.functions]
+    for holder in holders:
         for entry in holder.opset_import:
             entry.domain = default_domain(entry.domain)
     for body in bodies(light):

@@ -78,6 +78,24 @@ def _judge(node: NodeProto, domain: str, opset: int) -> str | None:
     return f"attribute {missing[0]} is missing" if missing else None
 
 
+def readers(model: ModelProto, dissolved: set[str]) -> Iterator[Refusal]:
+    """Everything that still reads a sequence or an optional that no node makes any more."""
+    if not dissolved:
+        return
+    why = "it reads a sequence or an optional, which does not exist there"
+    for body in bodies(model):
+        for node in body.node:
+            if not dissolved.isdisjoint(node.input):
+                name = node.name or next(iter(node.output), "")
+                yield Refusal(name, node.op_type, default_domain(node.domain), 0, False, why)
+        for value in body.output:
+            name = value if isinstance(value, str) else value.name
+            if name in dissolved:
+                yield Refusal(
+                    name, "value", "", 0, False, "it is a sequence or an optional, which does not exist there"
+                )
+
+
 def missing_types(model: ModelProto, opset: int) -> Iterator[Refusal]:
     """Every graph input and output of a type that no operator takes at `opset`."""
     graph = model.graph

@@ -33,6 +33,7 @@ class Context:
         self.folder = folder
         self.names = Names(source)  # not of `model`: functions that are inlined are gone from it
         self.inference = Inference(source)
+        self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
         self.released: set[str] = set()  # names that lost a use, and constants that may not have found one
         self.overridable = model.ir_version >= OVERRIDABLE_SINCE  # initializers that are also inputs are only defaults
         self._source = source
@@ -69,6 +70,7 @@ class Scope:
         self.made: dict[str, tuple[NodeProto, int]] = {}
         self.typed: dict[str, TypeProto] = {}
         self.folded: dict[str, TensorProto | None] = {}
+        self._elements: dict[str, list[str]] = {}
         self._producers: dict[str, NodeProto] | None = None
         self._initializers: dict[str, TensorProto] | None = None
         self._declared: dict[str, TypeProto] | None = None
@@ -231,6 +233,16 @@ class Scope:
             found = self.type(name)
             if found is not None:
                 self.graph.value_info.add(name=name).type.CopyFrom(found)
+
+    def dissolve(self, name: str, elements: Sequence[str]) -> None:
+        """Remember what a sequence or an optional holds, which no node makes any more; none may stay to read it."""
+        self._elements[name] = list(elements)
+        self.context.dissolved.add(name)
+
+    def elements(self, name: str) -> list[str] | None:
+        """What a dissolved sequence or optional holds; None for any other value."""
+        scope = self.owner(name)
+        return None if scope is None else scope._elements.get(name)
 
     def constant(self, tensor: TensorProto, hint: str) -> str | None:
         """The name of an initializer with this value, shared by all that ask; None in a function body."""

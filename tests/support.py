@@ -83,6 +83,32 @@ def check(
     return result.model
 
 
+def check_computes(
+    body: str,
+    opset: int,
+    target: int,
+    expected: Any,
+    *,
+    feeds: Mapping[str, Any],
+    grade: str = "exact",
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    **io: Any,
+) -> ModelProto:
+    """Convert, and compare what comes out with `expected`: an array, or a list of one for each output."""
+    source = model(body, opset, **io)
+    result = convert.attempt(source, {"": target})
+    assert not result.refusals, "\n".join(map(str, result.refusals))
+    assert result.model is not None
+    assert result.grade == grade
+    onnx.checker.check_model(result.model, full_check=True)
+    actual = evaluate(result.model, {name: np.asarray(value) for name, value in feeds.items()})
+    for e, a in zip(expected if isinstance(expected, list) else [expected], actual, strict=True):
+        assert (e.dtype, e.shape) == (a.dtype, a.shape)
+        np.testing.assert_allclose(a.astype(np.float64), e.astype(np.float64), rtol=rtol, atol=atol)
+    return result.model
+
+
 def check_unchanged(body: str, opset: int, target: int, **io: Any) -> ModelProto:
     """The node stays as it is, down to the last byte."""
     source = model(body, opset, **io)

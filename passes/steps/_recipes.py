@@ -135,3 +135,9 @@ def saturated(build: Builder, ratio: str, zero_point: str, kind: int) -> str:
     moved = rounded_to_even(build, ratio, TensorProto.FLOAT)
     moved = build.Add(moved, zero_point) if zero_point else moved
     return str(build.Cast(build.Clip(moved, min=lowest, max=highest), to=kind))
+
+
+def drop_consumed_inputs(node: Node) -> None:
+    """consumed_inputs allowed a runtime to overwrite inputs and is gone; no value depends on it."""
+    if "consumed_inputs" in node.attributes:
+        del node.attributes["consumed_inputs"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+Array = Any  # numpy arrays of floats
 
 MOST_TAPS = 64
 

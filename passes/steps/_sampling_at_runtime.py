@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opshift.passes import constants
 from opshift.passes.build import Builder
 from opshift.passes.protos import TensorProto
+from opshift.passes.steps import _indices
 from opshift.passes.steps._sampling import Sampling
 
 T = TensorProto
@@ -79,17 +79,10 @@ class RuntimeAxis:
     end: Value | None = None
 
 
-def counted(build: Builder, count: str) -> str:
-    """0, 1, ... as many as `count` says, in int64."""
-    if build.opset >= 11:
-        return str(build.Range(0, build.Reshape(count, []), 1))
-    return str(build.Reshape(build.NonZero(build.ConstantOfShape(count, value=constants.int64s([1]))), [-1]))
-
-
 def positions(along: RuntimeAxis, coordinates: str) -> Value:
     """Where each element of the result lies on the axis of the data."""
     build, size, result, scale = along.size.build, along.size, along.result, along.scale
-    x = Value(build, build.Cast(counted(build, result.integers()), to=T.FLOAT))
+    x = Value(build, build.Cast(_indices.count(build, build.Reshape(result.integers(), [])), to=T.FLOAT))
     if coordinates == "asymmetric":
         return x / scale
     if coordinates == "tf_half_pixel_for_nn":

@@ -120,8 +120,7 @@ def made_in_float(node: Node) -> Replacement:
     return str(node.build.Cast(made, to=T.BFLOAT16))
 
 
-# --- 11 and 27: Range ----------------------------------------------------------------------------------------------
-
+# --- 27: Range ----------------------------------------------------------------------------------------------
 
 
 def counted_in_stash_type(node: Node) -> Replacement:

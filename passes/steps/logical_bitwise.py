@@ -9,8 +9,8 @@ from opshift.passes.view import Node
 
 T = TensorProto
 
-UNSIGNED = {T.INT8: T.UINT8, T.INT16: T.UINT16, T.INT32: T.UINT32, T.INT64: T.UINT64}
-BITS = {T.UINT8: 8, T.UINT16: 16, T.UINT32: 32, T.UINT64: 64}
+UNSIGNED: dict[int, int] = {T.INT8: T.UINT8, T.INT16: T.UINT16, T.INT32: T.UINT32, T.INT64: T.UINT64}
+BITS: dict[int, int] = {T.UINT8: 8, T.UINT16: 16, T.UINT32: 32, T.UINT64: 64}
 LOGIC = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
 
 

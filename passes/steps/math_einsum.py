@@ -14,7 +14,7 @@ from opshift.passes.view import Node
 
 T = TensorProto
 ELLIPSIS = "..."
-CARRIER = {**dict.fromkeys((T.INT8, T.INT16, T.UINT8, T.UINT16), T.INT32), T.FLOAT16: T.FLOAT}
+CARRIER: dict[int, int] = {**dict.fromkeys((T.INT8, T.INT16, T.UINT8, T.UINT16), T.INT32), T.FLOAT16: T.FLOAT}
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _without_diagonals(node: Node, term: Term) -> Term:
     last = build.Transpose(term.value, perm=[*others, i, j])
     flat = build.Reshape(last, [*(0 for _ in others), size * size])
     diagonal = build.Gather(flat, [k * (size + 1) for k in range(size)], axis=len(others))
-    labels, dims = ([*(items[k] for k in others), end] for items, end in ((term.labels, twice), (term.dims, size)))
+    labels, dims = [*(term.labels[k] for k in others), twice], [*(term.dims[k] for k in others), size]
     return _without_diagonals(node, Term(diagonal, labels, dims))
 
 

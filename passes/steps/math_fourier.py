@@ -109,16 +109,18 @@ def _matrices(
     count = _scalar(node, length)
     row, column = (build.Range(0, _scalar(node, n), 1) for n in (rows, columns))
     row = build.Unsqueeze(row, [1])
-    turns = build.Cast(build.Mod(build.Mul(row, column), count), to=kind)
-    total = build.Cast(count, to=kind)
-    angle = build.Mul(turns, build.Div(build.constant(2 * pi, kind), total))
+    turns = build.Cast(build.Mod(build.Mul(row, column), count), to=T.DOUBLE)
+    total = build.Cast(count, to=T.DOUBLE)
+    angle = build.Mul(turns, build.Div(build.constant(2 * pi, T.DOUBLE), total))
     matrices = [build.Cos(angle), build.Sin(angle)]
     if mirrored:
-        ends = [build.Cast(build.Equal(*pair), to=kind) for pair in ((row, 0), (build.Add(row, row), count))]
-        weight = build.Sub(build.constant(2.0, kind), build.Add(*ends))
+        ends = [build.Cast(build.Equal(*pair), to=T.DOUBLE) for pair in ((row, 0), (build.Add(row, row), count))]
+        weight = build.Sub(build.constant(2.0, T.DOUBLE), build.Add(*ends))
         matrices = [build.Mul(matrix, weight) for matrix in matrices]
     if inverse:
         matrices = [build.Div(matrix, total) for matrix in matrices]
+    if kind != T.DOUBLE:
+        matrices = [build.Cast(matrix, to=kind) for matrix in matrices]
     return matrices[0], matrices[1]
 
 
@@ -130,7 +132,10 @@ def _length(node: Node, index: int) -> int | str | None:
         return None
     held = node.scope.array(node.input(index))
     if held is not None and held.size == 1:
-        return int(held.reshape(-1)[0])
+        length = int(held.reshape(-1)[0])
+        if length < 1:
+            raise CannotConvert(node, f"a transform of length {length}; one of 1 or more could be expressed")
+        return length
     return str(node.build.Cast(node.input(index), to=T.INT64))
 
 
@@ -148,9 +153,12 @@ def _half(node: Node, length: int | str) -> int | str:
 
 
 def _doubled(node: Node, size: int | str) -> int | str:
-    """How long a real signal of so many frequencies is, if its length is even."""
+    """How long a real signal of so many frequencies is, if its length is even.
+
+    That of one frequency is empty, which has no transform; it still needs a form in a branch that is never taken.
+    """
     if isinstance(size, int):
-        return 2 * (size - 1)
+        return max(2 * (size - 1), 1)
     return str(node.build.Mul(node.build.Sub(size, 1), 2))
 
 

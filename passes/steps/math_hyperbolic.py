@@ -79,11 +79,11 @@ def _log1p_or_log(build: Builder, y: str, large: str, offset: float) -> str:
     return selected(build, build.Greater(large, _number(build, LARGE)), grown, small, D)
 
 
-def _with_sign(build: Builder, size: str, x: str) -> str:
-    """size, negated where x is negative or -0.0."""
-    zero = _number(build, 0.0)
-    negative = build.Cast(build.Or(build.Less(x, zero), build.Less(build.Reciprocal(x), zero)), to=D)
-    return str(build.Mul(size, build.Sub(_number(build, 1.0), build.Add(negative, negative))))
+def _with_sign(build: Builder, size: str, x: str, kind: int = D) -> str:
+    """size, negated where x is negative or -0.0; by a factor, because runtimes lose the sign of 0 in a Where."""
+    zero, one = (build.constant(value, kind) for value in (0.0, 1.0))
+    negative = build.Cast(build.Or(build.Less(x, zero), build.Less(build.Reciprocal(x), zero)), to=kind)
+    return str(build.Mul(size, build.Sub(one, build.Add(negative, negative))))
 
 
 def _number(build: Builder, value: float) -> str:
@@ -124,10 +124,7 @@ def sign_of_comparisons(node: Node) -> str:
 def round_half_to_even(node: Node) -> str:
     """Round becomes the nearest integer found with Floor, halves to even ones."""
     build, kind, x = node.build, node.elem_type(), node.input(0)
-    zero = build.constant(0.0, kind)
-    size = rounded_to_even(build, build.Abs(x), kind)
-    upper = build.Where(build.Greater(x, zero), size, x)  # zeros and NaN stay what they are
-    return str(build.Where(build.Less(x, zero), build.Neg(size), upper))
+    return _with_sign(build, rounded_to_even(build, build.Abs(x), kind), x, kind)
 
 
 def larger_than_threshold(node: Node) -> str:

@@ -59,7 +59,8 @@ def _through(node: Node, wide: int) -> str:
 
 def _integer_power(node: Node, base: int, held: np.ndarray[Any, Any] | None) -> str:
     """A product of the base with itself for a small constant exponent; double holds others up to 2^53."""
-    times = held.item() if held is not None and held.ndim == 0 else None
+    rank = len(node.scope.shape(node.input(0)) or [])
+    times = held.item() if held is not None and held.size == 1 and held.ndim <= rank else None
     if times is not None and times in range(LONGEST + 1):
         return _multiplied(node, base, int(times))
     return _through(node, T.DOUBLE)

@@ -14,7 +14,7 @@ SMALL_INTEGERS = (T.INT8, T.INT16, T.UINT8, T.UINT16)
 UNSIGNED = (T.UINT8, T.UINT16, T.UINT32, T.UINT64)
 DIGITS = 28
 """Bits of a quotient found at once: with the 24 of a float32 divisor their product fits the 53 of a double."""
-ROUNDS = {T.FLOAT16: 2, T.FLOAT: 10}
+ROUNDS: dict[int, int] = {T.FLOAT16: 2, T.FLOAT: 10}
 """Ratios reach 2**40 for float16 and 2**277 for float32, in digits."""
 
 
@@ -55,8 +55,9 @@ def _long_division(node: Node, kind: int) -> str:
     for k in reversed(range(ROUNDS[kind])):
         part = build.Mul(size, number(2.0 ** (DIGITS * k))) if k else size
         rest = build.Sub(rest, build.Mul(build.Floor(build.Div(rest, part)), part))
-    rest = build.Where(build.Less(a, number(0.0)), build.Neg(rest), rest)
-    return str(build.Cast(rest, to=kind))
+    negative = build.Cast(build.Less(a, number(0.0)), to=T.DOUBLE)
+    sign = build.Sub(number(1.0), build.Add(negative, negative))
+    return str(build.Cast(build.Mul(rest, sign), to=kind))
 
 
 def _cast(build: Builder, name: str, kind: int, to: int) -> str:

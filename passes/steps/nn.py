@@ -9,7 +9,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import AttributeProto, TensorProto
 from opshift.passes.registry import Pair, Replacement, changed, same
 from opshift.passes.scope import Dim
-from opshift.passes.steps._recipes import carried
+from opshift.passes.steps._recipes import carried, drop_consumed_inputs
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -23,11 +23,6 @@ SUMS = [
     "LpNormalization",
 ]
 FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
-
-
-def drop_consumed_inputs(node: Node) -> None:
-    """consumed_inputs allowed a runtime to reuse memory and is gone."""
-    node.attributes.pop("consumed_inputs", None)
 
 
 # --- Dropout --------------------------------------------------------------------------------------------

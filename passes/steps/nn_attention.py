@@ -1,13 +1,17 @@
-"""Attention: windows, padded caches and short masks, all of which an attention mask of full width can say.
+"""Attention: windows, padded caches and short masks, all of which an attention mask of full width can say, and
+the products and the Softmax that the operator stands for.
 
-A mask is boolean, or of the type of the query and added to the scores; -inf excludes a key.
+A mask is boolean, or of the type of the query and added to the scores; -inf excludes a key. A query whose keys
+are all excluded gets zeros.
 """
 
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
-from opshift.passes.build import Builder
+import numpy as np
+from opshift.passes.build import Builder, Operand
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, changed
@@ -15,9 +19,13 @@ from opshift.passes.scope import Dim
 from opshift.passes.view import Node
 
 T = TensorProto
-QUERY, KEY, MASK, PAST_KEY, FILLED = 0, 1, 3, 4, 6  # inputs; FILLED is nonpad_kv_seqlen
+QUERY, KEY, VALUE, MASK, PAST_KEY, PAST_VALUE, FILLED = range(7)  # inputs; FILLED is nonpad_kv_seqlen
+SCORES = 3  # an output, qk_matmul_output
+HEADS = ("q_num_heads", "kv_num_heads", "kv_num_heads")  # of QUERY, KEY and VALUE
 FLOATS = (T.FLOAT, T.FLOAT16, T.BFLOAT16, T.DOUBLE)
+WORTH_HOLDING = 2**18  # elements of a mask that is computed now and kept in the file
 Length = str | int  # known, or the name of a vector with one element
+Allowed = str | np.ndarray[Any, Any]  # which keys each query may attend: a boolean value, or one known now
 
 
 def expand_mask(node: Node) -> None:
@@ -58,6 +66,171 @@ def window_in_mask(node: Node) -> None:
     node.set_input(MASK, _masked(node, allowed))
 
 
+def products_and_softmax(node: Node) -> list[str]:
+    """The operator becomes Softmax(Q * K + mask) * V for each head, with Q and K scaled."""
+    mode = node.attributes.get("qk_matmul_output_mode", 0)
+    if mode not in range(4):
+        raise CannotConvert(node, f"qk_matmul_output_mode={mode}; 0, 1, 2 and 3 could be expressed")
+    node.close("attention is computed from its definition")
+    build, kind = node.build, node.elem_type(QUERY)
+    query, key, value = (_heads_apart(node, index) for index in (QUERY, KEY, VALUE))
+    if node.input(PAST_KEY):
+        key = build.Concat(node.input(PAST_KEY), key, axis=2)
+        value = build.Concat(node.input(PAST_VALUE), value, axis=2)
+    joined, split = _groups(node, query, key)
+    root = _root_of_scale(node, query, kind)
+    rows = _reshaped(build, _scaled(build, query, root), joined)
+    columns = build.Transpose(_scaled(build, key, root), perm=[0, 1, 3, 2])
+    scores = _reshaped(build, build.MatMul(rows, columns), split)
+    capped = _capped(node, scores, kind)
+    bias, may_exclude_all = _bias(node, kind)
+    biased = build.Add(capped, bias) if bias else capped
+    shares = _softmax(node, biased, kind)
+    if may_exclude_all:
+        excluded = build.Equal(build.ReduceMax(bias, [-1]), build.constant(-inf, kind))
+        shares = build.Where(excluded, build.constant(0.0, kind), shares)
+    y = _reshaped(build, _product(node, _reshaped(build, shares, joined), value, kind), split)
+    y = _heads_together(node, y) if node.rank(QUERY) == 3 else y
+    saved = (scores, capped, biased, shares)[mode]
+    if len(node.outputs) > SCORES:  # of which inference claims that there are 0 keys if it cannot count them
+        build.typed(saved, kind, [_dim(node, QUERY, 0), _heads(node, QUERY), _dim(node, QUERY, -2), _known_keys(node)])
+    return [y, key, value, saved][: len(node.outputs)]
+
+
+def _heads_apart(node: Node, index: int) -> str:
+    """(batch, heads, length, size), from (batch, length, heads * size) where the inputs have rank 3."""
+    rank, build, name = node.rank(QUERY), node.build, node.input(index)
+    if rank not in (3, 4):
+        raise CannotConvert(node, f"inputs of rank {rank}; 3 and 4 could be expressed")
+    if rank == 4:
+        return name
+    heads = node.attributes.get(HEADS[index], 0)
+    if not heads:
+        raise CannotConvert(node, f"inputs of rank 3 without {HEADS[index]}; with it could be expressed")
+    size = _dim(node, index, -1)
+    apart = build.Reshape(name, [0, 0, heads, size // heads if isinstance(size, int) else -1])
+    return str(build.Transpose(apart, perm=[0, 2, 1, 3]))
+
+
+def _heads_together(node: Node, y: str) -> str:
+    size, build = _dim(node, VALUE, -1), node.build
+    size = size // node.attributes[HEADS[VALUE]] * node.attributes[HEADS[QUERY]] if isinstance(size, int) else -1
+    return str(build.Reshape(build.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, size]))
+
+
+def _heads(node: Node, index: int) -> Dim:
+    return node.attributes[HEADS[index]] if node.rank(QUERY) == 3 else _dim(node, index, 1)
+
+
+def _groups(node: Node, query: str, key: str) -> tuple[Operand, Operand]:
+    """Shapes that make heads of the query which share a head of the key its rows, and that take them apart again."""
+    heads, groups = _heads(node, QUERY), _heads(node, KEY)
+    if heads == groups is not None:
+        return None, None
+    if not isinstance(heads, int) or not isinstance(groups, int):
+        build = node.build
+        joined, split = (build.Concat([0], build.Shape(of, start=1, end=2), [-1, 0], axis=0) for of in (key, query))
+        return joined, split
+    if not groups or heads % groups:
+        raise CannotConvert(node, f"{heads} heads cannot share {groups}; a divisor of them could be expressed")
+    rows = _dim(node, QUERY, -2)
+    if not isinstance(rows, int):
+        return [0, groups, -1, 0], [0, heads, -1, 0]
+    return [0, groups, rows * heads // groups, 0], [0, heads, rows, 0]
+
+
+def _reshaped(build: Builder, name: str, shape: Operand) -> str:
+    return name if shape is None else str(build.Reshape(name, shape))
+
+
+def _scaled(build: Builder, name: str, root: str) -> str:
+    return str(build.Mul(name, root)) if root else name
+
+
+def _root_of_scale(node: Node, query: str, kind: int) -> str:
+    """The square root of the scale, for both factors, so that their product does not overflow; "" for 1."""
+    build, size = node.build, _dim(node, QUERY, -1)
+    scale = node.attributes.get("scale")
+    if scale is None and isinstance(size, int):
+        heads = node.attributes[HEADS[QUERY]] if node.rank(QUERY) == 3 else 1
+        scale = (size // heads) ** -0.5 if size else 1.0
+    if scale is None:
+        measured = build.Cast(build.Shape(query, start=3), to=kind)
+        return str(build.Reciprocal(build.Sqrt(build.Sqrt(measured))))
+    if scale < 0:
+        raise CannotConvert(node, f"scale={scale:g} has no square root; a positive one could be expressed")
+    return build.constant(scale**0.5, kind) if scale != 1 else ""
+
+
+def _capped(node: Node, scores: str, kind: int) -> str:
+    softcap, build = node.attributes.get("softcap", 0.0), node.build
+    if softcap <= 0:
+        return scores
+    cap = build.constant(softcap, kind)
+    return str(build.Mul(build.Tanh(build.Div(scores, cap)), cap))
+
+
+def _softmax(node: Node, scores: str, kind: int) -> str:
+    precision, build = node.attributes.get("softmax_precision", kind), node.build
+    if precision not in FLOATS:
+        raise CannotConvert(node, f"softmax_precision={precision}; a floating-point type could be expressed")
+    if precision == kind:
+        return str(build.Softmax(scores, axis=-1))
+    return str(build.Cast(build.Softmax(build.Cast(scores, to=precision), axis=-1), to=kind))
+
+
+def _product(node: Node, shares: str, value: str, kind: int) -> str:
+    """Values of another type than the query meet the shares in a type that holds both."""
+    build, other = node.build, node.elem_type(VALUE)
+    if other == kind:
+        return str(build.MatMul(shares, value))
+    wide = T.DOUBLE if T.DOUBLE in (kind, other) else T.FLOAT
+    factors = (build.Cast(name, to=wide) if of != wide else name for name, of in ((shares, kind), (value, other)))
+    product = build.MatMul(*factors)
+    return str(build.Cast(product, to=kind) if kind != wide else product)
+
+
+def _bias(node: Node, kind: int) -> tuple[str, bool]:
+    """What is added to the scores, if anything, and whether it may exclude every key of a query."""
+    build, mask, causal = node.build, node.input(MASK), _causal(node)
+    if not mask:
+        return _excluding(build, causal, kind) if causal is not None else "", False
+    elem_type, held = _mask_type(node), node.scope.array(mask)
+    if node.scope.shape(mask) == []:
+        mask = build.Reshape(mask, [1])
+    if held is not None and held.size <= WORTH_HOLDING and not isinstance(causal, str):
+        known = np.where(held, 0.0, -inf) if elem_type == T.BOOL else held.astype(np.float64)
+        known = np.atleast_1d(known if causal is None else known + np.where(causal, 0.0, -inf))
+        excludes_all = bool(np.isneginf(known.max(axis=-1, initial=-inf)).any())
+        return mask if elem_type == kind and causal is None else build.constant(known, kind), excludes_all
+    if elem_type == T.BOOL:
+        allowed = mask if causal is None else str(build.And(mask, _named(build, causal)))
+        return _excluding(build, allowed, kind), True
+    bias = mask if elem_type == kind else str(build.Cast(mask, to=kind))
+    return bias if causal is None else str(build.Add(bias, _excluding(build, causal, kind))), True
+
+
+def _causal(node: Node) -> Allowed | None:
+    """Which keys lie no later than each query, where only those count: computed now if that is little."""
+    if not node.attributes.get("is_causal", 0):
+        return None
+    build, queries, keys = node.build, _dim(node, QUERY, -2), _known_keys(node)
+    if isinstance(queries, int) and isinstance(keys, int) and queries * keys <= WORTH_HOLDING:
+        return np.tri(queries, keys, keys - int(_dim(node, KEY, -2) or 0), dtype=bool)
+    return str(build.LessOrEqual(_range(build, _keys(node)), _positions(node)))
+
+
+def _excluding(build: Builder, allowed: Allowed, elem_type: int) -> str:
+    """The bias that excludes all other keys."""
+    if not isinstance(allowed, str):
+        return build.constant(np.where(allowed, 0.0, -inf), elem_type)
+    return str(build.Where(allowed, build.constant(0.0, elem_type), build.constant(-inf, elem_type)))
+
+
+def _named(build: Builder, allowed: Allowed) -> str:
+    return allowed if isinstance(allowed, str) else build.constant(allowed, T.BOOL)
+
+
 def _positions(node: Node) -> str:
     """The position of each query among the keys, as a column: its index plus what precedes the queries."""
     build, queries = node.build, _length(node, QUERY)
@@ -77,8 +250,7 @@ def _masked(node: Node, allowed: str) -> str:
     elem_type = _mask_type(node)
     if elem_type == T.BOOL:
         return str(build.And(mask, allowed))
-    bias = build.Where(allowed, build.constant(0.0, elem_type), build.constant(-inf, elem_type))
-    return str(build.Add(mask, bias))
+    return str(build.Add(mask, _excluding(build, allowed, elem_type)))
 
 
 def _padded(node: Node) -> str:
@@ -117,11 +289,15 @@ def _range(build: Builder, length: Length) -> str:
 
 def _is_full(node: Node) -> bool:
     """Whether the mask is known to be as wide as there are keys."""
-    new, past = _dim(node, KEY, -2), _dim(node, PAST_KEY, -2)
-    keys = new if not node.input(PAST_KEY) else None
-    if isinstance(new, int) and isinstance(past, int):
-        keys = new + past
+    keys = _known_keys(node)
     return keys is not None and keys == _width(node)
+
+
+def _known_keys(node: Node) -> Dim:
+    new, past = _dim(node, KEY, -2), _dim(node, PAST_KEY, -2)
+    if not node.input(PAST_KEY):
+        return new
+    return new + past if isinstance(new, int) and isinstance(past, int) else None
 
 
 def _width(node: Node) -> Dim:
@@ -133,5 +309,6 @@ def _dim(node: Node, index: int, axis: int) -> Dim:
     return dims[axis] if dims is not None and len(dims) >= -axis else None
 
 
+changed("Attention", 23, Pair(down=products_and_softmax))
 changed("Attention", 24, Pair(up=expand_mask, down=pad_mask))
 changed("Attention", 25, Pair(down=window_in_mask))

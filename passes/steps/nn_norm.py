@@ -7,17 +7,12 @@ from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
-from opshift.passes.steps._recipes import carried
+from opshift.passes.steps._recipes import carried, drop_consumed_inputs
 from opshift.passes.view import Node
 
 T = TensorProto
 SHORT = (T.FLOAT16, T.BFLOAT16)
 FILLED_IN_PLACE = [0, 0, 0, 1, 1]  # consumed_inputs: the statistics are overwritten
-
-
-def drop_consumed_inputs(node: Node) -> None:
-    """consumed_inputs allowed a runtime to reuse memory and is gone."""
-    node.attributes.pop("consumed_inputs", None)
 
 
 def image_with_consumed_inputs(node: Node) -> Replacement:
@@ -96,6 +91,7 @@ def vector_as_matrix(node: Node) -> Replacement:
 def set_training_mode(node: Node) -> Replacement:
     """Several outputs meant training, which training_mode=1 now says; the saved statistics are gone."""
     if not any(node.outputs[1:]):
+        node.outputs = node.outputs[:1]
         return None
     if node.is_used(4):
         raise CannotConvert(node, "saved_var is used, which has no definition; the other outputs could be expressed")
@@ -112,6 +108,7 @@ def drop_training_mode(node: Node) -> Replacement:
     """training_mode=1 becomes its formula, and statistics of another type than the data were not allowed."""
     if node.attributes.pop("training_mode", 0):
         return _trained(node)
+    node.outputs = node.outputs[:1]
     return _in_one_type(node, range(5), {node.elem_type(index) for index in range(5)})
 
 

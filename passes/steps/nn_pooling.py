@@ -1,6 +1,6 @@
 """Pooling: rounding up, dilations, padding that counts, and p as a float.
 
-Three rewrites carry the downgrades. `_rounded_down` reaches the size of ceil_mode=1 with more padding at the
+Three rewrites carry the downgrades. `rounded_down` reaches the size of ceil_mode=1 with more padding at the
 end; `_undilated` reduces a dilated axis over shifted slices; `_pad_data` makes padding part of the data.
 """
 
@@ -82,8 +82,8 @@ def _same(node: Node, window: Window, auto: str) -> Window:
     return replace(window, begin=less, end=more) if auto == "SAME_UPPER" else replace(window, begin=more, end=less)
 
 
-def _rounded_down(node: Node) -> None:
-    """Reach the size that ceil_mode=1 gives with padding at the end, which never counts in an average."""
+def rounded_down(node: Node) -> None:
+    """ceil_mode did not exist: its size is reached with padding at the end, which never counts in an average."""
     if not node.attributes.pop("ceil_mode", 0) or node.attributes.get("auto_pad", "NOTSET").startswith("SAME"):
         return
     before = windows(node)
@@ -140,7 +140,7 @@ def has_dilation(node: Node) -> bool:
 def windows_on_data(node: Node) -> Replacement:
     """Windows that start in the padding at the end do not exist, which was not said; bfloat16 is cast."""
     if counts_padding_windows(node) and all(w.end + _missing(node, w) < w.kernel for w in windows(node)):
-        _rounded_down(node)
+        rounded_down(node)
     return carried(dict.fromkeys([T.BFLOAT16], T.FLOAT), why=IN_FLOAT.get(node.op_type, ""))(node)
 
 
@@ -207,7 +207,7 @@ def drop_indices(node: Node) -> None:
 
 def largest(node: Node) -> Replacement:
     """ceil_mode and dilations did not exist: more padding at the end, and the largest of shifted slices."""
-    _rounded_down(node)
+    rounded_down(node)
     if has_dilation(node):
         if node.is_used(1):
             raise CannotConvert(node, "dilations with indices; dilations without could be expressed")
@@ -226,7 +226,7 @@ def average(node: Node) -> Replacement:
     """dilations did not exist: the average of shifted slices."""
     if has_dilation(node):
         node.close("dilated averages are computed over slices")
-        _rounded_down(node)
+        rounded_down(node)
     return _undilated(node, _average)
 
 
@@ -275,7 +275,7 @@ def count_padding_as_data(node: Node) -> None:
 
 def norm(node: Node) -> Replacement:
     """ceil_mode and dilations did not exist: more padding at the end, and the norm of shifted slices."""
-    _rounded_down(node)
+    rounded_down(node)
     if has_dilation(node):
         node.close("dilated norms are computed over slices")
     return _undilated(node, _norm)
@@ -334,7 +334,7 @@ def p_as_float(node: Node) -> None:
 
 
 changed("AveragePool", 7, Pair(down=count_padding_as_data))
-changed("AveragePool", 10, Pair(down=_rounded_down))
+changed("AveragePool", 10, Pair(down=rounded_down))
 same("AveragePool", 11, "the text speaks of dilations, which came later, and SAME was spelled out")
 changed("AveragePool", 19, Pair(down=average))
 changed(["AveragePool", "LpPool", "MaxPool"], 22, Pair(down=windows_on_data))

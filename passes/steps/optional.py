@@ -30,6 +30,40 @@ def _is_optional(node: Node) -> bool:
     return text.startswith("optional")
 
 
+# --- 15: before optionals existed ---------------------------------------------------------------------------
+
+
+def input_held(node: Node) -> str:
+    """Optionals did not exist: this one holds the input, or nothing."""
+    node.scope.dissolve(node.outputs[0], node.inputs)
+    return ""
+
+
+def element_held(node: Node) -> str:
+    """Optionals did not exist: the element is taken where it was put in."""
+    held = _held(node)
+    if not held:
+        raise CannotConvert(node, "the optional is empty; one with an element could be expressed")
+    return held[0]
+
+
+def whether_one_is_held(node: Node) -> str:
+    """Optionals did not exist: whether an element was put in is known."""
+    return node.build.constant(bool(_held(node)), T.BOOL)
+
+
+def _held(node: Node) -> list[str]:
+    found = node.scope.elements(node.input(0))
+    if found is None:
+        raise CannotConvert(
+            node, f'what "{node.input(0)}" holds is known only at run time; an optional made here could be expressed'
+        )
+    return found
+
+
+changed("Optional", 15, Pair(down=input_held))
+changed("OptionalGetElement", 15, Pair(down=element_held))
+changed("OptionalHasElement", 15, Pair(down=whether_one_is_held))
 for version in (18, 28):
     changed("OptionalGetElement", version, Pair(down=element_of_itself))
     changed("OptionalHasElement", version, Pair(down=present_or_not))

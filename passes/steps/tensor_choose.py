@@ -14,7 +14,7 @@ from opshift.passes.view import Node
 T = TensorProto
 
 # Integers that are multiplied by 0 and 1, and the types that multiplication takes.
-MULTIPLIED = {
+MULTIPLIED: dict[int, int] = {
     T.INT8: T.INT32,
     T.INT16: T.INT32,
     T.UINT8: T.INT32,
@@ -59,9 +59,9 @@ def _gathered(node: Node) -> str:
     import numpy as np
 
     build, (chosen, x, y) = node.build, node.inputs
-    if (known := _common_sizes(node)) is None:
+    if (out := _common_sizes(node)) is None:
         return _gathered_alike(node)
-    out, y_dims = known, _indices.sizes(node, y)
+    y_dims = _indices.sizes(node, y)
     x_steps, y_steps = (_steps(node, name, out) for name in (x, y))
     offset = _indices.product(build, y_dims)
     apart = [_indices.minus(build, a, b) for a, b in zip(x_steps, y_steps, strict=True)]
@@ -122,17 +122,17 @@ def _gathered_alike(node: Node) -> str:
     build, (chosen, x, y) = node.build, node.inputs
     ranks = [None if (shape := node.scope.shape(name)) is None else len(shape) for name in node.inputs]
     rank = None if None in ranks else max(r for r in ranks if r is not None)
-    chosen = build.Expand(build.Expand(chosen, build.Shape(x)), build.Shape(y))
-    shape, total = build.Shape(chosen), build.Size(chosen)
-    if rank is not None:
-        build.typed(chosen, T.BOOL, [None] * rank)
-        build.typed(shape, T.INT64, [rank])
-    both = _one_after_the_other(build, build.Expand(y, shape), build.Expand(x, shape))
+    for name, other in ((x, ranks[1]), (y, ranks[2])):
+        chosen = build.Expand(chosen, build.typed(build.Shape(name), T.INT64, [other]))
+        if rank is not None:
+            build.typed(chosen, T.BOOL, [None] * max(ranks[0] or 0, ranks[1] or 0, other or 0))
+    joint, total = build.typed(build.Shape(chosen), T.INT64, [rank]), build.Size(chosen)
+    both = _one_after_the_other(build, build.Expand(y, joint), build.Expand(x, joint))
     if rank is None:
         place = build.Mul(build.Cast(build.Reshape(chosen, [-1]), to=T.INT64), total)
         place = build.Add(place, _indices.count(build, total))
-        return str(build.Reshape(build.Gather(both, place, axis=0), shape))
-    dims: list[Size] = [build.Gather(shape, axis) for axis in range(rank)]
+        return str(build.Reshape(build.Gather(both, place, axis=0), joint))
+    dims: list[Size] = [build.Gather(joint, axis) for axis in range(rank)]
     base = _indices.places(build, dims, _indices.strides(build, dims))
     place = build.Mul(build.Cast(chosen, to=T.INT64), total)
     return str(build.Gather(both, _indices.plus(build, place, base), axis=0))

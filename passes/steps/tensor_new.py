@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from opshift.passes import constants
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
@@ -192,14 +194,15 @@ def gathered_from_data_and_updates(node: Node) -> Replacement:
             node, "constant indices into data of known shape could be expressed; these are known only at run time"
         )
     axis = _axis(node, len(dims))
-    size = int(np.prod(dims, dtype=int))  # type: ignore[arg-type]
-    source = np.arange(size).reshape(dims)  # type: ignore[arg-type]
+    sizes = [dim for dim in dims if isinstance(dim, int)]
+    size = prod(sizes)
+    source = np.arange(size).reshape(sizes)
     grid = list(np.indices(held.shape))
-    grid[axis] = np.where(held < 0, held + dims[axis], held)
+    grid[axis] = np.where(held < 0, held + sizes[axis], held)
     flat = source.reshape(-1).copy()
     flat[source[tuple(grid)].reshape(-1)] = size + np.arange(held.size)
     both = build.Concat(build.Reshape(data, [-1]), build.Reshape(updates, [-1]), axis=0)
-    return str(build.Gather(both, build.constant(flat.reshape(dims), T.INT64), axis=0))
+    return str(build.Gather(both, build.constant(flat.reshape(sizes), T.INT64), axis=0))
 
 
 changed("Compress", 9, Pair(down=gathered_where_true))

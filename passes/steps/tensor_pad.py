@@ -9,8 +9,8 @@ from opshift.passes.build import Builder, Operand
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
+from opshift.passes.steps import _indices
 from opshift.passes.steps._recipes import carried
-from opshift.passes.steps._sampling_at_runtime import counted
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -262,7 +262,8 @@ def _gathered(node: Node, x: str, added: list[int] | str, rank: int, mode: str) 
 
 def _sources(build: Builder, size: str, before: Operand, after: Operand, mode: str) -> str:
     """For each position of the padded axis the position in the data that it repeats."""
-    position = build.Sub(counted(build, build.Add(build.Add(size, before), after)), before)
+    length = build.Add(build.Add(size, before), after)
+    position = build.Sub(_indices.count(build, build.Reshape(length, [])), before)
     last = size if mode == "wrap" else build.Sub(size, 1)
     if mode == "edge":
         inside = build.Where(build.Less(position, size), position, last)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-
 from opshift.passes import constants
 from opshift.passes.errors import CannotConvert
 from opshift.passes.registry import Pair, Replacement, changed, same

@@ -34,7 +34,7 @@ def padded_and_cut(node: Node) -> str:
         starts.append(extra // 2)
         ends.append(extra // 2 + goal)
     result = build.Pad(x, pads) if any(pads) else x
-    if any(goal < size for goal, size in zip(wanted, given, strict=True)):  # type: ignore[operator]
+    if any(goal < size for goal, size in zip(wanted, given, strict=True)):
         result = build.Slice(result, starts, ends, axes)
     return str(build.Identity(x) if result == x else result)
 

@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import onnx.defs
 import pytest
-
 from opshift.passes import registry, schemas
 from opshift.passes.registry import Pair
 

@@ -4,8 +4,8 @@ import numpy as np
 import onnx
 import onnx.checker
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check_refused, check_unchanged, check_values, evaluate, model, show
 
 IF = """

@@ -6,8 +6,8 @@ import onnx.helper
 import onnx.numpy_helper
 import onnx.parser
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_refused, check_unchanged, evaluate, model, show
 
 ONE = {"inputs": "float[3] x", "outputs": "float[3] y"}
@@ -158,24 +158,3 @@ def test_other_ranges_lose_the_stash_type_below_27():
     io = {"inputs": "int64 a, int64 b, int64 c", "outputs": "int64[N] y"}
     check("y = Range<stash_type=10>(a, b, c)", 27, "y = Range(a, b, c)", 11, run=False, **io)  # ORT has no 27
     check_unchanged("y = Range(a, b, c)", 11, 28, **io)
-
-
-@pytest.mark.parametrize("kind", ["int16", "int32", "int64", "float", "double"])
-@pytest.mark.parametrize("bounds", [(0, 5, 1), (3, 10, 3), (10, 4, -2), (5, 5, 1), (5, 0, 1), (-7, 1, 4)])
-def test_ranges_are_multiples_of_positions_below_11(kind, bounds):
-    io = {"inputs": f"{kind} a, {kind} b, {kind} c", "outputs": f"{kind}[N] y"}
-    source = model("y = Range(a, b, c)", 11, **io)
-    made = convert.attempt(source, {"": 10}).model
-    dtype = {"float": "float32", "double": "float64"}.get(kind, kind)
-    feeds = {name: np.array(value, dtype) for name, value in zip("abc", bounds, strict=True)}
-    (found,) = evaluate(made, feeds)
-    np.testing.assert_array_equal(found, np.arange(*bounds, dtype=dtype))
-    assert found.dtype == dtype
-
-
-def test_ranges_of_fractions():
-    io = {"inputs": "float a, float b, float c", "outputs": "float[N] y"}
-    made = convert.attempt(model("y = Range(a, b, c)", 11, **io), {"": 9}).model
-    feeds = {name: np.array(value, np.float32) for name, value in zip("abc", (0.1, 0.95, 0.2), strict=True)}
-    expected = np.float32(0.1) + np.arange(5, dtype=np.float32) * np.float32(0.2)
-    np.testing.assert_array_equal(evaluate(made, feeds)[0], expected)

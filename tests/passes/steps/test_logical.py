@@ -196,3 +196,16 @@ def test_constant_short_shifts_of_signed_integers_need_no_mask_below_28():
     body, io = shift("LEFT", "int32", [0, 1, 2, 3, 4, 31])
     made = convert.attempt(model(body, 28, **io), {"": 27}).model
     assert [n.op_type for n in made.graph.node] == ["Cast", "Cast", "BitShift", "Cast"]
+
+
+# --- GreaterOrEqual, LessOrEqual ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["float", "double", "int32", "int64", "uint8", "uint64"])
+@pytest.mark.parametrize("op", ["Greater", "Less"])
+def test_or_equal_is_asked_separately(op, kind):
+    """A NaN is neither: negating the opposite comparison would say that it is."""
+    check(
+        f"y = {op}OrEqual(a, b)", 12, f"t1 = {op}(a, b)\nt2 = Equal(a, b)\ny = Or(t1, t2)", 11,
+        inputs=f"{kind}[12] a, {kind}[12] b", outputs="bool[12] y",
+    )  # fmt: skip

@@ -73,6 +73,14 @@ def test_integers_are_multiplied_below_12(kind, times, after):
     np.testing.assert_array_equal(evaluate(made.model, {"x": x})[0], x**times)
 
 
+def test_an_exponent_of_one_element_must_not_add_dimensions():
+    io = power("int64", "", constants="int64[1] e = {2}")
+    assert [n.op_type for n in convert.attempt(model("y = Pow(x, e)", 12, **io), {"": 11}).model.graph.node] == ["Mul"]
+    io = {"inputs": "int64[3] x", "outputs": "int64[1,3] y", "constants": "int64[1,1] e = {2}"}
+    after = "t1 = Cast<to=11>(x)\nt2 = Cast<to=11>([[2]])\nt3 = Pow(t1, t2)\ny = Cast<to=7>(t3)"
+    check("y = Pow(x, e)", 12, after, 11, grade="close", **io)
+
+
 @pytest.mark.parametrize("kind", ["int32", "int64"])
 def test_other_powers_of_integers_go_through_double_below_12(kind):
     after = f"t1 = Cast<to=11>(x)\nt2 = Cast<to=11>(e)\nt3 = Pow(t1, t2)\ny = Cast<to={CODE[kind]}>(t3)"

@@ -181,6 +181,13 @@ def test_statistics_of_features_keep_their_shape_at_9():
     np.testing.assert_allclose(mean, 0.9 + 0.1 * FEATURES["feeds"]["x"].mean(0), rtol=1e-6)
 
 
+def test_outputs_without_a_name_are_not_training():
+    named = "y = BatchNormalization(x, s, b, m, v)"
+    shown = "y = BatchNormalization(x, [1.0, 2.0, -1.0], [0.0, 0.5, 1.0], [0.0, 0.125, -2.0], [1.0, 2.0, 0.5])"
+    check(named.replace("y =", "y, , , , ="), 9, shown, 14, run=False, **IMAGE)  # engines count
+    check(named.replace("y =", "y, , ="), 14, shown, 9, run=False, **IMAGE)  # the nameless ones
+
+
 def test_a_vector_is_a_matrix_of_one_channel_below_9():
     check(
         "y = BatchNormalization(x, s, b, m, v)", 9,
@@ -216,6 +223,16 @@ def test_the_widest_type_is_used_where_types_differ():
     narrow = "float[N,3] x, float[3] s, float[3] b, float16[3] m, float16[3] v"
     after = "t1 = Cast<to=1>(m)\nt2 = Cast<to=1>(v)\ny = BatchNormalization(x, s, b, t1, t2)"
     check(text, 14, after, 13, **{**some, "inputs": narrow, "outputs": "float[N,3] y"})
+
+
+def test_bfloat16_is_normalized_in_float_below_14():
+    inputs = ", ".join(f"bfloat16[3] {name}" for name in "sbmv")
+    casts = "\n".join(f"t{k + 1} = Cast<to=1>({name})" for k, name in enumerate("xsbmv"))
+    after = f"{casts}\nt6 = BatchNormalization(t1, t2, t3, t4, t5)\ny = Cast<to=16>(t6)"
+    check(
+        "y = BatchNormalization(x, s, b, m, v)", 14, after, 13, grade="close", run=False,  # no engine has the kernel
+        inputs=f"bfloat16[N,3] x, {inputs}", outputs="bfloat16[N,3] y",
+    )  # fmt: skip
 
 
 def test_statistics_of_short_floats_are_computed_in_float_at_14():

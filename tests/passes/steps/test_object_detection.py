@@ -3,9 +3,9 @@
 import numpy as np
 import onnx.parser
 import pytest
-
 from opshift.passes import convert
-from tests.support import check, check_refused, check_unchanged, check_values, model, show
+
+from tests.support import check, check_down, check_refused, check_unchanged, check_values, model, show
 
 IO = {"inputs": "float[1,1,8,8] x, float[2,4] r, int64[2] b", "outputs": "float[2,1,2,2] y"}
 FEEDS = {
@@ -37,13 +37,30 @@ def test_constant_regions_are_shifted_below_16(how, scale, mode):
     check_values(source, result.model, FEEDS, rtol=1e-5, atol=1e-5)
 
 
-def test_regions_that_cannot_be_shifted_are_refused():
-    why = "regions known only at run time"
-    check_refused(
-        f"y = RoiAlign<{SIZE}, sampling_ratio=0>(x, r, b)".replace("sampling_ratio=2, ", ""), 16, 15, why, **IO
-    )
-    thin = REGIONS.replace("6, 4", "0.5, 4")
-    check_refused(f"y = RoiAlign<{SIZE}>(x, r, b)", 16, 15, "a side of 0.5", constants=thin, **HELD)
+POOLED = np.random.default_rng(0).random((2, 3, 8, 9), np.float32)
+BOXES = np.array([[0, 0, 6, 5], [-3, 1, 3, 20], [2, 2, 2.3, 2.4], [7.5, 6, 30, 30]], np.float32)
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("shape", ["2,3,8,9", "N,C,H,W"])
+@pytest.mark.parametrize(
+    "sizes", ["sampling_ratio=1", "output_height=2, output_width=3, sampling_ratio=2, spatial_scale=0.7"]
+)
+def test_samples_are_gathered(mode, shape, sizes):
+    io = {"inputs": f"float[{shape}] x, float[R,4] r, int64[R] b", "outputs": "float[I,J,K,L] y"}
+    feeds = {"x": POOLED, "r": BOXES, "b": np.array([0, 1, 1, 0])}
+    body = f'y = RoiAlign<{sizes}, mode="{mode}">(x, r, b)'
+    check_down(body, 10, 9, 8, 7, feeds=feeds, atol=1e-6, grade="close", **io)
+    check_down(body, 16, 15, 13, 9, feeds=feeds, atol=1e-6, grade="close", **io)
+    io["constants"] = "float[1,4] r = {2, 2, 2.5, 4}"
+    io["inputs"] = io["inputs"].replace("float[R,4] r, ", "")
+    check_down(body, 16, 15, feeds={"x": POOLED, "b": np.array([1])}, atol=1e-6, grade="close", **io)
+
+
+def test_regions_without_a_number_of_samples_are_refused():
+    for opset in (16, 10):
+        body = f"y = RoiAlign<{SIZE}, sampling_ratio=0>(x, r, b)".replace("sampling_ratio=2, ", "")
+        check_refused(body, opset, opset - 1, "how many samples are taken hangs on the region", **IO)
     wrong = f'y = RoiAlign<{SIZE}, coordinate_transformation_mode="x">(x, r, b)'
     check_refused(wrong, 16, 15, "coordinate_transformation_mode=x", **IO)
 

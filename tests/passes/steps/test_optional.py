@@ -3,8 +3,8 @@
 import numpy as np
 import onnx
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_refused, check_unchanged, evaluate, model
 
 
@@ -52,3 +52,18 @@ def test_new_types_in_an_optional_are_refused_below_28():
     check_refused("y = OptionalGetElement(x)", 28, 27, "optional(tensor(bfloat16))", **io)
     io = {"inputs": "bfloat16[3] x", "outputs": "bfloat16[3] y"}
     check("y = OptionalGetElement(x)", 28, "y = Identity(x)", 27, run=False, **io)  # no engine takes bfloat16
+
+
+def test_an_optional_made_here_is_followed_below_15():
+    body = "o = Optional(a) h = OptionalHasElement(o) y = OptionalGetElement(o)"
+    io = {"inputs": "float[2] a", "outputs": "float[2] y, bool h"}
+    check(body, 15, "h = Identity(bool:True)\ny = Identity(a)", 14, **io)
+    body = "s = SequenceConstruct(a, a) o = Optional(s) g = OptionalGetElement(o) y = ConcatFromSequence<axis=0>(g)"
+    check(body, 18, "y = Concat<axis=0>(a, a)", 10, inputs="float[2] a", outputs="float[4] y")
+
+
+def test_an_optional_from_outside_is_refused_below_15():
+    io = {"inputs": "optional(float[2]) o", "outputs": "float[2] y"}
+    check_refused("y = OptionalGetElement(o)", 15, 14, "known only at run time", **io)
+    io = {"inputs": "float[2] a", "outputs": "optional(float[2]) o"}
+    check_refused("o = Optional(a)", 15, 14, "which does not exist there", **io)

@@ -5,8 +5,8 @@ import numpy as np
 import onnx.helper
 import pytest
 from onnx import TensorProto as T
-
 from opshift.passes import convert
+
 from tests.support import check, check_refused, check_unchanged, check_values, model, show
 
 LARGE = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 1e9, -1e9, np.inf, -np.inf, -0.0, 127.5, 3.25], np.float32)

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_values, evaluate, model, show
 
 TIES = [0.25, 0.75, 1.25, 1.75, -0.25, -0.75, -1.25, -0.0, 0.24999999, -0.25000003, 1e30, np.inf, -np.inf]

@@ -3,8 +3,8 @@
 import numpy as np
 import onnx.checker
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model, show
 
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}

@@ -3,8 +3,8 @@
 import numpy as np
 import onnx.parser
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model, show
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_refused, check_unchanged, evaluate, model
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_refused, check_unchanged, check_values, model
 
 PICK = {"inputs": "float[N,3] x, int64[2] i", "outputs": "float[N,2] y"}

@@ -3,8 +3,8 @@
 import numpy as np
 import onnx.checker
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check_refused, check_unchanged, evaluate, model, show
 
 FLOATS = np.array([[0.0, -0.0, np.inf], [np.nan, -1.5, 2.0]], np.float32)

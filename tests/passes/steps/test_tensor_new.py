@@ -1,9 +1,11 @@
 """Tensor operators that did not exist: what takes their place, at every older opset, on special values."""
 
 import numpy as np
+import onnx.parser
 import pytest
 
-from tests.support import check, check_down, check_refused, show
+from opshift.passes import convert
+from tests.support import check, check_down, check_refused, check_values, evaluate, show
 
 NAN, INF = np.nan, np.inf
 
@@ -290,8 +292,87 @@ def test_bits_are_cast_or_looked_up_below_26(elem_type, to, result, kinds):
     assert [line.split(" = ")[1].split("<")[0].split("(")[0] for line in shown.splitlines()] == kinds
 
 
+@pytest.mark.parametrize("signed", ["int", "uint"])
+@pytest.mark.parametrize(
+    ("width", "to", "result", "dtype"), [(32, 1, "float", np.float32), (64, 11, "double", np.float64)]
+)
+def test_floats_are_put_together_from_their_bits_below_26(signed, width, to, result, dtype):
+    limits = np.finfo(dtype)
+    values = [
+        0,
+        -0.0,
+        1,
+        -1.5,
+        np.pi,
+        INF,
+        -INF,
+        NAN,
+        limits.max,
+        limits.min,
+        limits.tiny,
+        -limits.tiny,
+        limits.smallest_subnormal,
+    ]
+    values = np.array([*values, limits.tiny * 0.75, -limits.smallest_subnormal * 5, 1 + limits.eps], dtype)
+    io = {"inputs": f"{signed}{width}[16] x", "outputs": f"{result}[16] y"}
+    made = check_down(f"y = BitCast<to={to}>(x)", 26, 25, 21, feeds={"x": values.view(f"{signed}{width}")}, **io)
+    np.testing.assert_array_equal(evaluate(made, {"x": values.view(f"{signed}{width}")})[0], values)
+    np.testing.assert_array_equal(
+        np.signbit(evaluate(made, {"x": values.view(f"{signed}{width}")})[0]), np.signbit(values)
+    )
+
+
 def test_bits_of_a_constant_and_bits_without_a_form():
     io = {"inputs": "float a", "outputs": "float[2] y", "constants": "int32[2] x = {1065353216, -2147483648}"}
     check("y = BitCast<to=1>(x)", 26, "y = Identity([1.0, -0.0])", 25, **io)
     io = {"inputs": "float[2] x", "outputs": "int32[2] y"}
     check_refused("y = BitCast<to=6>(x)", 26, 25, "the bits of FLOAT as INT32", **io)
+
+
+# --- inside branches and functions --------------------------------------------------------------------------
+
+NESTED = {
+    "Where": ("m = IsNaN(x) n = Neg(x) {0} = Where(m, n, x)", 9, 8),
+    "Trilu": ("{0} = Trilu<upper=0>(x)", 14, 8),
+    "GatherElements": ("i = Constant<value = int64[2,2] {{1, -1, 0, 2}}>() {0} = GatherElements<axis=1>(x, i)", 13, 9),
+    "Range": (
+        "a = Constant<value = int64 {{0}}>() l = Size(x) d = Constant<value = int64 {{2}}>() r = Range(a, l, d) {0} = Cast<to=1>(r)",
+        13,
+        9,
+    ),
+    "ScatterElements": (
+        "i = Constant<value = int64[1,2] {{-1, 0}}>() u = Slice(x, o, t) {0} = ScatterElements<axis=1>(x, i, u)",
+        13,
+        10,
+    ),
+}
+SLICE = "o = Constant<value = int64[2] {0, 0}>() t = Constant<value = int64[2] {1, 2}>() "
+
+
+@pytest.mark.parametrize("op", NESTED)
+def test_inside_a_branch(op):
+    text, opset, target = NESTED[op]
+    then = "then_branch = then () => (float[A,B] u1) { " + SLICE + text.format("u1") + " }"
+    if op == "Range":
+        then = then.replace("[A,B]", "[A]")
+    other = f"else_branch = other () => (float[{'A' if op == 'Range' else 'A,B'}] v1) {{ v1 = {'Reshape(x, f)' if op == 'Range' else 'Abs(x)'} }}"
+    io = {"inputs": "float[2,3] x, bool c", "outputs": f"float[{'A' if op == 'Range' else 'A,B'}] y"}
+    body = f"f = Constant<value = int64[1] {{-1}}>() y = If (c) <{then}, {other}>"
+    if opset < 11:
+        body = body.replace(SLICE, "")
+    check_down(body, opset, target, feeds={"c": np.array(True)}, **io)
+    check_down(body, opset, target, feeds={"c": np.array(False)}, **io)
+
+
+@pytest.mark.parametrize("op", NESTED)
+def test_inside_a_function(op):
+    text, opset, target = NESTED[op]
+    rank = "A" if op == "Range" else "A,B"
+    made = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : {opset}, "own" : 1]>'
+        f"g (float[2,3] x) => (float[{rank}] y) {{ y = own.f(x) }}"
+        f'<domain: "own", opset_import: ["" : {opset}]> f (x) => (z) {{ {SLICE if opset > 10 else ""}{text.format("z")} }}'
+    )
+    result = convert.attempt(made, {"": target})
+    assert result.model is not None, "\n".join(map(str, result.refusals))
+    check_values(made, result.model, rtol=0, atol=0)

@@ -7,8 +7,8 @@ import onnx.checker
 import onnx.helper
 import onnx.parser
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model, show
 
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[A,B] y"}

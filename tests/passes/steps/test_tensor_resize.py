@@ -4,8 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model, show
 
 IMAGE = {"inputs": "float[N,C,4,6] x", "outputs": "float[N,C,A,B] y"}

@@ -4,8 +4,8 @@ import numpy as np
 import onnx.helper
 import onnx.parser
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_refused, check_unchanged, check_values, model, show
 
 

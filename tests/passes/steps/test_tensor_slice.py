@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from opshift.passes import convert
 
 from opshift.engines import OnnxRuntime
-from opshift.passes import convert
 from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model
 
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)

@@ -3,8 +3,8 @@
 import numpy as np
 import onnx.parser
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_refused, check_unchanged, model
 
 ML = {"domain": "ai.onnx.ml"}

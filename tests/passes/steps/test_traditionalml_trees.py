@@ -5,8 +5,8 @@ import onnx.helper
 import onnx.numpy_helper
 import pytest
 from onnx import TensorProto as T
-
 from opshift.passes import convert
+
 from tests.support import check_refused, check_unchanged, check_values, evaluate
 
 ML = "ai.onnx.ml"

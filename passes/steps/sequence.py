@@ -1,0 +1,198 @@
+"""Sequences, before they existed: what each holds is followed to those who ask; and SequenceMap as a loop."""
+
+from __future__ import annotations
+
+from opshift.passes import constants
+from opshift.passes.errors import CannotConvert
+from opshift.passes.names import subgraphs
+from opshift.passes.protos import GraphProto, NodeProto, TensorProto, TypeProto, elem_type_of
+from opshift.passes.registry import Pair, changed
+from opshift.passes.scope import tensor_type
+from opshift.passes.steps.tensor_shape import size_along
+from opshift.passes.view import Node
+
+T = TensorProto
+
+
+def _held(node: Node) -> list[str]:
+    """The tensors of the first input."""
+    found = node.scope.elements(node.input(0))
+    if found is None:
+        raise CannotConvert(
+            node, f'what "{node.input(0)}" holds is known only at run time; a sequence built here could be expressed'
+        )
+    return found
+
+
+def _position(node: Node, index: int, length: int, default: int) -> int:
+    if not node.input(index):
+        return default
+    found = node.scope.ints(node.input(index))
+    if found is None:
+        raise CannotConvert(node, "the position is known only at run time; a constant could be expressed")
+    position = found[0] + length if found[0] < 0 else found[0]
+    if not 0 <= position <= default:
+        raise CannotConvert(node, f"position {found[0]} lies outside a sequence of {length}")
+    return position
+
+
+# --- 11: what makes sequences -------------------------------------------------------------------------------
+
+
+def _dissolved(node: Node, elements: list[str]) -> str:
+    node.scope.dissolve(node.outputs[0], elements)
+    return ""
+
+
+def nothing_held(node: Node) -> str:
+    """Sequences did not exist: this one holds nothing."""
+    return _dissolved(node, [])
+
+
+def inputs_held(node: Node) -> str:
+    """Sequences did not exist: this one holds the inputs."""
+    return _dissolved(node, node.inputs)
+
+
+def one_more_held(node: Node) -> str:
+    """Sequences did not exist: this one holds one tensor more than the other."""
+    held = _held(node)
+    at = _position(node, 2, len(held), len(held))
+    return _dissolved(node, [*held[:at], node.input(1), *held[at:]])
+
+
+def one_less_held(node: Node) -> str:
+    """Sequences did not exist: this one holds one tensor less than the other."""
+    held = _held(node)
+    at = _position(node, 1, len(held), len(held) - 1)
+    return _dissolved(node, held[:at] + held[at + 1 :])
+
+
+def parts_held(node: Node) -> str:
+    """Sequences did not exist: this one holds the parts that Split makes."""
+    build, rank = node.build, node.rank()
+    axis = node.attributes.get("axis", 0)
+    if not -rank <= axis < rank:
+        raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+    axis %= rank
+    sizes = _sizes(node, axis)
+    if not sizes:
+        raise CannotConvert(node, "there is nothing to split; one part or more could be expressed")
+    parts = build.emit("Split", [node.input(0)], {"axis": axis, "split": sizes}, outputs=len(sizes))
+    parts = [parts] if isinstance(parts, str) else parts
+    if not node.input(1) and not node.attributes.get("keepdims", 1):
+        parts = [build.Squeeze(part, axes=[axis]) for part in parts]
+    node.scope.context.released.update(parts)
+    return _dissolved(node, parts)
+
+
+def _sizes(node: Node, axis: int) -> list[int]:
+    split = node.scope.array(node.input(1)) if node.input(1) else constants.array(constants.int64s([1], []))
+    if split is None:
+        raise CannotConvert(node, "the sizes are known only at run time; constants could be expressed")
+    if split.ndim:
+        return [int(size) for size in split]
+    size, step = size_along(node, axis), int(split)
+    if not isinstance(size, int) or step < 1:
+        raise CannotConvert(node, f"the size of axis {axis} is unknown; a known size could be expressed")
+    return [min(step, size - start) for start in range(0, size, step)]
+
+
+# --- 11: what asks sequences --------------------------------------------------------------------------------
+
+
+def tensor_at(node: Node) -> str:
+    """Sequences did not exist: the tensor at the position is taken where it was put in."""
+    held = _held(node)
+    return held[_position(node, 1, len(held), len(held) - 1)]
+
+
+def number_held(node: Node) -> str:
+    """Sequences did not exist: how many tensors were put in is known."""
+    return node.build.constant(constants.int64s([len(_held(node))], []))
+
+
+def concatenated(node: Node) -> str:
+    """Sequences did not exist: the tensors that were put in are concatenated."""
+    build, held, axis = node.build, _held(node), node.attributes["axis"]
+    stacked = node.attributes.get("new_axis", 0)
+    if not held:
+        raise CannotConvert(node, "the sequence is empty; one tensor or more could be expressed")
+    if axis < 0:
+        shape = node.scope.shape(held[0])
+        if shape is None:
+            raise CannotConvert(node, f'the rank of "{held[0]}" is unknown; a known rank could be expressed')
+        axis += len(shape) + bool(stacked)
+    if stacked:
+        held = [build.Unsqueeze(name, axes=[axis]) for name in held]
+    return str(build.Concat(*held, axis=axis))
+
+
+changed("SequenceEmpty", 11, Pair(down=nothing_held))
+changed("SequenceConstruct", 11, Pair(down=inputs_held))
+changed("SequenceInsert", 11, Pair(down=one_more_held))
+changed("SequenceErase", 11, Pair(down=one_less_held))
+changed("SplitToSequence", 11, Pair(down=parts_held))
+changed("SequenceAt", 11, Pair(down=tensor_at))
+changed("SequenceLength", 11, Pair(down=number_held))
+changed("ConcatFromSequence", 11, Pair(down=concatenated))
+
+
+# --- 17: SequenceMap ----------------------------------------------------------------------------------------
+
+
+def mapped_by_a_loop(node: Node) -> list[str]:
+    """SequenceMap did not exist: a loop takes the elements one by one and inserts what the body makes of them."""
+    build, fresh = node.build, node.scope.context.names.fresh
+    body = next(graph for _, _, graph in subgraphs(node.proto))
+    kinds = [_sequence_type(node, name, value.type) for name, value in zip(node.outputs, body.output, strict=True)]
+    loop = GraphProto(name=body.name)
+    at, going, still = fresh("at"), fresh("going"), fresh("still_going")
+    for name, results, elem_type in (
+        (at, loop.input, T.INT64),
+        (going, loop.input, T.BOOL),
+        (still, loop.output, T.BOOL),
+    ):
+        results.add(name=name).type.CopyFrom(tensor_type(elem_type, []))
+    loop.node.append(NodeProto(op_type="Identity", input=[going], output=[still]))
+    for name, value in zip(node.inputs, body.input, strict=True):
+        if _is_sequence(node, name):
+            loop.node.append(NodeProto(op_type="SequenceAt", input=[name, at], output=[value.name]))
+        else:
+            loop.node.append(NodeProto(op_type="Identity", input=[name], output=[value.name]))
+    loop.node.extend(body.node)
+    loop.initializer.extend(body.initializer)
+    for value, kind in zip(body.output, kinds, strict=True):
+        before, after = fresh("made"), fresh("more")
+        loop.node.append(NodeProto(op_type="SequenceInsert", input=[before, value.name], output=[after]))
+        loop.input.add(name=before).type.CopyFrom(kind)
+        loop.output.add(name=after).type.CopyFrom(kind)
+    empty = [build.SequenceEmpty(dtype=elem_type_of(kind.sequence_type.elem_type)) for kind in kinds]
+    count = build.SequenceLength(node.input(0))
+    made = build.emit("Loop", [count, None, *empty], {"body": loop}, outputs=len(kinds))
+    build.copies.append(build.nodes[-1])  # what the body holds is converted already
+    made = [made] if isinstance(made, str) else list(made)
+    for name, kind in zip(made, kinds, strict=True):
+        node.scope.typed[name] = kind
+    return made
+
+
+def _is_sequence(node: Node, name: str) -> bool:
+    kind = node.scope.type(name)
+    if kind is None:
+        raise CannotConvert(node, f'the type of "{name}" is unknown; a typed value_info helps')
+    return bool(kind.WhichOneof("value") == "sequence_type")
+
+
+def _sequence_type(node: Node, name: str, element: TypeProto) -> TypeProto:
+    known, made = node.scope.type(name), TypeProto()
+    elem_type = elem_type_of(element)
+    if not elem_type and known is not None and known.WhichOneof("value") == "sequence_type":
+        elem_type = elem_type_of(known.sequence_type.elem_type)
+    if not elem_type:
+        raise CannotConvert(node, f'the type of "{name}" is unknown; a typed value_info helps')
+    made.sequence_type.elem_type.CopyFrom(tensor_type(elem_type))
+    return made
+
+
+changed("SequenceMap", 17, Pair(down=mapped_by_a_loop))

@@ -1,0 +1,1 @@
+"""Published models frozen per opset, with their inputs and outputs, and the opsets that each reached."""

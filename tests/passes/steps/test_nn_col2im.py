@@ -1,0 +1,59 @@
+"""Col2Im by gathering: every column falls on its pixel."""
+
+from itertools import product
+from math import prod
+
+import numpy as np
+import pytest
+
+from tests.support import check, check_computes, check_refused
+
+CASES = [
+    ([5, 5], [1, 5], [1, 1], [1, 1], [0, 0, 0, 0]),
+    ([5, 5], [2, 2], [2, 2], [1, 1], [1, 1, 1, 1]),
+    ([6, 6], [2, 2], [1, 1], [1, 5], [0, 0, 0, 0]),
+    ([5, 6], [3, 3], [1, 2], [1, 1], [1, 0, 1, 0]),
+    ([4, 5, 5], [1, 2, 2], [1, 1, 1], [1, 1, 1], [0] * 6),
+    ([7], [2], [3], [1], [0, 0]),
+]
+
+
+def summed(x, image, block, strides, dilations, pads):
+    n, rank = x.shape[0], len(image)
+    counts = [(image[k] + pads[k] + pads[k + rank] - dilations[k] * (block[k] - 1) - 1) // strides[k] + 1 for k in range(rank)]
+    x = x.reshape(n, -1, *block, *counts)
+    y = np.zeros((n, x.shape[1], *(image[k] + pads[k] + pads[k + rank] for k in range(rank))), x.dtype)
+    for inside, step in product(product(*map(range, block)), product(*map(range, counts))):
+        at = tuple(s * t + b * d for s, t, b, d in zip(step, strides, inside, dilations, strict=True))
+        y[(slice(None), slice(None), *at)] += x[(slice(None), slice(None), *inside, *step)]
+    return y[(..., *(slice(pads[k], pads[k] + image[k]) for k in range(rank)))]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize(("image", "block", "strides", "dilations", "pads"), CASES)
+def test_columns_to_images(image, block, strides, dilations, pads, dtype):
+    rank = len(image)
+    counts = [(image[k] + pads[k] + pads[k + rank] - dilations[k] * (block[k] - 1) - 1) // strides[k] + 1 for k in range(rank)]
+    x = (np.random.default_rng(0).normal(size=(2, 3 * prod(block), prod(counts))) * 9).astype(dtype)
+    kind = {np.float32: "float", np.float64: "double", np.int32: "int32"}[dtype]
+    check_computes(
+        f"y = Col2Im<strides={strides}, dilations={dilations}, pads={pads}>(x, i, b)", 18, 13, summed(x, image, block, strides, dilations, pads),
+        feeds={"x": x}, rtol=1e-5 if dtype != np.int32 else 0, atol=1e-5 if dtype != np.int32 else 0,
+        inputs=f"{kind}[N,{x.shape[1]},{x.shape[2]}] x", outputs=f"{kind}[N,3,{','.join(map(str, image))}] y",
+        constants=f"int64[{rank}] i = {{{','.join(map(str, image))}}}, int64[{rank}] b = {{{','.join(map(str, block))}}}",
+    )  # fmt: skip
+
+
+def test_infinities_stay_where_they_are():
+    x = np.array([[[np.inf, 1.0], [np.nan, 2.0]]], np.float32)
+    check(
+        "y = Col2Im<strides=[2,1]>(x, i, b)", 18,
+        "t1 = Reshape(x, [0, -1, 4])\nt2 = Pad(t1, [0, 0, 0, 0, 0, 1])\nt3 = Gather<axis=2>(t2, [0, 2, 1, 3])\ny = Reshape(t3, [0, 0, 4, 1])",
+        17, inputs="float[1,2,2] x", outputs="float[1,1,4,1] y", constants="int64[2] i = {4,1}, int64[2] b = {2,1}", feeds={"x": x},
+    )  # fmt: skip
+
+
+def test_shapes_known_at_run_time_are_refused():
+    check_refused(
+        "y = Col2Im(x, i, b)", 18, 17, "known only at run time", inputs="float[1,4,9] x, int64[2] i, int64[2] b", outputs="float[1,1,4,4] y",
+    )  # fmt: skip

@@ -1,0 +1,31 @@
+"""Shrink as a choice, with NaN, infinities and a limit below zero."""
+
+import numpy as np
+import pytest
+
+from tests.support import check_computes, check_refused
+
+VALUES = [0.0, 0.5, -0.5, 0.75, -0.75, 2.0, -3.0, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("limit", [0.5, 0.0, 1.5, -0.25])
+@pytest.mark.parametrize("kind", ["float", "double", "float16"])
+def test_floats(kind, limit):
+    x = np.array(VALUES, {"float": np.float32, "double": np.float64, "float16": np.float16}[kind])
+    expected = np.where(x < -limit, x + x.dtype.type(0.25), np.where(x > limit, x - x.dtype.type(0.25), x.dtype.type(0)))
+    check_computes(
+        f"y = Shrink<lambd={limit}, bias=0.25>(x)", 9, 8, expected, feeds={"x": x}, inputs=f"{kind}[10] x", outputs=f"{kind}[10] y",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["int8", "int32", "uint16"])
+def test_integers(kind):
+    x = np.array([0, 1, 2, 3, 100], kind) if kind[0] == "u" else np.array([0, -1, -3, 3, 100], kind)
+    expected = np.where(x < -2, x + 1, np.where(x > 2, x - 1, 0)).astype(kind)
+    check_computes(
+        "y = Shrink<lambd=2.0, bias=1.0>(x)", 9, 8, expected, feeds={"x": x}, inputs=f"{kind}[5] x", outputs=f"{kind}[5] y",
+    )  # fmt: skip
+
+
+def test_64_bits_are_refused():
+    check_refused("y = Shrink(x)", 9, 8, "64-bit integers do not fit a double", inputs="int64[5] x", outputs="int64[5] y")
