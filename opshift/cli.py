@@ -37,12 +37,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("OPSHIFT_DEBUG"):
             raise
+        if any(map(_is_damaged, ("model", "before", "after"), [options] * 3)):
+            return _fail(UNREADABLE, "the model holds names that are not UTF-8")
         return _fail(DEFECT, f"a defect of opshift: {type(error).__name__}: {error} (OPSHIFT_DEBUG=1 shows where)")
 
 
 def _fail(code: int, text: str) -> int:
     print(f"opshift: {text}", file=sys.stderr)
     return code
+
+
+def _is_damaged(option: str, options: argparse.Namespace) -> bool:
+    """Whether names are not UTF-8. Only looked at once something went wrong: it takes long for a large model."""
+    from opshift import files
+
+    try:
+        return hasattr(options, option) and not files.names_are_texts(files.read(getattr(options, option)))
+    except Exception:  # the defect that led here is what is told
+        return False
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -51,6 +51,8 @@ def inline(options: argparse.Namespace) -> int:
 
 def _rewrite(options: argparse.Namespace, targets: dict[str, int], ops: list[Op], ir: int | None, label: str) -> int:
     output = Path(options.output) if options.output else _beside(options.model, label)
+    if output.exists() and not output.is_file():
+        raise ValueError(f"{output} is no regular file; give the path of a file")
     if output.exists() and os.path.samefile(output, options.model):
         raise ValueError("the output is the input; give another path")
     started = perf_counter()

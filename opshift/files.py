@@ -45,6 +45,18 @@ def parse(data: bytes, name: str = "the model") -> ModelProto:
     return model
 
 
+def names_are_texts(model: ModelProto) -> bool:
+    """Whether all names are UTF-8; protobuf yields bytes for what is not."""
+    held = [(e.domain,) for e in model.opset_import]
+    for body in bodies(model):
+        held += [(n.op_type, n.domain, n.name, *n.input, *n.output, *(a.name for a in n.attribute)) for n in body.node]
+        if isinstance(body, GraphProto):
+            held += [(value.name,) for value in (*body.input, *body.output, *body.initializer, *body.value_info)]
+        else:
+            held += [(body.domain, body.name, *body.input, *body.output)]
+    return all(isinstance(name, str) for names in held for name in names)
+
+
 def tensors(model: ModelProto) -> Iterator[TensorProto]:
     """Every tensor that a model holds, in initializers and attributes, of all graphs and functions."""
     for body in bodies(model):
@@ -92,11 +104,18 @@ class Draft:
         self._pending: list[tuple[Path, Path]] = []
 
     def __enter__(self) -> Draft:
-        self._move_data_along()
-        self._write(self._model.SerializeToString(), self._path)
+        try:
+            self._move_data_along()
+            self._write(self._model.SerializeToString(), self._path)
+        except BaseException:  # an interrupt, too
+            self._clear()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
         for leftover in self._temporary:
             leftover.unlink(missing_ok=True)
 
@@ -112,7 +131,7 @@ class Draft:
         if self._folder is None or self._folder.resolve() == target:
             return
         for location in external_files(self._model):
-            source, final = inside(self._folder, location), target / location
+            source, final = inside(self._folder, location), inside(target, location)
             if final.exists():
                 raise FileExistsError(f"{final} exists; it would be overwritten by the model's external data")
             final.parent.mkdir(parents=True, exist_ok=True)

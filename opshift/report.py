@@ -51,7 +51,7 @@ def facts(model: ModelProto, size: int) -> Facts:
     """Count what a model consists of, its subgraphs and functions included."""
     ops: Counter[str] = Counter()
     for body in bodies(model):
-        ops.update(f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in body.node)
+        ops.update(f"{n.domain}::{n.op_type}" if n.domain else _text(n.op_type) for n in body.node)
     return Facts(
         opsets(model),
         model.ir_version,
@@ -66,7 +66,12 @@ def as_json(outcome: Outcome) -> str:
     """One JSON object; refusals carry their boundary."""
     held: dict[str, Any] = asdict(outcome)
     held["refusals"] = [{**asdict(r), "boundary": r.boundary, "text": str(r)} for r in outcome.refusals]
-    return json.dumps(held, indent=2)
+    return json.dumps(held, indent=2, default=_text)
+
+
+def _text(name: str | bytes) -> str:
+    """A name in a model: protobuf yields bytes where a file holds what is not UTF-8."""
+    return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
 
 
 def show(outcome: Outcome, console: Console) -> None:

@@ -156,8 +156,9 @@ class Climb:
         return done
 
     def _descend(self, work: _Work, scope: Scope) -> None:
-        if not schemas.has_subgraphs(work.proto.domain, work.proto.op_type):
-            return
+        domain, op = default_domain(work.proto.domain), work.proto.op_type
+        if not schemas.has_subgraphs(domain, op) or self._expander.wants(domain, op):
+            return  # a function's graphs are converted where its body uses them
         opset = work.versions.get("", 1)
         for attribute, k, graph in subgraphs(work.proto):
             known = scope.path is not None and work.index is not None

@@ -11,6 +11,7 @@ from opshift.passes import irversion, legal, schemas, tidy
 from opshift.passes.climb import Change, Climb, Ledger
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.expand import Expander, Op
+from opshift.passes.infer import contradiction
 from opshift.passes.names import bodies, with_nested
 from opshift.passes.protos import FunctionProto, ModelProto, default_domain
 from opshift.passes.scope import Context
@@ -66,7 +67,14 @@ def attempt(
     local = {(default_domain(f.domain), f.name) for f in source.functions}
     inlined = local if irversion.wanted(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
     while True:
-        result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
+        try:
+            result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
+        except Exception as error:  # steps trust that nodes have the inputs and attributes that they must have
+            for found in legal.problems(source):
+                raise InvalidModel(f"the model is not valid: {found.op} {found.node!r} is {found.why}") from error
+            if why := contradiction(source):
+                raise InvalidModel(f"the model is not valid: {why}") from error
+            raise
         stuck = {op for op in local - inlined if _blames(result.refusals, op)}
         if not stuck:
             return result
@@ -101,12 +109,14 @@ def _attempt(
     for index in reversed(range(len(model.functions))):
         if (default_domain(model.functions[index].domain), model.functions[index].name) in inlined:
             del model.functions[index]
-    ledger = Ledger()
+    ledger = Ledger(refusals=list(_training(source, targets)))
     climb = Climb(context, targets, Expander(ops, local), ledger)
     climb.body(model.graph, {**_brought(source), **opsets(model)})
     _stamp_imports(model, targets, required=True)
     for function in model.functions:
-        climb.body(function, {**_brought(source), **opsets(function)}, _where(default_domain(function.domain), function.name))
+        climb.body(
+            function, {**_brought(source), **opsets(function)}, _where(default_domain(function.domain), function.name)
+        )
         _stamp_imports(function, targets, required=False)
     if not ledger.refusals:
         tidy.drop_unused(model, context.released)
@@ -115,6 +125,18 @@ def _attempt(
     if not ledger.refusals:
         ledger.refusals += irversion.settle(model, targets, ir_version)
     return Result(None if ledger.refusals else model, tuple(ledger.changes), tuple(ledger.refusals))
+
+
+def _training(source: ModelProto, targets: Mapping[str, int]) -> Iterator[Refusal]:
+    """Graphs of training_info are not converted: a refusal for each node that is another one at the target."""
+    own = opsets(source)
+    for info in source.training_info:
+        for node in (node for body in with_nested([info.initialization, info.algorithm]) for node in body.node):
+            domain = default_domain(node.domain)
+            at, goal = (schemas.since(domain, node.op_type, o.get(domain, 0)) for o in (own, {**own, **targets}))
+            if at != goal:
+                name = node.name or next(iter(node.output), "")
+                yield Refusal(name, node.op_type, domain, 0, True, "nodes of training_info are not converted")
 
 
 def opsets(holder: ModelProto | FunctionProto) -> dict[str, int]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from opshift.passes import simplify
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
+from opshift.passes.names import subgraphs
 from opshift.passes.protos import AttributeProto, FunctionProto, NodeProto, default_domain, elem_type_of, type_text
 from opshift.passes.stamp import stamp
 from opshift.passes.view import attribute_kind, make_attribute
@@ -75,6 +76,8 @@ class Expander:
         if body is None:
             raise CannotConvert(node, f"the model has no function of this name with overload {wanted!r}")
         imports = {default_domain(i.domain): i.version for i in body.opset_import}
+        if any(True for _ in subgraphs(node.proto)) and imports.get("", node.scope.opset) != node.scope.opset:
+            raise CannotConvert(node, "it takes a graph, but the function is written at another opset than the call")
         nodes = _stamp(node, body, node.inputs, node.outputs)
         if functions.defined(*_op(node.proto)):  # a definition that the file carries along
             nodes = simplify.stamped(nodes, node, imports.get("", 1))

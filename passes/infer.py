@@ -147,6 +147,17 @@ def _infer(source: ModelProto) -> dict[Path, dict[str, TypeProto]]:
     return found
 
 
+def contradiction(source: ModelProto) -> str:
+    """What ONNX's strict inference finds wrong with a model; empty for nothing."""
+    import onnx.shape_inference
+
+    try:
+        onnx.shape_inference.infer_shapes(without_weights(source), check_type=True, strict_mode=True)
+    except Exception as error:
+        return " ".join(str(error).split())
+    return ""
+
+
 def _definitions(source: ModelProto) -> list[FunctionProto]:
     """The definitions of what the model calls and ONNX does not know, so that its results have types."""
     own = {(function.domain, function.name) for function in source.functions}

@@ -6,16 +6,18 @@ from collections.abc import Iterator, Mapping
 
 from opshift.passes import schemas
 from opshift.passes.errors import Refusal
-from opshift.passes.names import bodies, subgraphs
+from opshift.passes.names import Names, bodies, subgraphs
 from opshift.passes.protos import (
     FunctionProto,
     GraphProto,
     ModelProto,
+    NodeProto,
     TensorProto,
     TypeProto,
     default_domain,
     elem_type_of,
 )
+from opshift.passes.stamp import rename
 
 _INITIALIZERS_NEED_NO_INPUT = 4
 
@@ -92,12 +94,23 @@ def _type_needs(kind: TypeProto) -> int:
 
 
 def _initializers_to_inputs(model: ModelProto) -> None:
-    """Below IR 4 every initializer is also a graph input; those of subgraphs move to the main graph."""
-    graph = model.graph
+    """Below IR 4 every initializer is also a graph input; those of subgraphs move to the main graph.
+
+    They get new names there: graphs that stand side by side may use one name for different values.
+    """
+    graph, fresh = model.graph, Names(model).fresh
     pending = [g for node in graph.node for _, _, g in subgraphs(node)]
     while pending:
         inner = pending.pop()
-        graph.initializer.extend(inner.initializer)
+        yielded = {value.name for value in inner.output}
+        for tensor in inner.initializer:
+            moved = graph.initializer.add()
+            moved.CopyFrom(tensor)
+            moved.name = fresh(f"{tensor.name}/moved")
+            if tensor.name in yielded:  # a graph yields only values of its own
+                inner.node.insert(0, NodeProto(op_type="Identity", input=[moved.name], output=[tensor.name]))
+            else:
+                rename(list(inner.node), tensor.name, moved.name)
         del inner.initializer[:]
         pending += [g for node in inner.node for _, _, g in subgraphs(node)]
     inputs = {value.name for value in graph.input}

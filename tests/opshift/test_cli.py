@@ -289,3 +289,31 @@ def test_the_version_is_the_package_version(capsys):
     with pytest.raises(SystemExit):
         cli.main(["--version"])
     assert capsys.readouterr().out.strip() == f"opshift {opshift.__version__}"
+
+
+def test_an_output_that_is_no_regular_file_is_left_alone(source, tmp_path):
+    folder, pipe = tmp_path / "folder", tmp_path / "pipe"
+    folder.mkdir()
+    os.mkfifo(pipe)
+    for output in (folder, pipe, Path(os.devnull)):
+        assert cli.main(["convert", str(source), str(output), "--opset", "13"]) == 2
+    assert listing(tmp_path) == ["folder", "in.onnx", "pipe"]
+    assert pipe.is_fifo()
+    assert not Path(os.devnull).is_file()
+
+
+@pytest.mark.parametrize("location", ["missing.bin", "sub/../weights.bin"])
+def test_a_failure_to_move_external_data_leaves_no_trace(location, tmp_path):
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    after.mkdir()
+    held = model("y = ReduceMax(x, a)", 18, constants="int64[1] a = {1}, float[2] w = {1, 2}", **ROWS)
+    held.graph.initializer[1].ClearField("float_data")
+    held.graph.initializer[1].data_location = onnx.TensorProto.EXTERNAL
+    held.graph.initializer[1].external_data.add(key="location", value=location)
+    onnx.save(held, before / "in.onnx")
+    (before / "weights.bin").write_bytes(bytes(8))
+    (after / "weights.bin").write_bytes(b"mine")
+    assert cli.main(["convert", str(before / "in.onnx"), str(after / "out.onnx"), "--opset", "13", "--no-verify"]) == 5
+    assert listing(after) == ["weights.bin"]
+    assert (after / "weights.bin").read_bytes() == b"mine"

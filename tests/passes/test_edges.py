@@ -5,7 +5,6 @@ import onnx
 import onnx.checker
 import onnx.parser
 import pytest
-from onnx import TensorProto
 from opshift.passes import convert
 from opshift.passes.errors import InvalidModel
 
@@ -94,3 +93,54 @@ def test_operators_without_an_opset_are_no_model():
     text = '<ir_version: 8, opset_import: ["":13]> g (float[2,3] x) => (float[2,3] z) { z=Softmax(x) }'
     with pytest.raises(InvalidModel, match="no opset of it is imported"):
         attempted(text, 12, lambda model: model.ClearField("opset_import"))
+
+
+def test_a_defect_in_the_model_is_called_one():
+    text = '<ir_version: 10, opset_import: ["":22]> g (float[2,3] x) => (float[2,3] z) { z=AveragePool<kernel_shape=[2], pads=[1], count_include_pad=1>(x) }'
+    with pytest.raises(InvalidModel, match="the model is not valid"):
+        attempted(text.replace("float[2,3]", "float[2,3,4]"), 4)
+
+
+# --- graphs side by side, graphs as arguments, graphs of training -------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "branches",
+    [
+        "then_branch=t()=>(float[2] p) <float[2] k={1,2}> { p=Add(x,k) }, else_branch=e()=>(float[2] q) <float[2] k={3,4}> { q=Add(x,k) }",
+        "then_branch=t()=>(float[2] p) <float[2] k={1,2}> { p=Add(x,k) }, else_branch=e()=>(float[2] k) { k=Neg(x) }",
+        "then_branch=t()=>(float[2] k) <float[2] k={1,2}> { j=Add(x,k) }, else_branch=e()=>(float[2] q) { q=Neg(x) }",
+    ],
+)
+def test_initializers_of_branches_stay_apart_below_ir_4(branches):
+    text = f'<ir_version: 8, opset_import: ["":9]> g (float[2] x, bool c) => (float[2] z) {{ z=If(c)<{branches}> }}'
+    source, below = converted(text, 8)
+    assert below.ir_version == 3
+    onnx.checker.check_model(below)
+    for condition in (True, False):
+        check_values(source, below, {"c": np.array(condition)}, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("target", [11, 14])
+def test_a_graph_that_a_function_takes_is_converted_once(target):
+    text = """<ir_version: 8, opset_import: ["":12,"f":1]> g (float[2,3,4] x) => (float[a,b,d] z) {
+        n=Constant<value_int=2>()
+        z=f.F<body=b(int64 i, bool c, float[2,3,4] q)=>(bool d, float[2,3,4] w) { d=Identity(c) w=Softmax(q) }>(n,x) }
+    <opset_import: ["":12], domain:"f"> F<body>(n,x) => (z) { z=Loop<body:graph=@body>(n,,x) }"""
+    source, moved = converted(text, target, ops=[("f", "F")])
+    onnx.checker.check_model(moved)
+    assert show(moved).count("Softmax") == 1
+    check_values(source, moved, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize(("op", "refused"), [("Softmax", True), ("Dropout", True), ("Sin", False)])
+def test_training_graphs_are_not_left_behind(op, refused):
+    def train(model):
+        graph = model.training_info.add().algorithm
+        graph.name = "step"
+        graph.node.add(op_type=op, input=["x"], output=["t"])
+        graph.output.add(name="t")
+
+    text = '<ir_version: 8, opset_import: ["":13]> g (float[2,3] x) => (float[2,3] z) { z=Relu(x) }'
+    _, result = attempted(text, 12, train)
+    assert (result.model is None) == refused

@@ -1,0 +1,64 @@
+"""The command line over damaged files: an exit code that says so, never a defect, and nothing left behind."""
+
+import random
+from pathlib import Path
+
+import onnx
+import onnx.parser
+import pytest
+
+from opshift import cli
+
+ROOT = Path(__file__).parents[2]
+SOURCES = {
+    "encoder": (ROOT / "examples" / "encoder.onnx").read_bytes(),
+    **{
+        name: onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 13, "own": 1]> {text}').SerializeToString()
+        for name, text in {
+            "axes": "g (float[N,3] x) => (float[N,1] y) <int64[1] a = {1}> { s = ReduceSum(x, a) y = Softmax<axis=1>(s) }",
+            "branches": """g (float[N,3] x, bool c) => (float[N,3] y) {
+                y = If (c) <then_branch = t () => (float[N,3] p) { p = Clip(x) },
+                            else_branch = e () => (float[N,3] q) { q = LeakyRelu<alpha=0.5>(x) }> }""",
+            "function": """g (float[N,3] x) => (float[N,M] y) { y = own.F<k=2>(x) }
+                <opset_import: ["": 13], domain: "own"> F<k>(x) => (y) { y = Flatten<axis: int = @k>(x) }""",
+        }.items()
+    },
+}
+ROUNDS = 40
+
+
+def damaged(data, chance):
+    if chance.random() < 0.25:
+        return data[: chance.randrange(len(data))]
+    flipped = bytearray(data)
+    for _ in range(chance.choice([1, 1, 4, 16])):
+        flipped[chance.randrange(len(flipped))] ^= 1 << chance.randrange(8)
+    return bytes(flipped)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_damage_is_reported_and_leaves_nothing(source, tmp_path, capsys):
+    chance = random.Random(source)
+    model, output = tmp_path / "model.onnx", tmp_path / "out.onnx"
+    for _ in range(ROUNDS):
+        model.write_bytes(damaged(SOURCES[source], chance))
+        opset, form = str(chance.randint(1, 28)), chance.choice(["text", "json"])
+        code = cli.main(["convert", str(model), str(output), "--opset", opset, "--no-verify", "--format", form])
+        said = capsys.readouterr().err
+        assert code in (cli.DONE, cli.USAGE, cli.REFUSED, cli.DIFFERENT, cli.UNREADABLE), said
+        assert output.exists() == (code == cli.DONE)
+        assert code != cli.UNREADABLE or said.count("\n") == 1
+        output.unlink(missing_ok=True)
+        assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_names_that_are_no_utf8_are_shown_all_the_same(form, tmp_path, capsys):
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["":13, "own":1]> g (float x) => (float y) { a=Relu(x) y=own.Name(a) }'
+    )
+    path, output = tmp_path / "model.onnx", tmp_path / "out.onnx"
+    model.graph.node[1].domain = ""
+    path.write_bytes(model.SerializeToString().replace(b"Name", b"N\xff\xfee"))
+    assert cli.main(["convert", str(path), str(output), "--opset", "12", "--format", form]) == cli.UNREADABLE
+    assert "not UTF-8" in capsys.readouterr().err
