@@ -75,12 +75,17 @@ class Climb:
         self._targets = targets
         self._expander = expander
         self._ledger = ledger
-        self._plans: dict[tuple[str, str, int], _Plan] = {}
+        self._plans: dict[tuple[str, str, int, int], _Plan] = {}
         self._where = ""
+        self._home: Versions = {}
 
     def body(self, body: Body, versions: Versions, where: str = "") -> None:
-        """Convert the main graph or a model-local function, with all graphs nested in it."""
+        """Convert the main graph or a model-local function, with all graphs nested in it.
+
+        A domain that does not move stays at `versions`: what is inlined here is taken there, too.
+        """
         self._where = where
+        self._home = versions
         path = None if isinstance(body, FunctionProto) else ()
         self._convert(body, Scope(body, self._context, versions.get("", 1), path=path), versions)
 
@@ -104,16 +109,21 @@ class Climb:
     def _plan(self, proto: NodeProto, versions: Versions) -> _Plan:
         domain = default_domain(proto.domain)
         version = versions.get(domain, 0)
-        key = (domain, proto.op_type, version)
+        target = self._target(domain, version)
+        key = (domain, proto.op_type, version, target)
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = self._make_plan(proto, domain, version)
+            plan = self._plans[key] = self._make_plan(proto, domain, version, target)
         return plan
 
-    def _make_plan(self, proto: NodeProto, domain: str, version: int) -> _Plan:
+    def _target(self, domain: str, version: int) -> int:
+        """The version to reach in a domain: the one asked for, else the one that the body imports."""
+        return self._targets.get(domain) or self._home.get(domain, version)
+
+    def _make_plan(self, proto: NodeProto, domain: str, version: int, target: int) -> _Plan:
         if self._expander.wants(domain, proto.op_type):
             return _Plan.CLIMB
-        op, target = proto.op_type, self._targets.get(domain, version)
+        op = proto.op_type
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
         if goal is None and (at is not None or schemas.known_domain(domain)):
             return _Plan.CLIMB
@@ -137,7 +147,7 @@ class Climb:
                 replacement = None
             if replacement is None:
                 done.append(work.proto)
-                opset = self._targets.get("", work.versions.get("", 1))
+                opset = self._target("", work.versions.get("", 1))
                 scope.record(work.proto, opset)
                 if opset < 6 and work.proto.op_type == "Cast":
                     scope.declare(work.proto.output[0])  # its schema infers nothing there
@@ -159,7 +169,7 @@ class Climb:
         while True:
             domain, op = default_domain(work.proto.domain), work.proto.op_type
             version = work.versions.get(domain, 0)
-            target = self._targets.get(domain, version)
+            target = self._target(domain, version)
             first = min(schemas.versions(domain, op), default=0)
             dissolves = target < first and registry.step(domain, op, first) is not None
             if self._expander.wants(domain, op) or (target < first and not dissolves):

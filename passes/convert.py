@@ -11,7 +11,7 @@ from opshift.passes import irversion, legal, schemas, tidy
 from opshift.passes.climb import Change, Climb, Ledger
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.expand import Expander, Op
-from opshift.passes.names import bodies
+from opshift.passes.names import bodies, with_nested
 from opshift.passes.protos import FunctionProto, ModelProto, default_domain
 from opshift.passes.scope import Context
 
@@ -103,14 +103,14 @@ def _attempt(
             del model.functions[index]
     ledger = Ledger()
     climb = Climb(context, targets, Expander(ops, local), ledger)
-    climb.body(model.graph, opsets(model))
+    climb.body(model.graph, {**_brought(source), **opsets(model)})
     _stamp_imports(model, targets, required=True)
     for function in model.functions:
-        climb.body(function, opsets(function), _where(default_domain(function.domain), function.name))
+        climb.body(function, {**_brought(source), **opsets(function)}, _where(default_domain(function.domain), function.name))
         _stamp_imports(function, targets, required=False)
     if not ledger.refusals:
         tidy.drop_unused(model, context.released)
-        _prune_imports(model, source)
+        _prune_imports(model, source, targets)
         ledger.refusals += [*legal.problems(model), *legal.readers(model, context.dissolved)]
     if not ledger.refusals:
         ledger.refusals += irversion.settle(model, targets, ir_version)
@@ -141,6 +141,8 @@ def check_imports(model: ModelProto) -> None:
                     f"opset {entry.version} of domain {domain or 'ai.onnx'!r} is unknown; "
                     f"1 to {schemas.latest(domain)} are"
                 )
+        if "" not in opsets(holder) and "" in _used(holder):
+            raise InvalidModel("operators of the default domain are used, but no opset of it is imported")
     if not model.HasField("graph"):
         raise InvalidModel("the model has no graph")
     _check_recursion(model)
@@ -190,20 +192,33 @@ def _stamp_imports(holder: ModelProto | FunctionProto, targets: Mapping[str, int
         holder.opset_import.add(domain=domain, version=targets[domain])
 
 
-def _prune_imports(model: ModelProto, source: ModelProto) -> None:
+def _prune_imports(model: ModelProto, source: ModelProto, targets: Mapping[str, int]) -> None:
     """Drop the imports of domains whose every call was expanded; import what expansions brought in."""
     before, after = _domains(source), _domains(model)
     gone = before - after - {""}
     for index in reversed(range(len(model.opset_import))):
         if default_domain(model.opset_import[index].domain) in gone:
             del model.opset_import[index]
-    imported = opsets(model)
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions] if source.functions else []
+    for holder in holders:
+        missing = _used(holder) - set(opsets(holder))
+        for domain, version in _brought(source).items():
+            if domain in missing:
+                holder.opset_import.add(domain=domain, version=targets.get(domain, version))
+
+
+def _brought(source: ModelProto) -> dict[str, int]:
+    """The opset by domain that a call of a function brings in where the caller imports none: the first one's."""
+    found: dict[str, int] = {}
     for function in source.functions:
-        for entry in function.opset_import:
-            domain = default_domain(entry.domain)
-            if domain in after and domain not in imported:
-                model.opset_import.add(domain=entry.domain, version=entry.version)
-                imported[domain] = entry.version
+        for domain, version in opsets(function).items():
+            found.setdefault(domain, version)
+    return found
+
+
+def _used(holder: ModelProto | FunctionProto) -> set[str]:
+    body = holder.graph if isinstance(holder, ModelProto) else holder
+    return {default_domain(node.domain) for nested in with_nested([body]) for node in nested.node}
 
 
 def _domains(model: ModelProto) -> set[str]:

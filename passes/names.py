@@ -22,7 +22,11 @@ def subgraphs(node: NodeProto) -> Iterator[tuple[str, int, GraphProto]]:
 
 def bodies(model: ModelProto) -> Iterator[Body]:
     """The main graph, every model-local function, and every graph nested in them, outer before inner."""
-    pending: list[Body] = [*reversed(model.functions), model.graph]
+    return with_nested([*reversed(model.functions), model.graph])
+
+
+def with_nested(pending: list[Body]) -> Iterator[Body]:
+    """The bodies in `pending`, the last one first, and every graph nested in them, outer before inner."""
     while pending:
         body = pending.pop()
         yield body

@@ -17,7 +17,7 @@ T = TensorProto
 Size = int | str
 """A number that is known, or the value that holds it at run time as an int64 scalar."""
 
-WRITTEN_OUT = 2**20  # places that are written out as one constant
+WRITTEN_OUT = 2**16  # places that are written out as one constant
 
 
 def sizes(node: Node, name: str) -> list[Size]:

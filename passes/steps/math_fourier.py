@@ -132,7 +132,10 @@ def _length(node: Node, index: int) -> int | str | None:
         return None
     held = node.scope.array(node.input(index))
     if held is not None and held.size == 1:
-        return int(held.reshape(-1)[0])
+        length = int(held.reshape(-1)[0])
+        if length < 1:
+            raise CannotConvert(node, f"a transform of length {length}; one of 1 or more could be expressed")
+        return length
     return str(node.build.Cast(node.input(index), to=T.INT64))
 
 
@@ -150,9 +153,12 @@ def _half(node: Node, length: int | str) -> int | str:
 
 
 def _doubled(node: Node, size: int | str) -> int | str:
-    """How long a real signal of so many frequencies is, if its length is even."""
+    """How long a real signal of so many frequencies is, if its length is even.
+
+    That of one frequency is empty, which has no transform; it still needs a form in a branch that is never taken.
+    """
     if isinstance(size, int):
-        return 2 * (size - 1)
+        return max(2 * (size - 1), 1)
     return str(node.build.Mul(node.build.Sub(size, 1), 2))
 
 

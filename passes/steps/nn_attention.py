@@ -20,6 +20,7 @@ from opshift.passes.view import Node
 
 T = TensorProto
 QUERY, KEY, VALUE, MASK, PAST_KEY, PAST_VALUE, FILLED = range(7)  # inputs; FILLED is nonpad_kv_seqlen
+SCORES = 3  # an output, qk_matmul_output
 HEADS = ("q_num_heads", "kv_num_heads", "kv_num_heads")  # of QUERY, KEY and VALUE
 FLOATS = (T.FLOAT, T.FLOAT16, T.BFLOAT16, T.DOUBLE)
 WORTH_HOLDING = 2**18  # elements of a mask that is computed now and kept in the file
@@ -89,9 +90,11 @@ def products_and_softmax(node: Node) -> list[str]:
         excluded = build.Equal(build.ReduceMax(bias, [-1]), build.constant(-inf, kind))
         shares = build.Where(excluded, build.constant(0.0, kind), shares)
     y = _reshaped(build, _product(node, _reshaped(build, shares, joined), value, kind), split)
-    if node.rank(QUERY) == 3:
-        y = build.Reshape(build.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, -1])
-    return [y, key, value, (scores, capped, biased, shares)[mode]][: len(node.outputs)]
+    y = _heads_together(node, y) if node.rank(QUERY) == 3 else y
+    saved = (scores, capped, biased, shares)[mode]
+    if len(node.outputs) > SCORES:  # of which inference claims that there are 0 keys if it cannot count them
+        build.typed(saved, kind, [_dim(node, QUERY, 0), _heads(node, QUERY), _dim(node, QUERY, -2), _known_keys(node)])
+    return [y, key, value, saved][: len(node.outputs)]
 
 
 def _heads_apart(node: Node, index: int) -> str:
@@ -104,12 +107,24 @@ def _heads_apart(node: Node, index: int) -> str:
     heads = node.attributes.get(HEADS[index], 0)
     if not heads:
         raise CannotConvert(node, f"inputs of rank 3 without {HEADS[index]}; with it could be expressed")
-    return str(build.Transpose(build.Reshape(name, [0, 0, heads, -1]), perm=[0, 2, 1, 3]))
+    size = _dim(node, index, -1)
+    apart = build.Reshape(name, [0, 0, heads, size // heads if isinstance(size, int) else -1])
+    return str(build.Transpose(apart, perm=[0, 2, 1, 3]))
+
+
+def _heads_together(node: Node, y: str) -> str:
+    size, build = _dim(node, VALUE, -1), node.build
+    size = size // node.attributes[HEADS[VALUE]] * node.attributes[HEADS[QUERY]] if isinstance(size, int) else -1
+    return str(build.Reshape(build.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, size]))
+
+
+def _heads(node: Node, index: int) -> Dim:
+    return node.attributes[HEADS[index]] if node.rank(QUERY) == 3 else _dim(node, index, 1)
 
 
 def _groups(node: Node, query: str, key: str) -> tuple[Operand, Operand]:
     """Shapes that make heads of the query which share a head of the key its rows, and that take them apart again."""
-    heads, groups = (node.attributes[HEADS[i]] if node.rank(QUERY) == 3 else _dim(node, i, 1) for i in (QUERY, KEY))
+    heads, groups = _heads(node, QUERY), _heads(node, KEY)
     if heads == groups is not None:
         return None, None
     if not isinstance(heads, int) or not isinstance(groups, int):
@@ -181,27 +196,27 @@ def _bias(node: Node, kind: int) -> tuple[str, bool]:
     if not mask:
         return _excluding(build, causal, kind) if causal is not None else "", False
     elem_type, held = _mask_type(node), node.scope.array(mask)
+    if node.scope.shape(mask) == []:
+        mask = build.Reshape(mask, [1])
     if held is not None and held.size <= WORTH_HOLDING and not isinstance(causal, str):
-        bias = np.where(held, 0.0, -inf) if elem_type == T.BOOL else held.astype(np.float64)
-        bias = bias if causal is None else bias + np.where(causal, 0.0, -inf)
-        excludes_all = bool(np.isneginf(bias.max(axis=-1, initial=-inf)).any())
-        return mask if elem_type == kind and causal is None else build.constant(bias, kind), excludes_all
+        known = np.where(held, 0.0, -inf) if elem_type == T.BOOL else held.astype(np.float64)
+        known = np.atleast_1d(known if causal is None else known + np.where(causal, 0.0, -inf))
+        excludes_all = bool(np.isneginf(known.max(axis=-1, initial=-inf)).any())
+        return mask if elem_type == kind and causal is None else build.constant(known, kind), excludes_all
     if elem_type == T.BOOL:
-        allowed = mask if causal is None else build.And(mask, _named(build, causal))
+        allowed = mask if causal is None else str(build.And(mask, _named(build, causal)))
         return _excluding(build, allowed, kind), True
-    bias = build.Cast(mask, to=kind) if elem_type != kind else mask
-    return bias if causal is None else build.Add(bias, _excluding(build, causal, kind)), True
+    bias = mask if elem_type == kind else str(build.Cast(mask, to=kind))
+    return bias if causal is None else str(build.Add(bias, _excluding(build, causal, kind))), True
 
 
 def _causal(node: Node) -> Allowed | None:
     """Which keys lie no later than each query, where only those count: computed now if that is little."""
     if not node.attributes.get("is_causal", 0):
         return None
-    build, queries, keys = node.build, _dim(node, QUERY, -2), _dim(node, KEY, -2)
-    past = _dim(node, PAST_KEY, -2) if node.input(PAST_KEY) else 0
-    known = isinstance(queries, int) and isinstance(keys, int) and isinstance(past, int)
-    if known and queries * (past + keys) <= WORTH_HOLDING:
-        return np.tri(queries, past + keys, past, dtype=bool)
+    build, queries, keys = node.build, _dim(node, QUERY, -2), _known_keys(node)
+    if isinstance(queries, int) and isinstance(keys, int) and queries * keys <= WORTH_HOLDING:
+        return np.tri(queries, keys, keys - int(_dim(node, KEY, -2) or 0), dtype=bool)
     return str(build.LessOrEqual(_range(build, _keys(node)), _positions(node)))
 
 
@@ -274,11 +289,15 @@ def _range(build: Builder, length: Length) -> str:
 
 def _is_full(node: Node) -> bool:
     """Whether the mask is known to be as wide as there are keys."""
-    new, past = _dim(node, KEY, -2), _dim(node, PAST_KEY, -2)
-    keys = new if not node.input(PAST_KEY) else None
-    if isinstance(new, int) and isinstance(past, int):
-        keys = new + past
+    keys = _known_keys(node)
     return keys is not None and keys == _width(node)
+
+
+def _known_keys(node: Node) -> Dim:
+    new, past = _dim(node, KEY, -2), _dim(node, PAST_KEY, -2)
+    if not node.input(PAST_KEY):
+        return new
+    return new + past if isinstance(new, int) and isinstance(past, int) else None
 
 
 def _width(node: Node) -> Dim:

@@ -5,9 +5,9 @@ QuantizeLinear and DequantizeLinear came at opset 10 with one scale, a scalar; D
 
 from __future__ import annotations
 
-from opshift.passes.build import Builder
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, changed
+from opshift.passes.steps._recipes import rounded_to_even
 from opshift.passes.steps.quantization import RANGES, SCALE, ZERO, X, scale_of_one_element
 from opshift.passes.view import Node
 
@@ -30,7 +30,7 @@ def quantized_by_arithmetic(node: Node) -> str:
     if node.elem_type(X) == T.INT32:
         node.close("divided in float32")
         x = build.Cast(x, to=T.FLOAT)
-    value = _rounded(build, build.Div(x, node.input(SCALE)))
+    value = rounded_to_even(build, build.Div(x, node.input(SCALE)), T.FLOAT)
     if zero:
         value = build.Add(value, build.Cast(zero, to=T.FLOAT))
     kind = node.elem_type(ZERO) if zero else T.UINT8
@@ -48,18 +48,8 @@ def quantized_in_steps(node: Node) -> list[str]:
     flat = build.Cast(build.Not(build.Greater(scale, nought)), to=T.FLOAT)
     divisor = build.Add(scale, flat)  # where all of x is 0, so are zero point and y instead of 0 / 0
     shift = build.Clip(build.Sub(nought, build.Div(lowest, divisor)), min=0.0, max=255.0)
-    zero = build.Cast(_rounded(build, shift), to=T.UINT8)
+    zero = build.Cast(rounded_to_even(build, shift, T.FLOAT), to=T.UINT8)
     return [build.QuantizeLinear(x, divisor, zero), scale, zero]
-
-
-def _rounded(build: Builder, value: str) -> str:
-    """floor(x) + (x - floor(x) > 1/2, or = 1/2 and floor(x) is odd); infinities stay."""
-    half = build.constant(0.5, T.FLOAT)
-    floor = build.Floor(value)
-    rest, halved = build.Sub(value, floor), build.Mul(floor, half)
-    odd = build.Less(build.Floor(halved), halved)
-    up = build.Or(build.Greater(rest, half), build.And(build.Not(build.Less(rest, half)), odd))
-    return str(build.Add(floor, build.Cast(up, to=T.FLOAT)))
 
 
 changed("DequantizeLinear", 10, Pair(down=dequantized_by_arithmetic))

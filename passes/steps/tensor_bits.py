@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from opshift.passes.errors import CannotConvert
@@ -11,13 +12,31 @@ from opshift.passes.view import Node
 
 T = TensorProto
 
-SIGNED: dict[int, int] = {T.INT8: T.UINT8, T.INT16: T.UINT16, T.INT32: T.UINT32, T.INT64: T.UINT64, T.INT4: T.UINT4, T.INT2: T.UINT2}
+
+@dataclass(frozen=True)
+class Layout:
+    """How many bits of a float are its exponent and its mantissa, and the integer of the same width."""
+
+    bits: int
+    exponent: int
+    mantissa: int
+
+
+FLOATS: dict[int, Layout] = {T.FLOAT: Layout(T.UINT32, 8, 23), T.DOUBLE: Layout(T.UINT64, 11, 52)}
+SIGNED: dict[int, int] = {
+    T.INT8: T.UINT8,
+    T.INT16: T.UINT16,
+    T.INT32: T.UINT32,
+    T.INT64: T.UINT64,
+    T.INT4: T.UINT4,
+    T.INT2: T.UINT2,
+}
 UNSIGNED = set(SIGNED.values())
 BELOW_A_BYTE = {T.INT4, T.UINT4, T.INT2, T.UINT2, T.FLOAT4E2M1}
 
 
 def cast_or_looked_up(node: Node) -> str:
-    """BitCast did not exist: integers of one width are cast, others of up to 16 bits looked up in a table."""
+    """BitCast did not exist: integers are cast, and floats looked up in a table or put together from their parts."""
     build, x, source, to = node.build, node.input(0), node.elem_type(), node.attributes["to"]
     held = node.scope.array(x)
     if source == to:
@@ -31,11 +50,35 @@ def cast_or_looked_up(node: Node) -> str:
         return str(build.Cast(x, to=to))
     if source in (T.INT8, T.UINT8, T.INT16, T.UINT16) and _dtype(source).itemsize == _dtype(to).itemsize:
         return _looked_up(node, SIGNED.get(source, source), to)
+    if to in FLOATS and SIGNED.get(source, source) == FLOATS[to].bits:
+        return _assembled(node, FLOATS[to], to)
     name = T.DataType.Name
     raise CannotConvert(
         node,
-        f"the bits of {name(source)} as {name(to)}; integers of one width, or of 8 or 16 bits, could be expressed",
+        f"the bits of {name(source)} as {name(to)}; integers as integers or floats could be expressed",
     )
+
+
+def _assembled(node: Node, layout: Layout, to: int) -> str:
+    """(1 if exponent, plus mantissa / 2**m) * 2**(exponent - bias), with its sign; no factor is subnormal"""
+    import numpy as np
+
+    build, m, bits = node.build, layout.mantissa, layout.bits
+    x = node.input(0) if node.elem_type() == bits else build.Cast(node.input(0), to=bits)
+    largest, bias = 2**layout.exponent - 1, 2 ** (layout.exponent - 1) - 1
+    shifted = build.BitShift(x, build.constant(m, bits), direction="RIGHT")
+    exponent = build.Cast(build.BitwiseAnd(shifted, build.constant(largest, bits)), to=T.INT64)
+    mantissa = build.BitwiseAnd(x, build.constant(2**m - 1, bits))
+    negative = build.Cast(build.BitShift(x, build.constant(m + layout.exponent, bits), direction="RIGHT"), to=T.INT64)
+    first = build.constant(np.array([0.0] + [1.0] * largest), to)
+    scales = np.ldexp(1.0, np.maximum(np.arange(largest), 1) - bias)
+    fraction = build.Mul(build.Cast(mantissa, to=to), build.constant(2.0**-m, to))
+    whole = build.Add(fraction, build.Gather(first, exponent))
+    number = build.Mul(whole, build.Gather(build.constant(np.append(scales, np.inf), to, "scales"), exponent))
+    number = build.Mul(number, build.Gather(build.constant([1.0, -1.0], to), negative))
+    rest = build.Cast(mantissa, to=T.BOOL)
+    not_a_number = build.And(build.Equal(exponent, largest), rest)
+    return str(build.Where(not_a_number, build.constant(float("nan"), to), number))
 
 
 def _looked_up(node: Node, unsigned: int, to: int) -> str:

@@ -64,3 +64,33 @@ def test_a_cycle_is_no_constant():
 
     _, result = attempted(text, 12, close)
     assert result.model is None
+
+
+# --- imports ------------------------------------------------------------------------------------------------
+
+OLD_ENCODER = 'F(x) => (z) { z=ai.onnx.ml.LabelEncoder<classes_strings=["a","b","c"]>(x) }'
+
+
+@pytest.mark.parametrize("imports", ['"":15, "ai.onnx.ml":2, "f":1', '"":15, "f":1'])
+def test_what_is_inlined_goes_to_the_version_that_the_caller_imports(imports):
+    text = f"""<ir_version: 8, opset_import: [{imports}]> g (int64[3] x) => (string[3] z) {{ z=f.F(x) }}
+    <opset_import: ["":15, "ai.onnx.ml":1], domain: "f"> {OLD_ENCODER}"""
+    _, inlined = converted(text, 15, ops=[("f", "F")])
+    onnx.checker.check_model(inlined)
+    ml = {i.domain: i.version for i in inlined.opset_import}["ai.onnx.ml"]
+    assert ml == (2 if "ml" in imports else 1)
+    assert ("classes_strings" in show(inlined)) == (ml == 1)
+
+
+def test_a_function_imports_what_is_inlined_into_it():
+    text = f"""<ir_version: 8, opset_import: ["":15, "f":1]> g (int64[3] x) => (string[3] z) {{ z=f.G(x) }}
+    <opset_import: ["f":1], domain: "f"> G(x) => (z) {{ z=f.F(x) }}
+    <opset_import: ["":15, "ai.onnx.ml":1], domain: "f"> {OLD_ENCODER}"""
+    _, inlined = converted(text, 15, ops=[("f", "F")])
+    assert {i.domain: i.version for i in inlined.functions[0].opset_import}["ai.onnx.ml"] == 1
+
+
+def test_operators_without_an_opset_are_no_model():
+    text = '<ir_version: 8, opset_import: ["":13]> g (float[2,3] x) => (float[2,3] z) { z=Softmax(x) }'
+    with pytest.raises(InvalidModel, match="no opset of it is imported"):
+        attempted(text, 12, lambda model: model.ClearField("opset_import"))

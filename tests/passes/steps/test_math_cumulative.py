@@ -61,3 +61,16 @@ def test_an_axis_outside_is_refused():
     check_refused(
         "y = CumSum(x, a)", 11, 10, "axis 2 lies outside rank 2", inputs="float[3,4] x", outputs="float[3,4] y", constants="int64 a = {2}",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_inside_a_branch(taken):
+    branches = [
+        "t () => (float[3,4] z) { a = Constant<value_int = 1>() z = CumSum(x, a) }",
+        "e () => (float[3,4] w) { w = Round(x) }",
+    ]
+    check_computes(
+        f"y = If(c) <then_branch = {branches[0]}, else_branch = {branches[1]}>", 20, 9,
+        np.cumsum(X, axis=1, dtype=np.float32) if taken else np.round(X), feeds={"c": np.array(taken), "x": X},
+        inputs="bool c, float[3,4] x", outputs="float[3,4] y",
+    )  # fmt: skip

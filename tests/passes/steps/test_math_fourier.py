@@ -70,6 +70,18 @@ def test_short_time(onesided, window, length, known):
     )  # fmt: skip
 
 
+def test_an_axis_of_one_frequency_that_is_not_the_one():
+    """Each axis gets a branch; that of size 1 would be a signal of length 0."""
+    x = RNG.normal(size=(1, 5, 2)).astype(np.float32)
+    check_computes(
+        "y = DFT<inverse=1, onesided=1>(x, , a)", 20, 16, transformed(x, 1, None, 1, 1), feeds={"x": x, "a": np.array(1)},
+        grade="close", rtol=1e-5, atol=1e-6, inputs="float[1,5,2] x, int64 a", outputs="float[A,B,C] y",
+    )  # fmt: skip
+
+
 def test_what_cannot_be_expressed():
     check_refused("y = DFT<axis=2>(x)", 17, 16, "axis 2 is not one of the signal's 2", inputs="float[2,5,1] x", outputs="float[A,B,C] y")
+    check_refused(
+        "y = DFT(x, n)", 17, 16, "a transform of length 0", inputs="float[2,5,1] x", outputs="float[A,B,C] y", constants="int64 n = {0}",
+    )  # fmt: skip
     check_refused("y = DFT(x)", 17, 16, "the last dimension is unknown", inputs="float[2,5,C] x", outputs="float[A,B,D] y")

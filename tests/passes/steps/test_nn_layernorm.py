@@ -2,9 +2,11 @@
 
 import ml_dtypes
 import numpy as np
+import onnx.parser
 import pytest
 
-from tests.support import check, check_computes, check_refused
+from opshift.passes import convert
+from tests.support import check, check_computes, check_refused, evaluate
 
 RNG = np.random.default_rng(0)
 X = (RNG.normal(size=(2, 6, 4)) * 3 + 1).astype(np.float32)
@@ -100,4 +102,32 @@ def test_nodes_of_a_plain_call():
         "t1 = ReduceMean<axes=[-1]>(x)\nt2 = Sub(x, t1)\nt3 = Mul(t2, t2)\nt4 = ReduceMean<axes=[-1]>(t3)\nt5 = Add(t4, 1e-05)\n"
         "t6 = Sqrt(t5)\nt7 = Div(t2, t6)\ny = Mul(t7, s)", 16, grade="close", inputs="float[2,4] x, float[4] s", outputs="float[2,4] y",
         feeds={"x": X[0, :2], "s": X[0, 0]}, rtol=1e-5, atol=1e-6,
+    )  # fmt: skip
+
+
+def test_inside_a_function_whose_attribute_is_bound_by_reference():
+    source = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 20, "local" : 1]>
+        g (float[2,4] x, float[4] s) => (float[2,4] y) { y = local.norm<axis=-1>(x, s) }
+        <domain: "local", opset_import: ["" : 20]>
+        norm <axis>(a, b) => (c) { r = Neg(a) c = LayerNormalization<axis=@axis>(r, b) }
+    """)
+    x, scale = X[0, :2], X[0, 0]
+    result = convert.attempt(source, {"": 9})
+    assert not result.refusals
+    expected = (standardized(-x, 1)[0] * scale).astype(np.float32)
+    np.testing.assert_allclose(evaluate(result.model, {"x": x, "s": scale})[0], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_inside_a_branch(taken):
+    x, scale = X[0, :2], X[0, 0]
+    then = "t () => (float[2,4] z) { z = LayerNormalization(x, s) }"
+    other = "e () => (float[2,4] w) { w = RMSNormalization(x, s) }"
+    mean_square = np.sqrt((x.astype(np.float64) ** 2).mean(axis=1, keepdims=True) + 1e-5)
+    expected = (standardized(x, 1)[0] if taken else x / mean_square) * scale
+    check_computes(
+        f"y = If(c) <then_branch = {then}, else_branch = {other}>", 23, 13, expected.astype(np.float32),
+        feeds={"c": np.array(taken), "x": x, "s": scale}, grade="close", rtol=1e-5, atol=1e-6,
+        inputs="bool c, float[2,4] x, float[4] s", outputs="float[2,4] y",
     )  # fmt: skip

@@ -5,7 +5,7 @@ import onnx.parser
 import pytest
 
 from opshift.passes import convert
-from tests.support import check, check_down, check_refused, check_values, show
+from tests.support import check, check_down, check_refused, check_values, evaluate, show
 
 NAN, INF = np.nan, np.inf
 
@@ -290,6 +290,36 @@ def test_bits_are_cast_or_looked_up_below_26(elem_type, to, result, kinds):
     io = {"inputs": f"{elem_type}[6] x", "outputs": f"{result}[6] y"}
     shown = show(check_down(f"y = BitCast<to={to}>(x)", 26, 25, 21, **io))
     assert [line.split(" = ")[1].split("<")[0].split("(")[0] for line in shown.splitlines()] == kinds
+
+
+@pytest.mark.parametrize("signed", ["int", "uint"])
+@pytest.mark.parametrize(
+    ("width", "to", "result", "dtype"), [(32, 1, "float", np.float32), (64, 11, "double", np.float64)]
+)
+def test_floats_are_put_together_from_their_bits_below_26(signed, width, to, result, dtype):
+    limits = np.finfo(dtype)
+    values = [
+        0,
+        -0.0,
+        1,
+        -1.5,
+        np.pi,
+        INF,
+        -INF,
+        NAN,
+        limits.max,
+        limits.min,
+        limits.tiny,
+        -limits.tiny,
+        limits.smallest_subnormal,
+    ]
+    values = np.array([*values, limits.tiny * 0.75, -limits.smallest_subnormal * 5, 1 + limits.eps], dtype)
+    io = {"inputs": f"{signed}{width}[16] x", "outputs": f"{result}[16] y"}
+    made = check_down(f"y = BitCast<to={to}>(x)", 26, 25, 21, feeds={"x": values.view(f"{signed}{width}")}, **io)
+    np.testing.assert_array_equal(evaluate(made, {"x": values.view(f"{signed}{width}")})[0], values)
+    np.testing.assert_array_equal(
+        np.signbit(evaluate(made, {"x": values.view(f"{signed}{width}")})[0]), np.signbit(values)
+    )
 
 
 def test_bits_of_a_constant_and_bits_without_a_form():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from opshift.passes import convert
 
-from tests.support import check, check_refused, check_unchanged, check_values, model, show
+from tests.support import check, check_down, check_refused, check_unchanged, check_values, model, show
 
 IO = {"inputs": "float[3,3] x, float[2,3] u", "outputs": "float[3,3] y"}
 DISTINCT = "int64[2,3] i = {1, 0, 2, 0, 2, -2}"
@@ -124,3 +124,14 @@ def test_bfloat16_is_interpolated_in_float32_below_22():
     io = {"inputs": "float[1,1,3,3] x, bfloat16[1,2,2,2] g", "outputs": "float[1,1,2,2] y"}
     after = "t1 = Cast<to=1>(g)\ny = GridSample(x, t1)"
     check("y = GridSample(x, g)", 22, after, 20, run=False, grade="close", **io)
+
+
+@pytest.mark.parametrize("shape", ["3,4", "N,M"])
+def test_updates_of_one_element_are_combined_below_11(shape):
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    io = {"inputs": f"float[{shape}] x, int64[3,3] i, float[3,3] u", "outputs": "float[A,B] y"}
+    feeds = {"x": x, "i": np.array([[0, 0, 1], [-1, 3, 2], [1, 1, 1]])}
+    check_down('y = ScatterElements<axis=1, reduction="mul">(x, i, u)', 18, 10, 9, feeds=feeds, grade="close", **io)
+    io = {"inputs": f"float[{shape}] x, int64[3,1] i, float[3,4] u", "outputs": "float[A,B] y"}
+    feeds = {"x": x, "i": np.array([[0], [2], [-3]])}
+    check_down('y = ScatterND<reduction="max">(x, i, u)', 18, 10, 9, feeds=feeds, grade="close", **io)
