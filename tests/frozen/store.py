@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 
 import onnx.numpy_helper
@@ -81,15 +83,26 @@ def _case(name: str, release: str, held: dict[str, bytes]) -> Case:
 
 def read_reach(folder: Path = FOLDER) -> Reach:
     """By opset and case: the opsets that the case reached when it was recorded."""
-    stored = json.loads((folder / "reach.json").read_text(encoding="utf-8"))
-    return {int(opset): {name: _numbers(spans) for name, spans in cases.items()} for opset, cases in stored.items()}
+    opsets = json.loads((folder / "reach.json").read_text(encoding="utf-8"))["opsets"]
+    return {int(opset): {name: _numbers(spans) for name, spans in cases.items()} for opset, cases in opsets.items()}
+
+
+def older_engine(folder: Path = FOLDER) -> bool:
+    """Whether an older onnxruntime is installed than judged the recorded reach: it cannot run all of it."""
+    recorded = json.loads((folder / "reach.json").read_text(encoding="utf-8"))["onnxruntime"]
+    return _release(version("onnxruntime")) < _release(recorded)
+
+
+def _release(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", text)[:3]]
 
 
 def write_reach(reach: Reach, folder: Path = FOLDER) -> None:
-    stored = {
+    opsets = {
         f"{opset:02}": {name: _spans(reached) for name, reached in sorted(cases.items())}
         for opset, cases in sorted(reach.items())
     }
+    stored = {"onnxruntime": version("onnxruntime"), "opsets": opsets}
     (folder / "reach.json").write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 
 
