@@ -47,11 +47,12 @@ def parse(data: bytes, name: str = "the model") -> ModelProto:
 
 def names_are_texts(model: ModelProto) -> bool:
     """Whether all names are UTF-8; protobuf yields bytes for what is not."""
-    held = [(e.domain,) for e in model.opset_import]
+    held: list[tuple[str, ...]] = [(e.domain,) for e in model.opset_import]
     for body in bodies(model):
         held += [(n.op_type, n.domain, n.name, *n.input, *n.output, *(a.name for a in n.attribute)) for n in body.node]
         if isinstance(body, GraphProto):
-            held += [(value.name,) for value in (*body.input, *body.output, *body.initializer, *body.value_info)]
+            held += [(value.name,) for value in (*body.input, *body.output, *body.value_info)]
+            held += [(tensor.name,) for tensor in body.initializer]
         else:
             held += [(body.domain, body.name, *body.input, *body.output)]
     return all(isinstance(name, str) for names in held for name in names)

@@ -65,6 +65,7 @@ def test_swiglu(alpha):
     )  # fmt: skip
 
 
+@pytest.mark.newest
 def test_only_what_the_call_needs():
     check("y = Swish(x)", 24, "t1 = Sigmoid(x)\ny = Mul(x, t1)", 23, grade="close", rtol=1e-6, **IO)
     check(
@@ -79,7 +80,9 @@ def test_nothing_changes_from_the_first_version_on(op, first):
 
 
 def test_an_unknown_approximation_is_refused():
-    check_refused('y = Gelu<approximate="sigmoid">(x)', 20, 19, "approximate='sigmoid'; none or tanh could be expressed", **IO)
+    check_refused(
+        'y = Gelu<approximate="sigmoid">(x)', 20, 19, "approximate='sigmoid'; none or tanh could be expressed", **IO
+    )
 
 
 def test_inside_a_branch():

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import onnx.defs
 import pytest
+from opshift.passes import schemas
 
 from opshift import cli, ledger
-from opshift.passes import schemas
 
 TABLE = Path(__file__).parents[2] / "docs" / "support.md"
 
@@ -17,7 +17,9 @@ def test_the_committed_table_is_current():
 
 def test_every_version_of_every_operator_has_a_row():
     found = {(row.domain, row.op, row.newer) for row in ledger.rows()}
-    expected = {(d, op, v) for d in ledger.DOMAINS for op in schemas.operators(d) for v in schemas.versions(d, op) if v > 1}
+    expected = {
+        (d, op, v) for d in ledger.DOMAINS for op in schemas.operators(d) for v in schemas.versions(d, op) if v > 1
+    }
     assert found == expected
 
 
@@ -37,7 +39,9 @@ def test_what_a_row_tells():
     assert row("DepthToSpace", 28).up.what == "nothing is needed (the text is the same)"
 
 
-@pytest.mark.parametrize(("opset", "expected"), [(28, "ReduceLogSum 18 -> 28: up"), (29, "changes nothing at opset 29")])
+@pytest.mark.parametrize(
+    ("opset", "expected"), [(28, "ReduceLogSum 18 -> 28: up"), (29, "changes nothing at opset 29")]
+)
 def test_what_an_opset_needs(opset, expected, capsys):
     assert cli.main(["ledger", "--opset", str(opset)]) == 0
     printed = capsys.readouterr().out

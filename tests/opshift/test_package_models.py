@@ -8,7 +8,9 @@ import pytest
 from opshift import cli
 
 DATA = Path(onnx.__file__).parent / "backend/test/data"
-SMALL = sorted(p for kind in ("simple", "pytorch-converted", "pytorch-operator") for p in DATA.glob(f"{kind}/*/model.onnx"))
+SMALL = sorted(
+    p for kind in ("simple", "pytorch-converted", "pytorch-operator") for p in DATA.glob(f"{kind}/*/model.onnx")
+)
 LIGHT = sorted(DATA.glob("light/*.onnx"))
 
 

@@ -26,7 +26,9 @@ UNARY = {
 }
 BINARY = dict.fromkeys(["Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Mean", "PRelu", "Pow"], 7)
 COMPARING = {"Less": 7, "Greater": 7, "Equal": 11, "LessOrEqual": 12, "GreaterOrEqual": 12}
-REDUCING = [f"Reduce{name}" for name in ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"]]
+REDUCING = [
+    f"Reduce{name}" for name in ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"]
+]
 NORMALIZING = ["Softmax", "LogSoftmax", "Hardmax", "LpNormalization"]
 
 

@@ -9,7 +9,13 @@ from onnx import ModelProto
 from opshift.passes.view import attribute_value
 
 BINARY: dict[str, Callable[..., Any]] = {
-    **{"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Pow": np.power, "Div": lambda a, b: (a / b).astype(a.dtype)},
+    **{
+        "Add": np.add,
+        "Sub": np.subtract,
+        "Mul": np.multiply,
+        "Pow": np.power,
+        "Div": lambda a, b: (a / b).astype(a.dtype),
+    },
     **{"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor},
     **{"Equal": np.equal, "Greater": np.greater, "Less": np.less},
 }

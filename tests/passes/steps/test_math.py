@@ -110,6 +110,7 @@ def test_slopes_of_floats_stay():
     check_unchanged("y = PRelu(x, s)", 16, 7, inputs="float[2,2] x, float[2] s", outputs="float[2,2] y")
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("op", ["Sin", "Elu<alpha=0.5>", "HardSigmoid", "Softplus", "Selu"])
 def test_bfloat16_is_computed_in_float_below_22(op):
     check(

@@ -24,7 +24,15 @@ def test_small_matrices(batch, size, kind):
 
 
 def test_a_matrix_of_one_row():
-    check("y = Det(x)", 22, "t1 = Gather<axis=1>(x, 0)\ny = Gather<axis=1>(t1, 0)", 10, grade="close", inputs="float[N,1,1] x", outputs="float[N] y")
+    check(
+        "y = Det(x)",
+        22,
+        "t1 = Gather<axis=1>(x, 0)\ny = Gather<axis=1>(t1, 0)",
+        10,
+        grade="close",
+        inputs="float[N,1,1] x",
+        outputs="float[N] y",
+    )
 
 
 @pytest.mark.parametrize(("dims", "why"), [("5,5", "a matrix of 5 rows; 1 to 4"), ("N,N", "a matrix of unknown size")])

@@ -42,7 +42,10 @@ def dims(shape):
 def test_equations(case, kind):
     equation, *shapes = case
     dtype = {"float": np.float32, "double": np.float64}.get(kind, kind)
-    arrays = [(np.asarray(RNG.normal(size=shape)) * 4).astype(np.int64 if kind[0] in "iu" else float).astype(dtype) for shape in shapes]
+    arrays = [
+        (np.asarray(RNG.normal(size=shape)) * 4).astype(np.int64 if kind[0] in "iu" else float).astype(dtype)
+        for shape in shapes
+    ]
     wide = arrays if kind[0] in "iu" else [a.astype(np.float64) for a in arrays]
     expected = np.asarray(np.einsum(equation.replace(" ", ""), *wide)).astype(dtype)
     names = "abcd"[: len(shapes)]
@@ -89,7 +92,12 @@ def test_a_matrix_product_is_one_node():
 
 @pytest.mark.parametrize(
     ("equation", "why"),
-    [("ij,jk", "2 terms for 1 operands"), ("ijk", "does not fit an operand of rank 2"), ("i-", "does not fit"), ("ijk...", "ellipses")],
+    [
+        ("ij,jk", "2 terms for 1 operands"),
+        ("ijk", "does not fit an operand of rank 2"),
+        ("i-", "does not fit"),
+        ("ijk...", "ellipses"),
+    ],
 )
 def test_what_does_not_fit_is_refused(equation, why):
     check_refused(f'y = Einsum<equation="{equation}">(x)', 12, 11, why, inputs="float[2,3] x", outputs="float[K] y")

@@ -21,4 +21,6 @@ def test_every_range(kind, dtype):
 
 @pytest.mark.parametrize("kind", ["double", "int32"])
 def test_other_types_are_refused(kind):
-    check_refused("y = Erf(x)", 9, 8, "float and float16 could be expressed", inputs=f"{kind}[2] x", outputs=f"{kind}[2] y")
+    check_refused(
+        "y = Erf(x)", 9, 8, "float and float16 could be expressed", inputs=f"{kind}[2] x", outputs=f"{kind}[2] y"
+    )

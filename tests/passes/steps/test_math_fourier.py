@@ -23,7 +23,9 @@ def transformed(x, axis, length, inverse, onesided):
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("length", [None, 3, 8])
-@pytest.mark.parametrize(("parts", "inverse", "onesided"), [(1, 0, 0), (1, 0, 1), (2, 0, 0), (1, 1, 0), (2, 1, 0), (2, 1, 1)])
+@pytest.mark.parametrize(
+    ("parts", "inverse", "onesided"), [(1, 0, 0), (1, 0, 1), (2, 0, 0), (1, 1, 0), (2, 1, 0), (2, 1, 1)]
+)
 @pytest.mark.parametrize("axis", [1, -2])
 def test_transforms(axis, parts, inverse, onesided, length, known):
     x = RNG.normal(size=(2, 5, 4, parts)).astype(np.float32)
@@ -80,8 +82,17 @@ def test_an_axis_of_one_frequency_that_is_not_the_one():
 
 
 def test_what_cannot_be_expressed():
-    check_refused("y = DFT<axis=2>(x)", 17, 16, "axis 2 is not one of the signal's 2", inputs="float[2,5,1] x", outputs="float[A,B,C] y")
+    check_refused(
+        "y = DFT<axis=2>(x)",
+        17,
+        16,
+        "axis 2 is not one of the signal's 2",
+        inputs="float[2,5,1] x",
+        outputs="float[A,B,C] y",
+    )
     check_refused(
         "y = DFT(x, n)", 17, 16, "a transform of length 0", inputs="float[2,5,1] x", outputs="float[A,B,C] y", constants="int64 n = {0}",
     )  # fmt: skip
-    check_refused("y = DFT(x)", 17, 16, "the last dimension is unknown", inputs="float[2,5,C] x", outputs="float[A,B,D] y")
+    check_refused(
+        "y = DFT(x)", 17, 16, "the last dimension is unknown", inputs="float[2,5,C] x", outputs="float[A,B,D] y"
+    )

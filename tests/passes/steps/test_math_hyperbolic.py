@@ -2,12 +2,32 @@
 
 import numpy as np
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_computes, evaluate, model
 
 DTYPES = {"float": np.float32, "double": np.float64, "float16": np.float16}
-VALUES = [0.0, -0.0, 1e-30, -1e-8, 1e-4, -0.3, 0.5, 1.0, -1.0, 1.0000001, 2.5, -9.0, 88.0, 710.0, -1e10, 1e300, np.inf, -np.inf, np.nan]
+VALUES = [
+    0.0,
+    -0.0,
+    1e-30,
+    -1e-8,
+    1e-4,
+    -0.3,
+    0.5,
+    1.0,
+    -1.0,
+    1.0000001,
+    2.5,
+    -9.0,
+    88.0,
+    710.0,
+    -1e10,
+    1e300,
+    np.inf,
+    -np.inf,
+    np.nan,
+]
 NUMPY = {"Sinh": np.sinh, "Cosh": np.cosh, "Asinh": np.arcsinh, "Acosh": np.arccosh, "Atanh": np.arctanh}
 
 
@@ -38,7 +58,26 @@ def test_the_sign_of_zero(op):
 
 @pytest.mark.parametrize("kind", DTYPES)
 def test_halves_are_rounded_to_even(kind):
-    x = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.49999997, -0.49999997, 0.50000006, 2047.5, 8388607.5, -7.7, 1e30, np.inf, -np.inf, np.nan])
+    x = np.array(
+        [
+            -2.5,
+            -1.5,
+            -0.5,
+            0.5,
+            1.5,
+            2.5,
+            0.49999997,
+            -0.49999997,
+            0.50000006,
+            2047.5,
+            8388607.5,
+            -7.7,
+            1e30,
+            np.inf,
+            -np.inf,
+            np.nan,
+        ]
+    )
     with np.errstate(all="ignore"):
         x = x.astype(DTYPES[kind])
     check_computes("y = Round(x)", 11, 10, np.round(x), feeds={"x": x}, inputs=f"{kind}[16] x", outputs=f"{kind}[16] y")
@@ -47,7 +86,12 @@ def test_halves_are_rounded_to_even(kind):
 @pytest.mark.parametrize("kind", [*DTYPES, "int8", "int64", "uint8", "uint64"])
 def test_signs(kind):
     dtype = DTYPES.get(kind, kind)
-    x = np.array([0, 1, 2, 100, np.iinfo(kind).max, np.iinfo(kind).min] if kind not in DTYPES else [0, -0.0, np.nan, np.inf, -np.inf, -3], dtype)
+    x = np.array(
+        [0, 1, 2, 100, np.iinfo(kind).max, np.iinfo(kind).min]
+        if kind not in DTYPES
+        else [0, -0.0, np.nan, np.inf, -np.inf, -3],
+        dtype,
+    )
     check_computes("y = Sign(x)", 9, 8, np.sign(x), feeds={"x": x}, inputs=f"{kind}[6] x", outputs=f"{kind}[6] y")
 
 

@@ -21,7 +21,9 @@ def loss(logarithms, targets, weights, reduction, ignore):
         return y
     if reduction == "mean" and not w.any():
         return np.nan
-    return y.sum() / (w.sum() if weights is not None or ignore is not None else y.size) if reduction == "mean" else y.sum()
+    return (
+        y.sum() / (w.sum() if weights is not None or ignore is not None else y.size) if reduction == "mean" else y.sum()
+    )
 
 
 def log_softmax(x):
@@ -40,7 +42,7 @@ def test_every_call(op, reduction, weighted, ignore, rank):
     if ignore is not None:
         targets[0, ...] = ignore
     weights = WEIGHTS if weighted else None
-    given = f', ignore_index={ignore}' if ignore is not None else ""
+    given = f", ignore_index={ignore}" if ignore is not None else ""
     logarithms = log_softmax(scores) if op.startswith("Soft") else scores.astype(np.float64)
     expected = np.asarray(loss(logarithms, targets, weights, reduction, ignore)).astype(np.float32)
     dims = "[2,3,4]" if rank == 3 else "[2,3]"

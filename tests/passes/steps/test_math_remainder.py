@@ -25,9 +25,24 @@ def test_integers(kind, fmod):
 def test_floats_are_exact(kind):
     dtype = np.float32 if kind == "float" else np.float16
     limits = np.finfo(dtype)
-    special = [0.0, 5.3, -5.3, 1e-3, 7.0, -21.0, limits.max, limits.smallest_subnormal, -limits.tiny, np.inf, -np.inf, np.nan]
+    special = [
+        0.0,
+        5.3,
+        -5.3,
+        1e-3,
+        7.0,
+        -21.0,
+        limits.max,
+        limits.smallest_subnormal,
+        -limits.tiny,
+        np.inf,
+        -np.inf,
+        np.nan,
+    ]
     rng = np.random.default_rng(0)
-    scattered = rng.normal(size=40) * 10.0 ** rng.uniform(-30 if kind == "float" else -4, 30 if kind == "float" else 4, 40)
+    scattered = rng.normal(size=40) * 10.0 ** rng.uniform(
+        -30 if kind == "float" else -4, 30 if kind == "float" else 4, 40
+    )
     values = np.concatenate([special, scattered]).astype(dtype)
     a, b = values[:, None], values
     with np.errstate(all="ignore"):

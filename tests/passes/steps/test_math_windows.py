@@ -37,7 +37,10 @@ def filters(count, length, rate, low, high):
     return weights
 
 
-@pytest.mark.parametrize(("count", "length", "rate", "low", "high"), [(8, 64, 8192, 0, 4096), (20, 128, 16000, 100, 7000), (1, 4, 8000, 0, 4000)])
+@pytest.mark.parametrize(
+    ("count", "length", "rate", "low", "high"),
+    [(8, 64, 8192, 0, 4096), (20, 128, 16000, 100, 7000), (1, 4, 8000, 0, 4000)],
+)
 def test_mel_filters(count, length, rate, low, high):
     check_computes(
         "y = MelWeightMatrix(n, l, r, a, b)", 17, 13, filters(count, length, rate, low, high).astype(np.float32),

@@ -20,7 +20,9 @@ CASES = [
 
 def summed(x, image, block, strides, dilations, pads):
     n, rank = x.shape[0], len(image)
-    counts = [(image[k] + pads[k] + pads[k + rank] - dilations[k] * (block[k] - 1) - 1) // strides[k] + 1 for k in range(rank)]
+    counts = [
+        (image[k] + pads[k] + pads[k + rank] - dilations[k] * (block[k] - 1) - 1) // strides[k] + 1 for k in range(rank)
+    ]
     x = x.reshape(n, -1, *block, *counts)
     y = np.zeros((n, x.shape[1], *(image[k] + pads[k] + pads[k + rank] for k in range(rank))), x.dtype)
     for inside, step in product(product(*map(range, block)), product(*map(range, counts))):
@@ -33,7 +35,9 @@ def summed(x, image, block, strides, dilations, pads):
 @pytest.mark.parametrize(("image", "block", "strides", "dilations", "pads"), CASES)
 def test_columns_to_images(image, block, strides, dilations, pads, dtype):
     rank = len(image)
-    counts = [(image[k] + pads[k] + pads[k + rank] - dilations[k] * (block[k] - 1) - 1) // strides[k] + 1 for k in range(rank)]
+    counts = [
+        (image[k] + pads[k] + pads[k + rank] - dilations[k] * (block[k] - 1) - 1) // strides[k] + 1 for k in range(rank)
+    ]
     x = (np.random.default_rng(0).normal(size=(2, 3 * prod(block), prod(counts))) * 9).astype(dtype)
     kind = {np.float32: "float", np.float64: "double", np.int32: "int32"}[dtype]
     check_computes(

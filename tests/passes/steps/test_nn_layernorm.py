@@ -4,13 +4,18 @@ import ml_dtypes
 import numpy as np
 import onnx.parser
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_computes, check_refused, evaluate
 
 RNG = np.random.default_rng(0)
 X = (RNG.normal(size=(2, 6, 4)) * 3 + 1).astype(np.float32)
-TYPES = {"float": (np.float32, 1e-5), "double": (np.float64, 1e-12), "float16": (np.float16, 4e-3), "bfloat16": (ml_dtypes.bfloat16, 3e-2)}
+TYPES = {
+    "float": (np.float32, 1e-5),
+    "double": (np.float64, 1e-12),
+    "float16": (np.float16, 4e-3),
+    "bfloat16": (ml_dtypes.bfloat16, 3e-2),
+}
 
 
 def standardized(x, axes, epsilon=1e-5):
@@ -58,12 +63,16 @@ def test_bias_and_rank_may_be_missing():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "wide"), [("float16", "float"), ("float", "float16"), ("double", "double"), ("bfloat16", "bfloat16")])
+@pytest.mark.parametrize(
+    ("kind", "wide"), [("float16", "float"), ("float", "float16"), ("double", "double"), ("bfloat16", "bfloat16")]
+)
 def test_root_mean_square(kind, wide):
     (dtype, rtol), (other, _) = TYPES[kind], TYPES[wide]
     x, scale = X.astype(dtype), RNG.normal(size=4).astype(other)
     wider = x.astype(np.float64)
-    expected = (wider / np.sqrt((wider**2).mean(axis=-1, keepdims=True) + 1e-5) * scale.astype(np.float64)).astype(other)
+    expected = (wider / np.sqrt((wider**2).mean(axis=-1, keepdims=True) + 1e-5) * scale.astype(np.float64)).astype(
+        other
+    )
     rtol = max(rtol, TYPES[wide][1])
     check_computes(
         "y = RMSNormalization(x, s)", 23, 17, expected, feeds={"x": x, "s": scale}, grade="close", rtol=rtol, atol=rtol,

@@ -47,8 +47,22 @@ def test_attributes_survive():
 
 def test_more_products_than_can_be_exact_are_refused():
     io = {"outputs": "int32[1,2,1,1] y"}
-    check_refused("y = ConvInteger(x, w)", 10, 9, "sums of 70000 products; 65536", inputs="uint8[1,70000,1,1] x, uint8[2,70000,1,1] w", **io)
-    check_refused("y = ConvInteger(x, w)", 10, 9, "the size of the kernel is unknown", inputs="uint8[1,C,1,1] x, uint8[2,C,1,1] w", **io)
+    check_refused(
+        "y = ConvInteger(x, w)",
+        10,
+        9,
+        "sums of 70000 products; 65536",
+        inputs="uint8[1,70000,1,1] x, uint8[2,70000,1,1] w",
+        **io,
+    )
+    check_refused(
+        "y = ConvInteger(x, w)",
+        10,
+        9,
+        "the size of the kernel is unknown",
+        inputs="uint8[1,C,1,1] x, uint8[2,C,1,1] w",
+        **io,
+    )
 
 
 @pytest.mark.parametrize("per_channel", [False, True])
@@ -56,7 +70,10 @@ def test_more_products_than_can_be_exact_are_refused():
 def test_quantized_images(per_channel, biased):
     shape, dims = ((2,), "[2]") if per_channel else ((), "")
     x, w = eight_bits("uint8", 1, 3, 5, 5), eight_bits("int8", 2, 3, 3, 3)
-    scales, zeros = np.asarray(RNG.uniform(0.01, 0.05, shape).astype(np.float32)), np.asarray(eight_bits("int8", *shape))
+    scales, zeros = (
+        np.asarray(RNG.uniform(0.01, 0.05, shape).astype(np.float32)),
+        np.asarray(eight_bits("int8", *shape)),
+    )
     spread = (-1, 1, 1, 1) if per_channel else ()
     total = convolved(x.astype(int) - 100, w.astype(int) - zeros.astype(int).reshape(spread))
     bias = np.array([40000, -123456], np.int32)

@@ -63,10 +63,14 @@ def test_linear_attention(rule, per_key, stateful, scale):
     y, state = attended(
         *(a.astype(np.float64) for a in (q, k, v)), s if stateful else np.zeros_like(s), g if gated else None, b if corrected else None, scale or 1 / np.sqrt(3)
     )  # fmt: skip
-    call = ", ".join(["q", "k", "v", "s" if stateful else "", "g" if gated else "", "b" if corrected else ""]).rstrip(", ")
+    call = ", ".join(["q", "k", "v", "s" if stateful else "", "g" if gated else "", "b" if corrected else ""]).rstrip(
+        ", "
+    )
     packed = {"q": q, "k": k, "v": v} | ({"g": g} if gated else {}) | ({"b": b} if corrected else {})
     packed = {name: a.reshape(2, 5, -1) for name, a in packed.items()}
-    inputs = ", ".join(f"float[B,T,{a.shape[-1]}] {name}" for name, a in packed.items()) + (", float[B,2,3,6] s" if stateful else "")
+    inputs = ", ".join(f"float[B,T,{a.shape[-1]}] {name}" for name, a in packed.items()) + (
+        ", float[B,2,3,6] s" if stateful else ""
+    )
     check_computes(
         f'y, t = LinearAttention<q_num_heads=4, kv_num_heads=2, update_rule="{rule}", scale={scale}>({call})', 27, 13,
         [y.reshape(2, 5, 24).astype(np.float32), state.astype(np.float32)], feeds=packed | ({"s": s} if stateful else {}),
@@ -75,7 +79,11 @@ def test_linear_attention(rule, per_key, stateful, scale):
 
 
 @pytest.mark.parametrize(
-    ("rule", "why"), [("gated", "update_rule='gated' without input 4"), ("rwkv", "update_rule='rwkv'; linear, gated, delta, gated_delta")]
+    ("rule", "why"),
+    [
+        ("gated", "update_rule='gated' without input 4"),
+        ("rwkv", "update_rule='rwkv'; linear, gated, delta, gated_delta"),
+    ],
 )
 def test_calls_that_are_not_defined_are_refused(rule, why):
     check_refused(

@@ -12,7 +12,9 @@ VALUES = [0.0, 0.5, -0.5, 0.75, -0.75, 2.0, -3.0, np.inf, -np.inf, np.nan]
 @pytest.mark.parametrize("kind", ["float", "double", "float16"])
 def test_floats(kind, limit):
     x = np.array(VALUES, {"float": np.float32, "double": np.float64, "float16": np.float16}[kind])
-    expected = np.where(x < -limit, x + x.dtype.type(0.25), np.where(x > limit, x - x.dtype.type(0.25), x.dtype.type(0)))
+    expected = np.where(
+        x < -limit, x + x.dtype.type(0.25), np.where(x > limit, x - x.dtype.type(0.25), x.dtype.type(0))
+    )
     check_computes(
         f"y = Shrink<lambd={limit}, bias=0.25>(x)", 9, 8, expected, feeds={"x": x}, inputs=f"{kind}[10] x", outputs=f"{kind}[10] y",
     )  # fmt: skip
@@ -28,4 +30,6 @@ def test_integers(kind):
 
 
 def test_64_bits_are_refused():
-    check_refused("y = Shrink(x)", 9, 8, "64-bit integers do not fit a double", inputs="int64[5] x", outputs="int64[5] y")
+    check_refused(
+        "y = Shrink(x)", 9, 8, "64-bit integers do not fit a double", inputs="int64[5] x", outputs="int64[5] y"
+    )

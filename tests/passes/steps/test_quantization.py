@@ -395,6 +395,7 @@ def test_a_narrower_output_dtype_is_cast_to():
     )  # fmt: skip
 
 
+@pytest.mark.newest
 def test_x_and_scale_get_one_type():
     check(
         "y = QuantizeLinear(x, s)", 23, "t1 = Cast<to=1>(x)\ny = QuantizeLinear(t1, 0.5)", 22,

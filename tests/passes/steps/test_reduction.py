@@ -50,7 +50,10 @@ def test_nothing_to_move():
 
 
 def test_an_empty_list_below_18_means_all_axes():
-    check("y = ReduceMax<axes: ints = []>(x)", 13, "y = ReduceMax(x)", 18, inputs="float[2,3] x", outputs="float[1,1] y")
+    check(
+        "y = ReduceMax<axes: ints = []>(x)", 13, "y = ReduceMax(x)", 18, inputs="float[2,3] x", outputs="float[1,1] y"
+    )
+
 
 # --- no axes -------------------------------------------------------------------------------------------------
 
@@ -62,6 +65,7 @@ SINGLE = {
 }
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("axes", ["", ", a"])
 def test_noop_with_no_axes_leaves_what_the_operator_does_to_one_element(op, axes):
@@ -224,6 +228,7 @@ def test_bool_goes_through_uint8(op):
     check(f"y = {op}(x, a)", 20, after, 18, **io)
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize(("op", "expected"), [("ReduceMax", False), ("ReduceMin", True)])
 def test_an_empty_reduction_of_bool_keeps_its_limit(op, expected):
     io = {"inputs": "bool[2,0] x", "outputs": "bool[2,1] y", "constants": "int64[1] a = {1}"}

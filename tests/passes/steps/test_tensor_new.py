@@ -3,8 +3,8 @@
 import numpy as np
 import onnx.parser
 import pytest
-
 from opshift.passes import convert
+
 from tests.support import check, check_down, check_refused, check_values, evaluate, show
 
 NAN, INF = np.nan, np.inf
@@ -183,6 +183,7 @@ def test_gather_nd_and_scatter_nd_below_11(indices, shape):
     check_down("y = ScatterND(x, i, u)", 11, 10, 9, feeds=feeds, **io)
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize(("time", "batch"), [(0, 1), (1, 0)])
 @pytest.mark.parametrize("shape", ["4,3", "4,3,2", "N,M", "N,M,K,L"])
 def test_reverse_sequence_below_10(time, batch, shape):

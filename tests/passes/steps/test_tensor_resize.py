@@ -323,6 +323,7 @@ def test_defaults_are_dropped_below_18():
     check_unchanged("y = Resize(x, , s)", 19, 13, constants=scaled(1, 1, 2, 2), **IMAGE)
 
 
+@pytest.mark.newest
 def test_axes_are_written_out_below_18():
     after = "y = Resize(x, _, [1.0, 1.0, 3.0, 2.0])"
     check("y = Resize<axes=[-1, 2]>(x, , s)", 18, after, 17, constants=scaled(2, 3), **IMAGE)

@@ -111,6 +111,7 @@ def test_one_tree(mode, tracks):
     assert result.grade == "exact"
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])
 def test_several_trees_one_of_them_a_leaf(aggregate):
     trees = [stump(), DEEP, [{0: 3.0}]]
@@ -123,6 +124,7 @@ def test_transforms(transform):
     convert_both(regressor(trees, targets=2, post_transform=transform), 5, rows(T.FLOAT))
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE"])
 def test_leaves_with_several_votes(aggregate):
     trees = [stump(true={0: 1.0, 1: 4.0}, false={1: 2.0}), DEEP, [{2: 3.0, 0: 1.0}], [{}]]
@@ -185,6 +187,7 @@ def test_the_classifier_is_refused_at_5():
 # --- TreeEnsemble becomes the regressor -------------------------------------------------------------------
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])
 def test_there_and_back(aggregate):
     source = regressor([stump(tracks=1), DEEP, [{0: 3.0}]], aggregate_function=aggregate)
