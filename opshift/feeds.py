@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from opshift.engines import EngineError
 from opshift.passes import schemas
 from opshift.passes.names import subgraphs
 from opshift.passes.protos import ModelProto, NodeProto, TensorProto, TypeProto, default_domain
@@ -118,6 +119,8 @@ def _array(elem_type: int, shape: list[int], random: np.random.Generator, meanin
     if elem_type == TensorProto.STRING:
         words = np.array(["opset", "", "shift", "Up", "down"], dtype=object)
         return words[random.integers(0, len(words), shape)]
+    if elem_type not in TensorProto.DataType.values() or not elem_type:
+        raise EngineError("the type of an input is unknown")
     dtype = onnx.helper.tensor_dtype_to_np_dtype(elem_type)
     if elem_type == TensorProto.BOOL:
         return random.integers(0, 2, shape).astype(bool)

@@ -62,3 +62,12 @@ def test_names_that_are_no_utf8_are_shown_all_the_same(form, tmp_path, capsys):
     path.write_bytes(model.SerializeToString().replace(b"Name", b"N\xff\xfee"))
     assert cli.main(["convert", str(path), str(output), "--opset", "12", "--format", form]) == cli.UNREADABLE
     assert "not UTF-8" in capsys.readouterr().err
+
+
+def test_an_input_of_no_type_is_not_verified(tmp_path):
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 13]> g (float x) => (float y) { y = Relu(x) }')
+    model.graph.input[0].type.tensor_type.ClearField("elem_type")
+    path, output = tmp_path / "model.onnx", tmp_path / "out.onnx"
+    onnx.save(model, path)
+    assert cli.main(["convert", str(path), str(output), "--opset", "15"]) == cli.REFUSED
+    assert not output.exists()
