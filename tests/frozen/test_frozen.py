@@ -51,7 +51,9 @@ def test_every_frozen_case_has_its_reach_recorded():
 
 @pytest.mark.parametrize("opset", store.frozen_opsets())
 def test_a_frozen_case_shows_a_version_that_begins_at_its_opset(opset: int):
-    for case in store.read(opset):
+    cases = store.read(opset)
+    assert cases
+    for case in cases:
         assert case.opset == opset
         assert operators(case.model) & store.introduced(opset), case.name
         assert not operators(case.model) & RANDOM, case.name
