@@ -125,7 +125,7 @@ class Climb:
             return _Plan.CLIMB
         op = proto.op_type
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
-        if goal is None and (at is not None or schemas.known_domain(domain)):
+        if (at is None or goal is None) and schemas.known_domain(domain):
             return _Plan.CLIMB
         if any(_needs_work(domain, op, *edge) for edge in _edges(domain, op, at or 0, goal or 0)):
             return _Plan.CLIMB
@@ -184,9 +184,9 @@ class Climb:
                 else:
                     target = stop
             at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
+            if at is None and schemas.known_domain(domain):
+                raise CannotConvert(self._node(work, scope, version), _unknown(domain, op, version))
             if at == goal:
-                if at is None and schemas.known_domain(domain):
-                    raise CannotConvert(self._node(work, scope, version), _unknown(domain, op, version))
                 return None
             edge = _next_edge(domain, op, at or 0, goal or 0)
             inserted = self._cross(work, scope, edge, up=(goal or 0) > (at or 0))
@@ -307,11 +307,14 @@ def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
     values = [result] if isinstance(result, str) else list(result)
     nodes, scope = node.build.nodes, node.scope
     made = {name for proto in nodes for name in proto.output}
+    taken: dict[str, str] = {}
     for output, value in zip(node.outputs, values, strict=True):
         if not output or output in scope.context.dissolved:
             continue
+        value = taken.get(value, value)
         if value in made:
             made.discard(value)
+            taken[value] = output
             rename(nodes, value, output)
             if value in scope.typed:
                 scope.typed[output] = scope.typed.pop(value)

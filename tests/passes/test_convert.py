@@ -328,6 +328,27 @@ def test_an_operator_that_onnx_does_not_define_is_refused():
     check_refused("y = Nonsense(x)", 13, 14, "no operator of this name", inputs="float[2] x", outputs="float[2] y")
 
 
+@pytest.mark.parametrize("target", [12, 13, 14, 15, 18])
+def test_an_operator_that_the_source_opset_does_not_have_is_refused(target):
+    io = {"inputs": "float[2] x, int32[2] z", "outputs": "int32[2] y"}
+    check_refused("y = CastLike(x, z)", 13, target, "but the model imports opset 13", **io)
+
+
+def test_a_step_may_return_one_value_for_two_outputs(monkeypatch):
+    def twice(node):
+        """Two outputs become one value."""
+        value = node.build.Neg(node.input(0))
+        return [value, value]
+
+    pair = registry.Pair(down=twice)
+    found = registry.step
+    monkeypatch.setattr(registry, "step", lambda d, op, v: pair if (op, v) == ("TopK", 11) else found(d, op, v))
+    source = model(
+        "y, z = TopK(x, k)", 11, constants="int64[1] k = {1}", inputs="float[3] x", outputs="float[1] y, int64[1] z"
+    )
+    assert show(convert.attempt(source, {"": 10}).model) == "y = Neg(x)\nz = Identity(y)"
+
+
 def test_an_illegal_attribute_is_refused_not_passed_on():
     check_refused(
         "y = Relu<stale=1>(x)",
