@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,12 +135,16 @@ class Draft:
                 raise FileExistsError(f"{final} exists; it would be overwritten by the model's external data")
             final.parent.mkdir(parents=True, exist_ok=True)
             temporary = self._reserve(final)
+            import shutil
+
             shutil.copyfile(source, temporary)
 
     def _write(self, data: bytes, final: Path) -> None:
         self._reserve(final).write_bytes(data)
 
     def _reserve(self, final: Path) -> Path:
+        import tempfile
+
         handle, name = tempfile.mkstemp(prefix=f".{final.name}.", suffix=".part", dir=final.parent)
         os.close(handle)
         mode = final.stat().st_mode & 0o777 if final.exists() else 0o666 & ~_umask()

@@ -7,6 +7,7 @@ decline. `up` leads across a boundary towards newer opsets, `down` back. None me
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -68,7 +69,7 @@ def step(domain: str, op: str, version: int) -> Pair | None:
     """What was registered for the boundary below `version`; None if nothing was."""
     found = schemas.schema(domain, op, version)
     if found is not None:
-        _load(found.family)
+        _load(found.family, op)
     return _steps.get((domain, op, version))
 
 
@@ -85,11 +86,29 @@ def home(domain: str, op: str, version: int) -> str:
 
 
 @cache
-def _load(family: str) -> None:
-    """Import the files of one family: `<family>.py` and, where it was split by topic, `<family>_<topic>.py`."""
+def _load(family: str, op: str) -> None:
+    """Import those files of one family, `<family>.py` and `<family>_<topic>.py`, that mention the operator."""
     for name in _modules():
-        if name == family or name.startswith(f"{family}_"):
+        if (name == family or name.startswith(f"{family}_")) and mentions(name, op):
             importlib.import_module(f"opshift.passes.steps.{name}")
+
+
+def mentions(module: str, op: str) -> bool:
+    """Whether the source of a file of steps holds an operator's name in quotes; a test holds them to it.
+
+    A file without its source counts as mentioning everything.
+    """
+    text = _source(module)
+    return text is None or f'"{op}"' in text
+
+
+@cache
+def _source(module: str) -> str | None:
+    found = importlib.util.find_spec(f"opshift.passes.steps.{module}")
+    if found is None or not found.origin or not found.origin.endswith(".py"):
+        return None
+    with open(found.origin, encoding="utf-8") as file:
+        return file.read()
 
 
 @cache

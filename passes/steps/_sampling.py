@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+from opshift.passes.lazy import np
 
 Array = Any  # numpy arrays of floats
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
 from opshift.passes import constants
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
+from opshift.passes.lazy import np
 from opshift.passes.protos import GraphProto, NodeProto, TensorProto
 from opshift.passes.registry import Pair, changed
 from opshift.passes.scope import tensor_type

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from math import pi
 
-import numpy as np
 from opshift.passes.errors import CannotConvert
+from opshift.passes.lazy import np
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, changed
 from opshift.passes.view import Node

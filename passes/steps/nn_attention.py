@@ -10,9 +10,9 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-import numpy as np
 from opshift.passes.build import Builder, Operand
 from opshift.passes.errors import CannotConvert
+from opshift.passes.lazy import np
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, changed
 from opshift.passes.scope import Dim

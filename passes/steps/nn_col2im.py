@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 
-import numpy as np
 from opshift.passes.errors import CannotConvert
+from opshift.passes.lazy import np
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, changed
 from opshift.passes.view import Node

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 from opshift.passes import constants
 from opshift.passes.errors import CannotConvert
+from opshift.passes.lazy import np
 from opshift.passes.registry import Pair, Replacement, changed, same
 from opshift.passes.steps.tensor_shape import size_along
 from opshift.passes.steps.tensor_slice import count_up

@@ -74,6 +74,13 @@ def test_every_registration_is_in_the_file_of_its_family():
     assert not strays, "\n".join(strays)
 
 
+def test_every_file_of_steps_spells_out_what_it_registers():
+    """Only the files that mention an operator are imported for it."""
+    for domain, op, version in registry.registered():
+        module = registry.home(domain, op, version).removeprefix("opshift.passes.steps.")
+        assert registry.mentions(module, op), f"{module}.py registers {op} {version} without its name in quotes"
+
+
 @pytest.mark.parametrize(
     "register", [lambda: registry.same("RNN", 14, ""), lambda: registry.changed("RNN", 14, Pair())]
 )

@@ -7,6 +7,7 @@ import onnx
 import onnx.checker
 import onnx.helper
 import onnx.numpy_helper
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
@@ -459,6 +460,7 @@ def judge(source, target):
     return True
 
 
+@pytest.mark.newest
 @settings(max_examples=250, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_a_converted_model_computes_the_same(data):

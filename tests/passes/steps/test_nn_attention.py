@@ -279,6 +279,7 @@ def test_softmax_has_its_own_precision(dtype, precision):
     assert ("Cast<to=" in shown) is (precision not in (None, own))
 
 
+@pytest.mark.newest
 def test_attention_as_a_graph():
     for mask, made in {
         "float[4,6] m": """t5 = Add(t4, m)

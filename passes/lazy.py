@@ -1,0 +1,18 @@
+"""numpy, imported at its first use: a conversion that computes nothing does without it."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+
+    class _Numpy:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(importlib.import_module("numpy"), name)
+
+    np = _Numpy()
+
+__all__ = ["np"]
