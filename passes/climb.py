@@ -125,7 +125,7 @@ class Climb:
             return _Plan.CLIMB
         op = proto.op_type
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
-        if (at is None or goal is None) and schemas.known_domain(domain):
+        if (goal is None or _too_early(op, at)) and schemas.known_domain(domain):
             return _Plan.CLIMB
         if any(_needs_work(domain, op, *edge) for edge in _edges(domain, op, at or 0, goal or 0)):
             return _Plan.CLIMB
@@ -184,7 +184,7 @@ class Climb:
                 else:
                     target = stop
             at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
-            if at is None and schemas.known_domain(domain):
+            if schemas.known_domain(domain) and ((goal is None and at is None) or _too_early(op, at)):
                 raise CannotConvert(self._node(work, scope, version), _unknown(domain, op, version))
             if at == goal:
                 return None
@@ -289,6 +289,11 @@ class Climb:
         self._ledger.refusals.append(
             Refusal(node.name, node.op_type, domain, refused.edge, refused.up, refused.why, self._where)
         )
+
+
+def _too_early(op: str, at: int | None) -> bool:
+    """Whether an operator does not exist at the opset that the model imports."""
+    return at is None and op not in schemas.BEFORE_ITS_TIME
 
 
 def _check_imports(node: Node, versions: Versions) -> None:

@@ -128,6 +128,10 @@ def schema(domain: str, op: str, opset: int) -> Schema | None:
     )
 
 
+BEFORE_ITS_TIME = frozenset({"ThresholdedRelu"})
+"""Experimental operators of ONNX 1.0 to 1.4 that became official later under the same name with the same meaning."""
+
+
 def operators(domain: str) -> tuple[str, ...]:
     """Every operator that ONNX ever defined in `domain`."""
     return tuple(_table()["schemas"].get(default_domain(domain), ()))

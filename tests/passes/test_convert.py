@@ -11,7 +11,7 @@ from onnx import TensorProto
 from opshift.passes import convert, registry
 from opshift.passes.errors import InvalidModel, Refused
 
-from tests.support import check_refused, check_values, evaluate, model, show
+from tests.support import check_refused, check_unchanged, check_values, evaluate, model, show
 
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
 SUM_AT_13 = "y = ReduceSum(x, a)"
@@ -332,6 +332,13 @@ def test_an_operator_that_onnx_does_not_define_is_refused():
 def test_an_operator_that_the_source_opset_does_not_have_is_refused(target):
     io = {"inputs": "float[2] x, int32[2] z", "outputs": "int32[2] y"}
     check_refused("y = CastLike(x, z)", 13, target, "but the model imports opset 13", **io)
+
+
+def test_an_experimental_operator_that_became_official_stays():
+    io = {"inputs": "float[2] x", "outputs": "float[2] y"}
+    check_unchanged("y = ThresholdedRelu<alpha=0.5>(x)", 7, 10, **io)
+    check_unchanged("y = ThresholdedRelu<alpha=0.5>(x)", 7, 22, **io)
+    check_refused("y = ThresholdedRelu<alpha=0.5>(x)", 7, 9, "but the model imports opset 7", **io)
 
 
 def test_a_step_may_return_one_value_for_two_outputs(monkeypatch):
