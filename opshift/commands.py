@@ -117,11 +117,13 @@ def _show(options: argparse.Namespace, outcome: Outcome) -> None:
         report.show(outcome, _console())
 
 
-def _console() -> Console:
-    """Lines are folded in a terminal only: what goes to a file or a pipe stays one line an entry."""
+def _console() -> Console | None:
+    """A console for a terminal; None for a file or a pipe, where each entry is one plain line."""
+    if not sys.stdout.isatty():
+        return None
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 400, emoji=False)
+    return Console(emoji=False)
 
 
 def verify(options: argparse.Namespace) -> int:

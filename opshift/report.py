@@ -74,43 +74,56 @@ def _text(name: str | bytes) -> str:
     return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
 
 
-def show(outcome: Outcome, console: Console) -> None:
-    """The same for a person: a table before and after, what changed and how, and what was proved."""
-    from rich.table import Table
+def show(outcome: Outcome, console: Console | None) -> None:
+    """The same for a person: before and after, what changed and how, and what was proved.
 
+    Without a console (the output goes to a file or a pipe) the table is plain lines, and rich is not imported.
+    """
     after = outcome.after
-    table = Table("", "before", *(["after"] if after else []))
-    for label, old, new in _rows(outcome.before, after or outcome.before):
-        table.add_row(label, old, *([new] if after else []), style="bold" if old != new else None)
-    console.print(table)
+    rows = _rows(outcome.before, after or outcome.before)
+    _tabulate(rows if after else [row[:2] for row in rows], console)
     for line in _changes(outcome.changes):
-        console.print(line, highlight=False, markup=False)
+        _say(line, console)
     for refusal in outcome.refusals:
-        console.print(f"refused: {refusal}", style="red", highlight=False, markup=False)
+        _say(f"refused: {refusal}", console, style="red")
     if outcome.refusals and outcome.nearest is not None:
-        console.print(f"nearest opset that can be reached: {outcome.nearest}")
+        _say(f"nearest opset that can be reached: {outcome.nearest}", console)
     for line in _closing(outcome):
-        console.print(line, highlight=False, markup=False)
+        _say(line, console)
 
 
-def inspection(found: Facts, reach: Mapping[int, Result], console: Console) -> None:
-    """What a model consists of, and what stands in the way of each opset."""
+def _say(line: str, console: Console | None, style: str | None = None) -> None:
+    if console is None:
+        print(line)
+    else:
+        console.print(line, style=style, highlight=False, markup=False)
+
+
+def _tabulate(rows: Sequence[Sequence[str]], console: Console | None) -> None:
+    """Rows of a label and one or two values; what differs is bold."""
+    if console is None:
+        for label, *values in rows:
+            print(f"{label}: {' -> '.join(dict.fromkeys(values))}")
+        return
     from rich.table import Table
 
-    table = Table("", "model")
-    for label, value, _ in _rows(found, found):
-        table.add_row(label, value)
-    for op, count in found.ops.items():
-        table.add_row(f"  {op}", str(count))
+    table = Table("", *("before", "after")[: len(rows[0]) - 1])
+    for row in rows:
+        table.add_row(*row, style="bold" if len(set(row[1:])) > 1 else None)
     console.print(table)
-    console.print("opsets that can be reached:", _ranges([o for o, r in reach.items() if not r.refusals]))
+
+
+def inspection(found: Facts, reach: Mapping[int, Result], console: Console | None) -> None:
+    """What a model consists of, and what stands in the way of each opset."""
+    rows = [row[:2] for row in _rows(found, found)]
+    _tabulate([*rows, *((f"  {op}", str(count)) for op, count in found.ops.items())], console)
+    _say(f"opsets that can be reached: {_ranges([o for o, r in reach.items() if not r.refusals])}", console)
     first: dict[str, list[int]] = {}
     for opset, result in reach.items():
         for text in dict.fromkeys(f"{r.op}: {r.why}" for r in result.refusals):
             first.setdefault(text, []).append(opset)
     for text, opsets_blocked in first.items():
-        line = f"not at {_ranges(opsets_blocked)}: {text}"
-        console.print(line, highlight=False, markup=False)
+        _say(f"not at {_ranges(opsets_blocked)}: {text}", console)
 
 
 def _ranges(numbers: Sequence[int]) -> str:

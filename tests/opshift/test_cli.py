@@ -317,3 +317,14 @@ def test_a_failure_to_move_external_data_leaves_no_trace(location, tmp_path):
     assert cli.main(["convert", str(before / "in.onnx"), str(after / "out.onnx"), "--opset", "13", "--no-verify"]) == 5
     assert listing(after) == ["weights.bin"]
     assert (after / "weights.bin").read_bytes() == b"mine"
+
+
+def test_a_terminal_gets_a_table_and_a_pipe_plain_lines(source, tmp_path, monkeypatch, capsys):
+    arguments = ["convert", str(source), "--opset", "13", "--dry-run"]
+    assert cli.main(arguments) == 0
+    assert "opset ai.onnx: 18 -> 13\nIR version: 8 -> 7\nnodes: 1\n" in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert cli.main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "before" in printed
+    assert "│" in printed
