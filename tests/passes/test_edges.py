@@ -5,8 +5,9 @@ import onnx
 import onnx.checker
 import onnx.parser
 import pytest
-from opshift.passes import convert
+from opshift.passes import constants, convert, fold
 from opshift.passes.errors import InvalidModel
+from opshift.passes.scope import Context, Scope, tensor_type
 
 from tests.support import check_values, show
 
@@ -53,6 +54,17 @@ def test_an_attribute_bound_by_reference_is_no_constant():
     source, below = converted(text, 11)
     onnx.checker.check_model(below)
     check_values(source, below, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("bound", "expected"), [("", [3, 4]), ("s", None)])
+def test_a_shape_from_a_referenced_start_is_not_folded(bound, expected):
+    start = onnx.AttributeProto(name="start", type=onnx.AttributeProto.INT, i=0 if bound else 1, ref_attr_name=bound)
+    node = onnx.NodeProto(op_type="Shape", input=["x"], output=["k"], attribute=[start])
+    body = onnx.FunctionProto(name="F", input=["x"], output=["k"], attribute=["s"], node=[node])
+    scope = Scope(body, Context(onnx.ModelProto(), onnx.ModelProto()), 15)
+    scope.typed["x"] = tensor_type(onnx.TensorProto.FLOAT, [2, 3, 4])
+    held = fold.evaluate(body.node[0], scope)
+    assert (held and constants.integers(held)) == expected
 
 
 def test_a_cycle_is_no_constant():
