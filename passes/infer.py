@@ -183,7 +183,7 @@ def _agreed(shapes: list[list[Dim] | None]) -> list[Dim] | None:
 def _known(scope: Scope, name: str) -> TypeProto | None:
     owner = scope.owner(name)
     if owner is scope and scope.origin(name) is not None:
-        return scope.typed.get(name) or scope.declared(name)
+        return scope.stated(name)
     return scope.type(name)
 
 

@@ -168,16 +168,18 @@ class Scope:
         return None if scope is None else scope._own_type(name)
 
     def _own_type(self, name: str) -> TypeProto | None:
-        declared = self.typed.get(name) or self.declared(name)
-        if declared is not None and _has_shape(declared):
-            return declared
-        inferred = None
-        if self.path is not None:
-            inferred = self.context.inference.type(self.path, name)
-        if (inferred is None or not _has_shape(inferred)) and (origin := self.origin(name)) is not None:
+        known = self.stated(name)
+        if (known is None or not _has_shape(known)) and (origin := self.origin(name)) is not None:
             self.context.inference.node(*origin, self)
-            inferred = self.typed.get(name) or inferred
-        return inferred or declared
+            known = self.typed.get(name) or known
+        return known
+
+    def stated(self, name: str) -> TypeProto | None:
+        """What is known of the type of a value of this body without a look at the node that makes it."""
+        declared = self.typed.get(name) or self.declared(name)
+        if self.path is None or (declared is not None and _has_shape(declared)):
+            return declared
+        return self.context.inference.type(self.path, name) or declared
 
     def origin(self, name: str) -> tuple[NodeProto, int] | None:
         """The node of this body that makes `name` and its opset, unless it cannot tell more than is known."""
