@@ -103,7 +103,7 @@ def _binary_division(node: Node) -> str:
 
 
 def _while_any(node: Node, update: Callable[..., tuple[str, list[str]]], values: list[str]) -> list[str]:
-    """`values`, of doubles, after rounds of `update`, which gets them and yields where it is to go on, and them again."""
+    """`values`, doubles, after rounds of `update`, which gets them and yields where to go on, and them again."""
     build, fresh = node.build, node.scope.context.names.fresh
     shape = node.scope.shape(values[0])
     graph = GraphProto(name="rounds")
