@@ -197,7 +197,9 @@ def test_unequal_parts_get_sizes_below_18():
     )
 
 
-@pytest.mark.parametrize(("size", "sizes"), [(5, [2, 2, 1, 0]), (9, [3, 3, 3, 0]), (3, [1, 1, 1, 0]), (0, [0, 0, 0, 0])])
+@pytest.mark.parametrize(
+    ("size", "sizes"), [(5, [2, 2, 1, 0]), (9, [3, 3, 3, 0]), (3, [1, 1, 1, 0]), (0, [0, 0, 0, 0])]
+)
 @pytest.mark.parametrize("known", [True, False])
 def test_the_last_parts_are_empty_where_nothing_is_left_for_them(size, sizes, known):
     """onnx.reference leaves them empty; onnxruntime refuses to run the node as it was."""
