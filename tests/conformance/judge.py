@@ -13,6 +13,7 @@ import onnx
 import onnx.checker
 from onnx import ModelProto
 from opshift.passes import convert
+from opshift.passes.expand import Op
 
 from opshift.engines import ENGINES, EngineError
 from tests.conformance.cases import Case
@@ -38,14 +39,14 @@ class Verdict:
         return "up" if self.target > self.source else "down" if self.target < self.source else "same"
 
 
-def judge(case: Case, target: int) -> Verdict:
-    """Convert to `target` and run; a converted model that no engine can judge is `unjudged`, never ok."""
+def judge(case: Case, target: int, ops: Sequence[Op] = ()) -> Verdict:
+    """Convert to `target`, expanding `ops`, and run; a model that no engine can judge is `unjudged`, never ok."""
 
     def verdict(status: str, why: str = "", grade: str = "", engine: str = "") -> Verdict:
         return Verdict(case.name, case.release, case.opset, target, status, why, grade, engine)
 
     try:
-        result = convert.attempt(case.model, {"": target})
+        result = convert.attempt(case.model, {"": target}, ops=ops)
     except Exception as error:
         return verdict(CRASHED, f"{type(error).__name__}: {error}")
     if result.model is None:
