@@ -121,7 +121,7 @@ def _attempt(
     if not ledger.refusals:
         tidy.drop_unused(model, context.released)
         _prune_imports(model, source, targets)
-        ledger.refusals += [*legal.problems(model), *legal.readers(model, context.dissolved)]
+        ledger.refusals += [*legal.problems(model), *legal.readers(model, context.dissolved), *legal.left(model, ops)]
     if not ledger.refusals:
         ledger.refusals += irversion.settle(model, targets, ir_version)
     return Result(None if ledger.refusals else model, tuple(ledger.changes), tuple(ledger.refusals))

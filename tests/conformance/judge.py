@@ -14,6 +14,7 @@ import onnx
 import onnx.checker
 from onnx import ModelProto
 from opshift.passes import convert
+from opshift.passes.expand import Op
 
 from opshift.engines import EngineError
 from tests.conformance import draws
@@ -50,14 +51,14 @@ class _Finding:
     engine: str = ""
 
 
-def judge(case: Case, target: int) -> Verdict:
-    """Convert to `target` and run; a converted model that no engine can judge is `unjudged`, never ok."""
+def judge(case: Case, target: int, ops: Sequence[Op] = ()) -> Verdict:
+    """Convert to `target`, expanding `ops`, and run; a model that no engine can judge is `unjudged`, never ok."""
 
     def verdict(status: str, why: str = "", grade: str = "", engine: str = "") -> Verdict:
         return Verdict(case.name, case.release, case.opset, target, status, why, grade, engine)
 
     try:
-        result = convert.attempt(case.model, {"": target})
+        result = convert.attempt(case.model, {"": target}, ops=ops)
     except Exception as error:
         return verdict(CRASHED, f"{type(error).__name__}: {error}")
     if result.model is None:
