@@ -6,6 +6,7 @@ release corrected and for numbers drawn at random; what it finds is counted apar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
