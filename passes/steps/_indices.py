@@ -107,6 +107,22 @@ def where_true(build: Builder, mask: str) -> str:
     return str(build.Sub(size, build.Cast(left_there, to=T.INT64)))
 
 
+def always(build: Builder, values: str, kind: int) -> str:
+    """True for each of some floats, NaN included."""
+    return str(build.Not(build.Less(values, build.constant(float("-inf"), kind))))
+
+
+def first_greatest(build: Builder, values: str, left: str, numbers: str, axis: int, kind: int) -> str:
+    """The number of the first of the greatest floats on an axis that are left, 0 where none is; the axis is kept.
+
+    `numbers` tells how many elements there are from each one on, so that the first of equals has the greatest.
+    """
+    bound = build.Gather(build.constant([float("-inf"), float("inf")], kind), build.Cast(left, to=T.INT32))
+    within = build.Min(values, bound)
+    best = build.And(left, build.Not(build.Less(within, build.ReduceMax(within, axes=[axis], keepdims=1))))
+    return str(build.ReduceMax(build.Mul(numbers, build.Cast(best, to=T.INT64)), axes=[axis], keepdims=1))
+
+
 def places(build: Builder, dims: list[Size], steps: list[Size], start: Size = 0) -> Size:
     """start + the sum over all axes of count(dims[k]) * steps[k], each along its own axis."""
     import numpy as np

@@ -36,10 +36,7 @@ def picked_in_rounds(node: Node) -> str:
     last = _indices.places(build, [batches, 1, 1], [width, 0, 0], count)  # where each batch has the box numbered 0
 
     def pick(inner: Builder, _: str, left: list[str]) -> list[str]:
-        bound = inner.Gather(inner.constant([-np.inf, np.inf], T.FLOAT), inner.Cast(*left, to=T.INT32))
-        within = inner.Min(scores, bound)
-        best = inner.And(*left, inner.Not(inner.Less(within, inner.ReduceMax(within, axes=[2], keepdims=1))))
-        first = inner.ReduceMax(inner.Mul(number, inner.Cast(best, to=T.INT64)), axes=[2], keepdims=1)
+        first = _indices.first_greatest(inner, scores, *left, number, 2, T.FLOAT)
         dropped = inner.Or(inner.Equal(number, first), boxes.overlapped_by(inner, inner.Sub(last, first)))
         others = inner.And(*left, inner.Not(dropped))
         any_left = inner.Cast(inner.ReduceSum(inner.Cast(others, to=T.INT64), keepdims=0), to=T.BOOL)
@@ -73,10 +70,7 @@ def _at_least_one(build: Builder, number: str) -> str:
 
 def _candidates(node: Node, scores: str, number: str, most: Size) -> str:
     build, threshold = node.build, node.input(4)
-    if threshold:
-        good = build.Greater(scores, threshold)
-    else:
-        good = build.Not(build.Less(scores, build.constant(-np.inf, T.FLOAT)))  # all of them
+    good = build.Greater(scores, threshold) if threshold else _indices.always(build, scores, T.FLOAT)
     good = build.And(good, build.Cast(number, to=T.BOOL))
     return good if isinstance(most, int) else str(build.And(good, build.Greater(most, 0)))
 
