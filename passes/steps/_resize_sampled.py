@@ -156,8 +156,9 @@ def _weighted(node: Node, x: str, axes: list[Axis], how: Sampling) -> str:
     for along in axes:
         indices, weights = _sampling.taps(along, how)
         if indices.shape[1] > MOST_TAPS:
+            weights = weights.reshape(*weights.shape, *_column(along.axis, rank)[1:])
             rows = node.build.constant(indices, T.INT64), node.build.constant(weights, wide)
-            value = _reduced(node.build, value, *rows, along.axis, rank)
+            value = _reduced(node.build, value, *rows, along.axis)
             continue
         parts = [
             (indices[:, k].tolist(), node.build.constant(weights[:, k].reshape(_column(along.axis, rank)), wide))
@@ -241,7 +242,9 @@ def sampled_at_runtime(node: Node, how: Sampling) -> str:
             continue
         if how.antialias:
             indices, weights = _sampling_at_runtime.smoothed(position, along, how)
-            value = _reduced(build, value, indices, _as_wide(build, weights.name, wide), along.axis, rank)
+            aside = list(range(2, rank + 1 - along.axis))
+            rows = build.Unsqueeze(weights.name, aside) if aside else weights.name
+            value = _reduced(build, value, indices, _as_wide(build, rows, wide), along.axis)
             continue
         parts = [
             (indices, _as_wide(build, build.Reshape(weights.name, column), wide))
@@ -252,10 +255,8 @@ def sampled_at_runtime(node: Node, how: Sampling) -> str:
     return _filled(node, beyond, value) if beyond else value
 
 
-def _reduced(build: Builder, x: str, indices: str, weights: str, axis: int, rank: int) -> str:
+def _reduced(build: Builder, x: str, indices: str, weights: str, axis: int) -> str:
     """x along an axis as sums over rows of as many elements as there are taps."""
-    if axis < rank - 1:
-        weights = build.Unsqueeze(weights, list(range(2, rank + 1 - axis)))
     return str(build.ReduceSum(build.Mul(build.Gather(x, indices, axis=axis), weights), [axis + 1], keepdims=0))
 
 
