@@ -67,7 +67,7 @@ def convert_version(model: Given, target_version: Target, *, ir_version: int | N
     proto, folder = load(model)
     targets, ir = resolve(target_version)
     result = convert.convert(proto, targets, ir_version=ir_version or ir, folder=folder)
-    return _like(model, result.model)
+    return _like(model, result, folder)
 
 
 def inline(model: Given, ops: Iterable[str], target: Target | None = None, *, ir_version: int | None = None) -> Given:
@@ -91,7 +91,7 @@ def inline(model: Given, ops: Iterable[str], target: Target | None = None, *, ir
     targets, ir = resolve(target) if target is not None else (own_opset(proto), None)
     wanted = [operator(op) for op in ops]
     result = convert.convert(proto, targets, ops=wanted, ir_version=ir_version or ir, folder=folder)
-    return _like(model, result.model)
+    return _like(model, result, folder)
 
 
 def plan(model: Any, target: Target, *, ops: Iterable[str] = ()) -> Plan:
@@ -147,7 +147,9 @@ def load(model: Any) -> tuple[ModelProto, str | None]:
     raise InvalidModel(f"a path, an onnx.ModelProto or an onnx_ir.Model is needed, not {type(model).__name__}")
 
 
-def _like(given: Given, proto: Any) -> Given:
+def _like(given: Given, result: convert.Result, folder: str | None) -> Given:
+    assert result.model is not None, "what is refused raises"
+    proto: Any = result.model if folder is None else files.embedded(result.model, folder)
     if type(given).__module__.partition(".")[0] == "onnx_ir":
         import onnx_ir
 
