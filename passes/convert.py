@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from opshift.passes import branches, irversion, legal, schemas, tidy
+from opshift.passes import branches, irversion, legal, retype, schemas, tidy
 from opshift.passes.climb import Change, Climb, Ledger
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.expand import Expander, Op
@@ -110,6 +110,8 @@ def _attempt(
 ) -> Result:
     if "" in targets and (missing := tuple(legal.missing_types(source, targets[""]))):
         return Result(None, (), missing)
+    ledger = Ledger(refusals=list(_training(source, targets)))
+    source = retype.narrow_integers_carried(source, targets.get("", 0), ledger, folder)
     model = ModelProto()
     model.CopyFrom(source)
     context = Context(model, source, folder)
@@ -120,7 +122,6 @@ def _attempt(
     for index in reversed(range(len(model.functions))):
         if (default_domain(model.functions[index].domain), model.functions[index].name) in inlined:
             del model.functions[index]
-    ledger = Ledger(refusals=list(_training(source, targets)))
     climb = Climb(context, targets, Expander(ops, local), ledger)
     brought = _brought(source)
     climb.body(model.graph, {**brought, **opsets(model)})
