@@ -28,7 +28,15 @@ def call(
     feeds |= {"n": np.array([4, 2, 1], np.int32)} if lengths else {}
     if peepholes:
         given["p"] = rng.uniform(-1, 1, (directions, 3 * HIDDEN)).astype(np.float32)
-    names = ["x", "w", "r", "b" * bias, "n" * lengths, *[(s if s in states else "") for s in ("h", "c")], "p" * peepholes]
+    names = [
+        "x",
+        "w",
+        "r",
+        "b" * bias,
+        "n" * lengths,
+        *[(s if s in states else "") for s in ("h", "c")],
+        "p" * peepholes,
+    ]
     while not names[-1]:
         names.pop()
     outputs = ["y", "y_h", "y_c"][: 3 if op == "LSTM" else 2]
