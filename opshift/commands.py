@@ -16,7 +16,6 @@ from opshift.cli import DIFFERENT, DONE, REFUSED
 from opshift.passes import convert as engine
 from opshift.passes import schemas
 from opshift.passes.expand import Op
-from opshift.passes.protos import ModelProto
 from opshift.report import Outcome
 from opshift.verification import Verification, verify_protos
 

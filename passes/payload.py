@@ -135,7 +135,7 @@ def misfit(found: Place, status: os.stat_result) -> str:
         return f"{found.location}: the file changed while it was read"
     if found.offset + (found.length or 0) > status.st_size:
         end = found.offset + (found.length or 0)
-        return f"external data {found.location!r} are {status.st_size} bytes long; a tensor lies at {found.offset} to {end}"
+        return f"external data {found.location!r} end at {status.st_size}; a tensor lies at {found.offset} to {end}"
     return ""
 
 
