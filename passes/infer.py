@@ -71,8 +71,8 @@ def _infer_node(node: NodeProto, opset: int, scope: Scope) -> None:
     types = {name: found for name in node.input if name and (found := _known(scope, name)) is not None}
     data = {}
     for name in types:
-        held = scope.tensor(name)
-        if held is not None and constants.size(held) <= constants.SMALL:
+        held = scope.tensor(name, constants.SMALL)
+        if held is not None:
             data[name] = held
     try:
         domain = default_domain(node.domain)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes import constants, fold, schemas
+from opshift.passes import constants, fold, payload, schemas
 from opshift.passes.infer import OVERRIDABLE_SINCE, Inference
 from opshift.passes.names import Body, Names, unread
 from opshift.passes.protos import (
@@ -130,18 +130,19 @@ class Scope:
 
     # --- what it holds --------------------------------------------------------------------------------------
 
-    def tensor(self, name: str) -> TensorProto | None:
-        """The constant that `name` holds, through initializers, Constant, Identity and outer scopes."""
+    def tensor(self, name: str, most: int | None = None) -> TensorProto | None:
+        """The constant that `name` holds, through initializers, Constant, Identity and outer scopes.
+
+        One of more than `most` elements is None, too: its bytes may have to be read from a file.
+        """
         scope: Scope | None = self
         passed = {name}
         while name and scope is not None and (scope := scope.owner(name)) is not None:
             node = scope.made[name][0] if name in scope.made else scope.producers.get(name)
             if node is None:
-                found = scope.initializers.get(name)
-                return found and constants.with_data(found, self.context.folder)
+                return self._at_hand(scope.initializers.get(name), most)
             if node.op_type == "Constant" and not default_domain(node.domain):
-                held = constants.of_constant(node)
-                return held and constants.with_data(held, self.context.folder)
+                return self._at_hand(constants.of_constant(node), most)
             if node.op_type != "Identity" or default_domain(node.domain):
                 return fold.evaluate(node, scope)
             name = node.input[0]
@@ -149,6 +150,11 @@ class Scope:
                 return None
             passed.add(name)
         return None
+
+    def _at_hand(self, held: TensorProto | None, most: int | None) -> TensorProto | None:
+        if held is None or (most is not None and constants.size(held) > most):
+            return None
+        return payload.load(held, self.context.folder)
 
     def ints(self, name: str) -> list[int] | None:
         """The values of a constant integer vector or scalar; None if it is not constant."""
