@@ -120,7 +120,7 @@ def _differs_from_the_one_before(build: Builder, rows: str, count: Size) -> str:
     other = build.Cast(build.Or(build.Less(before, after), build.Greater(before, after)), to=T.INT64)
     new = build.Concat([1], build.ReduceSum(other, axes=[1], keepdims=0), axis=0)
     new = build.Cast(build.Cast(new, to=T.BOOL), to=T.INT64)
-    return new if isinstance(count, int) and count else build.Slice(new, [0], _indices.vector(build, [count]), [0])
+    return str(new if isinstance(count, int) and count else build.Slice(new, [0], _indices.vector(build, [count]), [0]))
 
 
 def _running_count(build: Builder, ones: str, count: Size) -> str:
