@@ -24,7 +24,7 @@ class Builder:
         self.scope = scope
         self.opset = opset
         self.nodes: list[NodeProto] = []
-        self.copies: list[NodeProto] = []  # made by `again`: their subgraphs are converted already
+        self.copies: list[NodeProto] = []  # their graphs are converted already
         self._like = like
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:
@@ -78,8 +78,14 @@ class Builder:
             if value is not None:
                 copy.attribute.append(make_attribute(name, value))
         del copy.output[:]
-        self.copies.append(copy)
-        return self._add(copy, len(node.output), {i for i, name in enumerate(node.output) if not name})
+        made = self._add(copy, len(node.output), {i for i, name in enumerate(node.output) if not name})
+        self.keep_graphs()
+        return made
+
+    def keep_graphs(self) -> None:
+        """The graphs of the node emitted last are converted already."""
+        self.copies.append(self.nodes[-1])
+        self.scope.context.settled.update(self.nodes[-1].output)
 
     def _add(self, node: NodeProto, outputs: int, omitted: Container[int] = ()) -> Any:
         stem = self._like.output[0] if self._like is not None and self._like.output else node.op_type
