@@ -89,7 +89,7 @@ def _keys(node: Node, rows: str, count: Size, width: Size) -> tuple[str, Size]:
         high = build.Div(rows, bits)  # rounded towards zero; the rest has the sign of the whole
         parts = [build.Cast(half, to=T.DOUBLE) for half in (high, build.Sub(rows, build.Mul(high, bits)))]
     else:
-        raise CannotConvert(node, "strings and complex numbers cannot be ordered by any operator of this opset")
+        raise CannotConvert(node, "no operator of opset 10 orders strings or complex numbers")
     width = _indices.times(build, width, 2)
     side_by_side = build.Concat(*(build.Unsqueeze(part, axes=[2]) for part in parts), axis=2)
     return _matrix(build, side_by_side, count, width, T.DOUBLE), width
