@@ -34,6 +34,7 @@ class Context:
         self.names = Names(source)  # not of `model`: functions that are inlined are gone from it
         self.inference = Inference(source)
         self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
+        self.settled: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at
         self.released: set[str] = set()  # names that lost a use, and constants that may not have found one
         self.overridable = model.ir_version >= OVERRIDABLE_SINCE  # initializers that are also inputs are only defaults
         self._source = source
@@ -70,6 +71,7 @@ class Scope:
         self.made: dict[str, tuple[NodeProto, int]] = {}
         self.typed: dict[str, TypeProto] = {}
         self.folded: dict[str, TensorProto | None] = {}
+        self._judged: set[str] = set()
         self._elements: dict[str, list[str]] = {}
         self._producers: dict[str, NodeProto] | None = None
         self._initializers: dict[str, TensorProto] | None = None
@@ -172,23 +174,40 @@ class Scope:
         return None if scope is None else scope._own_type(name)
 
     def _own_type(self, name: str) -> TypeProto | None:
-        declared = self.typed.get(name) or self.declared(name)
-        if declared is not None and _has_shape(declared):
-            return declared
-        inferred = None
-        if self.path is not None:
-            inferred = self.context.inference.type(self.path, name)
-        if (inferred is None or not _has_shape(inferred)) and (origin := self.origin(name)) is not None:
+        known = self.stated(name)
+        if (known is None or not _has_shape(known)) and (origin := self.origin(name)) is not None:
             self.context.inference.node(*origin, self)
-            inferred = self.typed.get(name) or inferred
-        return inferred or declared
+            known = self.typed.get(name) or known
+        return known
+
+    def stated(self, name: str) -> TypeProto | None:
+        """What is known of the type of a value of this body without a look at the node that makes it."""
+        declared = self.typed.get(name) or self.declared(name)
+        if self.path is None or (declared is not None and _has_shape(declared)):
+            return declared
+        return self.context.inference.type(self.path, name) or declared
 
     def origin(self, name: str) -> tuple[NodeProto, int] | None:
-        """The node of this body that makes `name` and its opset, unless whole-model inference has judged it."""
+        """The node of this body that makes `name` and its opset, unless it cannot tell more than is known."""
         if name in self.made:
             return self.made[name]
-        node = self.producers.get(name) if self.path is None else None
-        return (node, self.opset) if node is not None else None
+        node = self.producers.get(name)
+        if node is None or name in self._judged:
+            return None
+        known = None if self.path is None else self.context.inference.type(self.path, name)
+        return (node, self.opset) if known is None or not _has_shape(known) else None
+
+    def judged(self, node: NodeProto) -> None:
+        """Remember that a node of the source has told all that it can about its outputs."""
+        if node.output[0] not in self.made:
+            self._judged.update(node.output)
+
+    def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
+        """State the tensor types of values that no node of this body tells, where nothing better is known."""
+        for name, kind in zip(names, kinds, strict=False):
+            known = self.typed.get(name) or self.declared(name)
+            if name and kind is not None and elem_type_of(kind) and (known is None or not _has_shape(known)):
+                self.typed[name] = kind
 
     def declared(self, name: str) -> TypeProto | None:
         """The type that the model itself states for a value of this body."""

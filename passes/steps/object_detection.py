@@ -1,10 +1,10 @@
-"""RoiAlign and NonMaxSuppression."""
+"""RoiAlign."""
 
 from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, Replacement, changed, same
+from opshift.passes.registry import Pair, Replacement, changed
 from opshift.passes.steps._recipes import carried
 from opshift.passes.steps._roi_samples import pooled_samples
 from opshift.passes.view import Node
@@ -41,7 +41,6 @@ def gathered_samples(node: Node) -> str:
 
 BFLOAT16 = carried({T.BFLOAT16: T.FLOAT}, why="bfloat16 is pooled in float32", variable="T1")
 
-same("NonMaxSuppression", 11, "the text now says which boxes are suppressed and what omitted inputs mean")
 changed("RoiAlign", 10, Pair(down=gathered_samples))
 changed("RoiAlign", 16, Pair(up=no_pixel_shift, down=shifted_regions))
 changed("RoiAlign", 22, Pair(down=BFLOAT16))
