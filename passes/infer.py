@@ -69,8 +69,6 @@ def _infer_node(node: NodeProto, opset: int, scope: Scope) -> None:
     if not schemas.known_domain(node.domain) or any(True for _ in subgraphs(node)):
         return
     types = {name: found for name in node.input if name and (found := _known(scope, name)) is not None}
-    if not any(node.input) and node.op_type != "Constant":
-        return
     data = {}
     for name in types:
         held = scope.tensor(name, constants.SMALL)
