@@ -24,7 +24,8 @@ class Session(Protocol):
         """The outputs in the graph's order: arrays, lists of arrays for sequences, None for an empty optional."""
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """The text of an error as one line of at most 300 characters."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) < 300 else text[:297] + "..."
 
@@ -47,7 +48,7 @@ class OnnxRuntime:
         try:
             self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:
-            raise EngineError(_one_line(error)) from None
+            raise EngineError(one_line(error)) from None
         self._outputs = list(outputs) if outputs else None
 
     def run(self, feeds: Feeds) -> list[Any]:
@@ -61,7 +62,7 @@ class OnnxRuntime:
             given = {name: value for name, value in feeds.items() if name in known and value is not None}
             return list(self._session.run(self._outputs, given, run_options))
         except Exception as error:
-            raise EngineError(_one_line(error)) from None
+            raise EngineError(one_line(error)) from None
 
 
 class Reference:
@@ -81,7 +82,7 @@ class Reference:
                 onnx.external_data_helper.load_external_data_for_model(proto, folder)
             self._evaluator = onnx.reference.ReferenceEvaluator(proto)
         except Exception as error:
-            raise EngineError(_one_line(error)) from None
+            raise EngineError(one_line(error)) from None
         self._outputs = list(outputs) if outputs else None
 
     def run(self, feeds: Feeds) -> list[Any]:
@@ -94,7 +95,7 @@ class Reference:
                 given = {name: value for name, value in feeds.items() if name in known}
                 return list(self._evaluator.run(self._outputs, given))
         except Exception as error:
-            raise EngineError(_one_line(error)) from None
+            raise EngineError(one_line(error)) from None
 
 
 ENGINES: tuple[type[OnnxRuntime | Reference], ...] = (OnnxRuntime, Reference)
