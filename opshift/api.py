@@ -72,7 +72,7 @@ def convert_version(model: Given, target_version: Target, *, ir_version: int | N
     proto, folder = load(model)
     targets, ir = resolve(target_version)
     result = convert.convert(proto, targets, ir_version=ir_version or ir, folder=folder)
-    return _like(model, result.model)
+    return _like(model, result, folder)
 
 
 def inline(
@@ -113,10 +113,10 @@ def inline(
         fitted = fit.attempt(proto, backend, ops=wanted, ir_version=ir_version, folder=folder)
         if fitted.model is None:
             raise Refused(fitted.refusals, target=backend.name)
-        return _like(model, fitted.model)
+        return _like(model, fitted, folder)
     targets, _ = resolve(target) if target is not None else (own_opset(proto), None)
     result = convert.convert(proto, targets, ops=wanted, ir_version=ir_version, folder=folder)
-    return _like(model, result.model)
+    return _like(model, result, folder)
 
 
 def plan(model: Any, target: Target, *, ops: Iterable[str] = (), domain: str | None = None) -> Plan:
@@ -178,7 +178,9 @@ def load(model: Any) -> tuple[ModelProto, str | None]:
     raise InvalidModel(f"a path, an onnx.ModelProto or an onnx_ir.Model is needed, not {type(model).__name__}")
 
 
-def _like(given: Given, proto: Any) -> Given:
+def _like(given: Given, result: convert.Result, folder: str | None) -> Given:
+    assert result.model is not None, "what is refused raises"
+    proto: Any = result.model if folder is None else files.embedded(result.model, folder)
     if type(given).__module__.partition(".")[0] == "onnx_ir":
         import onnx_ir
 

@@ -115,6 +115,20 @@ def _parser() -> argparse.ArgumentParser:
 def _add_rewriting(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model")
     parser.add_argument("output", nargs="?", help="where to write; without it, beside the model under a telling name")
+    parser.add_argument("--in-place", action="store_true", help="replace the model itself, at once or not at all")
+    parser.add_argument(
+        "--external-data",
+        choices=("keep", "copy", "all", "none"),
+        help="keep external data where they are, copy their files along, put all large tensors into one data file, or "
+        "none; without it, keep them for an output in the same folder and copy them otherwise",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=int,
+        default=1024,
+        metavar="BYTES",
+        help="the least size of a tensor that `--external-data all` puts into the data file (default: 1024)",
+    )
     parser.add_argument("--ir-version", type=int, metavar="N", help="the IR version to write")
     parser.add_argument("--no-verify", action="store_true", help="do not run both forms")
     parser.add_argument("--dry-run", action="store_true", help="show what would be done; write nothing")

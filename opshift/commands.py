@@ -83,11 +83,7 @@ def _rewrite(
     backend: Backend | None = None,
 ) -> int:
     """From file to file; `targets` are the opsets that a refusal looks for near ones to."""
-    output = Path(options.output) if options.output else _beside(options.model, label)
-    if output.exists() and not output.is_file():
-        raise ValueError(f"{output} is no regular file; give the path of a file")
-    if output.exists() and os.path.samefile(output, options.model):
-        raise ValueError("the output is the input; give another path")
+    output = _output(options, label)
     started = perf_counter()
     source = files.read(options.model)
     folder = str(Path(options.model).resolve().parent)
@@ -102,36 +98,47 @@ def _rewrite(
         nearest = engine.nearest(source, result.refusals, targets, folder) if targets else None
         _show(options, replace(outcome, nearest=nearest))
         return REFUSED
-    after = report.facts(result.model, result.model.ByteSize())
-    outcome = replace(outcome, after=after, grade=result.grade)
+    outcome = replace(outcome, grade=result.grade)
     if options.dry_run:
-        _show(options, outcome)
+        _show(options, replace(outcome, after=report.facts(result.model, files.size(result.model))))
         return DONE
-    with files.Draft(result.model, output, folder) as draft:
-        verification = None if options.no_verify else _verified(source, result, options.seed, folder, seconds)
+    started = perf_counter()
+    with files.Draft(result.model, output, folder, options.external_data, options.threshold) as draft:
+        seconds["write"] = perf_counter() - started
+        verification = None
+        if not options.no_verify:
+            started = perf_counter()
+            verification = verify_protos(
+                source,
+                draft.written(),
+                grade=result.grade,
+                seed=options.seed,
+                before_folder=folder,
+                after_folder=str(output.parent),
+            )
+            seconds["verify"] = perf_counter() - started
         code = _code(verification)
         if code == DONE:
             draft.publish()
-    _show(options, replace(outcome, output=str(output) if code == DONE else "", verification=verification))
+    outcome = replace(outcome, after=report.facts(result.model, draft.size), verification=verification)
+    _show(options, replace(outcome, output=str(output) if code == DONE else ""))
     return code
 
 
-def _beside(model: str, label: str) -> Path:
-    path = Path(model)
-    return path.with_name(f"{path.stem}.{label}{path.suffix or '.onnx'}")
-
-
-def _verified(
-    source: ModelProto, result: engine.Result, seed: int, folder: str, seconds: dict[str, float]
-) -> Verification:
-    assert result.model is not None, "only what was converted is verified"
-    started = perf_counter()
-    external = folder if files.external_files(source) else None
-    found = verify_protos(
-        source, result.model, grade=result.grade, seed=seed, before_folder=external, after_folder=external
-    )
-    seconds["verify"] = perf_counter() - started
-    return found
+def _output(options: argparse.Namespace, label: str) -> Path:
+    """The path to write; raises `ValueError` for one that must not be written."""
+    if options.in_place:
+        if options.output:
+            raise ValueError("--in-place writes to the model itself; give no output")
+        return Path(options.model).resolve()
+    model = Path(options.model)
+    beside = model.with_name(f"{model.stem}.{label}{model.suffix or '.onnx'}")
+    output = Path(options.output) if options.output else beside
+    if output.exists() and not output.is_file():
+        raise ValueError(f"{output} is no regular file; give the path of a file")
+    if output.exists() and model.exists() and output.samefile(model):
+        raise ValueError("the output is the input; give another path, or --in-place")
+    return output
 
 
 def _code(found: Verification | None) -> int:

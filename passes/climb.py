@@ -16,6 +16,7 @@ from opshift.passes import registry, schemas
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert, Refusal
 from opshift.passes.expand import Expander, Op
+from opshift.passes.infer import HOLDING_GRAPHS
 from opshift.passes.names import Body, subgraphs
 from opshift.passes.protos import FunctionProto, NodeProto, default_domain, type_text
 from opshift.passes.scope import Context, Scope
@@ -25,6 +26,7 @@ from opshift.passes.view import Node
 from opshift import functions
 
 Versions = Mapping[str, int]
+Within = tuple[tuple[Op, int], ...]  # the operators, with their versions, that a node was made of, the outermost first
 
 _FIRST_INFERRED = 7  # many schemas below it infer no types or no broadcast shapes
 
@@ -65,7 +67,7 @@ class _Work:
     versions: Versions
     index: int | None = None
     settled: bool = False  # its subgraphs are at the target
-    within: tuple[Op, ...] = ()  # the operators whose definitions it is part of, the outermost first
+    within: Within = ()
 
 
 class Climb:
@@ -90,7 +92,7 @@ class Climb:
         path = None if isinstance(body, FunctionProto) else ()
         self._convert(body, Scope(body, self._context, versions.get("", 1), path=path), versions)
 
-    def _convert(self, body: Body, scope: Scope, versions: Versions, within: tuple[Op, ...] = ()) -> None:
+    def _convert(self, body: Body, scope: Scope, versions: Versions, within: Within = ()) -> None:
         rewritten: list[NodeProto] | None = None
         for index, proto in enumerate(body.node):
             plan = self._plan(proto, versions)
@@ -145,7 +147,9 @@ class Climb:
                 replacement = self._advance(work, scope)
             except CannotConvert as refused:
                 self._refuse(work, refused)
-                replacement = None
+                done.append(work.proto)
+                scope.record(work.proto, work.versions.get("", 1))
+                continue
             if replacement is None:
                 done.append(work.proto)
                 opset = self._target("", work.versions.get("", 1))
@@ -161,10 +165,12 @@ class Climb:
         if not schemas.has_subgraphs(domain, op) or self._expander.wants(domain, op):
             return  # a function's graphs are converted where its body uses them
         opset = work.versions.get("", 1)
+        self._keep_types(work, scope)
         for attribute, k, graph in subgraphs(work.proto):
-            known = scope.path is not None and work.index is not None
-            path = (*scope.path, (work.index, attribute, k)) if known and scope.path is not None else None
+            inferred = scope.path is not None and work.index is not None and op in HOLDING_GRAPHS and not domain
+            path = (*scope.path, (work.index, attribute, k)) if inferred and scope.path is not None else None
             self._convert(graph, Scope(graph, self._context, opset, scope, path), work.versions, work.within)
+        self._context.settled.update(work.proto.output)
 
     def _advance(self, work: _Work, scope: Scope) -> list[_Work] | None:
         """Take a node as far as it goes; None once it has arrived, else what takes its place on the list."""
@@ -174,7 +180,7 @@ class Climb:
             target = self._target(domain, version)
             first = min(schemas.versions(domain, op), default=0)
             wanted = self._expander.wants(domain, op)
-            if wanted and (domain, op) in work.within:
+            if wanted and any(of == (domain, op) and (schemas.since(*of, version) or 0) >= v for of, v in work.within):
                 raise CannotConvert(self._node(work, scope, version), _circle(op, work.within))
             if wanted or target < first:
                 definition = registry.definition(domain, op) if wanted else None
@@ -227,18 +233,28 @@ class Climb:
             self._note(node, op, before, after, _sentence(step))
         work.versions = arrived
         work.index = None
+        if result is None:
+            scope.record(work.proto, arrived.get("", 1))
+        if work.proto.op_type != op:
+            work.within += (((domain, op), before),)
         if result is None and not node.build.nodes:
             return None
-        within = work.within if older else (*work.within, (domain, op))
         made = node.build.nodes if result is None else take_over(node, result)
-        copies = node.build.copies
-        works = [_Work(proto, arrived, None, any(proto is copy for copy in copies), within) for proto in made]
+        works = [self._made(proto, work, (domain, op), before, arrived, node.build.copies) for proto in made]
         return works if result is not None else [*works, work]
+
+    def _made(
+        self, proto: NodeProto, work: _Work, op: Op, since: int, versions: Versions, copies: Sequence[NodeProto]
+    ) -> _Work:
+        """A node that a step or a definition made of a call of `op`, perhaps that operator at another version."""
+        same = (default_domain(proto.domain), proto.op_type) == op
+        settled = any(proto is copy for copy in copies)
+        return _Work(proto, versions, settled=settled, within=work.within if same else (*work.within, (op, since)))
 
     def _keep_types(self, work: _Work, scope: Scope) -> None:
         """The types of made values, while the node is written at a version that infers them."""
         for name in work.proto.output:
-            if name in scope.made:
+            if name and scope.origin(name) is not None:
                 scope.type(name)
 
     def _expand(
@@ -254,8 +270,9 @@ class Climb:
             scope.context.released.update(node.inputs)
             _inherit(nodes, node)
         self._note(node, work.proto.op_type, version, version, how)
-        within = (*work.within, (default_domain(work.proto.domain), work.proto.op_type))
-        return [_Work(proto, {**work.versions, **imports}, within=within) for proto in nodes]
+        op = (default_domain(work.proto.domain), work.proto.op_type)
+        since = schemas.since(*op, version) or 0
+        return [self._made(proto, work, op, since, {**work.versions, **imports}, node.build.copies) for proto in nodes]
 
     def _steps_down_first(self, domain: str, op: str, version: int, first: int) -> bool:
         """Whether a type that no definition takes may be gone at the first version, which took fewer types."""
@@ -406,9 +423,9 @@ def _listed(types: frozenset[str]) -> str:
     return ", ".join(sorted(types)) if len(types) <= 12 else f"{len(types)} other types"
 
 
-def _circle(op: str, within: Sequence[Op]) -> str:
+def _circle(op: str, within: Within) -> str:
     """Which definitions need each other, so that none of them is free of operators that are to go."""
-    names = [name for _, name in within]
+    names = [name for (_, name), _ in within]
     way = " needs ".join([*names[names.index(op) :], op])
     return f"its definition leads back to it: {way}"
 
