@@ -16,6 +16,7 @@ from opshift.passes import registry, schemas
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert, Refusal
 from opshift.passes.expand import Expander, Op
+from opshift.passes.infer import HOLDING_GRAPHS
 from opshift.passes.names import Body, subgraphs
 from opshift.passes.protos import FunctionProto, NodeProto, default_domain, type_text
 from opshift.passes.scope import Context, Scope
@@ -146,7 +147,9 @@ class Climb:
                 replacement = self._advance(work, scope)
             except CannotConvert as refused:
                 self._refuse(work, refused)
-                replacement = None
+                done.append(work.proto)
+                scope.record(work.proto, work.versions.get("", 1))
+                continue
             if replacement is None:
                 done.append(work.proto)
                 opset = self._target("", work.versions.get("", 1))
@@ -162,10 +165,12 @@ class Climb:
         if not schemas.has_subgraphs(domain, op) or self._expander.wants(domain, op):
             return  # a function's graphs are converted where its body uses them
         opset = work.versions.get("", 1)
+        self._keep_types(work, scope)
         for attribute, k, graph in subgraphs(work.proto):
-            known = scope.path is not None and work.index is not None
-            path = (*scope.path, (work.index, attribute, k)) if known and scope.path is not None else None
+            inferred = scope.path is not None and work.index is not None and op in HOLDING_GRAPHS and not domain
+            path = (*scope.path, (work.index, attribute, k)) if inferred and scope.path is not None else None
             self._convert(graph, Scope(graph, self._context, opset, scope, path), work.versions, work.within)
+        self._context.settled.update(work.proto.output)
 
     def _advance(self, work: _Work, scope: Scope) -> list[_Work] | None:
         """Take a node as far as it goes; None once it has arrived, else what takes its place on the list."""
@@ -228,6 +233,8 @@ class Climb:
             self._note(node, op, before, after, _sentence(step))
         work.versions = arrived
         work.index = None
+        if result is None:
+            scope.record(work.proto, arrived.get("", 1))
         if work.proto.op_type != op:
             work.within += (((domain, op), before),)
         if result is None and not node.build.nodes:
@@ -247,7 +254,7 @@ class Climb:
     def _keep_types(self, work: _Work, scope: Scope) -> None:
         """The types of made values, while the node is written at a version that infers them."""
         for name in work.proto.output:
-            if name in scope.made:
+            if name and scope.origin(name) is not None:
                 scope.type(name)
 
     def _expand(

@@ -72,7 +72,7 @@ def _constant(name: str, scope: Scope, depth: int) -> TensorProto | None:
     owner = scope.owner(name)
     node = scope.producer(name)
     if owner is None or node is None or node.op_type in ("Constant", "Identity"):
-        return scope.tensor(name)
+        return scope.tensor(name, constants.SMALL)
     return evaluate(node, owner, depth)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes import constants, fold, schemas
+from opshift.passes import constants, fold, payload, schemas
 from opshift.passes.infer import OVERRIDABLE_SINCE, Inference
 from opshift.passes.names import Body, Names, unread
 from opshift.passes.protos import (
@@ -34,6 +34,7 @@ class Context:
         self.names = Names(source)  # not of `model`: functions that are inlined are gone from it
         self.inference = Inference(source)
         self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
+        self.settled: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at
         self.released: set[str] = set()  # names that lost a use, and constants that may not have found one
         self.overridable = model.ir_version >= OVERRIDABLE_SINCE  # initializers that are also inputs are only defaults
         self._source = source
@@ -70,6 +71,7 @@ class Scope:
         self.made: dict[str, tuple[NodeProto, int]] = {}
         self.typed: dict[str, TypeProto] = {}
         self.folded: dict[str, TensorProto | None] = {}
+        self._judged: set[str] = set()
         self._elements: dict[str, list[str]] = {}
         self._producers: dict[str, NodeProto] | None = None
         self._initializers: dict[str, TensorProto] | None = None
@@ -128,18 +130,19 @@ class Scope:
 
     # --- what it holds --------------------------------------------------------------------------------------
 
-    def tensor(self, name: str) -> TensorProto | None:
-        """The constant that `name` holds, through initializers, Constant, Identity and outer scopes."""
+    def tensor(self, name: str, most: int | None = None) -> TensorProto | None:
+        """The constant that `name` holds, through initializers, Constant, Identity and outer scopes.
+
+        One of more than `most` elements is None, too: its bytes may have to be read from a file.
+        """
         scope: Scope | None = self
         passed = {name}
         while name and scope is not None and (scope := scope.owner(name)) is not None:
             node = scope.made[name][0] if name in scope.made else scope.producers.get(name)
             if node is None:
-                found = scope.initializers.get(name)
-                return found and constants.with_data(found, self.context.folder)
+                return self._at_hand(scope.initializers.get(name), most)
             if node.op_type == "Constant" and not default_domain(node.domain):
-                held = constants.of_constant(node)
-                return held and constants.with_data(held, self.context.folder)
+                return self._at_hand(constants.of_constant(node), most)
             if node.op_type != "Identity" or default_domain(node.domain):
                 return fold.evaluate(node, scope)
             name = node.input[0]
@@ -147,6 +150,11 @@ class Scope:
                 return None
             passed.add(name)
         return None
+
+    def _at_hand(self, held: TensorProto | None, most: int | None) -> TensorProto | None:
+        if held is None or (most is not None and constants.size(held) > most):
+            return None
+        return payload.load(held, self.context.folder)
 
     def ints(self, name: str) -> list[int] | None:
         """The values of a constant integer vector or scalar; None if it is not constant."""
@@ -166,23 +174,40 @@ class Scope:
         return None if scope is None else scope._own_type(name)
 
     def _own_type(self, name: str) -> TypeProto | None:
-        declared = self.typed.get(name) or self.declared(name)
-        if declared is not None and _has_shape(declared):
-            return declared
-        inferred = None
-        if self.path is not None:
-            inferred = self.context.inference.type(self.path, name)
-        if (inferred is None or not _has_shape(inferred)) and (origin := self.origin(name)) is not None:
+        known = self.stated(name)
+        if (known is None or not _has_shape(known)) and (origin := self.origin(name)) is not None:
             self.context.inference.node(*origin, self)
-            inferred = self.typed.get(name) or inferred
-        return inferred or declared
+            known = self.typed.get(name) or known
+        return known
+
+    def stated(self, name: str) -> TypeProto | None:
+        """What is known of the type of a value of this body without a look at the node that makes it."""
+        declared = self.typed.get(name) or self.declared(name)
+        if self.path is None or (declared is not None and _has_shape(declared)):
+            return declared
+        return self.context.inference.type(self.path, name) or declared
 
     def origin(self, name: str) -> tuple[NodeProto, int] | None:
-        """The node of this body that makes `name` and its opset, unless whole-model inference has judged it."""
+        """The node of this body that makes `name` and its opset, unless it cannot tell more than is known."""
         if name in self.made:
             return self.made[name]
-        node = self.producers.get(name) if self.path is None else None
-        return (node, self.opset) if node is not None else None
+        node = self.producers.get(name)
+        if node is None or name in self._judged:
+            return None
+        known = None if self.path is None else self.context.inference.type(self.path, name)
+        return (node, self.opset) if known is None or not _has_shape(known) else None
+
+    def judged(self, node: NodeProto) -> None:
+        """Remember that a node of the source has told all that it can about its outputs."""
+        if node.output[0] not in self.made:
+            self._judged.update(node.output)
+
+    def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
+        """State the tensor types of values that no node of this body tells, where nothing better is known."""
+        for name, kind in zip(names, kinds, strict=False):
+            known = self.typed.get(name) or self.declared(name)
+            if name and kind is not None and elem_type_of(kind) and (known is None or not _has_shape(known)):
+                self.typed[name] = kind
 
     def declared(self, name: str) -> TypeProto | None:
         """The type that the model itself states for a value of this body."""

@@ -167,6 +167,13 @@ def along_channels(node: Node, index: int, kind: int) -> str:
     return recast(build, column, node.elem_type(index), kind)
 
 
+def behind_channels(node: Node) -> list[int]:
+    """All axes of the data after the second."""
+    if node.rank() < 3:
+        raise CannotConvert(node, f"data of rank {node.rank()}; 3 and more could be expressed")
+    return list(range(2, node.rank()))
+
+
 def shape_of(node: Node) -> str | list[int]:
     """The shape of the data for a Reshape: numbers where no more than one of them is unknown."""
     dims = node.scope.shape(node.input(0))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, changed, defined
-from opshift.passes.steps._recipes import along_channels, recast, shape_of, wider
+from opshift.passes.steps._recipes import along_channels, behind_channels, recast, shape_of, wider
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -92,7 +92,7 @@ def groups_of_channels(node: Node) -> str:
 def statistics_of_instances(node: Node) -> str:
     """(x - mean) / sqrt(variance + epsilon) * scale + B, with mean and variance of each channel of each instance"""
     node.close("the operator is computed from its definition")
-    build, kind, axes = node.build, node.elem_type(), list(range(2, node.rank()))
+    build, kind, axes = node.build, node.elem_type(), behind_channels(node)
     x = recast(build, node.input(0), kind, wider(kind))
     epsilon = build.constant(node.attributes.get("epsilon", 1e-5), wider(kind))
     centered = build.Sub(x, build.ReduceMean(x, axes=axes))
