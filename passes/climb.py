@@ -276,8 +276,7 @@ class Climb:
 
     def _steps_down_first(self, domain: str, op: str, version: int, first: int) -> bool:
         """Whether a type that no definition takes may be gone at the first version, which took fewer types."""
-        wanted = self._expander.wants(domain, op)
-        return not wanted and functions.defined(domain, op) and schemas.since(domain, op, version) != first
+        return first > 1 and functions.defined(domain, op) and schemas.since(domain, op, version) != first
 
     def _cannot_expand(self, work: _Work, scope: Scope, target: int) -> None:
         domain, op = default_domain(work.proto.domain), work.proto.op_type
