@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from opshift import files
 from opshift.passes import convert, schemas
-from opshift.passes.climb import Change
+from opshift.passes.changes import Change
 from opshift.passes.errors import InvalidModel, Refusal
 from opshift.passes.expand import Op
 from opshift.passes.protos import ModelProto, default_domain

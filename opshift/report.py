@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes.climb import Change
+from opshift.passes.changes import Change
 from opshift.passes.convert import Result, opsets
 from opshift.passes.errors import Refusal
 from opshift.passes.names import bodies
@@ -65,6 +65,7 @@ def facts(model: ModelProto, size: int) -> Facts:
 def as_json(outcome: Outcome) -> str:
     """One JSON object; refusals carry their boundary."""
     held: dict[str, Any] = asdict(outcome)
+    held["changes"] = [change._asdict() for change in outcome.changes]
     held["refusals"] = [{**asdict(r), "boundary": r.boundary, "text": str(r)} for r in outcome.refusals]
     return json.dumps(held, indent=2, default=_text)
 
@@ -160,7 +161,7 @@ def _rows(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
 
 
 def _changes(changes: Sequence[Change]) -> list[str]:
-    counted = Counter((c.op, c.source, c.target, c.how, c.grade, c.remark) for c in changes)
+    counted = Counter([(c[1], *c[3:]) for c in changes])  # all but the node and the domain
     lines = []
     for (op, source, target, how, grade, remark), count in sorted(counted.items()):
         rung = f"{source} -> {target}" if source != target else f"at {source}"

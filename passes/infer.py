@@ -47,7 +47,7 @@ class Inference:
         visited: set[str] = set()
         while pending:
             current, version = pending[-1]
-            origins = [scope.origin(name) for name in current.input if name not in scope.typed]
+            origins = [scope.origin(name) for name in current.input if not _is_known(scope.stated(name))]
             waiting = [o for o in origins if o is not None and o[0].output[0] not in visited]
             visited.add(current.output[0])
             if waiting:
@@ -71,8 +71,8 @@ def _infer_node(node: NodeProto, opset: int, scope: Scope) -> None:
         return
     data = {}
     for name in types:
-        held = scope.tensor(name)
-        if held is not None and constants.size(held) <= constants.SMALL:
+        held = scope.small(name)
+        if held is not None:
             data[name] = held
     try:
         domain = default_domain(node.domain)
@@ -119,8 +119,12 @@ def _agreed(shapes: list[list[Dim] | None]) -> list[Dim] | None:
 def _known(scope: Scope, name: str) -> TypeProto | None:
     owner = scope.owner(name)
     if owner is scope and scope.origin(name) is not None:
-        return scope.typed.get(name) or scope.declared(name)
+        return scope.stated(name)
     return scope.type(name)
+
+
+def _is_known(kind: TypeProto | None) -> bool:
+    return kind is not None and (kind.WhichOneof("value") != "tensor_type" or kind.tensor_type.HasField("shape"))
 
 
 def _infer(source: ModelProto) -> dict[Path, dict[str, TypeProto]]:

@@ -71,10 +71,11 @@ class Scope:
         self.typed: dict[str, TypeProto] = {}
         self.folded: dict[str, TensorProto | None] = {}
         self._elements: dict[str, list[str]] = {}
+        self._given: frozenset[str] | None = None
         self._producers: dict[str, NodeProto] | None = None
         self._initializers: dict[str, TensorProto] | None = None
         self._declared: dict[str, TypeProto] | None = None
-        self._shared: dict[bytes, str] = {}
+        self.shared: dict[bytes, str] = {}
 
     @property
     def graph(self) -> GraphProto | None:
@@ -109,17 +110,20 @@ class Scope:
     def _defines(self, name: str) -> bool:
         return name in self.made or name in self.producers or name in self.initializers or name in self._inputs()
 
-    def _inputs(self) -> Sequence[str]:
-        if isinstance(self.body, FunctionProto):
-            return list(self.body.input)
-        return [value.name for value in self.body.input]
+    def _inputs(self) -> frozenset[str]:
+        if self._given is None:
+            given = self.body.input
+            self._given = frozenset(given if isinstance(self.body, FunctionProto) else (v.name for v in given))
+        return self._given
 
     def producer(self, name: str) -> NodeProto | None:
         """The node that makes `name`, here or in an outer scope; None for inputs and initializers."""
         owner = self.owner(name)
-        if owner is None:
-            return None
-        return owner.made[name][0] if name in owner.made else owner.producers.get(name)
+        return None if owner is None else owner.maker(name)
+
+    def maker(self, name: str) -> NodeProto | None:
+        """The node of this very body that makes `name`."""
+        return self.made[name][0] if name in self.made else self.producers.get(name)
 
     def opset_of(self, node: NodeProto) -> int:
         """The default domain's version that a node of this body is written at now."""
@@ -133,10 +137,9 @@ class Scope:
         scope: Scope | None = self
         passed = {name}
         while name and scope is not None and (scope := scope.owner(name)) is not None:
-            node = scope.made[name][0] if name in scope.made else scope.producers.get(name)
+            node = scope.maker(name)
             if node is None:
-                found = scope.initializers.get(name)
-                return found and constants.with_data(found, self.context.folder)
+                return scope.held(name)
             if node.op_type == "Constant" and not default_domain(node.domain):
                 held = constants.of_constant(node)
                 return held and constants.with_data(held, self.context.folder)
@@ -147,6 +150,16 @@ class Scope:
                 return None
             passed.add(name)
         return None
+
+    def held(self, name: str) -> TensorProto | None:
+        """The initializer `name` of this very body, with its data at hand."""
+        found = self.initializers.get(name)
+        return found and constants.with_data(found, self.context.folder)
+
+    def small(self, name: str) -> TensorProto | None:
+        """`tensor`, where it is no larger than a parameter."""
+        found = self.tensor(name)
+        return found if found is not None and constants.size(found) <= constants.SMALL else None
 
     def ints(self, name: str) -> list[int] | None:
         """The values of a constant integer vector or scalar; None if it is not constant."""
@@ -163,19 +176,22 @@ class Scope:
     def type(self, name: str) -> TypeProto | None:
         """The type of a value, declared or inferred; None where nothing is known."""
         scope = self.owner(name) if name else None
-        return None if scope is None else scope._own_type(name)
+        return None if scope is None else scope.own_type(name)
 
-    def _own_type(self, name: str) -> TypeProto | None:
-        declared = self.typed.get(name) or self.declared(name)
-        if declared is not None and _has_shape(declared):
-            return declared
-        inferred = None
-        if self.path is not None:
-            inferred = self.context.inference.type(self.path, name)
-        if (inferred is None or not _has_shape(inferred)) and (origin := self.origin(name)) is not None:
+    def own_type(self, name: str) -> TypeProto | None:
+        """The same for a value of this very body."""
+        found = self.stated(name)
+        if (found is None or not has_shape(found)) and (origin := self.origin(name)) is not None:
             self.context.inference.node(*origin, self)
-            inferred = self.typed.get(name) or inferred
-        return inferred or declared
+            found = self.typed.get(name) or found
+        return found
+
+    def stated(self, name: str) -> TypeProto | None:
+        """What is known of the type without a look at the nodes that the conversion made."""
+        declared = self.typed.get(name) or self.declared(name)
+        if self.path is None or (declared is not None and has_shape(declared)):
+            return declared
+        return self.context.inference.type(self.path, name) or declared
 
     def origin(self, name: str) -> tuple[NodeProto, int] | None:
         """The node of this body that makes `name` and its opset, unless whole-model inference has judged it."""
@@ -210,7 +226,7 @@ class Scope:
     def shape(self, name: str) -> list[Dim] | None:
         """The dimensions of a tensor: a number, a symbol, or None; None altogether where the rank is unknown."""
         found = self.type(name)
-        return _dims(found) if found is not None and _has_shape(found) else None
+        return _dims(found) if found is not None and has_shape(found) else None
 
     def inferred_shape(self, name: str) -> list[Dim] | None:
         """The same for a value of the source model, by inference even where the model declares less."""
@@ -218,7 +234,7 @@ class Scope:
         if scope is None or scope.path is None:
             return self.shape(name)
         found = self.context.inference.type(scope.path, name)
-        return _dims(found) if found is not None and _has_shape(found) else None
+        return _dims(found) if found is not None and has_shape(found) else None
 
     # --- what a step adds -----------------------------------------------------------------------------------
 
@@ -249,9 +265,9 @@ class Scope:
         if self.graph is None:
             return None
         key = tensor.SerializeToString(deterministic=True)
-        name = self._shared.get(key)
+        name = self.shared.get(key)
         if name is None:
-            name = self._shared[key] = self.context.names.fresh(hint)
+            name = self.shared[key] = self.context.names.fresh(hint)
             self.context.released.add(name)
             self.hold(name, tensor)
         return name
@@ -281,7 +297,7 @@ def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:
     return made
 
 
-def _has_shape(kind: TypeProto) -> bool:
+def has_shape(kind: TypeProto) -> bool:
     return kind.WhichOneof("value") == "tensor_type" and kind.tensor_type.HasField("shape")
 
 
