@@ -79,7 +79,11 @@ def _parser() -> argparse.ArgumentParser:
     inline = verbs.add_parser("inline", help="replace operators by their definitions")
     _add_rewriting(inline)
     inline.add_argument("--op", action="append", default=[], help="an operator, Name or domain::Name; repeatable")
-    inline.add_argument("--target", help="also convert to what this target reads (see `opshift targets`)")
+    inline.add_argument("--deny", metavar="FILE", help="a file of operators, one a line, or a TOML file with `ops`")
+    inline.add_argument("--domain", help="all operators of this domain, the model's own functions among them")
+    inline.add_argument(
+        "--target", help="all that this target lacks, at an opset that it reads: a name (see `targets`) or a TOML file"
+    )
     inline.add_argument("--opset", metavar="N", help="also convert to this opset")
 
     verify = verbs.add_parser("verify", help="run two models on the same inputs and compare")
@@ -91,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
 
     inspect = verbs.add_parser("inspect", help="show what a model consists of and which opsets it can reach")
     inspect.add_argument("model")
+    inspect.add_argument("--target", help="show what this target would refuse, and what would be rewritten for it")
     _add_format(inspect)
 
     ledger = verbs.add_parser("ledger", help="show what is done about each change of each operator")
@@ -105,6 +110,20 @@ def _parser() -> argparse.ArgumentParser:
 def _add_rewriting(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model")
     parser.add_argument("output", nargs="?", help="where to write; without it, beside the model under a telling name")
+    parser.add_argument("--in-place", action="store_true", help="replace the model itself, at once or not at all")
+    parser.add_argument(
+        "--external-data",
+        choices=("keep", "copy", "all", "none"),
+        help="keep external data where they are, copy their files along, put all large tensors into one data file, or "
+        "none; without it, keep them for an output in the same folder and copy them otherwise",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=int,
+        default=1024,
+        metavar="BYTES",
+        help="the least size of a tensor that `--external-data all` puts into the data file (default: 1024)",
+    )
     parser.add_argument("--ir-version", type=int, metavar="N", help="the IR version to write")
     parser.add_argument("--no-verify", action="store_true", help="do not run both forms")
     parser.add_argument("--dry-run", action="store_true", help="show what would be done; write nothing")

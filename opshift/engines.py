@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from opshift import external
+
 if TYPE_CHECKING:
     from onnx import ModelProto
 
@@ -43,8 +45,10 @@ class OnnxRuntime:
         options.log_severity_level = 4
         if folder is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
-        source = model if isinstance(model, bytes) else model.SerializeToString()
         try:
+            if folder is not None and not isinstance(model, bytes):
+                model = external.runnable(model, folder)
+            source = model if isinstance(model, bytes) else model.SerializeToString()
             self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise EngineError(_one_line(error)) from None
@@ -71,14 +75,12 @@ class Reference:
 
     def __init__(self, model: ModelProto | bytes, outputs: Sequence[str] | None = None, folder: str | None = None):
         import onnx
-        import onnx.external_data_helper
         import onnx.reference
 
         try:
             proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else model
             if folder is not None:
-                proto = onnx.ModelProto.FromString(proto.SerializeToString())
-                onnx.external_data_helper.load_external_data_for_model(proto, folder)
+                proto = external.runnable(proto, folder, embedded=True)
             self._evaluator = onnx.reference.ReferenceEvaluator(proto)
         except Exception as error:
             raise EngineError(_one_line(error)) from None

@@ -1,46 +1,96 @@
-"""Model files: read without their external data, written all at once or not at all."""
+"""Model files: read without their weights, written all at once or not at all."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
+from opshift import external, wire
+from opshift.passes import payload
 from opshift.passes.errors import InvalidModel
 from opshift.passes.names import bodies
-from opshift.passes.protos import AttributeProto, GraphProto, ModelProto, TensorProto
+from opshift.passes.protos import GraphProto, ModelProto
 
 PathLike = str | os.PathLike[str]
 
+WHOLE = 16 * 1024 * 1024  # bytes: a smaller file is parsed as it is
+MOST = 2**31 - 1  # bytes of a message that protobuf reads
 
-def read(path: PathLike) -> ModelProto:
-    """The model in a file. External data are not read: they stay references.
+
+def read(path: PathLike, *, whole: int = WHOLE, large: int = wire.LARGE) -> ModelProto:
+    """The model in a file of any size, without the data of its large tensors: those become references to the file.
+
+    Args:
+        path: the model file. External data are not read and need not be there.
+        whole: the size in bytes up to which a file is parsed as it is, data included.
+        large: how many bytes of data a tensor may have that stay in the message.
 
     Raises:
         InvalidModel: the file is missing, cannot be read, does not hold an ONNX model, or refers to external data
-            outside its folder.
+            outside its folder, behind links, or outside their files.
     """
+    name = os.fspath(path)
+    resolved = Path(path).resolve()
     try:
-        data = Path(path).read_bytes()
+        with open(resolved, "rb", opener=payload.regular) as file:
+            status = os.fstat(file.fileno())
+            if status.st_size <= whole:
+                data = file.read()
+                wire.check_reserved(data)
+            else:
+                with mmap(file.fileno(), 0, access=ACCESS_READ) as view:
+                    data = wire.skeleton(view, resolved.name, payload.stamp_of(status), large)
     except OSError as error:
-        raise InvalidModel(f"{os.fspath(path)}: {error.strerror or error}") from None
-    model = parse(data, os.fspath(path))
+        raise InvalidModel(f"{name}: {error.strerror or error}") from None
+    except ValueError as error:  # no message, or a file name that no message can hold
+        raise InvalidModel(f"{name}: not an ONNX model ({error})") from None
+    model = parse(data, name)
     if b"location" in data:  # the key under which a tensor names its external file
-        for location in external_files(model):
-            inside(Path(path).parent, location)
+        external.check(model, resolved.parent)
     return model
 
 
 def parse(data: bytes, name: str = "the model") -> ModelProto:
     """The model in some bytes; raises `InvalidModel` for anything else."""
     model = ModelProto()
+    if len(data) > MOST:
+        raise InvalidModel(f"{name}: more than 2 GB without its large tensors, which is more than protobuf reads")
     try:
         model.ParseFromString(data)
     except Exception as error:  # protobuf's DecodeError, whose class depends on its implementation
-        raise InvalidModel(f"{name}: not an ONNX model ({' '.join(str(error).split())})") from None
+        why = wire.complaint(data) or " ".join(str(error).split())
+        raise InvalidModel(f"{name}: not an ONNX model ({why})") from None
     if not model.HasField("graph"):
         raise InvalidModel(f"{name}: not an ONNX model (it has no graph)")
     return model
+
+
+def embedded(model: ModelProto, folder: str) -> ModelProto:
+    """The model with all data in its message that lay in its own file; external data stay references.
+
+    Raises:
+        InvalidModel: the file is not there any more, or has changed.
+    """
+    for tensor in external.tensors(model):
+        if payload.is_embedded(tensor):
+            tensor.CopyFrom(payload.loaded(tensor, folder))
+    return model
+
+
+def size(model: ModelProto) -> int:
+    """How many bytes a model has in a file, without external data."""
+    return wire.length_of(wire.whole(serialized(model)))
+
+
+def serialized(model: ModelProto) -> bytes:
+    """The message as bytes; raises `InvalidModel` for one that is nested too deeply for protobuf."""
+    try:
+        return model.SerializeToString()
+    except Exception as error:  # protobuf's EncodeError, whose class depends on its implementation
+        if model.ByteSize() > MOST:
+            raise InvalidModel("the model has more than 2 GB without its large tensors") from None
+        raise InvalidModel(f"protobuf cannot write the model: {' '.join(str(error).split())}") from None
 
 
 def names_are_texts(model: ModelProto) -> bool:
@@ -56,106 +106,128 @@ def names_are_texts(model: ModelProto) -> bool:
     return all(isinstance(name, str) for names in held for name in names)
 
 
-def tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """Every tensor that a model holds, in initializers and attributes, of all graphs and functions."""
-    for body in bodies(model):
-        if isinstance(body, GraphProto):
-            yield from body.initializer
-            for sparse in body.sparse_initializer:
-                yield sparse.values
-                yield sparse.indices
-        for node in body.node:
-            for attribute in node.attribute:
-                if attribute.type == AttributeProto.TENSOR:
-                    yield attribute.t
-                yield from attribute.tensors
-
-
-def external_files(model: ModelProto) -> list[str]:
-    """The relative locations of the external data files that a model refers to."""
-    found: dict[str, None] = {}
-    for tensor in tensors(model):
-        if tensor.data_location == TensorProto.EXTERNAL:
-            found.update({entry.value: None for entry in tensor.external_data if entry.key == "location"})
-    return list(found)
-
-
-def inside(folder: PathLike, location: str) -> Path:
-    """The path of an external data file; raises `InvalidModel` if it leads out of the model's folder."""
-    root = os.path.realpath(folder)
-    path = os.path.realpath(os.path.join(root, location))
-    if not location or os.path.isabs(location) or os.path.commonpath([root, path]) != root:
-        raise InvalidModel(f"external data {location!r} lie outside the model's folder")
-    return Path(path)
-
-
 class Draft:
     """A model on its way to `path`: written beside it under another name until `publish` renames it.
 
     Used as a context: leaving it without `publish` removes every trace.
+
+    Args:
+        model: what to write; where its data go, it is changed to refer to them.
+        path: the model file to write.
+        folder: where the model's data lie; the source's folder.
+        policy, threshold: where data go, see `opshift.external.arrange`.
+
+    Raises (on entering):
+        InvalidModel: data cannot be had or kept, or protobuf cannot write the model.
+        ValueError: everything is to be embedded, but does not fit into 2 GB.
+        OSError: a file cannot be written, or data would overwrite one.
     """
 
-    def __init__(self, model: ModelProto, path: PathLike, folder: PathLike | None = None):
+    def __init__(
+        self,
+        model: ModelProto,
+        path: PathLike,
+        folder: PathLike | None = None,
+        policy: str | None = None,
+        threshold: int = external.THRESHOLD,
+    ):
+        self.size = 0
         self._model = model
         self._path = Path(path)
-        self._folder = Path(folder) if folder is not None else None
+        self._folder = Path(folder) if folder is not None else self._path.parent
+        self._policy = policy
+        self._threshold = threshold
         self._temporary: list[Path] = []
         self._pending: list[tuple[Path, Path]] = []
+        self._made: list[Path] = []
+        self._publishing = False
 
     def __enter__(self) -> Draft:
         try:
-            self._move_data_along()
-            self._write(self._model.SerializeToString(), self._path)
+            self._write()
         except BaseException:  # an interrupt, too
             self._clear()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._clear()
+        try:
+            self._clear()
+        except BaseException:  # an interrupt comes at any moment
+            self._clear()
+            raise
 
     def _clear(self) -> None:
+        if self._publishing and self._pending[-1][0].exists():  # data without their model are of no use
+            for temporary, final in self._pending[:-1]:
+                if not temporary.exists():
+                    final.unlink(missing_ok=True)
         for leftover in self._temporary:
             leftover.unlink(missing_ok=True)
+        for folder in reversed(self._made):
+            try:
+                folder.rmdir()
+            except OSError:  # it holds what was published
+                continue
 
     def publish(self) -> Path:
         """Put everything in its place; the model file comes last."""
+        self._publishing = True
         for temporary, final in self._pending:
             os.replace(temporary, final)
         return self._path
 
-    def _move_data_along(self) -> None:
-        """Copy external data files where the output goes to another folder, keeping their relative names."""
-        target = self._path.parent.resolve()
-        if self._folder is None or self._folder.resolve() == target:
-            return
-        for location in external_files(self._model):
-            source, final = inside(self._folder, location), inside(target, location)
+    def written(self) -> ModelProto:
+        """The model as it was written, read back from its file, with references to the data as they lie now."""
+        temporary, _ = self._pending[-1]
+        model = read(temporary)
+        moved = {os.path.relpath(final, self._path.parent): name for name, final in self._pending[:-1]}
+        for tensor in external.external(model) if moved else ():
+            for entry in tensor.external_data:
+                if entry.key == "location" and (now := moved.get(os.path.normpath(entry.value))):
+                    entry.value = os.path.relpath(now, self._path.parent)
+        return model
+
+    def _write(self) -> None:
+        data, files = serialized(self._model), external.Files()
+        if self._policy is not None or b"location" in data:
+            files = external.arrange(self._model, self._folder, self._path, self._policy, self._threshold)
+            data = serialized(self._model)
+        for location, pieces in files.items():
+            final = self._path.parent / location
             if final.exists():
-                raise FileExistsError(f"{final} exists; it would be overwritten by the model's external data")
-            final.parent.mkdir(parents=True, exist_ok=True)
-            temporary = self._reserve(final)
-            import shutil
+                raise FileExistsError(0, "it exists and would be overwritten by the model's external data", str(final))
+            self._make_folder(final.parent)
+            self._fill(final, pieces)
+        pieces = wire.whole(data)
+        self.size = wire.length_of(pieces)
+        if self._policy == "none" and self.size > MOST:
+            raise ValueError(
+                f"with its data the model has {self.size} bytes, and protobuf reads 2 GB; try --external-data all"
+            )
+        self._fill(self._path, pieces)
 
-            shutil.copyfile(source, temporary)
+    def _make_folder(self, folder: Path) -> None:
+        missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+        for parent in reversed(missing):
+            self._made.append(parent)
+            parent.mkdir(exist_ok=True)
 
-    def _write(self, data: bytes, final: Path) -> None:
-        self._reserve(final).write_bytes(data)
+    def _fill(self, final: Path, pieces: list[wire.Piece]) -> None:
+        """Write to a temporary file that is to become `final`."""
+        with open(self._reserve(final), "r+b", buffering=0) as target, wire.Sources(self._folder) as sources:
+            for piece in pieces:
+                if isinstance(piece, bytes):
+                    wire.write_all(target.fileno(), piece)
+                else:
+                    wire.copy_range(sources.open(piece.found), target.fileno(), piece.start, piece.end)
 
     def _reserve(self, final: Path) -> Path:
-        import tempfile
-
-        handle, name = tempfile.mkstemp(prefix=f".{final.name}.", suffix=".part", dir=final.parent)
-        os.close(handle)
-        mode = final.stat().st_mode & 0o777 if final.exists() else 0o666 & ~_umask()
-        os.chmod(name, mode)
-        temporary = Path(name)
+        """A new file beside `final`, with the rights that it has or will have."""
+        temporary = final.with_name(f".{final.name[:100]}.{os.urandom(6).hex()}.part")
         self._temporary.append(temporary)
+        temporary.touch(exist_ok=False)
+        if final.exists():
+            os.chmod(temporary, final.stat().st_mode & 0o777)
         self._pending.append((temporary, final))
         return temporary
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

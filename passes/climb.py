@@ -16,7 +16,8 @@ from opshift.passes import registry, schemas
 from opshift.passes.build import Builder
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.errors import CannotConvert, Refusal
-from opshift.passes.expand import Expander
+from opshift.passes.expand import Expander, Op
+from opshift.passes.infer import HOLDING_GRAPHS
 from opshift.passes.names import Body, subgraphs
 from opshift.passes.protos import FunctionProto, NodeProto, default_domain, type_text
 from opshift.passes.replay import Replays
@@ -27,6 +28,7 @@ from opshift.passes.view import Node
 from opshift import functions
 
 Versions = Mapping[str, int]
+Within = tuple[tuple[Op, int], ...]  # the operators, with their versions, that a node was made of, the outermost first
 
 _FIRST_INFERRED = 7  # many schemas below it infer no types or no broadcast shapes
 
@@ -45,6 +47,7 @@ class _Work:
     versions: Versions
     index: int | None = None
     settled: bool = False  # its subgraphs are at the target
+    within: Within = ()
 
 
 class Climb:
@@ -70,9 +73,9 @@ class Climb:
         path = None if isinstance(body, FunctionProto) else ()
         self._convert(body, Scope(body, self._context, versions.get("", 1), path=path), versions)
 
-    def _convert(self, body: Body, scope: Scope, versions: Versions) -> None:
+    def _convert(self, body: Body, scope: Scope, versions: Versions, within: Within = ()) -> None:
         rewritten: list[NodeProto] | None = None
-        plans, replays = self._at(versions)
+        plans, replays = self._at(versions, within)
         for index, proto in enumerate(body.node):
             op = proto.domain, proto.op_type
             plan = plans.get(op)
@@ -85,10 +88,10 @@ class Climb:
             produced = None
             if plan is _Plan.CLIMB and not self._rehearsing:
                 produced = replays.settle(
-                    proto, scope, lambda p, s: self._rehearse(p, s, versions), self._ledger.changes
+                    proto, scope, lambda p, s: self._rehearse(p, s, versions, within), self._ledger.changes
                 )
             if produced is None:
-                produced = self._settle(_Work(proto, versions, index), scope)
+                produced = self._settle(_Work(proto, versions, index, within=within), scope)
             if rewritten is None and (len(produced) != 1 or produced[0] is not proto):
                 rewritten = list(body.node[:index])
             if rewritten is not None:
@@ -97,9 +100,9 @@ class Climb:
             del body.node[:]
             body.node.extend(rewritten)
 
-    def _at(self, versions: Versions) -> tuple[dict[tuple[str, str], _Plan], Replays]:
-        """The plans and scripts for nodes that are written at `versions`."""
-        key = frozenset(versions.items()), frozenset(self._home.items())
+    def _at(self, versions: Versions, within: Within) -> tuple[dict[tuple[str, str], _Plan], Replays]:
+        """The plans and scripts for nodes that are written at `versions`, and were made `within` operators."""
+        key = frozenset(versions.items()), frozenset(self._home.items()), within
         if key not in self._known:
             self._known[key] = {}, Replays()
         return self._known[key]
@@ -118,11 +121,11 @@ class Climb:
         return _Plan.DESCEND if holds_graphs else _Plan.KEEP
 
     def _rehearse(
-        self, proto: NodeProto, scope: Scope, versions: Versions
+        self, proto: NodeProto, scope: Scope, versions: Versions, within: Within
     ) -> tuple[list[NodeProto], list[Change]] | None:
         ledger, self._ledger, self._rehearsing = self._ledger, Ledger(), True
         try:
-            done = self._settle(_Work(proto, versions), scope)
+            done = self._settle(_Work(proto, versions, within=within), scope)
             return None if self._ledger.refusals else (done, self._ledger.changes)
         finally:
             self._ledger, self._rehearsing = ledger, False
@@ -144,7 +147,9 @@ class Climb:
                 replacement = self._advance(work, scope)
             except CannotConvert as refused:
                 self._refuse(work, refused)
-                replacement = None
+                done.append(work.proto)
+                scope.record(work.proto, work.versions.get("", 1))
+                continue
             if replacement is None:
                 done.append(work.proto)
                 opset = self._target("", work.versions.get("", 1))
@@ -160,10 +165,12 @@ class Climb:
         if not schemas.has_subgraphs(domain, op) or self._expander.wants(domain, op):
             return  # a function's graphs are converted where its body uses them
         opset = work.versions.get("", 1)
+        self._keep_types(work, scope)
         for attribute, k, graph in subgraphs(work.proto):
-            known = scope.path is not None and work.index is not None
-            path = (*scope.path, (work.index, attribute, k)) if known and scope.path is not None else None
-            self._convert(graph, Scope(graph, scope.context, opset, scope, path), work.versions)
+            inferred = scope.path is not None and work.index is not None and op in HOLDING_GRAPHS and not domain
+            path = (*scope.path, (work.index, attribute, k)) if inferred and scope.path is not None else None
+            self._convert(graph, Scope(graph, scope.context, opset, scope, path), work.versions, work.within)
+        scope.context.settled.update(work.proto.output)
 
     def _advance(self, work: _Work, scope: Scope) -> list[_Work] | None:
         """Take a node as far as it goes; None once it has arrived, else what takes its place on the list."""
@@ -172,17 +179,24 @@ class Climb:
             version = work.versions.get(domain, 0)
             target = self._target(domain, version)
             first = min(schemas.versions(domain, op), default=0)
-            dissolves = target < first and registry.step(domain, op, first) is not None
-            if self._expander.wants(domain, op) or (target < first and not dissolves):
+            wanted = self._expander.wants(domain, op)
+            if wanted and any(of == (domain, op) and (schemas.since(*of, version) or 0) >= v for of, v in work.within):
+                raise CannotConvert(self._node(work, scope, version), _circle(op, work.within))
+            if wanted or target < first:
+                definition = registry.definition(domain, op) if wanted else None
                 stop = self._expander.opset(work.proto, scope, version)
-                if stop is None and not self._steps_down_first(domain, op, version, first):
-                    self._cannot_expand(work, scope, target)
-                elif stop is None:
-                    target = first
-                elif schemas.since(domain, op, version) == schemas.since(domain, op, stop):
-                    return self._expand(work, scope, version)
-                else:
+                if definition is not None:
+                    stop = definition.opset or version
+                if stop is not None and schemas.since(domain, op, version) == schemas.since(domain, op, stop):
+                    return self._expand(work, scope, version, definition)
+                if stop is not None:
                     target = stop
+                elif registry.step(domain, op, first) is not None:
+                    target = first - 1
+                elif self._steps_down_first(domain, op, version, first):
+                    target = first
+                else:
+                    self._cannot_expand(work, scope, target)
             at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
             if schemas.known_domain(domain) and ((goal is None and at is None) or _too_early(op, at)):
                 raise CannotConvert(self._node(work, scope, version), _unknown(domain, op, version))
@@ -219,30 +233,46 @@ class Climb:
             self._note(node, op, before, after, _sentence(step))
         work.versions = arrived
         work.index = None
+        if result is None:
+            scope.record(work.proto, arrived.get("", 1))
+        if work.proto.op_type != op:
+            work.within += (((domain, op), before),)
         if result is None and not node.build.nodes:
             return None
-        made = [_Work(proto, arrived) for proto in node.build.nodes]
-        if result is None:
-            return [*made, work]
-        copies = node.build.copies
-        return [
-            _Work(proto, arrived, settled=any(proto is copy for copy in copies)) for proto in take_over(node, result)
-        ]
+        made = node.build.nodes if result is None else take_over(node, result)
+        works = [self._made(proto, work, (domain, op), before, arrived, node.build.copies) for proto in made]
+        return works if result is not None else [*works, work]
+
+    def _made(
+        self, proto: NodeProto, work: _Work, op: Op, since: int, versions: Versions, copies: Sequence[NodeProto]
+    ) -> _Work:
+        """A node that a step or a definition made of a call of `op`, perhaps that operator at another version."""
+        same = (default_domain(proto.domain), proto.op_type) == op
+        settled = any(proto is copy for copy in copies)
+        return _Work(proto, versions, settled=settled, within=work.within if same else (*work.within, (op, since)))
 
     def _keep_types(self, work: _Work, scope: Scope) -> None:
         """The types of made values, while the node is written at a version that infers them."""
         for name in work.proto.output:
-            if name in scope.made:
+            if name and scope.origin(name) is not None:
                 scope.type(name)
 
-    def _expand(self, work: _Work, scope: Scope, version: int) -> list[_Work]:
+    def _expand(
+        self, work: _Work, scope: Scope, version: int, definition: registry.OnRequest | None = None
+    ) -> list[_Work]:
         node = self._node(work, scope, version, version)
-        nodes, imports, grade, how = self._expander.expand(node)
-        scope.context.released.update(node.inputs)
-        _inherit(nodes, node)
-        node.grade = grade
+        if definition is not None:
+            imports = {node.domain: definition.opset or version}
+            node.build.opset = imports.get("", node.build.opset)
+            nodes, how = take_over(node, definition.step(node) or ()), _sentence(definition.step)
+        else:
+            nodes, imports, node.grade, how = self._expander.expand(node)
+            scope.context.released.update(node.inputs)
+            _inherit(nodes, node)
         self._note(node, work.proto.op_type, version, version, how)
-        return [_Work(proto, {**work.versions, **imports}) for proto in nodes]
+        op = (default_domain(work.proto.domain), work.proto.op_type)
+        since = schemas.since(*op, version) or 0
+        return [self._made(proto, work, op, since, {**work.versions, **imports}, node.build.copies) for proto in nodes]
 
     def _steps_down_first(self, domain: str, op: str, version: int, first: int) -> bool:
         """Whether a type that no definition takes may be gone at the first version, which took fewer types."""
@@ -391,6 +421,13 @@ def _variable(parameter: schemas.Parameter | None) -> str:
 
 def _listed(types: frozenset[str]) -> str:
     return ", ".join(sorted(types)) if len(types) <= 12 else f"{len(types)} other types"
+
+
+def _circle(op: str, within: Within) -> str:
+    """Which definitions need each other, so that none of them is free of operators that are to go."""
+    names = [name for (_, name), _ in within]
+    way = " needs ".join([*names[names.index(op) :], op])
+    return f"its definition leads back to it: {way}"
 
 
 def _unknown(domain: str, op: str, version: int) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Sequence
 from math import prod
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opshift.passes import payload
 from opshift.passes.protos import AttributeProto, NodeProto, TensorProto
 
 if TYPE_CHECKING:
@@ -42,33 +41,10 @@ def size(of: TensorProto) -> int:
     return prod(of.dims)
 
 
-def with_data(of: TensorProto, folder: str | None) -> TensorProto | None:
-    """The tensor with its bytes at hand; a small one is read from its external file. None if it cannot be had.
-
-    The file must lie inside `folder`, the model's own: no absolute path, no `..`, no link that leads out.
-    """
-    if of.data_location != TensorProto.EXTERNAL:
-        return of
-    if folder is None or size(of) > SMALL:
-        return None
-    entry = {e.key: e.value for e in of.external_data}
-    root = os.path.realpath(folder)
-    path = os.path.realpath(os.path.join(root, entry.get("location", "")))
-    if os.path.isabs(entry.get("location", "")) or os.path.commonpath([root, path]) != root:
-        return None
-    try:
-        with Path(path).open("rb") as file:
-            file.seek(int(entry.get("offset", 0)))
-            raw = file.read(int(entry["length"]) if "length" in entry else SMALL * 16)
-    except (OSError, ValueError):
-        return None
-    return TensorProto(data_type=of.data_type, dims=list(of.dims), raw_data=raw)
-
-
 def integers(of: TensorProto) -> list[int] | None:
     """The values of an int64 or int32 tensor in order; None for other types and for data that do not fit."""
     code = _INTEGERS.get(of.data_type)
-    if code is None or of.data_location == TensorProto.EXTERNAL:
+    if code is None or payload.is_stored(of):
         return None
     if not of.raw_data:
         values = list(of.int64_data if of.data_type == TensorProto.INT64 else of.int32_data)
@@ -80,9 +56,11 @@ def integers(of: TensorProto) -> list[int] | None:
 
 
 def array(of: TensorProto) -> np.ndarray[Any, Any] | None:
-    """The tensor as a numpy array; None where its data do not fit its dims."""
+    """The tensor as a numpy array; None where its data do not fit its dims, or are not in the message."""
     import onnx.numpy_helper
 
+    if payload.is_stored(of):
+        return None
     try:
         return onnx.numpy_helper.to_array(of)
     except (ValueError, TypeError):

@@ -5,16 +5,16 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from opshift.passes import irversion, legal, schemas, tidy
+from opshift.passes import branches, irversion, legal, retype, schemas, tidy
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.climb import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.expand import Expander, Op
 from opshift.passes.infer import contradiction
 from opshift.passes.names import bodies, with_nested
-from opshift.passes.protos import FunctionProto, ModelProto, default_domain
+from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.scope import Context
 
 _FUNCTIONS_SINCE = 8  # the IR version that introduced model-local functions
@@ -78,8 +78,19 @@ def attempt(
             raise
         stuck = {op for op in local - inlined if _blames(result.refusals, op)}
         if not stuck:
-            return result
+            break
         inlined = inlined | stuck
+    if result.refusals and (found := branches.without_dead(source, opsets(source).get("", 1), folder)):
+        model, decided = found
+        result = attempt(model, targets, ops=ops, ir_version=ir_version, folder=folder)
+        return replace(result, changes=(*(_never_taken(node, source) for node in decided), *result.changes))
+    return result
+
+
+def _never_taken(node: NodeProto, source: ModelProto) -> Change:
+    opset = opsets(source).get("", 1)
+    how = "The branch that the constant condition never takes is replaced by the other"
+    return Change(node.name or next(iter(node.output), ""), node.op_type, "", opset, opset, how)
 
 
 def _blames(refusals: Iterable[Refusal], op: Op) -> bool:
@@ -100,6 +111,8 @@ def _attempt(
 ) -> Result:
     if "" in targets and (missing := tuple(legal.missing_types(source, targets[""]))):
         return Result(None, (), missing)
+    ledger = Ledger(refusals=list(_training(source, targets)))
+    source = retype.narrow_integers_carried(source, targets.get("", 0), ledger, folder)
     model = ModelProto()
     model.CopyFrom(source)
     context = Context(model, source, folder)
@@ -110,7 +123,6 @@ def _attempt(
     for index in reversed(range(len(model.functions))):
         if (default_domain(model.functions[index].domain), model.functions[index].name) in inlined:
             del model.functions[index]
-    ledger = Ledger(refusals=list(_training(source, targets)))
     climb = Climb(context, targets, Expander(ops, local), ledger)
     brought = _brought(source)
     climb.body(model.graph, {**brought, **opsets(model)})
@@ -121,7 +133,7 @@ def _attempt(
     if not ledger.refusals:
         tidy.drop_unused(model, context.released)
         _prune_imports(model, source, targets, brought)
-        ledger.refusals += [*legal.problems(model), *legal.readers(model, context.dissolved)]
+        ledger.refusals += [*legal.problems(model), *legal.readers(model, context.dissolved), *legal.left(model, ops)]
     if not ledger.refusals:
         ledger.refusals += irversion.settle(model, targets, ir_version)
     return Result(None if ledger.refusals else model, tuple(ledger.changes), tuple(ledger.refusals))

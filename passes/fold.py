@@ -72,9 +72,8 @@ def _constant(name: str, scope: Scope, depth: int) -> TensorProto | None:
     owner = scope.owner(name)
     node = owner and owner.maker(name)
     if owner is None or node is None or node.op_type in ("Constant", "Identity"):
-        return scope.small(name)
-    held = evaluate(node, owner, depth)
-    return held if held is not None and constants.size(held) <= constants.SMALL else None
+        return scope.tensor(name, constants.SMALL)
+    return evaluate(node, owner, depth)
 
 
 def _static_shape(node: NodeProto, scope: Scope) -> TensorProto | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cache
 
 from opshift.passes import schemas
@@ -94,6 +94,16 @@ def readers(model: ModelProto, dissolved: set[str]) -> Iterator[Refusal]:
                 yield Refusal(
                     name, "value", "", 0, False, "it is a sequence or an optional, which does not exist there"
                 )
+
+
+def left(model: ModelProto, ops: Container[tuple[str, str]]) -> Iterator[Refusal]:
+    """Every node, at any depth, whose operator was to be expanded; conversion leaves none."""
+    for body in bodies(model):
+        for node in body.node:
+            domain = default_domain(node.domain)
+            if (domain, node.op_type) in ops:
+                name = node.name or next(iter(node.output), "")
+                yield Refusal(name, node.op_type, domain, 0, False, "it was to be expanded and is still there")
 
 
 def missing_types(model: ModelProto, opset: int) -> Iterator[Refusal]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         ModelProto,
         NodeProto,
         OperatorSetIdProto,
+        SparseTensorProto,
         TensorProto,
         TypeProto,
         ValueInfoProto,
@@ -43,6 +44,7 @@ else:
     ModelProto = _pb2.ModelProto
     NodeProto = _pb2.NodeProto
     OperatorSetIdProto = _pb2.OperatorSetIdProto
+    SparseTensorProto = _pb2.SparseTensorProto
     TensorProto = _pb2.TensorProto
     TypeProto = _pb2.TypeProto
     ValueInfoProto = _pb2.ValueInfoProto
@@ -54,6 +56,7 @@ __all__ = [
     "ModelProto",
     "NodeProto",
     "OperatorSetIdProto",
+    "SparseTensorProto",
     "TensorProto",
     "TypeProto",
     "ValueInfoProto",

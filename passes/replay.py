@@ -75,8 +75,8 @@ class Replays:
     def _learn(
         self, key: tuple[Any, ...], proto: NodeProto, names: dict[str, str], scope: Scope, rehearse: Rehearsal
     ) -> Script | None:
-        stage = Stage(scope, names)
         stand_in = _stand_in(proto)
+        stage = Stage(scope, names, stand_in)
         end: Script | None = None
         try:
             rewritten = rehearse(stand_in, stage)

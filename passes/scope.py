@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes import constants, fold, schemas
+from opshift.passes import constants, fold, payload, schemas
 from opshift.passes.infer import OVERRIDABLE_SINCE, Inference
 from opshift.passes.names import Body, Names, unread
 from opshift.passes.protos import (
@@ -34,6 +34,7 @@ class Context:
         self.names = Names(source)  # not of `model`: functions that are inlined are gone from it
         self.inference = Inference(source)
         self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
+        self.settled: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at
         self.released: set[str] = set()  # names that lost a use, and constants that may not have found one
         self.overridable = model.ir_version >= OVERRIDABLE_SINCE  # initializers that are also inputs are only defaults
         self._source = source
@@ -70,6 +71,7 @@ class Scope:
         self.made: dict[str, tuple[NodeProto, int]] = {}
         self.typed: dict[str, TypeProto] = {}
         self.folded: dict[str, TensorProto | None] = {}
+        self._judged: set[str] = set()
         self._elements: dict[str, list[str]] = {}
         self._given: frozenset[str] | None = None
         self._producers: dict[str, NodeProto] | None = None
@@ -132,17 +134,19 @@ class Scope:
 
     # --- what it holds --------------------------------------------------------------------------------------
 
-    def tensor(self, name: str) -> TensorProto | None:
-        """The constant that `name` holds, through initializers, Constant, Identity and outer scopes."""
+    def tensor(self, name: str, most: int | None = None) -> TensorProto | None:
+        """The constant that `name` holds, through initializers, Constant, Identity and outer scopes.
+
+        One of more than `most` elements is None, too: its bytes may have to be read from a file.
+        """
         scope: Scope | None = self
         passed = {name}
         while name and scope is not None and (scope := scope.owner(name)) is not None:
             node = scope.maker(name)
             if node is None:
-                return scope.held(name)
+                return scope.held(name, most)
             if node.op_type == "Constant" and not default_domain(node.domain):
-                held = constants.of_constant(node)
-                return held and constants.with_data(held, self.context.folder)
+                return self._at_hand(constants.of_constant(node), most)
             if node.op_type != "Identity" or default_domain(node.domain):
                 return fold.evaluate(node, scope)
             name = node.input[0]
@@ -151,15 +155,14 @@ class Scope:
             passed.add(name)
         return None
 
-    def held(self, name: str) -> TensorProto | None:
-        """The initializer `name` of this very body, with its data at hand."""
-        found = self.initializers.get(name)
-        return found and constants.with_data(found, self.context.folder)
+    def held(self, name: str, most: int | None = None) -> TensorProto | None:
+        """The initializer `name` of this very body; None for one of more than `most` elements."""
+        return self._at_hand(self.initializers.get(name), most)
 
-    def small(self, name: str) -> TensorProto | None:
-        """`tensor`, where it is no larger than a parameter."""
-        found = self.tensor(name)
-        return found if found is not None and constants.size(found) <= constants.SMALL else None
+    def _at_hand(self, held: TensorProto | None, most: int | None) -> TensorProto | None:
+        if held is None or (most is not None and constants.size(held) > most):
+            return None
+        return payload.load(held, self.context.folder)
 
     def ints(self, name: str) -> list[int] | None:
         """The values of a constant integer vector or scalar; None if it is not constant."""
@@ -180,25 +183,40 @@ class Scope:
 
     def own_type(self, name: str) -> TypeProto | None:
         """The same for a value of this very body."""
-        found = self.stated(name)
-        if (found is None or not has_shape(found)) and (origin := self.origin(name)) is not None:
+        known = self.stated(name)
+        if (known is None or not has_shape(known)) and (origin := self.origin(name)) is not None:
             self.context.inference.node(*origin, self)
-            found = self.typed.get(name) or found
-        return found
+            known = self.typed.get(name) or known
+        return known
 
     def stated(self, name: str) -> TypeProto | None:
-        """What is known of the type without a look at the nodes that the conversion made."""
+        """What is known of the type of a value of this body without a look at the node that makes it."""
         declared = self.typed.get(name) or self.declared(name)
         if self.path is None or (declared is not None and has_shape(declared)):
             return declared
         return self.context.inference.type(self.path, name) or declared
 
     def origin(self, name: str) -> tuple[NodeProto, int] | None:
-        """The node of this body that makes `name` and its opset, unless whole-model inference has judged it."""
+        """The node of this body that makes `name` and its opset, unless it cannot tell more than is known."""
         if name in self.made:
             return self.made[name]
-        node = self.producers.get(name) if self.path is None else None
-        return (node, self.opset) if node is not None else None
+        node = self.producers.get(name)
+        if node is None or name in self._judged:
+            return None
+        known = None if self.path is None else self.context.inference.type(self.path, name)
+        return (node, self.opset) if known is None or not has_shape(known) else None
+
+    def judged(self, node: NodeProto) -> None:
+        """Remember that a node of the source has told all that it can about its outputs."""
+        if node.output[0] not in self.made:
+            self._judged.update(node.output)
+
+    def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
+        """State the tensor types of values that no node of this body tells, where nothing better is known."""
+        for name, kind in zip(names, kinds, strict=False):
+            known = self.typed.get(name) or self.declared(name)
+            if name and kind is not None and elem_type_of(kind) and (known is None or not has_shape(known)):
+                self.typed[name] = kind
 
     def declared(self, name: str) -> TypeProto | None:
         """The type that the model itself states for a value of this body."""

@@ -47,6 +47,7 @@ class Script:
     changes: tuple[tuple[str, tuple[Any, ...]], ...]
     typed: tuple[tuple[str, TypeProto], ...]
     released: tuple[str, ...]
+    settled: tuple[str, ...]
 
 
 def write(
@@ -61,6 +62,7 @@ def write(
         tuple((change.node, tuple(change[1:])) for change in changes),
         tuple((name, kind) for name, kind in stage.typed.items() if name in made),
         tuple(filter(None, stage.context.released)),
+        tuple(filter(None, stage.context.settled)),
     )
 
 
@@ -123,6 +125,8 @@ def play(
         names[event.place] = _event(event, names, scope)
     if script.released:
         scope.context.released.update([names.get(name, name) for name in script.released])
+    if script.settled:
+        scope.context.settled.update([names.get(name, name) for name in script.settled])
     for place, rest in script.changes:
         changes.append(Change._make((names.get(place, place), *rest)))
     result = []

@@ -68,11 +68,12 @@ class _Backdrop(Context):
 class Stage(Scope):
     """A scope that knows nothing but what it asks of the real one."""
 
-    def __init__(self, real: Scope, names: Mapping[str, str]):
+    def __init__(self, real: Scope, names: Mapping[str, str], stand_in: NodeProto):
         self.events: list[Event] = []
         self.asked: list[tuple[str, str, object]] = []
         self.spoiled = False
         self._real = real
+        self._stand_in = stand_in
         self._names = {place: name for place, name in names.items() if name and place != NAME}
         self._answers: dict[tuple[str, str], Any] = {}
         super().__init__(
@@ -103,28 +104,38 @@ class Stage(Scope):
             self._spoil()
         return super().producer(name)
 
-    def held(self, name: str) -> TensorProto | None:
+    def held(self, name: str, most: int | None = None) -> TensorProto | None:
         if name not in self._names:
-            return super().held(name)
+            return super().held(name, most)
         if name.startswith(f"{MARK}out"):
             self._spoil()
-        found: TensorProto | None = self.ask("tensor", name)
+        found: TensorProto | None = self.ask("tensor" if most is None else "small", name)
         return found
 
-    def small(self, name: str) -> TensorProto | None:
+    def origin(self, name: str) -> tuple[NodeProto, int] | None:
         if name not in self._names or name in self.made:
-            return super().small(name)
-        found: TensorProto | None = self.ask("small", name)
-        return found
+            return super().origin(name)
+        return (self._stand_in, self.opset) if name in self._stand_in.output and self.ask("origin", name) else None
+
+    def stated(self, name: str) -> TypeProto | None:
+        stated = self.typed.get(name)
+        if name not in self._names or (stated is not None and has_shape(stated)):
+            return super().stated(name)
+        found: TypeProto | None = self.ask("stated", name)
+        return found or stated
 
     def own_type(self, name: str) -> TypeProto | None:
         stated = self.typed.get(name)
-        if name not in self._names or (stated is not None and has_shape(stated)):
+        if name not in self._names or name in self.made or (stated is not None and has_shape(stated)):
             return super().own_type(name)
         found: TypeProto | None = self.ask("type", name)
-        if name in self.made and (found is None or not has_shape(found)):
-            return super().own_type(name) or found
-        return found
+        return found or stated
+
+    def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
+        for name, kind in zip(names, kinds, strict=False):
+            known = self.stated(name)
+            if known is None or not has_shape(known):
+                super().seed([name], [kind])
 
     def elem_type(self, name: str) -> int:
         if name in self._names and name not in self.made and name not in self.typed:
@@ -188,7 +199,13 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
         return unread, unread
     if kind == "elements":
         return None, None if scope.elements(name) is None else _TOO_LARGE
-    value = {"type": scope.type, "tensor": scope.tensor, "small": scope.small}[kind](name)
+    if kind == "origin":
+        origin = scope.origin(name) is not None
+        return origin, origin
+    if kind == "small":
+        value: Any = scope.tensor(name, constants.SMALL)
+    else:
+        value = {"type": scope.type, "stated": scope.stated, "tensor": scope.tensor}[kind](name)
     if kind == "tensor" and value is not None and constants.size(value) > constants.SMALL:
         return None, _TOO_LARGE
     return value, value and value.SerializeToString(deterministic=True)

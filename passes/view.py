@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes import schemas
+from opshift.passes import payload, schemas
 from opshift.passes.errors import CannotConvert
-from opshift.passes.protos import AttributeProto, GraphProto, NodeProto, TensorProto
+from opshift.passes.protos import AttributeProto, GraphProto, NodeProto, SparseTensorProto, TensorProto
 
 if TYPE_CHECKING:
     from opshift.passes.build import Builder
@@ -112,7 +112,19 @@ class Attributes(MutableMapping[str, Any]):
                 f"attribute {name} is bound by reference to the function attribute {found.ref_attr_name}; "
                 "a value could be expressed",
             )
-        return attribute_value(found)
+        value = attribute_value(found)
+        if isinstance(value, TensorProto):
+            return self._at_hand(name, value)
+        if isinstance(value, SparseTensorProto):
+            values, indices = (self._at_hand(name, part) for part in (value.values, value.indices))
+            return SparseTensorProto(values=values, indices=indices, dims=value.dims)
+        return value
+
+    def _at_hand(self, name: str, held: TensorProto) -> TensorProto:
+        found = payload.load(held, self._node.scope.context.folder)
+        if found is None:
+            raise CannotConvert(self._node, f"the external data of attribute {name} cannot be read")
+        return found
 
     def __setitem__(self, name: str, value: Any) -> None:
         node = self._node

@@ -137,6 +137,16 @@ def saturated(build: Builder, ratio: str, zero_point: str, kind: int) -> str:
     return str(build.Cast(build.Clip(moved, min=lowest, max=highest), to=kind))
 
 
+def wider(kind: int) -> int:
+    """The type to compute in where 16 bits round or overflow on the way: float32 for those, else the type itself."""
+    return TensorProto.FLOAT if kind in (TensorProto.FLOAT16, TensorProto.BFLOAT16) else kind
+
+
+def recast(build: Builder, name: str, kind: int, to: int) -> str:
+    """A value of one type in another; the value itself where that is the same."""
+    return name if kind == to else str(build.Cast(name, to=to))
+
+
 def drop_consumed_inputs(node: Node) -> None:
     """consumed_inputs allowed a runtime to overwrite inputs and is gone; no value depends on it."""
     if "consumed_inputs" in node.attributes:

@@ -63,7 +63,7 @@ def _repeat(node: Node, branch: GraphProto, trips: str, values: list[str]) -> li
         body.output.add(name=yielded).type.CopyFrom(kind)
     go_on = node.build.constant(True, T.BOOL, hint="go_on")
     made = node.build.emit("Loop", [trips, go_on, *values], {"body": body}, outputs=len(values))
-    node.build.copies.append(node.build.nodes[-1])  # what the branch held is converted already
+    node.build.keep_graphs()
     made = [made] if isinstance(made, str) else made
     return [node.build.typed(name, node.scope.elem_type(o)) for name, o in zip(made, node.outputs, strict=True)]
 

@@ -1,10 +1,10 @@
-"""RoiAlign and NonMaxSuppression."""
+"""RoiAlign."""
 
 from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, Replacement, changed, same
+from opshift.passes.registry import Pair, Replacement, changed
 from opshift.passes.steps import _indices
 from opshift.passes.steps._indices import Size
 from opshift.passes.steps._recipes import carried
@@ -117,7 +117,6 @@ class _Samples:
 
 BFLOAT16 = carried({T.BFLOAT16: T.FLOAT}, why="bfloat16 is pooled in float32", variable="T1")
 
-same("NonMaxSuppression", 11, "the text now says which boxes are suppressed and what omitted inputs mean")
 changed("RoiAlign", 10, Pair(down=gathered_samples))
 changed("RoiAlign", 16, Pair(up=no_pixel_shift, down=shifted_regions))
 changed("RoiAlign", 22, Pair(down=BFLOAT16))

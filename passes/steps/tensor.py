@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto, elem_type_of
-from opshift.passes.registry import Pair, Replacement, changed, same
+from opshift.passes.registry import Pair, Replacement, changed, defined, same
 from opshift.passes.steps._recipes import carried, nonnegative_axis
 from opshift.passes.view import Node
 
@@ -59,6 +59,7 @@ def cast_to_the_other_type(node: Node) -> str:
 
 
 changed("CastLike", 15, Pair(down=cast_to_the_other_type))
+defined("CastLike", cast_to_the_other_type)
 
 
 # --- Identity -----------------------------------------------------------------------------------------------
