@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from opshift.passes import schemas
 from opshift.passes.backend import Backend
-from opshift.passes.climb import Change
+from opshift.passes.changes import Change
 from opshift.passes.convert import Result, opsets
 from opshift.passes.errors import Refusal
 from opshift.passes.names import bodies
@@ -89,6 +89,7 @@ def as_json(outcome: Outcome) -> str:
 def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     """The same as values that JSON has."""
     found: dict[str, Any] = asdict(held)
+    found["changes"] = [change._asdict() for change in held.changes]
     for key in ("obstacles", "refusals", "needs"):
         if key in found:
             rows: tuple[Refusal, ...] = getattr(held, key)
@@ -281,7 +282,7 @@ def _rows(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
 
 
 def _changes(changes: Sequence[Change]) -> list[str]:
-    counted = Counter((c.op, c.source, c.target, c.how, c.grade, c.remark) for c in changes)
+    counted = Counter([(c[1], *c[3:]) for c in changes])  # all but the node and the domain
     lines = []
     for (op, source, target, how, grade, remark), count in sorted(counted.items()):
         rung = f"{source} -> {target}" if source != target else f"at {source}"
