@@ -26,11 +26,14 @@ _RAW, _FLOATS, _DOUBLES, _TYPE, _LOCATION, _EXTERNAL = (
     TensorProto.DESCRIPTOR.fields_by_name[name].number
     for name in ("raw_data", "float_data", "double_data", "data_type", "data_location", "external_data")
 )
-_DATA = frozenset(
-    field.number
+# The fields that hold values, and the wire type of one of them on its own.
+_DATA = {
+    field.number: {"float_data": _FIXED32, "double_data": _FIXED64}.get(field.name, _VARINT)
+    if field.GetOptions().packed
+    else _BYTES
     for field in TensorProto.DESCRIPTOR.fields
     if field.name.endswith("_data") and field.number != _EXTERNAL
-)
+}
 # The types whose values have in a message's field the bytes that they have in external data.
 _PLAIN = {
     _FLOATS: (TensorProto.FLOAT, TensorProto.COMPLEX64),
@@ -62,6 +65,13 @@ Piece = bytes | Range
 def _children(kind: Descriptor) -> dict[int, Descriptor]:
     """The fields of a message in which there may be a tensor, at any depth."""
     return {field.number: field.message_type for field in kind.fields if _holds_tensors(field.message_type)}
+
+
+@cache
+def _single(kind: Descriptor) -> frozenset[int]:
+    """Those of them that a message has at most once."""
+    repeated = {field.number for field in kind.fields if field.default_value == []}  # in every version of protobuf
+    return frozenset(_children(kind).keys() - repeated)
 
 
 def _holds_tensors(kind: Descriptor | None) -> bool:
@@ -177,6 +187,8 @@ class _Thinning:
         if level > LEVELS:
             raise Malformed(_TOO_DEEP)
         data, large, children = self._data, self._large, _children(kind)
+        begin, known, references = pos, len(pieces), self.references
+        single, seen = _single(kind), set[int]()
         copied, total = pos, 0
         while pos < end:
             field = pos
@@ -192,6 +204,13 @@ class _Thinning:
             if length > 127:
                 length, pos = _varint(data, pos - 1)
             start, pos = pos, pos + length
+            if single and tag >> 3 in single:
+                if tag >> 3 in seen:  # protobuf merges them, values and all: stays as it is
+                    del pieces[known:]
+                    self.references = references
+                    pieces.append(data[begin:end])
+                    return end - begin
+                seen.add(tag >> 3)
             if length > large and (child := children.get(tag >> 3)) and pos <= end:
                 inner: list[bytes] = []
                 held = self._held(start, pos, child, inner, level + 1)
@@ -224,14 +243,16 @@ class _Thinning:
             tag, pos = _varint(data, pos)
             number, inside = tag >> 3, pos
             pos = _skip(data, pos, tag)
-            if number == _EXTERNAL:
+            if number == _EXTERNAL or (number == _LOCATION and data[inside]):
                 return None
             if number == _TYPE and tag & 7 == _VARINT:
                 elem_type = _varint(data, inside)[0]
-            if not (number in _DATA and tag & 7 == _BYTES) and number != _LOCATION:
+            if number in _DATA:
+                if tag & 7 not in (_BYTES, _DATA[number]):  # an unknown field to protobuf
+                    return None
+                values.append((number, _varint(data, inside)[1] if tag & 7 == _BYTES else pos, pos))
+            elif number != _LOCATION:
                 continue
-            if number != _LOCATION:
-                values.append((number, _varint(data, inside)[1], pos))
             if fields and fields[-1][1] == field:
                 fields[-1] = (fields[-1][0], pos)
             else:

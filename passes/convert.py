@@ -5,15 +5,16 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from opshift.passes import irversion, legal, retype, schemas, tidy
-from opshift.passes.climb import Change, Climb, Ledger
+from opshift.passes import branches, irversion, legal, retype, schemas, tidy
+from opshift.passes.changes import Change, Ledger
+from opshift.passes.climb import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.expand import Expander, Op
 from opshift.passes.infer import contradiction
 from opshift.passes.names import bodies, with_nested
-from opshift.passes.protos import FunctionProto, ModelProto, default_domain
+from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.scope import Context
 
 _FUNCTIONS_SINCE = 8  # the IR version that introduced model-local functions
@@ -77,8 +78,19 @@ def attempt(
             raise
         stuck = {op for op in local - inlined if _blames(result.refusals, op)}
         if not stuck:
-            return result
+            break
         inlined = inlined | stuck
+    if result.refusals and (found := branches.without_dead(source, opsets(source).get("", 1), folder)):
+        model, decided = found
+        result = attempt(model, targets, ops=ops, ir_version=ir_version, folder=folder)
+        return replace(result, changes=(*(_never_taken(node, source) for node in decided), *result.changes))
+    return result
+
+
+def _never_taken(node: NodeProto, source: ModelProto) -> Change:
+    opset = opsets(source).get("", 1)
+    how = "The branch that the constant condition never takes is replaced by the other"
+    return Change(node.name or next(iter(node.output), ""), node.op_type, "", opset, opset, how)
 
 
 def _blames(refusals: Iterable[Refusal], op: Op) -> bool:
@@ -223,7 +235,7 @@ def _prune_imports(
     for index in reversed(range(len(model.opset_import))):
         if default_domain(model.opset_import[index].domain) in gone:
             del model.opset_import[index]
-    holders: list[ModelProto | FunctionProto] = [model, *model.functions] if source.functions else []
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
     for holder in holders:
         missing = _used(holder) - set(opsets(holder))
         for domain, version in brought.items():
@@ -232,8 +244,11 @@ def _prune_imports(
 
 
 def _brought(source: ModelProto) -> dict[str, int]:
-    """The opset by domain that a call of a function brings in where the caller imports none: the first one's."""
-    found: dict[str, int] = {}
+    """The opset by domain that what takes a node's place brings in where nothing is imported.
+
+    For the call of a function it is that of the first one; what steps make of other domains never changed.
+    """
+    found = {domain: 1 for domain in ("ai.onnx.ml",) if domain not in _domains(source)}
     for function in source.functions:
         for domain, version in opsets(function).items():
             found.setdefault(domain, version)

@@ -135,8 +135,7 @@ def misfit(found: Place, status: os.stat_result) -> str:
         return f"{found.location}: the file changed while it was read"
     if found.offset + (found.length or 0) > status.st_size:
         end = found.offset + (found.length or 0)
-        lies = f"a tensor lies at {found.offset} to {end}"
-        return f"external data {found.location!r} are {status.st_size} bytes long; {lies}"
+        return f"external data {found.location!r} end at {status.st_size}; a tensor lies at {found.offset} to {end}"
     return ""
 
 
