@@ -235,3 +235,16 @@ def targets(options: argparse.Namespace) -> int:
     else:
         report.targets(list(known().values()), _console())
     return DONE
+
+
+def probe(options: argparse.Namespace) -> int:
+    """`opshift probe`."""
+    from opshift import probe as prober
+
+    with report.progress() as advance:
+        text = prober.probe(options.backend, options.op, advance)
+    if options.output:
+        Path(options.output).write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
+    return DONE

@@ -54,7 +54,7 @@ def _of(domain: str, op: str) -> Iterator[Definition]:
         yield Definition(domain, op, _first_sentence(body.doc_string), opset, grade, source)
     first = min(schemas.versions(domain, op), default=0)
     pair = registry.step(domain, op, first) if first else None
-    if on_request is None and pair is not None and pair.down is not None:
+    if on_request is None and pair is not None and pair.down is not None and not pair.why:
         yield _step(domain, op, pair.down, first - 1)
 
 

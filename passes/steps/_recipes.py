@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from opshift.passes import constants, schemas
 from opshift.passes.build import Builder
@@ -100,6 +101,13 @@ def counted_from_front(node: Node, values: str, size: str, elem_type: int) -> st
     build = node.build
     negative = build.Less(build.Cast(values, to=TensorProto.FLOAT), build.constant(0.0, TensorProto.FLOAT))
     return str(build.Add(values, build.Mul(build.Cast(negative, to=elem_type), size)))
+
+
+def categories(node: Node, x: str, strings: Sequence[str], numbers: Iterable[int], default: str | int) -> str:
+    """Strings as numbers or numbers as strings, whatever is not listed as the default: CategoryMapper of ai.onnx.ml."""
+    attributes: dict[str, Any] = {"cats_strings": list(strings), "cats_int64s": list(numbers)}
+    attributes["default_string" if isinstance(default, str) else "default_int64"] = default
+    return str(node.build.emit("CategoryMapper", [x], attributes, domain="ai.onnx.ml"))
 
 
 _FLOAT8 = {

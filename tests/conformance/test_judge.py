@@ -13,7 +13,7 @@ import pytest
 from onnx import ModelProto
 from opshift.passes import convert
 
-from opshift.engines import EngineError
+from opshift.engines import EngineError, Reference
 from tests.conformance import draws
 from tests.conformance.agreement import mismatch
 from tests.conformance.cases import Case
@@ -115,6 +115,15 @@ def test_draws_of_another_distribution_are_wrong(body: str, complaint: str):
     outputs = "double[5] y" if "to=11" in body else "float[N] y"
     made = model(body, 15, inputs="float[5] p", outputs=outputs)
     assert complaint in draws.difference(Runtime, COINS, made)
+
+
+def test_an_engine_that_draws_with_the_opposite_probability_is_no_judge():
+    tossed = replace(COINS, model=model("y = Bernoulli(p)", 15, **DRAWN))
+    with pytest.raises(EngineError, match="as often as the text says"):
+        draws.difference(Runtime, tossed, tossed.model)
+    assert not draws.difference(Reference, tossed, COINS.model)
+    verdict = judge(tossed, 14)
+    assert (verdict.status, verdict.engine) == (OK_BY_SOURCE, "onnx.reference"), verdict.why
 
 
 def test_a_model_that_draws_nothing_is_not_judged_by_draws():
