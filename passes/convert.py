@@ -80,8 +80,8 @@ def attempt(
         if not stuck:
             break
         inlined = inlined | stuck
-    if result.refusals and (found := branches.without_dead(source, opsets(source).get("", 1), folder)):
-        model, decided = found
+    if result.refusals and (pruned := branches.without_dead(source, opsets(source).get("", 1), folder)):
+        model, decided = pruned
         result = attempt(model, targets, ops=ops, ir_version=ir_version, folder=folder)
         return replace(result, changes=(*(_never_taken(node, source) for node in decided), *result.changes))
     return result
