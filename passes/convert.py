@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from opshift.passes import branches, irversion, legal, retype, schemas, tidy
-from opshift.passes.climb import Change, Climb, Ledger
+from opshift.passes.changes import Change, Ledger
+from opshift.passes.climb import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.expand import Expander, Op
 from opshift.passes.infer import contradiction
