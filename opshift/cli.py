@@ -101,9 +101,15 @@ def _parser() -> argparse.ArgumentParser:
     ledger = verbs.add_parser("ledger", help="show what is done about each change of each operator")
     ledger.add_argument("--opset", type=int, metavar="N", help="only the changes at this opset of the installed onnx")
     ledger.add_argument("--markdown", action="store_true", help="the whole table, as it stands in docs/support.md")
+    ledger.add_argument("--definitions", action="store_true", help="what operators become: docs/definitions.md")
 
     targets = verbs.add_parser("targets", help="list the known targets")
     _add_format(targets)
+
+    probe = verbs.add_parser("probe", help="find out what an installed backend reads, and write a target file")
+    probe.add_argument("--backend", required=True, help="onnxruntime, openvino, opencv or tract")
+    probe.add_argument("--output", metavar="FILE", help="where to write; without it, to the standard output")
+    probe.add_argument("--op", action="append", default=[], help="only this operator; repeatable")
     return parser
 
 

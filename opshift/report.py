@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes import schemas
 from opshift.passes.backend import Backend
-from opshift.passes.climb import Change
+from opshift.passes.changes import Change
 from opshift.passes.convert import Result, opsets
 from opshift.passes.errors import Refusal
 from opshift.passes.names import bodies
@@ -87,6 +89,7 @@ def as_json(outcome: Outcome) -> str:
 def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     """The same as values that JSON has."""
     found: dict[str, Any] = asdict(held)
+    found["changes"] = [change._asdict() for change in held.changes]
     for key in ("obstacles", "refusals", "needs"):
         if key in found:
             rows: tuple[Refusal, ...] = getattr(held, key)
@@ -231,6 +234,20 @@ def targets(backends: Sequence[Backend], console: Console | None) -> None:
     console.print(table)
 
 
+@contextmanager
+def progress() -> Iterator[Callable[[str, int, int], None] | None]:
+    """A bar on the standard error stream for what takes long, told the step's name, place and count; None in a pipe."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda name, place, count: bar.update(task, description=name, completed=place, total=count)
+
+
 def _ranges(numbers: Sequence[int]) -> str:
     """Ascending numbers as `7-12, 15`."""
     runs: list[list[int]] = []
@@ -265,7 +282,7 @@ def _rows(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
 
 
 def _changes(changes: Sequence[Change]) -> list[str]:
-    counted = Counter((c.op, c.source, c.target, c.how, c.grade, c.remark) for c in changes)
+    counted = Counter([(c[1], *c[3:]) for c in changes])  # all but the node and the domain
     lines = []
     for (op, source, target, how, grade, remark), count in sorted(counted.items()):
         rung = f"{source} -> {target}" if source != target else f"at {source}"

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from opshift.passes import branches, irversion, legal, retype, schemas, tidy
-from opshift.passes.climb import Change, Climb, Ledger
+from opshift.passes.changes import Change, Ledger
+from opshift.passes.climb import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.expand import Expander, Op
 from opshift.passes.infer import contradiction
@@ -234,7 +235,7 @@ def _prune_imports(
     for index in reversed(range(len(model.opset_import))):
         if default_domain(model.opset_import[index].domain) in gone:
             del model.opset_import[index]
-    holders: list[ModelProto | FunctionProto] = [model, *model.functions] if source.functions else []
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
     for holder in holders:
         missing = _used(holder) - set(opsets(holder))
         for domain, version in brought.items():
@@ -243,8 +244,11 @@ def _prune_imports(
 
 
 def _brought(source: ModelProto) -> dict[str, int]:
-    """The opset by domain that a call of a function brings in where the caller imports none: the first one's."""
-    found: dict[str, int] = {}
+    """The opset by domain that what takes a node's place brings in where nothing is imported.
+
+    For the call of a function it is that of the first one; what steps make of other domains never changed.
+    """
+    found = {domain: 1 for domain in ("ai.onnx.ml",) if domain not in _domains(source)}
     for function in source.functions:
         for domain, version in opsets(function).items():
             found.setdefault(domain, version)

@@ -48,7 +48,7 @@ class Inference:
         visited: set[str] = set()
         while pending:
             current, version = pending[-1]
-            origins = [scope.origin(name) for name in current.input if name not in scope.typed]
+            origins = [scope.origin(name) for name in current.input if not _is_known(scope.stated(name))]
             waiting = [o for o in origins if o is not None and o[0].output[0] not in visited]
             visited.add(current.output[0])
             if waiting:
@@ -69,8 +69,6 @@ def _infer_node(node: NodeProto, opset: int, scope: Scope) -> None:
     if not schemas.known_domain(node.domain) or any(True for _ in subgraphs(node)):
         return
     types = {name: found for name in node.input if name and (found := _known(scope, name)) is not None}
-    if not any(node.input) and node.op_type != "Constant":
-        return
     data = {}
     for name in types:
         held = scope.tensor(name, constants.SMALL)
@@ -185,6 +183,10 @@ def _known(scope: Scope, name: str) -> TypeProto | None:
     if owner is scope and scope.origin(name) is not None:
         return scope.stated(name)
     return scope.type(name)
+
+
+def _is_known(kind: TypeProto | None) -> bool:
+    return kind is not None and (kind.WhichOneof("value") != "tensor_type" or kind.tensor_type.HasField("shape"))
 
 
 def _infer(source: ModelProto) -> dict[Path, dict[str, TypeProto]]:
