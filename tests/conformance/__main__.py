@@ -6,6 +6,7 @@ import argparse
 import json
 import random
 import re
+import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -26,7 +27,7 @@ def main() -> int:
     cases = [case for case in all_cases(options.release) if _chosen(case, options)]
     if options.sample:
         cases = random.Random(options.seed).sample(cases, min(options.sample, len(cases)))
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(f"{len(cases)} cases to opsets {options.low}..{options.high}")
     targets = range(options.low, options.high + 1)
     verdicts: list[Verdict] = []
