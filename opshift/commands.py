@@ -216,6 +216,10 @@ def ledger(options: argparse.Namespace) -> int:
         print("\n".join(found) if found else f"the installed onnx changes nothing at opset {options.opset}")
     elif options.markdown:
         print(table.as_markdown(), end="")
+    elif options.definitions:
+        from opshift import definitions
+
+        print(definitions.as_markdown(), end="")
     else:
         for row in table.rows():
             print(f"{row.op} {row.older or 'new'} -> {row.newer}: {f'up {row.up}; ' if row.up else ''}down {row.down}")

@@ -20,6 +20,8 @@ import onnx.helper
 import onnx.numpy_helper
 from onnx import ModelProto, TensorProto
 
+from opshift import definitions
+
 OLD_WHEELS = {  # with the Python that each is for
     "1.1.2": "36",
     "1.2.2": "36",
@@ -217,3 +219,8 @@ def bound(case: Case) -> Case | None:
         model.graph.initializer.append(onnx.numpy_helper.from_array(case.inputs[name], name))
     inputs = {name: value for name, value in case.inputs.items() if name not in small}
     return Case(f"{case.name}[bound]", case.release, model, inputs, case.outputs, case.rtol, case.atol)
+
+
+def expandable() -> set[str]:
+    """The operators of the default domain that have definitions."""
+    return {found.op for found in definitions.definitions() if not found.domain}
