@@ -68,9 +68,12 @@ def _denied(path: Path) -> list[str]:
     """The operators in a deny list: `ops` of a TOML file, else one a line, comments behind `#`."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".toml":
-        from opshift.backends import tomllib
+        from opshift.backends import loads
 
-        return list(tomllib.loads(text)["ops"])
+        held = loads(text).get("ops")
+        if not isinstance(held, list):
+            raise ValueError(f"{path} holds no list `ops`")
+        return [str(name) for name in held]
     return [name for line in text.splitlines() if (name := line.partition("#")[0].strip())]
 
 

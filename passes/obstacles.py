@@ -126,8 +126,10 @@ class _Search:
 
 def _untaken(limit: Limit, node: NodeProto, schema: schemas.Schema) -> str:
     declared = schema.attributes.get(limit.attribute)
-    held = next((a for a in node.attribute if a.name == limit.attribute), declared and declared.default)
-    if held is None or declared is None or held.ref_attr_name:
+    if declared is None:
+        return ""
+    held = next((a for a in node.attribute if a.name == limit.attribute), declared.default)
+    if held is None or held.ref_attr_name:
         return ""
     value: Any = attribute_value(held)
     if all(item in limit.takes for item in (value if isinstance(value, list) else [value])):
