@@ -7,6 +7,7 @@ import onnx.helper
 import onnx.numpy_helper
 import pytest
 
+from opshift.engines import Reference
 from tests.passes.steps.test_on_request import inlined
 from tests.support import evaluate, model
 
@@ -101,4 +102,5 @@ def test_the_quotient_is_rounded_to_the_type_of_the_scale():
     source = model("y = QuantizeLinear(x, s, z)", 21, **io)
     x, s = np.array([0.45, 1.05, 7.35], np.float16), np.array(0.3, np.float16)
     expected = np.rint((x / s).astype(np.float32)) + 1
-    np.testing.assert_array_equal(evaluate(inlined(source, "QuantizeLinear"), {"x": x, "s": s})[0], expected)
+    (actual,) = Reference(inlined(source, "QuantizeLinear")).run({"x": x, "s": s})  # onnxruntime skips casts to float16
+    np.testing.assert_array_equal(actual, expected)
