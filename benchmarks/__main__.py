@@ -41,6 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument("what", nargs="?", choices=["conversions", "definitions"], default="conversions")
     parser.add_argument("--op", action="append", default=[], help="only these operators, of the definitions")
+    parser.add_argument("--markdown", action="store_true", help="the definitions as docs/expansions.md")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
@@ -48,7 +49,11 @@ def main() -> None:
     if options.what == "definitions":
         from benchmarks import definitions
 
-        console.print(definitions.measure(options.op, options.runs))
+        rows = definitions.measure(options.op, options.runs)
+        if options.markdown:
+            print(definitions.as_markdown(rows), end="")
+        else:
+            console.print(definitions.as_table(rows))
         return
     with tempfile.TemporaryDirectory() as folder:
         console.print(_table("opshift --help", _measure({"opshift --help": ["-m", "opshift", "--help"]}, options.runs)))
