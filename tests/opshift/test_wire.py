@@ -13,10 +13,10 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
-
-from opshift import external, files, wire
 from opshift.passes import payload
 from opshift.passes.errors import InvalidModel
+
+from opshift import external, files, wire
 
 LARGE = 24
 
