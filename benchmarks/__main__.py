@@ -1,5 +1,7 @@
 """`python -m benchmarks [--nodes N ...] [--runs N]`: whole processes, imports included, medians and ratios.
 
+`python -m benchmarks definitions [--op NAME ...] [--runs N]` compares expansions, see `benchmarks.definitions`.
+
 Each round runs every contender once, in turn, so that a machine that slows down slows all of them.
 """
 
@@ -37,10 +39,17 @@ CONTENDERS = {
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("what", nargs="?", choices=["conversions", "definitions"], default="conversions")
+    parser.add_argument("--op", action="append", default=[], help="only these operators, of the definitions")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
     console = Console(width=120)
+    if options.what == "definitions":
+        from benchmarks import definitions
+
+        console.print(definitions.measure(options.op, options.runs))
+        return
     with tempfile.TemporaryDirectory() as folder:
         console.print(_table("opshift --help", _measure({"opshift --help": ["-m", "opshift", "--help"]}, options.runs)))
         for nodes in options.nodes:

@@ -1,4 +1,6 @@
-"""Activations that are compositions of older operators, each written at the opset that brought it.
+"""Activations that are compositions of other operators.
+
+Those that came later than opset 1 are written at the opset that brought them, the others at one that has all they need.
 
 16-bit floats are computed in float32 and rounded once; ONNX's own bodies round at every node.
 """
@@ -12,7 +14,7 @@ from onnxscript.values import Opset
 from opshift.functions.define import EXACT_WIDE, define, native
 
 T = TensorProto
-op12, op14, op18, op20, op24, op28 = (Opset("", version) for version in (12, 14, 18, 20, 24, 28))
+op12, op14, op16, op18, op20, op24, op28 = (Opset("", version) for version in (12, 14, 16, 18, 20, 24, 28))
 
 FLOATS = native(T.FLOAT, T.DOUBLE)
 
@@ -22,7 +24,9 @@ def scalar(value: float) -> TensorProto:
     return numpy_helper.from_array(np.array(value, np.float64))
 
 
-HALF, ONE, CUBIC, ROOT_HALF, ROOT_2_BY_PI = map(scalar, (0.5, 1.0, 0.044715, math.sqrt(0.5), math.sqrt(2 / math.pi)))
+ZERO, HALF, ONE, EIGHTY, CUBIC, ROOT_HALF, ROOT_2_BY_PI = map(
+    scalar, (0.0, 0.5, 1.0, 80.0, 0.044715, math.sqrt(0.5), math.sqrt(2 / math.pi))
+)
 
 
 @define("Celu", native(T.FLOAT))
@@ -82,3 +86,84 @@ def SwiGLU(a, b, alpha: float):
     else:
         scaled = op28.Mul(op28.CastLike(op28.Constant(value_float=alpha), a), a)
     return op28.Mul(op28.Mul(a, op28.Sigmoid(scaled)), b)
+
+
+@define("Relu", FLOATS | EXACT_WIDE | native(T.INT8, T.INT16, T.INT32, T.INT64), grade="exact")
+@script(op16)
+def Relu(x):
+    """max(x, 0)"""
+    return op16.Max(x, op16.CastLike(op16.Constant(value=ZERO), x))
+
+
+@define("Sigmoid", FLOATS | EXACT_WIDE)
+@script(op16)
+def Sigmoid(x):
+    """1 / (1 + exp(-x))"""
+    one = op16.CastLike(op16.Constant(value=ONE), x)
+    return op16.Reciprocal(op16.Add(one, op16.Exp(op16.Neg(x))))
+
+
+@define("Softplus", FLOATS | EXACT_WIDE)
+@script(op16)
+def Softplus(x):
+    """max(x, log(1 + exp(min(x, 80)))): no x overflows, and above 80 it is x to the last bit"""
+    one = op16.CastLike(op16.Constant(value=ONE), x)
+    bounded = op16.Min(x, op16.CastLike(op16.Constant(value=EIGHTY), x))
+    return op16.Max(x, op16.Log(op16.Add(one, op16.Exp(bounded))))
+
+
+@define("Softsign", FLOATS | EXACT_WIDE)
+@script(op16)
+def Softsign(x):
+    """x / (1 + |x|)"""
+    one = op16.CastLike(op16.Constant(value=ONE), x)
+    return op16.Div(x, op16.Add(one, op16.Abs(x)))
+
+
+@define("HardSigmoid", FLOATS | EXACT_WIDE)
+@script(op16)
+def HardSigmoid(x, alpha: float, beta: float):
+    """max(0, min(1, alpha * x + beta))"""
+    slope = op16.CastLike(op16.Constant(value_float=alpha), x)
+    line = op16.Add(op16.Mul(slope, x), op16.CastLike(op16.Constant(value_float=beta), x))
+    zero = op16.CastLike(op16.Constant(value=ZERO), x)
+    one = op16.CastLike(op16.Constant(value=ONE), x)
+    return op16.Max(op16.Min(line, one), zero)
+
+
+@define("Elu", FLOATS | EXACT_WIDE)
+@script(op16)
+def Elu(x, alpha: float):
+    """x, or alpha * (exp(x) - 1) where x < 0"""
+    zero = op16.CastLike(op16.Constant(value=ZERO), x)
+    below = op16.Sub(op16.Exp(x), op16.CastLike(op16.Constant(value=ONE), x))
+    if op16.Equal(op16.Constant(value_float=alpha), op16.Constant(value_float=1.0)):
+        scaled = op16.Identity(below)
+    else:
+        scaled = op16.Mul(op16.CastLike(op16.Constant(value_float=alpha), x), below)
+    return op16.Where(op16.Less(x, zero), scaled, x)
+
+
+@define("Selu", FLOATS | EXACT_WIDE)
+@script(op16)
+def Selu(x, alpha: float, gamma: float):
+    """gamma * Elu(x, alpha)"""
+    return op16.Mul(op16.CastLike(op16.Constant(value_float=gamma), x), op16.Elu(x, alpha=alpha))
+
+
+@define("LeakyRelu", FLOATS | EXACT_WIDE, grade="exact")
+@script(op16)
+def LeakyRelu(x, alpha: float):
+    """x, or alpha * x where x < 0"""
+    slope = op16.CastLike(op16.Constant(value_float=alpha), x)
+    return op16.Where(op16.Less(x, op16.CastLike(op16.Constant(value=ZERO), x)), op16.Mul(slope, x), x)
+
+
+INTEGERS = native(T.INT32, T.INT64, T.UINT32, T.UINT64)
+
+
+@define("PRelu", FLOATS | EXACT_WIDE | INTEGERS, carried_inputs=(0, 1), grade="exact")
+@script(op16)
+def PRelu(x, slope):
+    """x, or slope * x where x < 0"""
+    return op16.Where(op16.Less(x, op16.CastLike(op16.Constant(value=ZERO), x)), op16.Mul(slope, x), x)

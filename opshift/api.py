@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from opshift import files
-from opshift.passes import convert, schemas
-from opshift.passes.climb import Change
-from opshift.passes.errors import InvalidModel, Refusal
+from opshift.passes import convert, fit, schemas
+from opshift.passes.backend import Backend
+from opshift.passes.changes import Change
+from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.expand import Op
+from opshift.passes.names import bodies
+from opshift.passes.obstacles import open_dimensions
 from opshift.passes.protos import ModelProto, default_domain
 from opshift.verification import Verification, verify_protos
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     Model = onnx.ModelProto | onnx_ir.Model | str | os.PathLike[str]
 
 Given = TypeVar("Given")
-Target = int | str | Mapping[str, int]
+Target = int | str | Mapping[str, int] | Backend
 
 
 @dataclass(frozen=True)
@@ -34,11 +37,13 @@ class Plan:
         changes: one entry for each node that a step would change, with its grade.
         refusals: the reasons why the model cannot be converted; empty if it can.
         nearest: where there are refusals, the opset nearest to the target that can be reached.
+        needs: what is left to the user: dimensions to which the target needs numbers.
     """
 
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
     nearest: int | None = None
+    needs: tuple[Refusal, ...] = ()
 
     @property
     def grade(self) -> str:
@@ -70,43 +75,69 @@ def convert_version(model: Given, target_version: Target, *, ir_version: int | N
     return _like(model, result, folder)
 
 
-def inline(model: Given, ops: Iterable[str], target: Target | None = None, *, ir_version: int | None = None) -> Given:
+def inline(
+    model: Given,
+    ops: Iterable[str] = (),
+    target: Target | None = None,
+    *,
+    domain: str | None = None,
+    ir_version: int | None = None,
+) -> Given:
     """Replace operators by their definitions in more elementary operators.
 
     Args:
         model: as for `convert_version`.
         ops: operators to replace wherever they occur, such as `"ReduceL2"` or `"domain::Name"`; the model's own
             functions can be named too.
-        target: convert to this opset at the same time; without it, the model keeps its own.
+        target: an opset to convert to at the same time; or a backend by name (`"rknn-2.1"`, see `opshift targets`) or
+            by the path of a TOML file: everything that it lacks is replaced, to any depth, at an opset and an IR
+            version that it reads. The model keeps its opset where that will do.
+        domain: replace all operators of a domain, the model's own functions among them.
         ir_version: as for `convert_version`.
 
     Returns:
         A rewritten copy of the same kind; see `convert_version`.
 
     Raises:
-        Refused: an operator has no definition, or one that does not fit a call.
-        InvalidModel, ValueError: as for `convert_version`.
+        Refused: an operator has no definition, or one that does not fit a call, or the backend does not read what
+            is left; every node is named.
+        InvalidModel: as for `convert_version`.
+        ValueError: as for `convert_version`, or there is nothing to replace.
     """
     proto, folder = load(model)
-    targets, ir = resolve(target) if target is not None else (own_opset(proto), None)
-    wanted = [operator(op) for op in ops]
-    result = convert.convert(proto, targets, ops=wanted, ir_version=ir_version or ir, folder=folder)
+    wanted = named(proto, ops, domain)
+    if not wanted and target is None:
+        raise ValueError("name operators, a domain or a target")
+    backend = backend_of(target)
+    if backend is not None:
+        fitted = fit.attempt(proto, backend, ops=wanted, ir_version=ir_version, folder=folder)
+        if fitted.model is None:
+            raise Refused(fitted.refusals, target=backend.name)
+        return _like(model, fitted, folder)
+    targets, _ = resolve(target) if target is not None else (own_opset(proto), None)
+    result = convert.convert(proto, targets, ops=wanted, ir_version=ir_version, folder=folder)
     return _like(model, result, folder)
 
 
-def plan(model: Any, target: Target, *, ops: Iterable[str] = ()) -> Plan:
-    """What converting `model` to `target` would change, and what would be refused and why; writes nothing.
+def plan(model: Any, target: Target, *, ops: Iterable[str] = (), domain: str | None = None) -> Plan:
+    """What bringing `model` to `target` would change, and what would be refused and why; writes nothing.
 
     Args:
-        model, target: as for `convert_version`.
-        ops: operators to replace by their definitions on the way, as for `inline`.
+        model: as for `convert_version`.
+        target: an opset, or opsets by domain, as for `convert_version`; or a backend, as for `inline`.
+        ops, domain: operators to replace by their definitions on the way, as for `inline`.
 
     Raises:
         InvalidModel, ValueError: as for `convert_version`.
     """
     proto, folder = load(model)
+    wanted = named(proto, ops, domain)
+    backend = backend_of(target)
+    if backend is not None:
+        fitted = fit.attempt(proto, backend, ops=wanted, folder=folder)
+        return Plan(fitted.changes, fitted.refusals, needs=tuple(open_dimensions(proto, backend)))
     targets, ir = resolve(target)
-    result = convert.attempt(proto, targets, ops=[operator(op) for op in ops], ir_version=ir, folder=folder)
+    result = convert.attempt(proto, targets, ops=wanted, ir_version=ir, folder=folder)
     reached = None
     if result.refusals:
         reached = convert.nearest(proto, result.refusals, targets, folder)
@@ -165,14 +196,36 @@ def resolve(target: Target) -> tuple[dict[str, int], int | None]:
         return {"": _known("", target)}, None
     if target == "latest":
         return {"": schemas.latest()}, None
-    if target.isdigit():
-        return {"": _known("", int(target))}, None
-    from opshift.backends import targets
+    backend = backend_of(target)
+    if backend is None:
+        return {"": _known("", int(str(target)))}, None
+    if not backend.opset:
+        raise ValueError(f"the source of {backend.name} names no opset: {backend.source}")
+    return {"": backend.opset}, backend.ir_version or None
 
-    known = targets()
-    if target not in known:
-        raise ValueError(f"unknown target {target!r}; known are an opset, latest, {', '.join(known)}")
-    return {"": known[target].opset}, known[target].ir_version
+
+def backend_of(target: Target | None) -> Backend | None:
+    """The backend that a user's target names; None for opsets."""
+    if isinstance(target, Backend):
+        return target
+    if not isinstance(target, str) or target == "latest" or target.isdigit():
+        return None
+    from opshift.backends import find
+
+    return find(target)
+
+
+def named(model: ModelProto, ops: Iterable[str], domain: str | None) -> list[Op]:
+    """The operators that a user names, one by one and by domain."""
+    found = [operator(op) for op in ops]
+    if domain is not None:
+        wanted = default_domain(domain)
+        used = {(default_domain(n.domain), n.op_type) for body in bodies(model) for n in body.node}
+        members = sorted(op for op in used if op[0] == wanted)
+        if not members:
+            raise ValueError(f"the model uses no operator of domain {domain!r}")
+        found += members
+    return found
 
 
 def _known(domain: str, opset: int) -> int:

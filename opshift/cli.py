@@ -96,7 +96,11 @@ def _parser() -> argparse.ArgumentParser:
     inline = verbs.add_parser("inline", help="replace operators by their definitions")
     _add_rewriting(inline)
     inline.add_argument("--op", action="append", default=[], help="an operator, Name or domain::Name; repeatable")
-    inline.add_argument("--target", help="also convert to what this target reads (see `opshift targets`)")
+    inline.add_argument("--deny", metavar="FILE", help="a file of operators, one a line, or a TOML file with `ops`")
+    inline.add_argument("--domain", help="all operators of this domain, the model's own functions among them")
+    inline.add_argument(
+        "--target", help="all that this target lacks, at an opset that it reads: a name (see `targets`) or a TOML file"
+    )
     inline.add_argument("--opset", metavar="N", help="also convert to this opset")
 
     verify = verbs.add_parser("verify", help="run two models on the same inputs and compare")
@@ -108,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
 
     inspect = verbs.add_parser("inspect", help="show what a model consists of and which opsets it can reach")
     inspect.add_argument("model")
+    inspect.add_argument("--target", help="show what this target would refuse, and what would be rewritten for it")
     _add_format(inspect)
 
     ledger = verbs.add_parser("ledger", help="show what is done about each change of each operator")
@@ -116,6 +121,11 @@ def _parser() -> argparse.ArgumentParser:
 
     targets = verbs.add_parser("targets", help="list the known targets")
     _add_format(targets)
+
+    probe = verbs.add_parser("probe", help="find out what an installed backend reads, and write a target file")
+    probe.add_argument("--backend", required=True, help="onnxruntime, openvino, opencv or tract")
+    probe.add_argument("--output", metavar="FILE", help="where to write; without it, to the standard output")
+    probe.add_argument("--op", action="append", default=[], help="only this operator; repeatable")
     return parser
 
 

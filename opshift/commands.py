@@ -6,7 +6,8 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING
 from opshift import api, files, report
 from opshift.cli import DIFFERENT, DONE, REFUSED
 from opshift.passes import convert as engine
-from opshift.passes import schemas
-from opshift.passes.expand import Op
+from opshift.passes import fit, schemas
+from opshift.passes.backend import Backend
+from opshift.passes.obstacles import obstacles, open_dimensions
+from opshift.passes.protos import ModelProto
 from opshift.report import Outcome
 from opshift.verification import Verification, verify_protos
 
@@ -33,39 +36,71 @@ def convert(options: argparse.Namespace) -> int:
         targets.update(found)
         ir = of_target or ir
     label = "-".join(f"{domain or 'opset'}{opset}" for domain, opset in targets.items())
-    return _rewrite(options, targets, [], options.ir_version or ir, label)
+
+    def attempt(source: ModelProto, folder: str) -> engine.Result:
+        return engine.attempt(source, targets, ir_version=options.ir_version or ir, folder=folder)
+
+    return _rewrite(options, label, attempt, targets=targets)
 
 
 def inline(options: argparse.Namespace) -> int:
     """`opshift inline`."""
-    if not options.op:
-        raise ValueError("name at least one operator with --op")
     if options.target and options.opset:
         raise ValueError("--target and --opset say the same thing; give one")
-    ops = [api.operator(op) for op in options.op]
-    target = options.target or options.opset
-    targets, ir = api.resolve(target) if target else ({}, None)
-    return _rewrite(options, targets, ops, options.ir_version or ir, "inlined")
+    names = [*options.op, *(_denied(Path(options.deny)) if options.deny else ())]
+    if not names and not options.domain and not options.target:
+        raise ValueError("name what is to go: --op, --deny, --domain or --target")
+    backend = api.backend_of(options.target)
+    targets = api.resolve(options.opset)[0] if options.opset else {}
+
+    def attempt(source: ModelProto, folder: str) -> engine.Result:
+        ops = api.named(source, names, options.domain)
+        if backend is not None:
+            return fit.attempt(source, backend, ops=ops, ir_version=options.ir_version, folder=folder)
+        goal = targets or api.own_opset(source)
+        return engine.attempt(source, goal, ops=ops, ir_version=options.ir_version, folder=folder)
+
+    label = f"for-{backend.name}" if backend is not None else "inlined"
+    return _rewrite(options, label, attempt, backend=backend)
 
 
-def _rewrite(options: argparse.Namespace, targets: dict[str, int], ops: list[Op], ir: int | None, label: str) -> int:
+def _denied(path: Path) -> list[str]:
+    """The operators in a deny list: `ops` of a TOML file, else one a line, comments behind `#`."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".toml":
+        from opshift.backends import tomllib
+
+        return list(tomllib.loads(text)["ops"])
+    return [name for line in text.splitlines() if (name := line.partition("#")[0].strip())]
+
+
+def _rewrite(
+    options: argparse.Namespace,
+    label: str,
+    attempt: Callable[[ModelProto, str], engine.Result],
+    *,
+    targets: Mapping[str, int] | None = None,
+    backend: Backend | None = None,
+) -> int:
+    """From file to file; `targets` are the opsets that a refusal looks for near ones to."""
     output = _output(options, label)
     started = perf_counter()
     source = files.read(options.model)
     folder = str(Path(options.model).resolve().parent)
     seconds = {"read": perf_counter() - started}
     started = perf_counter()
-    result = engine.attempt(source, targets or api.own_opset(source), ops=ops, ir_version=ir, folder=folder)
+    result = attempt(source, folder)
     seconds["convert"] = perf_counter() - started
     before = report.facts(source, os.path.getsize(options.model))
+    needs = tuple(open_dimensions(source, backend)) if backend is not None else ()
+    outcome = Outcome(options.model, "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
     if result.model is None:
-        nearest = engine.nearest(source, result.refusals, targets, folder) if targets and not ops else None
-        outcome = Outcome(options.model, "", before, None, result.changes, result.refusals, "", seconds, nearest)
-        _show(options, outcome)
+        nearest = engine.nearest(source, result.refusals, targets, folder) if targets else None
+        _show(options, replace(outcome, nearest=nearest))
         return REFUSED
+    outcome = replace(outcome, grade=result.grade)
     if options.dry_run:
-        after = report.facts(result.model, files.size(result.model))
-        _show(options, Outcome(options.model, "", before, after, result.changes, (), result.grade, seconds))
+        _show(options, replace(outcome, after=report.facts(result.model, files.size(result.model))))
         return DONE
     started = perf_counter()
     with files.Draft(result.model, output, folder, options.external_data, options.threshold) as draft:
@@ -85,12 +120,8 @@ def _rewrite(options: argparse.Namespace, targets: dict[str, int], ops: list[Op]
         code = _code(verification)
         if code == DONE:
             draft.publish()
-    after = report.facts(result.model, draft.size)
-    written = str(output) if code == DONE else ""
-    outcome = Outcome(
-        options.model, written, before, after, result.changes, (), result.grade, seconds, None, verification
-    )
-    _show(options, outcome)
+    outcome = replace(outcome, after=report.facts(result.model, draft.size), verification=verification)
+    _show(options, replace(outcome, output=str(output) if code == DONE else ""))
     return code
 
 
@@ -145,6 +176,21 @@ def inspect(options: argparse.Namespace) -> int:
     engine.check_imports(source)
     found = report.facts(source, os.path.getsize(options.model))
     folder = str(Path(options.model).resolve().parent)
+    backend = api.backend_of(options.target)
+    if backend is not None:
+        result = fit.attempt(source, backend, folder=folder)
+        prospect = report.Prospect(
+            backend.name,
+            tuple(obstacles(source, backend, folder)),
+            result.changes,
+            result.refusals,
+            tuple(open_dimensions(source, backend)),
+        )
+        if options.format == "json":
+            print(json.dumps({**asdict(found), "target": report.as_facts(prospect)}, indent=2))
+        else:
+            report.prospect(found, prospect, _console())
+        return REFUSED if result.refusals else DONE
     reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in range(1, schemas.latest() + 1)}
     if options.format == "json":
         held = {
@@ -181,8 +227,20 @@ def targets(options: argparse.Namespace) -> int:
     from opshift.backends import targets as known
 
     if options.format == "json":
-        print(json.dumps({name: asdict(target) for name, target in known().items()}, indent=2))
-        return DONE
-    for target in known().values():
-        print(f"{target.name:20} opset {target.opset:2}  IR {target.ir_version:2}  {target.source}")
+        print(json.dumps({name: report.of_backend(target) for name, target in known().items()}, indent=2))
+    else:
+        report.targets(list(known().values()), _console())
+    return DONE
+
+
+def probe(options: argparse.Namespace) -> int:
+    """`opshift probe`."""
+    from opshift import probe as prober
+
+    with report.progress() as advance:
+        text = prober.probe(options.backend, options.op, advance)
+    if options.output:
+        Path(options.output).write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
     return DONE

@@ -36,10 +36,8 @@ class Story:
         return "exact or close" if self.close else "exact"
 
     def __str__(self) -> str:
-        text = f"{self.grade}: {self.what}"
-        if self.refused:
-            text += "; refused: " + "; ".join(dict.fromkeys(self.refused))
-        return text
+        refused = "refused: " + "; ".join(dict.fromkeys(self.refused)) if self.refused else ""
+        return "; ".join(filter(None, [self.what and f"{self.grade}: {self.what}", refused]))
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def _row(domain: str, op: str, older: int, newer: int) -> Row:
     family = schema.family if schema else ""
     pair = registry.step(domain, op, newer)
     if not older:
-        down = _story(pair.down) if pair and pair.down else _first(domain, op)
+        down = _story(pair.down) if pair and pair.down and not pair.why else _first(domain, op, pair)
         return Row(domain, op, family, older, newer, None, down)
     if pair is not None:
         stories = [_story(step) if step else _nothing(pair.why) for step in (pair.up, pair.down)]
@@ -80,10 +78,10 @@ def _row(domain: str, op: str, older: int, newer: int) -> Row:
     return Row(domain, op, family, older, newer, *(_with_types(s, d) for s, d in zip(stories, difference, strict=True)))
 
 
-def _first(domain: str, op: str) -> Story:
+def _first(domain: str, op: str, pair: registry.Pair | None) -> Story:
     if functions.defined(domain, op):
         return Story("replaced by its definition", close=["its definition may round otherwise"])
-    return Story("nothing", refused=["there is no definition in older operators"])
+    return Story("", refused=[pair.why if pair else "there is no definition in older operators"])
 
 
 def _nothing(why: str) -> Story:

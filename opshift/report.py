@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes.climb import Change
+from opshift.passes import schemas
+from opshift.passes.backend import Backend
+from opshift.passes.changes import Change
 from opshift.passes.convert import Result, opsets
 from opshift.passes.errors import Refusal
 from opshift.passes.names import bodies
-from opshift.passes.protos import ModelProto
+from opshift.passes.protos import ELEMENT_TYPES, ModelProto
 from opshift.verification import Verification
 
 if TYPE_CHECKING:
@@ -45,6 +49,21 @@ class Outcome:
     seconds: dict[str, float]
     nearest: int | None = None
     verification: Verification | None = None
+    needs: tuple[Refusal, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """What a target thinks of a model: what it does not read, what would be rewritten for it, what would be refused.
+
+    `needs` is what is left to the user: dimensions without a number.
+    """
+
+    target: str
+    obstacles: tuple[Refusal, ...]
+    changes: tuple[Change, ...]
+    refusals: tuple[Refusal, ...]
+    needs: tuple[Refusal, ...]
 
 
 def facts(model: ModelProto, size: int) -> Facts:
@@ -64,9 +83,35 @@ def facts(model: ModelProto, size: int) -> Facts:
 
 def as_json(outcome: Outcome) -> str:
     """One JSON object; refusals carry their boundary."""
-    held: dict[str, Any] = asdict(outcome)
-    held["refusals"] = [{**asdict(r), "boundary": r.boundary, "text": str(r)} for r in outcome.refusals]
-    return json.dumps(held, indent=2, default=_text)
+    return json.dumps(as_facts(outcome), indent=2, default=_text)
+
+
+def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
+    """The same as values that JSON has."""
+    found: dict[str, Any] = asdict(held)
+    found["changes"] = [change._asdict() for change in held.changes]
+    for key in ("obstacles", "refusals", "needs"):
+        if key in found:
+            rows: tuple[Refusal, ...] = getattr(held, key)
+            found[key] = [{**asdict(r), "boundary": r.boundary, "text": str(r)} for r in rows]
+    return found
+
+
+def of_backend(backend: Backend) -> dict[str, Any]:
+    """A target as values that JSON has; operators are spelled as in target files."""
+    found = {key: getattr(backend, key) for key in ("name", "opset", "ir_version", "ml_opset", "source")}
+    missing = sorted(backend.missing("", backend.opset or schemas.latest()))
+    return {
+        **found,
+        "missing": [op for _, op in missing],
+        "lacks_types": sorted(set(ELEMENT_TYPES) - backend.types) if backend.types else [],
+        "static_shapes": backend.static_shapes,
+        "functions": backend.functions,
+        "limits": [
+            {**asdict(limit), "ops": sorted(op for _, op in limit.ops), "types": sorted(limit.types)}
+            for limit in backend.limits
+        ],
+    }
 
 
 def _text(name: str | bytes) -> str:
@@ -86,6 +131,8 @@ def show(outcome: Outcome, console: Console | None) -> None:
         _say(line, console)
     for refusal in outcome.refusals:
         _say(f"refused: {refusal}", console, style="red")
+    for need in outcome.needs:
+        _say(f"left to you: {need}", console)
     if outcome.refusals and outcome.nearest is not None:
         _say(f"nearest opset that can be reached: {outcome.nearest}", console)
     for line in _closing(outcome):
@@ -126,6 +173,81 @@ def inspection(found: Facts, reach: Mapping[int, Result], console: Console | Non
         _say(f"not at {_ranges(opsets_blocked)}: {text}", console)
 
 
+def prospect(found: Facts, held: Prospect, console: Console | None) -> None:
+    """What a target thinks of a model, the nodes of one operator and one reason in one line."""
+    _tabulate([*(row[:2] for row in _rows(found, found)), ("target", held.target)], console)
+    for line in _grouped(held.obstacles):
+        _say(f"not read: {line}", console)
+    if not held.refusals:
+        for line in _changes(held.changes):
+            _say(f"would be rewritten: {line}", console)
+    for line in _grouped(held.refusals):
+        _say(f"would be refused: {line}", console, style="red")
+    for need in held.needs:
+        _say(f"left to you: {need}", console)
+    if held.refusals:
+        _say(f"{held.target} does not read this model, and it cannot be rewritten for it", console)
+    elif held.obstacles:
+        _say(f"`opshift inline --target {held.target}` makes it a model that {held.target} reads", console)
+    else:
+        _say(f"{held.target} reads this model as it is", console)
+
+
+def _grouped(refusals: Sequence[Refusal]) -> list[str]:
+    """One line for each operator and reason, with the nodes."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for r in refusals:
+        op = f"{r.domain}::{r.op}" if r.domain else r.op
+        place = ", ".join(filter(None, [r.where, r.boundary]))
+        quoted = f'"{r.node}"'
+        why = r.why.replace(quoted, "it") if r.op == "value" else r.why
+        groups.setdefault((op, place, why), []).append(quoted if r.node else "")
+    lines = []
+    for (op, place, why), nodes in groups.items():
+        count = f"{len(nodes)} x " if len(nodes) > 1 else ""
+        names = " ".join(filter(None, [*nodes[:3], f"and {len(nodes) - 3} more" if len(nodes) > 3 else ""]))
+        lines.append(f"{count}{op}{f' ({place})' if place else ''}: {why}{f': {names}' if names else ''}")
+    return lines
+
+
+def targets(backends: Sequence[Backend], console: Console | None) -> None:
+    """One line for each target; what a source does not say is a dash."""
+    rows = [
+        (
+            backend.name,
+            str(backend.opset or "-"),
+            str(backend.ir_version or "-"),
+            str(len(backend.missing("", backend.opset or schemas.latest()))),
+            backend.source,
+        )
+        for backend in backends
+    ]
+    if console is None:
+        for name, opset, ir, missing, source in rows:
+            print(f"{name:20} opset {opset:>2}  IR {ir:>2}  lacks {missing:>3}  {source}")
+        return
+    from rich.table import Table
+
+    table = Table("target", "opset", "IR", "lacks", "source")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, int, int], None] | None]:
+    """A bar on the standard error stream for what takes long, told the step's name, place and count; None in a pipe."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda name, place, count: bar.update(task, description=name, completed=place, total=count)
+
+
 def _ranges(numbers: Sequence[int]) -> str:
     """Ascending numbers as `7-12, 15`."""
     runs: list[list[int]] = []
@@ -160,7 +282,7 @@ def _rows(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
 
 
 def _changes(changes: Sequence[Change]) -> list[str]:
-    counted = Counter((c.op, c.source, c.target, c.how, c.grade, c.remark) for c in changes)
+    counted = Counter([(c[1], *c[3:]) for c in changes])  # all but the node and the domain
     lines = []
     for (op, source, target, how, grade, remark), count in sorted(counted.items()):
         rung = f"{source} -> {target}" if source != target else f"at {source}"

@@ -9,6 +9,7 @@ from typing import Any
 from opshift import feeds as feeding
 from opshift.compare import Difference, compare
 from opshift.engines import EngineError, OnnxRuntime, Reference, Session
+from opshift.passes.names import bodies
 from opshift.passes.protos import ModelProto, ValueInfoProto
 
 Engine = type[OnnxRuntime] | type[Reference]
@@ -156,9 +157,20 @@ def _is_random(side: _Side, given: Any, name: str, value: Any, other: Any) -> bo
     """Whether the first model does not even agree with itself; then only shape and type can be compared."""
     if getattr(value, "shape", None) != getattr(other, "shape", None):
         return False
-    names = [v.name for v in side.model.graph.output]
-    again = side.open().run(given)[names.index(name)]
-    return not compare(value, again).equal
+    index = [v.name for v in side.model.graph.output].index(name)
+    unseeded = replace(side, model=_unseeded(side.model)).open()  # one session, whose generators move on
+    return not compare(*(unseeded.run(given)[index] for _ in range(2))).equal
+
+
+def _unseeded(model: ModelProto) -> ModelProto:
+    """The model with generators that start anywhere: a seed fixes no values that another form could draw as well."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for body in bodies(copy):
+        for node in body.node:
+            for index in [k for k, attribute in enumerate(node.attribute) if attribute.name == "seed"]:
+                del node.attribute[index]
+    return copy
 
 
 def _locate(before: _Side, after: _Side, given: Any, grade: str) -> tuple[str, str] | None:

@@ -24,7 +24,7 @@ class Builder:
         self.scope = scope
         self.opset = opset
         self.nodes: list[NodeProto] = []
-        self.copies: list[NodeProto] = []  # made by `again`: their subgraphs are converted already
+        self.copies: list[NodeProto] = []  # their graphs are converted already
         self._like = like
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:
@@ -78,8 +78,14 @@ class Builder:
             if value is not None:
                 copy.attribute.append(make_attribute(name, value))
         del copy.output[:]
-        self.copies.append(copy)
-        return self._add(copy, len(node.output), {i for i, name in enumerate(node.output) if not name})
+        made = self._add(copy, len(node.output), {i for i, name in enumerate(node.output) if not name})
+        self.keep_graphs()
+        return made
+
+    def keep_graphs(self) -> None:
+        """The graphs of the node emitted last are converted already."""
+        self.copies.append(self.nodes[-1])
+        self.scope.context.settled.update(self.nodes[-1].output)
 
     def _add(self, node: NodeProto, outputs: int, omitted: Container[int] = ()) -> Any:
         stem = self._like.output[0] if self._like is not None and self._like.output else node.op_type
@@ -124,22 +130,50 @@ class Builder:
             output.type.CopyFrom(tensor_type(elem_type))
         return graph
 
-    def repeat(self, count: str, value: str, update: Callable[[Builder, str, str], str], elem_type: int) -> str:
+    def repeat(self, count: Operand, value: str, update: Callable[[Builder, str, str], str], elem_type: int) -> str:
         """`value` after `count` rounds of `update`, which gets its builder, the round and the value so far.
 
         The value keeps its shape.
         """
-        fresh, shape = self.scope.context.names.fresh, self.scope.shape(value)
-        at, go, going, before = (fresh(f"{value}/{part}") for part in ("round", "go", "going", "before"))
+        kind = tensor_type(elem_type, self.scope.shape(value))
+        return self.loop(count, [(value, kind)], lambda inner, at, values: [update(inner, at, *values)])[0]
+
+    def loop(
+        self,
+        count: Operand,
+        carried: Sequence[tuple[str, TypeProto]],
+        body: Callable[[Builder, str, list[str]], Sequence[str]],
+        *,
+        ends: bool = False,
+    ) -> list[str]:
+        """The values in `carried`, which keep their types, after `count` rounds, then what each round yields, stacked.
+
+        `body` gets its builder, the round and the values so far, and returns their successors and what it yields.
+        Where it `ends` the loop early, whether to go on comes first.
+        """
+        fresh, types = self.scope.context.names.fresh, [kind for _, kind in carried]
         graph = GraphProto(name="rounds")
-        for name, kind, dims in ((at, TensorProto.INT64, []), (go, TensorProto.BOOL, []), (before, elem_type, shape)):
-            graph.input.add(name=name).type.CopyFrom(tensor_type(kind, dims))
+        at, go, *before = (fresh(f"Loop/{part}") for part in ("round", "go", *("so_far" for _ in carried)))
+        flag = tensor_type(TensorProto.BOOL, [])
+        for name, kind in zip((at, go, *before), (tensor_type(TensorProto.INT64, []), flag, *types), strict=True):
+            graph.input.add(name=name).type.CopyFrom(kind)
         inner = Builder(Scope(graph, self.scope.context, self.opset, self.scope), self.opset, self._like)
-        after = update(inner, at, before)
-        graph.node.extend([*inner.nodes, NodeProto(op_type="Identity", input=[go], output=[going])])
-        graph.output.add(name=going).type.CopyFrom(tensor_type(TensorProto.BOOL, []))
-        graph.output.add(name=after).type.CopyFrom(tensor_type(elem_type, shape))
-        return self.typed(self.Loop(count, None, value, body=graph), elem_type, shape)
+        results = list(body(inner, at, before))
+        for result in results if ends else [go, *results]:
+            own = result in inner.scope.made and all(result != value.name for value in graph.output)
+            graph.output.add(name=result if own else inner.Identity(result))
+        yields = [value.name for value in graph.output[1 + len(carried) :]]
+        each = [(inner.scope.elem_type(name), inner.scope.shape(name)) for name in yields]
+        for value, kind in zip(graph.output, [flag, *types, *(tensor_type(*kind) for kind in each)], strict=True):
+            value.type.CopyFrom(kind)
+        graph.node.extend(inner.nodes)
+        made = self.emit(
+            "Loop", [count, None, *(name for name, _ in carried)], {"body": graph}, outputs=len(types) + len(each)
+        )
+        stacked = [tensor_type(kind, None if dims is None else [None, *dims]) for kind, dims in each]
+        made = [made] if isinstance(made, str) else list(made)
+        self.scope.typed.update(zip(made, types + stacked, strict=True))
+        return made
 
     def type_of(self, name: str) -> TypeProto | None:
         """The type of a value, made or not."""

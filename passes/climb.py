@@ -7,17 +7,20 @@ rung by rung through the registered steps; what a step creates goes back on the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from itertools import pairwise
 
 from opshift.passes import registry, schemas
 from opshift.passes.build import Builder
+from opshift.passes.changes import Change, Ledger
 from opshift.passes.errors import CannotConvert, Refusal
-from opshift.passes.expand import Expander
+from opshift.passes.expand import Expander, Op
+from opshift.passes.infer import HOLDING_GRAPHS
 from opshift.passes.names import Body, subgraphs
 from opshift.passes.protos import FunctionProto, NodeProto, default_domain, type_text
+from opshift.passes.replay import Replays
 from opshift.passes.scope import Context, Scope
 from opshift.passes.stamp import rename
 from opshift.passes.view import Node
@@ -25,36 +28,15 @@ from opshift.passes.view import Node
 from opshift import functions
 
 Versions = Mapping[str, int]
+Within = tuple[tuple[Op, int], ...]  # the operators, with their versions, that a node was made of, the outermost first
 
 _FIRST_INFERRED = 7  # many schemas below it infer no types or no broadcast shapes
 
 
-@dataclass(frozen=True)
-class Change:
-    """What was done to one node, in a sentence, and how faithful it is (`exact` or `close`)."""
-
-    node: str
-    op: str
-    domain: str
-    source: int
-    target: int
-    how: str
-    grade: str = "exact"
-    remark: str = ""
-
-
-@dataclass
-class Ledger:
-    """What a conversion did, and what it could not do."""
-
-    changes: list[Change] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
-
-
 class _Plan(Enum):
     KEEP = "the operator has the same version at both ends"
-    DESCEND = "nothing to do for the node, but it may hold subgraphs"
-    CLIMB = "the node changes, is expanded, or cannot exist at the target"
+    DESCEND = "it may hold subgraphs, and may change"
+    CLIMB = "it holds none; it changes, is expanded, or cannot exist at the target"
 
 
 @dataclass
@@ -65,6 +47,7 @@ class _Work:
     versions: Versions
     index: int | None = None
     settled: bool = False  # its subgraphs are at the target
+    within: Within = ()
 
 
 class Climb:
@@ -75,7 +58,8 @@ class Climb:
         self._targets = targets
         self._expander = expander
         self._ledger = ledger
-        self._plans: dict[tuple[str, str, int, int], _Plan] = {}
+        self._known: dict[object, tuple[dict[tuple[str, str], _Plan], Replays]] = {}
+        self._rehearsing = False
         self._where = ""
         self._home: Versions = {}
 
@@ -89,15 +73,25 @@ class Climb:
         path = None if isinstance(body, FunctionProto) else ()
         self._convert(body, Scope(body, self._context, versions.get("", 1), path=path), versions)
 
-    def _convert(self, body: Body, scope: Scope, versions: Versions) -> None:
+    def _convert(self, body: Body, scope: Scope, versions: Versions, within: Within = ()) -> None:
         rewritten: list[NodeProto] | None = None
+        plans, replays = self._at(versions, within)
         for index, proto in enumerate(body.node):
-            plan = self._plan(proto, versions)
+            op = proto.domain, proto.op_type
+            plan = plans.get(op)
+            if plan is None:
+                plan = plans[op] = self._plan(*op, versions)
             if plan is _Plan.KEEP:
                 if rewritten is not None:
                     rewritten.append(proto)
                 continue
-            produced = self._settle(_Work(proto, versions, index), scope)
+            produced = None
+            if plan is _Plan.CLIMB and not self._rehearsing:
+                produced = replays.settle(
+                    proto, scope, lambda p, s: self._rehearse(p, s, versions, within), self._ledger.changes
+                )
+            if produced is None:
+                produced = self._settle(_Work(proto, versions, index, within=within), scope)
             if rewritten is None and (len(produced) != 1 or produced[0] is not proto):
                 rewritten = list(body.node[:index])
             if rewritten is not None:
@@ -106,30 +100,39 @@ class Climb:
             del body.node[:]
             body.node.extend(rewritten)
 
-    def _plan(self, proto: NodeProto, versions: Versions) -> _Plan:
-        domain = default_domain(proto.domain)
+    def _at(self, versions: Versions, within: Within) -> tuple[dict[tuple[str, str], _Plan], Replays]:
+        """The plans and scripts for nodes that are written at `versions`, and were made `within` operators."""
+        key = frozenset(versions.items()), frozenset(self._home.items()), within
+        if key not in self._known:
+            self._known[key] = {}, Replays()
+        return self._known[key]
+
+    def _plan(self, raw: str, op: str, versions: Versions) -> _Plan:
+        domain = default_domain(raw)
         version = versions.get(domain, 0)
-        target = self._target(domain, version)
-        key = (domain, proto.op_type, version, target)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plans[key] = self._make_plan(proto, domain, version, target)
-        return plan
+        if self._expander.wants(domain, op):
+            return _Plan.CLIMB
+        at, goal = schemas.since(domain, op, version), schemas.since(domain, op, self._target(domain, version))
+        if (goal is None or _too_early(op, at)) and schemas.known_domain(domain):
+            return _Plan.CLIMB
+        holds_graphs = schemas.has_subgraphs(domain, op)
+        if any(_needs_work(domain, op, *edge) for edge in _edges(domain, op, at or 0, goal or 0)):
+            return _Plan.CLIMB if not holds_graphs else _Plan.DESCEND
+        return _Plan.DESCEND if holds_graphs else _Plan.KEEP
+
+    def _rehearse(
+        self, proto: NodeProto, scope: Scope, versions: Versions, within: Within
+    ) -> tuple[list[NodeProto], list[Change]] | None:
+        ledger, self._ledger, self._rehearsing = self._ledger, Ledger(), True
+        try:
+            done = self._settle(_Work(proto, versions, within=within), scope)
+            return None if self._ledger.refusals else (done, self._ledger.changes)
+        finally:
+            self._ledger, self._rehearsing = ledger, False
 
     def _target(self, domain: str, version: int) -> int:
         """The version to reach in a domain: the one asked for, else the one that the body imports."""
         return self._targets.get(domain) or self._home.get(domain, version)
-
-    def _make_plan(self, proto: NodeProto, domain: str, version: int, target: int) -> _Plan:
-        if self._expander.wants(domain, proto.op_type):
-            return _Plan.CLIMB
-        op = proto.op_type
-        at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
-        if (goal is None or _too_early(op, at)) and schemas.known_domain(domain):
-            return _Plan.CLIMB
-        if any(_needs_work(domain, op, *edge) for edge in _edges(domain, op, at or 0, goal or 0)):
-            return _Plan.CLIMB
-        return _Plan.DESCEND if schemas.has_subgraphs(domain, proto.op_type) else _Plan.KEEP
 
     def _settle(self, first: _Work, scope: Scope) -> list[NodeProto]:
         """Everything that takes the node's place, all of it at the target."""
@@ -144,7 +147,9 @@ class Climb:
                 replacement = self._advance(work, scope)
             except CannotConvert as refused:
                 self._refuse(work, refused)
-                replacement = None
+                done.append(work.proto)
+                scope.record(work.proto, work.versions.get("", 1))
+                continue
             if replacement is None:
                 done.append(work.proto)
                 opset = self._target("", work.versions.get("", 1))
@@ -160,10 +165,12 @@ class Climb:
         if not schemas.has_subgraphs(domain, op) or self._expander.wants(domain, op):
             return  # a function's graphs are converted where its body uses them
         opset = work.versions.get("", 1)
+        self._keep_types(work, scope)
         for attribute, k, graph in subgraphs(work.proto):
-            known = scope.path is not None and work.index is not None
-            path = (*scope.path, (work.index, attribute, k)) if known and scope.path is not None else None
-            self._convert(graph, Scope(graph, self._context, opset, scope, path), work.versions)
+            inferred = scope.path is not None and work.index is not None and op in HOLDING_GRAPHS and not domain
+            path = (*scope.path, (work.index, attribute, k)) if inferred and scope.path is not None else None
+            self._convert(graph, Scope(graph, scope.context, opset, scope, path), work.versions, work.within)
+        scope.context.settled.update(work.proto.output)
 
     def _advance(self, work: _Work, scope: Scope) -> list[_Work] | None:
         """Take a node as far as it goes; None once it has arrived, else what takes its place on the list."""
@@ -172,17 +179,24 @@ class Climb:
             version = work.versions.get(domain, 0)
             target = self._target(domain, version)
             first = min(schemas.versions(domain, op), default=0)
-            dissolves = target < first and registry.step(domain, op, first) is not None
-            if self._expander.wants(domain, op) or (target < first and not dissolves):
+            wanted = self._expander.wants(domain, op)
+            if wanted and any(of == (domain, op) and (schemas.since(*of, version) or 0) >= v for of, v in work.within):
+                raise CannotConvert(self._node(work, scope, version), _circle(op, work.within))
+            if wanted or target < first:
+                definition = registry.definition(domain, op) if wanted else None
                 stop = self._expander.opset(work.proto, scope, version)
-                if stop is None and not self._steps_down_first(domain, op, version, first):
-                    self._cannot_expand(work, scope, target)
-                elif stop is None:
-                    target = first
-                elif schemas.since(domain, op, version) == schemas.since(domain, op, stop):
-                    return self._expand(work, scope, version)
-                else:
+                if definition is not None:
+                    stop = definition.opset or version
+                if stop is not None and schemas.since(domain, op, version) == schemas.since(domain, op, stop):
+                    return self._expand(work, scope, version, definition)
+                if stop is not None:
                     target = stop
+                elif registry.step(domain, op, first) is not None:
+                    target = first - 1
+                elif self._steps_down_first(domain, op, version, first):
+                    target = first
+                else:
+                    self._cannot_expand(work, scope, target)
             at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
             if schemas.known_domain(domain) and ((goal is None and at is None) or _too_early(op, at)):
                 raise CannotConvert(self._node(work, scope, version), _unknown(domain, op, version))
@@ -219,35 +233,50 @@ class Climb:
             self._note(node, op, before, after, _sentence(step))
         work.versions = arrived
         work.index = None
+        if result is None:
+            scope.record(work.proto, arrived.get("", 1))
+        if work.proto.op_type != op:
+            work.within += (((domain, op), before),)
         if result is None and not node.build.nodes:
             return None
-        made = [_Work(proto, arrived) for proto in node.build.nodes]
-        if result is None:
-            return [*made, work]
-        copies = node.build.copies
-        return [
-            _Work(proto, arrived, settled=any(proto is copy for copy in copies)) for proto in take_over(node, result)
-        ]
+        made = node.build.nodes if result is None else take_over(node, result)
+        works = [self._made(proto, work, (domain, op), before, arrived, node.build.copies) for proto in made]
+        return works if result is not None else [*works, work]
+
+    def _made(
+        self, proto: NodeProto, work: _Work, op: Op, since: int, versions: Versions, copies: Sequence[NodeProto]
+    ) -> _Work:
+        """A node that a step or a definition made of a call of `op`, perhaps that operator at another version."""
+        same = (default_domain(proto.domain), proto.op_type) == op
+        settled = any(proto is copy for copy in copies)
+        return _Work(proto, versions, settled=settled, within=work.within if same else (*work.within, (op, since)))
 
     def _keep_types(self, work: _Work, scope: Scope) -> None:
         """The types of made values, while the node is written at a version that infers them."""
         for name in work.proto.output:
-            if name in scope.made:
+            if name and scope.origin(name) is not None:
                 scope.type(name)
 
-    def _expand(self, work: _Work, scope: Scope, version: int) -> list[_Work]:
+    def _expand(
+        self, work: _Work, scope: Scope, version: int, definition: registry.OnRequest | None = None
+    ) -> list[_Work]:
         node = self._node(work, scope, version, version)
-        nodes, imports, grade, how = self._expander.expand(node)
-        scope.context.released.update(node.inputs)
-        _inherit(nodes, node)
-        node.grade = grade
+        if definition is not None:
+            imports = {node.domain: definition.opset or version}
+            node.build.opset = imports.get("", node.build.opset)
+            nodes, how = take_over(node, definition.step(node) or ()), _sentence(definition.step)
+        else:
+            nodes, imports, node.grade, how = self._expander.expand(node)
+            scope.context.released.update(node.inputs)
+            _inherit(nodes, node)
         self._note(node, work.proto.op_type, version, version, how)
-        return [_Work(proto, {**work.versions, **imports}) for proto in nodes]
+        op = (default_domain(work.proto.domain), work.proto.op_type)
+        since = schemas.since(*op, version) or 0
+        return [self._made(proto, work, op, since, {**work.versions, **imports}, node.build.copies) for proto in nodes]
 
     def _steps_down_first(self, domain: str, op: str, version: int, first: int) -> bool:
         """Whether a type that no definition takes may be gone at the first version, which took fewer types."""
-        wanted = self._expander.wants(domain, op)
-        return not wanted and functions.defined(domain, op) and schemas.since(domain, op, version) != first
+        return first > 1 and functions.defined(domain, op) and schemas.since(domain, op, version) != first
 
     def _cannot_expand(self, work: _Work, scope: Scope, target: int) -> None:
         domain, op = default_domain(work.proto.domain), work.proto.op_type
@@ -391,6 +420,13 @@ def _variable(parameter: schemas.Parameter | None) -> str:
 
 def _listed(types: frozenset[str]) -> str:
     return ", ".join(sorted(types)) if len(types) <= 12 else f"{len(types)} other types"
+
+
+def _circle(op: str, within: Within) -> str:
+    """Which definitions need each other, so that none of them is free of operators that are to go."""
+    names = [name for (_, name), _ in within]
+    way = " needs ".join([*names[names.index(op) :], op])
+    return f"its definition leads back to it: {way}"
 
 
 def _unknown(domain: str, op: str, version: int) -> str:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from opshift.passes import irversion, legal, schemas, tidy
-from opshift.passes.climb import Change, Climb, Ledger
+from opshift.passes import branches, irversion, legal, retype, schemas, tidy
+from opshift.passes.changes import Change, Ledger
+from opshift.passes.climb import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.expand import Expander, Op
 from opshift.passes.infer import contradiction
 from opshift.passes.names import bodies, with_nested
-from opshift.passes.protos import FunctionProto, ModelProto, default_domain
+from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.scope import Context
 
 _FUNCTIONS_SINCE = 8  # the IR version that introduced model-local functions
@@ -77,8 +78,19 @@ def attempt(
             raise
         stuck = {op for op in local - inlined if _blames(result.refusals, op)}
         if not stuck:
-            return result
+            break
         inlined = inlined | stuck
+    if result.refusals and (found := branches.without_dead(source, opsets(source).get("", 1), folder)):
+        model, decided = found
+        result = attempt(model, targets, ops=ops, ir_version=ir_version, folder=folder)
+        return replace(result, changes=(*(_never_taken(node, source) for node in decided), *result.changes))
+    return result
+
+
+def _never_taken(node: NodeProto, source: ModelProto) -> Change:
+    opset = opsets(source).get("", 1)
+    how = "The branch that the constant condition never takes is replaced by the other"
+    return Change(node.name or next(iter(node.output), ""), node.op_type, "", opset, opset, how)
 
 
 def _blames(refusals: Iterable[Refusal], op: Op) -> bool:
@@ -99,6 +111,8 @@ def _attempt(
 ) -> Result:
     if "" in targets and (missing := tuple(legal.missing_types(source, targets[""]))):
         return Result(None, (), missing)
+    ledger = Ledger(refusals=list(_training(source, targets)))
+    source = retype.narrow_integers_carried(source, targets.get("", 0), ledger, folder)
     model = ModelProto()
     model.CopyFrom(source)
     context = Context(model, source, folder)
@@ -109,19 +123,17 @@ def _attempt(
     for index in reversed(range(len(model.functions))):
         if (default_domain(model.functions[index].domain), model.functions[index].name) in inlined:
             del model.functions[index]
-    ledger = Ledger(refusals=list(_training(source, targets)))
     climb = Climb(context, targets, Expander(ops, local), ledger)
-    climb.body(model.graph, {**_brought(source), **opsets(model)})
+    brought = _brought(source)
+    climb.body(model.graph, {**brought, **opsets(model)})
     _stamp_imports(model, targets, required=True)
     for function in model.functions:
-        climb.body(
-            function, {**_brought(source), **opsets(function)}, _where(default_domain(function.domain), function.name)
-        )
+        climb.body(function, {**brought, **opsets(function)}, _where(default_domain(function.domain), function.name))
         _stamp_imports(function, targets, required=False)
     if not ledger.refusals:
         tidy.drop_unused(model, context.released)
-        _prune_imports(model, source, targets)
-        ledger.refusals += [*legal.problems(model), *legal.readers(model, context.dissolved)]
+        _prune_imports(model, source, targets, brought)
+        ledger.refusals += [*legal.problems(model), *legal.readers(model, context.dissolved), *legal.left(model, ops)]
     if not ledger.refusals:
         ledger.refusals += irversion.settle(model, targets, ir_version)
     return Result(None if ledger.refusals else model, tuple(ledger.changes), tuple(ledger.refusals))
@@ -214,24 +226,29 @@ def _stamp_imports(holder: ModelProto | FunctionProto, targets: Mapping[str, int
         holder.opset_import.add(domain=domain, version=targets[domain])
 
 
-def _prune_imports(model: ModelProto, source: ModelProto, targets: Mapping[str, int]) -> None:
+def _prune_imports(
+    model: ModelProto, source: ModelProto, targets: Mapping[str, int], brought: Mapping[str, int]
+) -> None:
     """Drop the imports of domains whose every call was expanded; import what expansions brought in."""
     before, after = _domains(source), _domains(model)
     gone = before - after - {""}
     for index in reversed(range(len(model.opset_import))):
         if default_domain(model.opset_import[index].domain) in gone:
             del model.opset_import[index]
-    holders: list[ModelProto | FunctionProto] = [model, *model.functions] if source.functions else []
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
     for holder in holders:
         missing = _used(holder) - set(opsets(holder))
-        for domain, version in _brought(source).items():
+        for domain, version in brought.items():
             if domain in missing:
                 holder.opset_import.add(domain=domain, version=targets.get(domain, version))
 
 
 def _brought(source: ModelProto) -> dict[str, int]:
-    """The opset by domain that a call of a function brings in where the caller imports none: the first one's."""
-    found: dict[str, int] = {}
+    """The opset by domain that what takes a node's place brings in where nothing is imported.
+
+    For the call of a function it is that of the first one; what steps make of other domains never changed.
+    """
+    found = {domain: 1 for domain in ("ai.onnx.ml",) if domain not in _domains(source)}
     for function in source.functions:
         for domain, version in opsets(function).items():
             found.setdefault(domain, version)

@@ -61,17 +61,20 @@ class Refusal:
 class Refused(ValueError):
     """The model cannot be converted; nothing was written and the caller's model is unchanged.
 
-    `refusals` lists every reason; `nearest` is the closest opset that can be reached, None where unknown.
+    `refusals` lists every reason; `target` is the opset or the backend that was asked for; `nearest` is the closest
+    opset that can be reached, None where unknown.
     """
 
-    def __init__(self, refusals: Sequence[Refusal], *, target: int | None = None, nearest: int | None = None):
+    def __init__(self, refusals: Sequence[Refusal], *, target: int | str | None = None, nearest: int | None = None):
         self.refusals = tuple(refusals)
         self.target = target
         self.nearest = nearest
         super().__init__(self._text())
 
     def _text(self) -> str:
-        goal = f" to opset {self.target}" if self.target else ""
+        goal = (
+            f" for {self.target}" if isinstance(self.target, str) else f" to opset {self.target}" if self.target else ""
+        )
         lines = [f"the model cannot be converted{goal}:", *(f"  {refusal}" for refusal in self.refusals)]
         if self.nearest is not None:
             lines.append(f"  nearest opset that can be reached: {self.nearest}")

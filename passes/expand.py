@@ -38,6 +38,8 @@ class Expander:
         op = _op(proto)
         if op in self._local:
             return version
+        if not functions.defined(*op):
+            return None
         form = functions.find(*op, _elem_type(proto, scope))
         return None if form is None else form.version(version)
 

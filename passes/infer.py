@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Path = tuple[Any, ...]
 
+SCAN_WITHOUT_BATCH = 9  # the opset from which on Scan has neither a batch axis nor sequence_lens
 OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is also an input is only a default
 
 
@@ -47,7 +48,7 @@ class Inference:
         visited: set[str] = set()
         while pending:
             current, version = pending[-1]
-            origins = [scope.origin(name) for name in current.input if name not in scope.typed]
+            origins = [scope.origin(name) for name in current.input if not _is_known(scope.stated(name))]
             waiting = [o for o in origins if o is not None and o[0].output[0] not in visited]
             visited.add(current.output[0])
             if waiting:
@@ -55,6 +56,7 @@ class Inference:
                 continue
             pending.pop()
             _infer_node(current, version, scope)
+            scope.judged(current)
 
 
 def _infer_node(node: NodeProto, opset: int, scope: Scope) -> None:
@@ -62,13 +64,11 @@ def _infer_node(node: NodeProto, opset: int, scope: Scope) -> None:
     import onnx.defs
     import onnx.shape_inference
 
-    if node.op_type == "If" and not node.domain:
-        _infer_branches(node, opset, scope)
+    if node.op_type in HOLDING_GRAPHS and not node.domain and scope.context.settled.isdisjoint(node.output):
+        HOLDING_GRAPHS[node.op_type](node, opset, scope)
     if not schemas.known_domain(node.domain) or any(True for _ in subgraphs(node)):
         return
     types = {name: found for name in node.input if name and (found := _known(scope, name)) is not None}
-    if not any(node.input) and node.op_type != "Constant":
-        return
     data = {}
     for name in types:
         held = scope.tensor(name, constants.SMALL)
@@ -97,16 +97,78 @@ def _infer_old_cast(node: NodeProto, types: dict[str, TypeProto]) -> dict[str, T
 
 def _infer_branches(node: NodeProto, opset: int, scope: Scope) -> None:
     """What both branches of a made If agree upon: the element type, the rank, single dimensions."""
-    from opshift.passes.scope import Scope, tensor_type
+    from opshift.passes.scope import tensor_type
 
     yielded = []
     for _, _, graph in subgraphs(node):
-        inner = Scope(graph, scope.context, opset, scope)
+        inner = _inside(graph, opset, scope)
         yielded.append([(inner.elem_type(value.name), inner.shape(value.name)) for value in graph.output])
     for name, found in zip(node.output, zip(*yielded, strict=True), strict=True):
         kinds = {elem_type for elem_type, _ in found}
         if len(kinds) == 1 and 0 not in kinds:
             scope.typed[name] = tensor_type(kinds.pop(), _agreed([shape for _, shape in found]))
+
+
+def _infer_loop(node: NodeProto, opset: int, scope: Scope) -> None:
+    """What a made Loop carries has the shape of before and after a round; what it collects, one axis more."""
+    from opshift.passes.scope import tensor_type
+
+    body, carried = next(graph for _, _, graph in subgraphs(node)), max(len(node.input) - 2, 0)
+    inner, arriving = _inside(body, opset, scope), [value.name for value in body.input]
+    inner.seed(arriving[:2], [tensor_type(TensorProto.INT64, []), tensor_type(TensorProto.BOOL, [])])
+    started = [scope.type(name) for name in node.input[2:]]
+    inner.seed(arriving[2:], [kind and tensor_type(elem_type_of(kind)) for kind in started])
+    for k, (name, value) in enumerate(zip(node.output, body.output[1:], strict=False)):
+        elem_type, shape = inner.elem_type(value.name), inner.shape(value.name)
+        if k < carried:
+            shape = _agreed([scope.shape(node.input[2 + k]), shape])
+        else:
+            shape = None if shape is None else [None, *shape]
+        scope.seed([name], [tensor_type(elem_type, shape)])
+
+
+def _infer_scan(node: NodeProto, opset: int, scope: Scope) -> None:
+    """The states of a made Scan keep their shapes; what it collects has one axis more, as long as what it scans."""
+    from opshift.passes.scope import tensor_type
+
+    held = {attribute.name: attribute for attribute in node.attribute}
+    body, scanned, batch = held["body"].g, held["num_scan_inputs"].i, int(opset < SCAN_WITHOUT_BATCH)
+    operands = list(node.input)[batch:]
+    states, known = len(operands) - scanned, [scope.shape(name) for name in operands]
+    inner = _inside(body, opset, scope)
+
+    def axes(name: str) -> dict[int, int]:
+        return dict(enumerate(held[name].ints)) if name in held else {}
+
+    length: Dim = None
+    elements: list[TypeProto] = []
+    for k, (operand, shape) in enumerate(zip(operands, known, strict=True)):
+        if shape is not None:
+            shape = shape[batch:]
+            if k >= states and shape:
+                axis = axes("scan_input_axes").get(k - states, 0)
+                length = shape[axis] if length is None else length
+                shape = [dim for i, dim in enumerate(shape) if i != axis % len(shape)]
+        elements.append(tensor_type(scope.elem_type(operand), shape))
+    inner.seed([value.name for value in body.input], elements)
+    first = next((shape[:1] for shape in known if shape), [None]) if batch else []
+    for k, (name, value) in enumerate(zip(node.output, body.output, strict=False)):
+        elem_type, shape = inner.elem_type(value.name), inner.shape(value.name)
+        if shape is not None:
+            if k >= states:
+                axis = axes("scan_output_axes").get(k - states, 0) % (len(shape) + 1)
+                shape = [*shape[:axis], length, *shape[axis:]]
+            shape = first + shape
+        scope.seed([name], [tensor_type(elem_type, shape)])
+
+
+def _inside(body: GraphProto, opset: int, scope: Scope) -> Scope:
+    from opshift.passes.scope import Scope
+
+    return Scope(body, scope.context, opset, scope)
+
+
+HOLDING_GRAPHS = {"If": _infer_branches, "Loop": _infer_loop, "Scan": _infer_scan}
 
 
 def _agreed(shapes: list[list[Dim] | None]) -> list[Dim] | None:
@@ -119,8 +181,12 @@ def _agreed(shapes: list[list[Dim] | None]) -> list[Dim] | None:
 def _known(scope: Scope, name: str) -> TypeProto | None:
     owner = scope.owner(name)
     if owner is scope and scope.origin(name) is not None:
-        return scope.typed.get(name) or scope.declared(name)
+        return scope.stated(name)
     return scope.type(name)
+
+
+def _is_known(kind: TypeProto | None) -> bool:
+    return kind is not None and (kind.WhichOneof("value") != "tensor_type" or kind.tensor_type.HasField("shape"))
 
 
 def _infer(source: ModelProto) -> dict[Path, dict[str, TypeProto]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from opshift.passes import schemas
+from opshift.passes import constants, schemas
 from opshift.passes.errors import Refusal
 from opshift.passes.names import Names, bodies, subgraphs
 from opshift.passes.protos import (
@@ -18,8 +18,10 @@ from opshift.passes.protos import (
     elem_type_of,
 )
 from opshift.passes.stamp import rename
+from opshift.passes.view import make_attribute
 
 _INITIALIZERS_NEED_NO_INPUT = 4
+_CAST_TO_A_NUMBER = 6  # the opset from which on Cast spells its type as a number
 
 # The IR version that introduced each element type (onnx.proto, "enum Version").
 _TYPES: dict[int, int] = {
@@ -96,14 +98,20 @@ def _type_needs(kind: TypeProto) -> int:
 def _initializers_to_inputs(model: ModelProto) -> None:
     """Below IR 4 every initializer is also a graph input; those of subgraphs move to the main graph.
 
-    They get new names there: graphs that stand side by side may use one name for different values.
+    They get new names there: graphs that stand side by side may use one name for different values. Graphs of
+    operators that may not read the main graph's values get nodes instead.
     """
     graph, fresh = model.graph, Names(model).fresh
-    pending = [g for node in graph.node for _, _, g in subgraphs(node)]
+    opset = next((entry.version for entry in model.opset_import if not default_domain(entry.domain)), 1)
+    pending = [(g, bool(default_domain(node.domain))) for node in graph.node for _, _, g in subgraphs(node)]
     while pending:
-        inner = pending.pop()
+        inner, apart = pending.pop()
         yielded = {value.name for value in inner.output}
         for tensor in inner.initializer:
+            if apart and (made := _in_nodes(tensor, opset, fresh)):
+                for node in reversed(made):
+                    inner.node.insert(0, node)
+                continue
             moved = graph.initializer.add()
             moved.CopyFrom(tensor)
             moved.name = fresh(f"{tensor.name}/moved")
@@ -112,11 +120,30 @@ def _initializers_to_inputs(model: ModelProto) -> None:
             else:
                 rename(list(inner.node), tensor.name, moved.name)
         del inner.initializer[:]
-        pending += [g for node in inner.node for _, _, g in subgraphs(node)]
+        pending += [
+            (g, apart or bool(default_domain(node.domain))) for node in inner.node for _, _, g in subgraphs(node)
+        ]
     inputs = {value.name for value in graph.input}
     for tensor in graph.initializer:
         if tensor.name not in inputs:
             _add_input(graph, tensor)
+
+
+def _in_nodes(tensor: TensorProto, opset: int, fresh: Callable[[str], str]) -> list[NodeProto]:
+    """Nodes that make the value of `tensor`, though Constant knew only floats; none if there are no such nodes."""
+    value = constants.array(tensor)
+    constant = NodeProto(op_type="Constant", output=[tensor.name])
+    if tensor.data_type in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE):
+        constant.attribute.append(make_attribute("value", tensor))
+        return [constant]
+    if value is None or value.dtype.kind not in "iub" or (value.astype(float).astype(value.dtype) != value).any():
+        return []
+    constant.output[0] = fresh(tensor.name)
+    constant.attribute.append(make_attribute("value", constants.tensor(value.astype(float), TensorProto.DOUBLE)))
+    to = tensor.data_type if opset >= _CAST_TO_A_NUMBER else TensorProto.DataType.Name(tensor.data_type)
+    cast = NodeProto(op_type="Cast", input=[constant.output[0]], output=[tensor.name])
+    cast.attribute.append(make_attribute("to", to))
+    return [constant, cast]
 
 
 def _add_input(graph: GraphProto, tensor: TensorProto) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from opshift.passes import schemas
+from opshift.passes.errors import CannotConvert
 from opshift.passes.view import Node
 
 Replacement = str | Sequence[str] | None
@@ -28,10 +29,20 @@ class Pair:
     up: Step | None = None
     down: Step | None = None
     why: str = ""
-    """For a transition that needs nothing: what a person found on reading both texts."""
+    """For a transition that needs nothing, what a person found on reading both texts; else why there is no way down."""
+
+
+@dataclass(frozen=True)
+class OnRequest:
+    """An operator in terms of others, for targets that have the operator and a user who does not want it."""
+
+    opset: int
+    """The opset at which the definition is written; 0 for that at which it finds the node."""
+    step: Step
 
 
 Key = tuple[str, str, int]
+_on_request: dict[tuple[str, str], OnRequest] = {}
 _steps: dict[Key, Pair] = {}
 _homes: dict[Key, str] = {}
 
@@ -51,6 +62,40 @@ def changed(ops: str | Iterable[str], version: int, pair: Pair, *, domain: str =
 def same(ops: str | Iterable[str], version: int, why: str, *, domain: str = "") -> None:
     """Register that somebody read both texts of a transition and found that nothing is needed."""
     _register(ops, version, Pair(why=why), domain, sys._getframe(1).f_globals["__name__"])
+
+
+def cannot(ops: str | Iterable[str], version: int, why: str, *, domain: str = "") -> None:
+    """Register that `ops` have no form below `version`, whatever the call: it is refused with this reason."""
+
+    def refuse(node: Node) -> Replacement:
+        raise CannotConvert(node, why)
+
+    _register(ops, version, Pair(down=refuse, why=why), domain, sys._getframe(1).f_globals["__name__"])
+
+
+def defined(ops: str | Iterable[str], step: Step, *, opset: int = 0, domain: str = "") -> None:
+    """Register the definition of `ops` in other operators that is used where they are to be expanded on request.
+
+    The node climbs to `opset` first, and `step` returns what takes its place, written there; with 0 both stand where
+    the node stands. An operator without one is expanded by its function or by the way down at its first version.
+
+    Raises:
+        ValueError: for a second registration, or an opset that lacks the operator.
+    """
+    for op in [ops] if isinstance(ops, str) else ops:
+        if (domain, op) in _on_request:
+            raise ValueError(f"{op} is already defined in {_on_request[domain, op].step.__module__}")
+        if not schemas.versions(domain, op) or (opset and schemas.since(domain, op, opset) is None):
+            raise ValueError(f"{op} does not exist at opset {opset}")
+        _on_request[domain, op] = OnRequest(opset, step)
+
+
+def definition(domain: str, op: str) -> OnRequest | None:
+    """The definition that `defined` registered for an operator; None if there is none."""
+    found = schemas.schema(domain, op, schemas.latest(domain)) if schemas.known_domain(domain) else None
+    if found is not None:
+        _load(found.family, op)
+    return _on_request.get((domain, op))
 
 
 def _register(ops: str | Iterable[str], version: int, pair: Pair, domain: str, home: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from opshift.passes import constants
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
-from opshift.passes.protos import GraphProto, NodeProto, TensorProto
+from opshift.passes.protos import TensorProto
 from opshift.passes.scope import tensor_type
 from opshift.passes.steps.tensor_gather import never_negative
 from opshift.passes.view import Node
@@ -81,22 +81,46 @@ def count(build: Builder, n: Size) -> str:
     if build.opset >= 9:
         ones = build.ConstantOfShape(build.Reshape(n, [1]), value=constants.int64s([1]))
         return str(build.Squeeze(build.NonZero(ones), axes=[0]))
-    return _rounds(build, n)
+    zero = (build.constant(0, T.INT64), tensor_type(T.INT64, []))  # loops had to carry a value
+    return build.loop(n, [zero], lambda inner, at, kept: [*kept, at])[1]
 
 
-def _rounds(build: Builder, n: str) -> str:
-    """The same from a loop that yields the number of each round; it carries a scalar, as loops had to."""
-    fresh = build.scope.context.names.fresh
-    at, go, going, held, kept, yielded = (fresh(f"{n}/{part}") for part in ("at", "go", "going", "in", "out", "round"))
-    graph = GraphProto(name="rounds")
-    for names, results in (((at, go, held), graph.input), ((going, kept, yielded), graph.output)):
-        for name in names:
-            kind = T.BOOL if name in (go, going) else T.INT64
-            results.add(name=name).type.CopyFrom(tensor_type(kind, []))
-    for name, result in ((go, going), (held, kept), (at, yielded)):
-        graph.node.append(NodeProto(op_type="Identity", input=[name], output=[result]))
-    made = build.emit("Loop", [n, None, 0], {"body": graph}, outputs=2)
-    return build.typed(made[1], T.INT64, [None])
+def where_true(build: Builder, mask: str) -> str:
+    """The places at which a vector of bools is true, found one after the other: for opsets before NonZero."""
+    import numpy as np
+
+    chosen, dims = build.Cast(mask, to=T.DOUBLE), build.scope.shape(mask) or [None]
+    if isinstance(size := dims[0], int):
+        left = build.constant(np.arange(size, 0, -1), T.DOUBLE)
+    else:
+        size = build.Size(mask)
+        left = build.Cast(build.Sub(size, count(build, size)), to=T.DOUBLE)
+    left = build.Mul(chosen, left)  # how many elements there are from each chosen one on
+
+    def next_one(inner: Builder, at: str, last: list[str]) -> list[str]:
+        further = inner.Cast(inner.Less(left, *last), to=T.DOUBLE)
+        return [found := inner.ReduceMax(inner.Mul(left, further), axes=[0], keepdims=0), found]
+
+    found = build.Cast(build.ReduceSum(chosen, axes=[0], keepdims=0), to=T.INT64)
+    start = (build.constant(float("inf"), T.DOUBLE), tensor_type(T.DOUBLE, []))
+    left_there = build.loop(found, [start], next_one)[1]
+    return str(build.Sub(size, build.Cast(left_there, to=T.INT64)))
+
+
+def always(build: Builder, values: str, kind: int) -> str:
+    """True for each of some floats, NaN included."""
+    return str(build.Not(build.Less(values, build.constant(float("-inf"), kind))))
+
+
+def first_greatest(build: Builder, values: str, left: str, numbers: str, axis: int, kind: int) -> str:
+    """The number of the first of the greatest floats on an axis that are left, 0 where none is; the axis is kept.
+
+    `numbers` tells how many elements there are from each one on, so that the first of equals has the greatest.
+    """
+    bound = build.Gather(build.constant([float("-inf"), float("inf")], kind), build.Cast(left, to=T.INT32))
+    within = build.Min(values, bound)
+    best = build.And(left, build.Not(build.Less(within, build.ReduceMax(within, axes=[axis], keepdims=1))))
+    return str(build.ReduceMax(build.Mul(numbers, build.Cast(best, to=T.INT64)), axes=[axis], keepdims=1))
 
 
 def places(build: Builder, dims: list[Size], steps: list[Size], start: Size = 0) -> Size:
@@ -127,6 +151,13 @@ def places(build: Builder, dims: list[Size], steps: list[Size], start: Size = 0)
     for term in terms[1:]:
         result = build.Add(result, term)
     return result
+
+
+def rows(build: Builder, places: str, size: Size) -> str:
+    """places // size, a size of 0 included, which has no places but is no divisor to runtimes either"""
+    if isinstance(size, int):
+        return str(build.Div(places, size)) if size > 1 else places
+    return str(build.Div(places, build.Add(build.Sub(places, places), size)))
 
 
 def plus(build: Builder, value: str, offset: Size) -> str:

@@ -17,8 +17,11 @@ T = TensorProto
 
 X, ROI, SCALES, SIZES = range(4)
 
+MOST_TAPS = 16
+"""More elements than these are summed up as rows of one tensor."""
 
-class Unknown(CannotConvert):
+
+class Unknown(Exception):
     """Something that only the running model knows."""
 
 
@@ -73,7 +76,7 @@ def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
         if same and (start, end) == (0.0, 1.0) and not all_axes:
             continue
         if not isinstance(size, int) or not (result is None or isinstance(result, int)):
-            raise Unknown(node, f"the size of axis {axis} is unknown; known sizes could be expressed")
+            raise Unknown(f"the size of axis {axis}")
         asked = scale is None
         if scale is None:
             scale = float(np.float32(result) / np.float32(size))
@@ -90,7 +93,7 @@ def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
 def _constant(node: Node, index: int, what: str) -> Any:
     held = node.scope.array(node.input(index))
     if held is None:
-        raise Unknown(node, f"{what} is known only at run time; a constant could be expressed")
+        raise Unknown(what)
     return held
 
 
@@ -101,7 +104,7 @@ def _results(node: Node, axes: list[int], rank: int) -> list[Any]:
         return list(held)
     dims = node.scope.inferred_shape(node.outputs[0])
     if dims is None or len(dims) != rank or node.attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise Unknown(node, "sizes are known only at run time; constant sizes could be expressed")
+        raise Unknown("sizes")
     return [dims[axis] for axis in axes]
 
 
@@ -116,7 +119,7 @@ def _common_scale(node: Node, axes: list[int], results: list[Any]) -> list[float
     for axis, result in zip(axes, results, strict=True):
         size = dims[axis]
         if not isinstance(size, int) or not size:
-            raise Unknown(node, f"the size of axis {axis} is unknown; known sizes could be expressed")
+            raise Unknown(f"the size of axis {axis}")
         ratios.append(np.float32(result) / np.float32(size))
     return [float(min(ratios) if policy == "not_larger" else max(ratios))] * len(axes)
 
@@ -131,8 +134,8 @@ def sampled(node: Node) -> str:
         x = sampled_along(node, x, axes, how)
         if how.coordinates == "tf_crop_and_resize":
             x = _extrapolated(node, x, axes)
-    except Unknown as unknown:
-        return _sampled_at_runtime(node, how, unknown)
+    except Unknown:
+        return sampled_at_runtime(node, how)
     except Undecided as why:
         raise CannotConvert(node, f"{why}; other sizes could be expressed") from None
     return str(node.build.Identity(x)) if x == node.input(X) else x
@@ -151,9 +154,15 @@ def _weighted(node: Node, x: str, axes: list[Axis], how: Sampling) -> str:
     node.close(f"{how.mode} interpolation is spelled out as weighted sums")
     value = _cast(node, x, wide)
     for along in axes:
+        indices, weights = _sampling.taps(along, how)
+        if indices.shape[1] > MOST_TAPS:
+            weights = weights.reshape(*weights.shape, *_column(along.axis, rank)[1:])
+            rows = node.build.constant(indices, T.INT64), node.build.constant(weights, wide)
+            value = _reduced(node.build, value, *rows, along.axis)
+            continue
         parts = [
-            (indices, node.build.constant(weights.reshape(_column(along.axis, rank)), wide))
-            for indices, weights in _sampling.taps(along, how)
+            (indices[:, k].tolist(), node.build.constant(weights[:, k].reshape(_column(along.axis, rank)), wide))
+            for k in range(indices.shape[1])
         ]
         value = _summed(node.build, value, parts, along.axis)
     return _cast_back(node, value, wide)
@@ -212,15 +221,16 @@ def _filled(node: Node, where: str, x: str) -> str:
 # --- the same for what only the running model knows ---------------------------------------------------------
 
 
-def _sampled_at_runtime(node: Node, how: Sampling, unknown: Unknown) -> str:
-    if how.mode != "nearest" and how.antialias:
-        raise unknown
-    if how.coordinates == "align_corners" and not has_sizes(node):
-        raise CannotConvert(node, "runtimes differ on align_corners with scales; sizes could be expressed")
+def sampled_at_runtime(node: Node, how: Sampling) -> str:
+    """The same, of which elements each is a sum being computed at run time."""
     build, rank, x, beyond = node.build, node.rank(), node.input(X), ""
     wide = 0 if how.mode == "nearest" else _wide(node, how)
     value = _cast(node, x, wide) if wide else x
     node.close("which elements are read is computed at run time, in float32 as runtimes do")
+    if how.coordinates == "align_corners" and not has_sizes(node):
+        node.close(
+            "corners are aligned by size * scale before it is cut, as in ONNX's tests; some runtimes cut it first"
+        )
     for along in _axes_at_runtime(node):
         position = _sampling_at_runtime.positions(along, how.coordinates)
         column = _column(along.axis, rank)
@@ -230,6 +240,12 @@ def _sampled_at_runtime(node: Node, how: Sampling, unknown: Unknown) -> str:
         if not wide:
             value = build.Gather(value, _sampling_at_runtime.nearest(position, along, how), axis=along.axis)
             continue
+        if how.antialias:
+            indices, weights = _sampling_at_runtime.smoothed(position, along, how)
+            aside = list(range(2, rank + 1 - along.axis))
+            rows = build.Unsqueeze(weights.name, aside) if aside else weights.name
+            value = _reduced(build, value, indices, _as_wide(build, rows, wide), along.axis)
+            continue
         parts = [
             (indices, _as_wide(build, build.Reshape(weights.name, column), wide))
             for indices, weights in _sampling_at_runtime.taps(position, along, how)
@@ -237,6 +253,11 @@ def _sampled_at_runtime(node: Node, how: Sampling, unknown: Unknown) -> str:
         value = _summed(build, value, parts, along.axis)
     value = _cast_back(node, value, wide) if wide else value
     return _filled(node, beyond, value) if beyond else value
+
+
+def _reduced(build: Builder, x: str, indices: str, weights: str, axis: int) -> str:
+    """x along an axis as sums over rows of as many elements as there are taps."""
+    return str(build.ReduceSum(build.Mul(build.Gather(x, indices, axis=axis), weights), [axis + 1], keepdims=0))
 
 
 def _as_wide(build: Builder, weights: str, wide: int) -> str:
@@ -262,8 +283,9 @@ def _axes_at_runtime(node: Node) -> list[RuntimeAxis]:
         elif has_sizes(node):
             result, scale = part, part / size
         else:
-            extent = size * (end - start) if start and end else size
-            result, scale = (extent * part).apply("Floor"), part
+            length = (size * (end - start) if start and end else size) * part
+            found.append(RuntimeAxis(axis, size, length.apply("Floor"), part, start, end, length))
+            continue
         found.append(RuntimeAxis(axis, size, result, scale, start, end))
     return found
 

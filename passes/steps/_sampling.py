@@ -14,8 +14,6 @@ from opshift.passes.lazy import np
 
 Array = Any  # numpy arrays of floats
 
-MOST_TAPS = 64
-
 
 class Undecided(Exception):
     """The texts do not settle what is computed; says why."""
@@ -132,8 +130,8 @@ def nearest(along: Axis, how: Sampling) -> list[int]:
     return [int(index) for index in single]
 
 
-def taps(along: Axis, how: Sampling) -> list[tuple[list[int], Array]]:
-    """What each element of the result is a weighted sum of: indices and weights, one pair a tap."""
+def taps(along: Axis, how: Sampling) -> tuple[Array, Array]:
+    """What each element of the result is a weighted sum of: indices and weights, one column a tap."""
     x = positions(along, how.coordinates).astype(np.float64)
     if how.mode == "linear" and not how.antialias:
         x = np.clip(x, 0, along.size - 1)
@@ -141,16 +139,13 @@ def taps(along: Axis, how: Sampling) -> list[tuple[list[int], Array]]:
     stretch = min(along.scale, 1.0) if how.antialias else 1.0
     reach = (1 if how.mode == "linear" else 2) / stretch
     first = int(np.floor(-reach)) + 1
-    offsets = np.arange(first, 2 - first)
-    if len(offsets) > MOST_TAPS:
-        raise Undecided(f"axis {along.axis} is scaled by {along.scale}, which sums up {len(offsets)} elements")
-    where = base[:, None] + offsets
+    where = base[:, None] + np.arange(first, 2 - first)
     weights = _filter((where - x[:, None]) * stretch, how)
     if how.exclude_outside:
         weights = np.where((where < 0) | (where > along.size - 1), 0.0, weights)
     weights /= weights.sum(axis=1, keepdims=True)
-    indices = np.clip(where, 0, along.size - 1).astype(int)
-    return [(indices[:, k].tolist(), weights[:, k]) for k in range(len(offsets)) if weights[:, k].any()]
+    counting = weights.any(axis=0)
+    return np.clip(where, 0, along.size - 1).astype(np.int64)[:, counting], weights[:, counting]
 
 
 def _filter(distance: Array, how: Sampling) -> Array:

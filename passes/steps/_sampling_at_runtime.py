@@ -14,6 +14,9 @@ from opshift.passes.steps._sampling import Sampling
 
 T = TensorProto
 
+FLOOR_WHERE_IT_GROWS = "floor where an axis grows, else ceil"
+"""The nearest_mode of Resize before 11, which had no name."""
+
 
 @dataclass(frozen=True)
 class Value:
@@ -77,6 +80,7 @@ class RuntimeAxis:
     scale: Value
     start: Value | None = None
     end: Value | None = None
+    length: Value | None = None  # size * scale, before it is cut to the result
 
 
 def positions(along: RuntimeAxis, coordinates: str) -> Value:
@@ -90,7 +94,7 @@ def positions(along: RuntimeAxis, coordinates: str) -> Value:
     if coordinates in ("align_corners", "tf_crop_and_resize"):
         last, several = size - 1.0, number(build, 1.0).below(result)
         if along.start is None or along.end is None:
-            return (x * last / (result - 1.0)).where(several, 0.0)
+            return (x * last / ((along.length or result) - 1.0)).where(several, 0.0)
         spread = along.start * last + x * (along.end - along.start) * last / (result - 1.0)
         return spread.where(several, (along.start + along.end) * 0.5 * last)
     centred = (x + 0.5) / scale - 0.5
@@ -108,8 +112,15 @@ def nearest(x: Value, along: RuntimeAxis, how: Sampling) -> str:
         "ceil": lambda: x.apply("Ceil"),
         "round_prefer_floor": lambda: (x - 0.5).apply("Ceil"),
         "round_prefer_ceil": lambda: (x + 0.5).apply("Floor"),
+        FLOOR_WHERE_IT_GROWS: lambda: _before_or_after(x, along),
     }[how.nearest_mode]()
     return _inside(rounded, along).integers()
+
+
+def _before_or_after(x: Value, along: RuntimeAxis) -> Value:
+    shrinks = Value(x.build, x.build.Cast(along.scale.below(1.0), to=T.FLOAT))
+    before = x.apply("Floor")
+    return before + (x.apply("Ceil") - before) * shrinks
 
 
 def _inside(x: Value, along: RuntimeAxis) -> Value:
@@ -124,14 +135,10 @@ def taps(x: Value, along: RuntimeAxis, how: Sampling) -> list[tuple[str, Value]]
         part = x - base
         return [(base.integers(), part * -1.0 + 1.0), (_inside(base + 1.0, along).integers(), part)]
     base = x.apply("Floor")
-    part, a = x - base, how.cubic_coeff_a
-    found = []
+    part, found = x - base, []
     for offset in (-1.0, 0.0, 1.0, 2.0):
         where, d = base + offset, (part - offset).apply("Abs")
-        if offset in (0.0, 1.0):
-            weight = (d * (a + 2) - (a + 3)) * d * d + 1.0
-        else:
-            weight = ((d * a - 5 * a) * d + 8 * a) * d - 4 * a
+        weight = (_near if offset in (0.0, 1.0) else _far)(d, how.cubic_coeff_a)
         if how.exclude_outside:
             weight = number(x.build, 0.0).where(beyond(where, along), weight)
         found.append((_inside(where, along).integers(), weight))
@@ -139,6 +146,36 @@ def taps(x: Value, along: RuntimeAxis, how: Sampling) -> list[tuple[str, Value]]
         total = found[0][1] + found[1][1] + found[2][1] + found[3][1]
         found = [(indices, weight / total) for indices, weight in found]
     return found
+
+
+def _near(d: Value, a: float) -> Value:
+    """The weight of an element at a distance of up to 1."""
+    return (d * (a + 2) - (a + 3)) * d * d + 1.0
+
+
+def _far(d: Value, a: float) -> Value:
+    """The same beyond, up to a distance of 2."""
+    return ((d * a - 5 * a) * d + 8 * a) * d - 4 * a
+
+
+def smoothed(x: Value, along: RuntimeAxis, how: Sampling) -> tuple[str, Value]:
+    """The same for antialias, where the scale tells how many taps there are: one row for each element of the result."""
+    build, squeezed = x.build, along.scale.at_most(1.0)
+    first = (number(build, -1.0 if how.mode == "linear" else -2.0) / squeezed).apply("Floor") + 1.0
+    taps = build.Reshape((first * -2.0 + 2.0).integers(), [])
+    offsets = Value(build, build.Cast(_indices.count(build, taps), to=T.FLOAT)) + first
+    x = Value(build, build.Reshape(x.name, [-1, 1]))
+    where = x.apply("Floor") + offsets
+    d = ((where - x) * squeezed).apply("Abs")
+    if how.mode == "linear":
+        weights = (d * -1.0 + 1.0).at_least(0.0)
+    else:
+        beside = _far(d, how.cubic_coeff_a).where(d.below(2.0), 0.0)
+        weights = beside.where(number(build, 1.0).below(d), _near(d, how.cubic_coeff_a))
+    if how.exclude_outside:
+        weights = number(build, 0.0).where(beyond(where, along), weights)
+    total = Value(build, build.ReduceSum(weights.name, [1], keepdims=1))
+    return _inside(where, along).integers(), weights / total
 
 
 def beyond(x: Value, along: RuntimeAxis) -> str:

@@ -6,7 +6,7 @@ from opshift.passes import constants
 from opshift.passes.errors import CannotConvert
 from opshift.passes.names import subgraphs
 from opshift.passes.protos import GraphProto, NodeProto, TensorProto, ValueInfoProto
-from opshift.passes.registry import Pair, Replacement, Step, changed, same
+from opshift.passes.registry import Pair, Replacement, Step, changed
 from opshift.passes.scope import Dim, Scope, tensor_type
 from opshift.passes.view import Node, make_attribute
 
@@ -63,7 +63,7 @@ def _repeat(node: Node, branch: GraphProto, trips: str, values: list[str]) -> li
         body.output.add(name=yielded).type.CopyFrom(kind)
     go_on = node.build.constant(True, T.BOOL, hint="go_on")
     made = node.build.emit("Loop", [trips, go_on, *values], {"body": body}, outputs=len(values))
-    node.build.copies.append(node.build.nodes[-1])  # what the branch held is converted already
+    node.build.keep_graphs()
     made = [made] if isinstance(made, str) else made
     return [node.build.typed(name, node.scope.elem_type(o)) for name, o in zip(made, node.outputs, strict=True)]
 
@@ -135,6 +135,5 @@ def _cast(value: str, result: str, to: int) -> NodeProto:
 changed("If", 11, Pair(down=branches_of_one_shape))
 changed("If", 16, Pair(down=carried_in_float(None, 0)))
 changed("Loop", 11, Pair(down=at_least_one_carried_value))
-same("Loop", 13, "sequences may be carried; the text now says that scan outputs are tensors, which they had to be")
 changed("Loop", 16, Pair(down=carried_in_float(2, 1)))
 changed("Scan", 16, Pair(down=carried_in_float(0, 0)))

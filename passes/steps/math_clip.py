@@ -7,7 +7,7 @@ import struct
 
 from opshift.passes.build import Builder
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, Replacement, changed
+from opshift.passes.registry import Pair, Replacement, changed, defined
 from opshift.passes.steps._recipes import carried
 from opshift.passes.steps.math import HELD_BY_FLOATS, SMALL_INTEGERS, picked
 from opshift.passes.view import Node
@@ -33,7 +33,16 @@ def crossed_bounds(node: Node) -> Replacement:
 def _between(build: Builder, value: str, low: str, high: str) -> str:
     """In this order, so that the upper bound wins."""
     value = build.Max(value, low) if low else value
-    return build.Min(value, high) if high else value
+    return str(build.Min(value, high) if high else value)
+
+
+def maximum_then_minimum(node: Node) -> str:
+    """min(max(input, min), max), without the bounds that are absent"""
+    if not any(node.inputs[1:]):
+        return str(node.build.Identity(node.input(0)))
+    if not all(map(node.input, (1, 2))):
+        node.close("an absent bound is no bound, so that an infinity stays one")
+    return _between(node.build, *map(node.input, range(3)))
 
 
 def bounded_integers(node: Node) -> Replacement:
@@ -105,3 +114,4 @@ def _elem_type(node: Node) -> int:
 changed("Clip", 11, Pair(up=bounds_to_inputs, down=bounds_to_attributes))
 changed("Clip", 12, Pair(down=bounded_integers))
 changed("Clip", 13, Pair(down=crossed_bounds))
+defined("Clip", maximum_then_minimum, opset=13)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, Replacement, changed, same
+from opshift.passes.registry import Pair, Replacement, changed, defined, same
 from opshift.passes.steps._recipes import carried
 from opshift.passes.view import Node
 
@@ -37,21 +37,34 @@ def _product(build: Builder, a: str, b: str, rank_a: int, rank_b: int) -> str:
 
 def sum_and_product_of_integers(node: Node) -> Replacement:
     """Integers were not allowed: alpha * product + beta * addend, each by its own operator."""
-    kind, build, attributes = node.elem_type(), node.build, node.attributes
+    kind, build = node.elem_type(), node.build
     if kind not in INTEGERS:
         return None
-    a, b = (
-        build.Transpose(node.input(index), perm=[1, 0]) if attributes.get(name, 0) else node.input(index)
-        for index, name in enumerate(("transA", "transB"))
-    )
-    product = _scaled(node, _product(build, a, b, 2, 2), "alpha", kind)
+    product = _scaled(node, _product(build, *_factors(node), 2, 2), "alpha", kind)
     return str(build.Add(product, _scaled(node, node.input(2), "beta", kind)))
+
+
+def product_plus_addend(node: Node) -> str:
+    """alpha * A * B + beta * C, with A and B transposed where transA and transB say so"""
+    node.close("the product, the factors and the sum round each by themselves")
+    build, kind = node.build, node.elem_type()
+    product = _scaled(node, build.MatMul(*_factors(node)), "alpha", kind)
+    return str(build.Add(product, _scaled(node, node.input(2), "beta", kind))) if node.input(2) else product
+
+
+def _factors(node: Node) -> list[str]:
+    return [
+        node.build.Transpose(node.input(index), perm=[1, 0]) if node.attributes.get(name, 0) else node.input(index)
+        for index, name in enumerate(("transA", "transB"))
+    ]
 
 
 def _scaled(node: Node, value: str, name: str, kind: int) -> str:
     factor = node.attributes.get(name, 1.0)
     if factor == 1:
         return value
+    if kind not in INTEGERS:
+        return str(node.build.Mul(value, node.build.constant(factor, kind)))
     if not float(factor).is_integer() or (factor < 0 and kind in (T.UINT32, T.UINT64)) or abs(factor) > 2**24:
         raise CannotConvert(node, f"{name}={factor:g} of an integer product; small integers could be expressed")
     return str(node.build.Mul(value, node.build.constant(int(factor), kind)))
@@ -93,4 +106,5 @@ changed("MatMul", 9, Pair(down=product_of_integers))
 changed("Gemm", 9, Pair(down=sum_and_product_of_integers))
 changed("Gemm", 11, Pair(down=addend_written_out))
 same("Gemm", 13, "the text was marked up; bfloat16 came")
+defined("Gemm", product_plus_addend, opset=13)
 changed("QLinearMatMul", 21, Pair(down=quantized_product))

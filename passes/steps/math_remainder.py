@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
-from opshift.passes.protos import TensorProto
+from opshift.passes.protos import GraphProto, TensorProto
 from opshift.passes.registry import Pair, changed
+from opshift.passes.scope import Scope, tensor_type
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -19,14 +22,17 @@ ROUNDS: dict[int, int] = {T.FLOAT16: 2, T.FLOAT: 10}
 
 
 def remainder_of_division(node: Node) -> str:
-    """The remainder becomes a - a / b * b; that of floats, a long division in double."""
+    """The remainder becomes a - a / b * b; that of floats, a long division."""
     kind, build = node.elem_type(), node.build
     fmod = node.attributes.get("fmod", 0)
     if kind in ROUNDS and fmod:
         return _long_division(node, kind)
+    if kind == T.DOUBLE and fmod:
+        return _binary_division(node)
     if kind not in (*SMALL_INTEGERS, T.INT32, T.INT64, *UNSIGNED):
-        found = "double" if fmod else "floating-point numbers without fmod=1"
-        raise CannotConvert(node, f"the remainder of {found}; that of float and float16 could be expressed")
+        raise CannotConvert(
+            node, "the remainder of floating-point numbers without fmod=1; with it, and of integers, could be expressed"
+        )
     wide = T.INT32 if kind in SMALL_INTEGERS else kind
     a, b = (_cast(build, name, kind, wide) for name in node.inputs)
     rest = build.Sub(a, build.Mul(build.Div(a, b), b))
@@ -55,9 +61,69 @@ def _long_division(node: Node, kind: int) -> str:
     for k in reversed(range(ROUNDS[kind])):
         part = build.Mul(size, number(2.0 ** (DIGITS * k))) if k else size
         rest = build.Sub(rest, build.Mul(build.Floor(build.Div(rest, part)), part))
-    negative = build.Cast(build.Less(a, number(0.0)), to=T.DOUBLE)
-    sign = build.Sub(number(1.0), build.Add(negative, negative))
-    return str(build.Cast(build.Mul(rest, sign), to=kind))
+    return str(build.Cast(build.Mul(rest, _sign(build, a)), to=kind))
+
+
+def _sign(build: Builder, a: str) -> str:
+    """1 or -1; that of -0.0 shows in its reciprocal."""
+    zero, one = (build.constant(value, T.DOUBLE) for value in (0.0, 1.0))
+    negative = build.Cast(build.Or(build.Less(a, zero), build.Less(build.Reciprocal(a), zero)), to=T.DOUBLE)
+    return str(build.Sub(one, build.Add(negative, negative)))
+
+
+def _binary_division(node: Node) -> str:
+    """|b| is doubled while it fits into |a|, then halved again down to |b| and subtracted wherever it fits.
+
+    What is subtracted is at least half of what it is subtracted from, so that no difference rounds.
+    """
+    build = node.build
+    a, b = node.inputs
+    zero, half, infinity = (build.constant(value, T.DOUBLE) for value in (0.0, 0.5, float("inf")))
+    shaped = build.Less(a, b)  # the shape that both are broadcast to
+    rest, size = (build.Where(shaped, part, part) for part in (build.Abs(a), build.Abs(b)))
+    defined = build.And(build.Less(rest, infinity), build.Less(zero, size))
+
+    def double(inner: Builder, part: str) -> tuple[str, list[str]]:
+        twice = inner.Add(part, part)
+        fits = inner.And(defined, inner.Not(inner.Less(rest, twice)))
+        return fits, [inner.Where(fits, twice, part)]
+
+    def subtract(inner: Builder, left: str, part: str) -> tuple[str, list[str]]:
+        fits = inner.And(defined, inner.Not(inner.Less(left, part)))
+        larger = inner.And(defined, inner.Less(size, part))
+        return larger, [
+            inner.Where(fits, inner.Sub(left, part), left),
+            inner.Where(larger, inner.Mul(part, half), part),
+        ]
+
+    (part,) = _while_any(node, double, [size])
+    rest, _ = _while_any(node, subtract, [rest, part])
+    rest = build.Where(defined, rest, build.constant(float("nan"), T.DOUBLE))
+    return str(build.Mul(rest, _sign(build, a)))  # last, as runtimes may lose the sign of a zero in Where
+
+
+def _while_any(node: Node, update: Callable[..., tuple[str, list[str]]], values: list[str]) -> list[str]:
+    """`values`, doubles, after rounds of `update`, which gets them and yields where to go on, and them again."""
+    build, fresh = node.build, node.scope.context.names.fresh
+    shape = node.scope.shape(values[0])
+    graph = GraphProto(name="rounds")
+    at, go = fresh("at"), fresh("go")
+    held = [fresh("held") for _ in values]
+    for name, kind in ((at, T.INT64), (go, T.BOOL)):
+        graph.input.add(name=name).type.CopyFrom(tensor_type(kind, []))
+    inner = Builder(Scope(graph, node.scope.context, build.opset, build.scope), build.opset, node.proto)
+    for name in held:
+        graph.input.add(name=name).type.CopyFrom(tensor_type(T.DOUBLE, shape))
+    where, results = update(inner, *held)
+    count = inner.ReduceSum(inner.Cast(where, to=T.FLOAT), keepdims=0)
+    goes_on = inner.Less(inner.constant(0.0, T.FLOAT), count)
+    graph.node.extend(inner.nodes)
+    graph.output.add(name=goes_on).type.CopyFrom(tensor_type(T.BOOL, []))
+    for name in results:
+        graph.output.add(name=name).type.CopyFrom(tensor_type(T.DOUBLE, shape))
+    made = build.emit("Loop", [None, build.constant(True, T.BOOL), *values], {"body": graph}, outputs=len(values))
+    made = [made] if isinstance(made, str) else made
+    return [build.typed(name, T.DOUBLE, shape) for name in made]
 
 
 def _cast(build: Builder, name: str, kind: int, to: int) -> str:

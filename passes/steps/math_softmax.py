@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from opshift.passes import constants
 from opshift.passes.errors import CannotConvert
-from opshift.passes.registry import Pair, Replacement, changed
+from opshift.passes.registry import Pair, Replacement, changed, defined
 from opshift.passes.scope import Dim
-from opshift.passes.steps._recipes import nonnegative_axis
+from opshift.passes.steps._recipes import nonnegative_axis, recast, wider
 from opshift.passes.view import Node
 
 
@@ -67,7 +68,44 @@ def _from_front(node: Node, axis: int, rank: int) -> int:
     return axis % rank
 
 
+def shares_of_exponentials(node: Node) -> str:
+    """exp(x - m) / sum(exp(x - m)) along axis, with m = max(x)"""
+    node.close("the operator is computed from its definition")
+    build, kind, axis = node.build, node.elem_type(), node.attributes.get("axis", -1)
+    x = recast(build, node.input(0), kind, wider(kind))
+    powers = build.Exp(build.Sub(x, build.ReduceMax(x, axes=[axis])))
+    return recast(build, build.Div(powers, build.ReduceSum(powers, [axis])), wider(kind), kind)
+
+
+def logarithms_of_shares(node: Node) -> str:
+    """x - m - log(sum(exp(x - m))) along axis, with m = max(x)"""
+    node.close("the operator is computed from its definition")
+    build, kind, axis = node.build, node.elem_type(), node.attributes.get("axis", -1)
+    x = recast(build, node.input(0), kind, wider(kind))
+    moved = build.Sub(x, build.ReduceMax(x, axes=[axis]))
+    total = build.ReduceSum(build.Exp(moved), [axis])
+    return recast(build, build.Sub(moved, build.Log(total)), wider(kind), kind)
+
+
+def one_at_the_first_maximum(node: Node) -> str:
+    """index == argmax(x) along axis: 1 there, 0 elsewhere"""
+    build, axis = node.build, node.attributes.get("axis", -1)
+    dims = node.scope.shape(node.input(0))
+    size = dims[axis] if dims is not None and -len(dims) <= axis < len(dims) else None
+    after = -axis - 1 if axis < 0 else node.rank() - axis - 1
+    if isinstance(size, int):
+        places = build.constant(constants.int64s(range(size), [size] + [1] * after))
+    else:
+        length = build.Gather(build.Shape(node.input(0)), axis)
+        places = build.Range(0, length, 1)
+        places = build.Reshape(places, [-1] + [1] * after) if after else places
+    return str(build.Cast(build.Equal(places, build.ArgMax(node.input(0), axis=axis)), to=node.elem_type()))
+
+
 FAMILY = ["Softmax", "LogSoftmax", "Hardmax"]
 
 changed(FAMILY, 11, Pair(down=nonnegative_axis(default=1)))
 changed(FAMILY, 13, Pair(up=over_one_axis, down=over_all_axes_from))
+defined("Softmax", shares_of_exponentials, opset=13)
+defined("LogSoftmax", logarithms_of_shares, opset=13)
+defined("Hardmax", one_at_the_first_maximum, opset=13)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from opshift.passes import constants
-from opshift.passes.errors import CannotConvert
+from opshift.passes.build import Builder
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
+from opshift.passes.scope import tensor_type
+from opshift.passes.steps import _indices
+from opshift.passes.steps._indices import Size
 from opshift.passes.steps._recipes import carried, nonnegative_axis
 from opshift.passes.steps.math import BFLOAT16, HELD_BY_FLOATS
 from opshift.passes.view import Node
@@ -19,22 +22,47 @@ def k_to_input(node: Node) -> None:
 
 
 def k_to_attribute(node: Node) -> Replacement:
-    """k becomes an attribute; where it is known only at run time, all are sorted and the first k taken."""
+    """k becomes an attribute; one that is known only at run time takes from all, or as many rounds of a loop."""
     held = node.scope.ints(node.input(1))
     if held is not None and len(held) == 1:
         node.set_input(1, "")
         node.attributes["k"] = held[0]
         return None
-    dims, axis = node.scope.shape(node.input(0)), node.attributes.get("axis", -1)
-    length = dims[axis] if dims is not None and -len(dims) <= axis < len(dims) else None
-    if dims is None or not isinstance(length, int):
-        raise CannotConvert(node, "k is known only at run time; a constant k, or a fixed length, could be expressed")
-    build = node.build
+    build, rank = node.build, node.rank()
+    axis = node.attributes.get("axis", -1) % rank
+    length = (node.scope.shape(node.input(0)) or [])[axis]
+    if not isinstance(length, int):
+        return _picked_in_rounds(node, axis)
     ones = build.ConstantOfShape(node.input(1), value=constants.int64s([1]))
     first = build.Squeeze(build.NonZero(ones), axes=[0])
-    return [
-        build.Gather(out, first, axis=axis % len(dims)) for out in build.again(node.proto, [node.input(0)], k=length)
-    ]
+    return [build.Gather(out, first, axis=axis) for out in build.again(node.proto, [node.input(0)], k=length)]
+
+
+def _picked_in_rounds(node: Node, axis: int) -> list[str]:
+    build, (x, k), kind = node.build, node.inputs, node.elem_type()
+    dims = _indices.sizes(node, x)
+    count = dims[axis]
+    numbers = build.Sub(count, _indices.places(build, dims, [int(k == axis) for k in range(len(dims))]))
+
+    def pick(inner: Builder, _: str, left: list[str]) -> list[str]:
+        first = _indices.first_greatest(inner, x, left[0], numbers, axis, kind)
+        others = inner.And(left[0], inner.Not(inner.Equal(numbers, first)))
+        return [others, inner.Squeeze(inner.Sub(count, first), axes=[axis])]
+
+    everything = (_indices.always(build, x, kind), tensor_type(T.BOOL, [None] * len(dims)))
+    rounds = build.Reshape(k, build.constant([], T.INT64))
+    at = build.loop(rounds, [everything], pick)[1]
+    if axis:
+        at = build.Transpose(at, perm=[*range(1, axis + 1), 0, *range(axis + 1, len(dims))])
+    return [_at(build, x, at, axis, dims), at]
+
+
+def _at(build: Builder, values: str, indices: str, axis: int, dims: list[Size]) -> str:
+    """The values at the indices along an axis."""
+    steps = _indices.strides(build, dims)
+    line = _indices.places(build, [1 if k == axis else n for k, n in enumerate(dims)], steps)
+    along = indices if steps[axis] == 1 else build.Mul(indices, steps[axis])
+    return str(build.Gather(build.Reshape(values, [-1]), _indices.plus(build, along, line)))
 
 
 def largest_in_order(node: Node) -> Replacement:
@@ -45,13 +73,29 @@ def largest_in_order(node: Node) -> Replacement:
         nonnegative_axis(default=-1)(node)
     kind, build = node.elem_type(), node.build
     if kind in (T.INT64, T.UINT64):
-        raise CannotConvert(node, f'"{node.input(0)}" has 64 bits; integers up to 32 bits could be expressed')
+        return _by_halves(node, kind, largest)
     if largest and kind not in HELD_BY_FLOATS:
         return None
     x = build.Cast(node.input(0), to=HELD_BY_FLOATS[kind]) if kind in HELD_BY_FLOATS else node.input(0)
     values, indices = build.again(node.proto, [x if largest else build.Neg(x), node.input(1)])
     values = values if largest else build.Neg(values)
     return [build.Cast(values, to=kind) if kind in HELD_BY_FLOATS else values, indices]
+
+
+def _by_halves(node: Node, kind: int, largest: int) -> list[str]:
+    """Sorted by the lower 32 bits, then by the higher ones, which leaves equals in their order."""
+    build, (x, k), rank = node.build, node.inputs, node.rank()
+    axis, dims = node.attributes.get("axis", -1) % rank, _indices.sizes(node, x)
+    bits = build.constant(2**32, kind)
+
+    def order(half: str, count: str) -> str:
+        half = build.Cast(half, to=T.DOUBLE)
+        return str(build.again(node.proto, [half if largest else build.Neg(half), count])[1])
+
+    high = build.Div(x, bits)  # rounded towards zero; the rest has the sign of the whole
+    by_low = order(build.Sub(x, build.Mul(high, bits)), _indices.vector(build, [dims[axis]]))
+    at = _at(build, by_low, order(_at(build, high, by_low, axis, dims), k), axis, dims)
+    return [_at(build, x, at, axis, dims), at]
 
 
 changed("TopK", 10, Pair(up=k_to_input, down=k_to_attribute))

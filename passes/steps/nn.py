@@ -28,11 +28,13 @@ FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
 # --- Dropout --------------------------------------------------------------------------------------------
 
 
-def drop_is_test(node: Node) -> None:
-    """is_test chose inference and is gone: a model that is not being trained drops nothing."""
-    testing = node.attributes.pop("is_test", 0)
-    if not testing and node.attributes.get("ratio", 0.5):
-        raise CannotConvert(node, "is_test=0 drops elements at random; is_test=1 could be expressed")
+def drop_is_test(node: Node) -> Replacement:
+    """is_test chose inference and is gone: what drops elements at random is drawn and scaled instead."""
+    testing, ratio = node.attributes.pop("is_test", 0), node.attributes.get("ratio", 0.5)
+    if testing or not ratio:
+        return None
+    result, mask = dropped_at_random(node, node.build.constant(ratio, _width(node)))
+    return [result, node.build.Cast(mask, to=node.elem_type())][: len(node.outputs)]
 
 
 def set_is_test(node: Node) -> None:
@@ -75,14 +77,11 @@ def ratio_to_input(node: Node) -> None:
 
 
 def ratio_to_attribute(node: Node) -> Replacement:
-    """ratio becomes an attribute and training_mode is gone: nothing is dropped, and the mask is all true."""
+    """ratio becomes an attribute and training_mode is gone: where it may hold, what is dropped is drawn and scaled."""
     ratio = node.scope.array(node.input(1)) if node.input(1) else None
     training = node.scope.array(node.input(2)) if node.input(2) else None
-    if node.input(2) and (ratio is None or ratio.any()):
-        if training is None:
-            raise CannotConvert(node, "training_mode is known only at run time; a constant could be expressed")
-        if training.any():
-            raise CannotConvert(node, "training_mode=true drops elements at random; false could be expressed")
+    if node.input(2) and (ratio is None or ratio.any()) and (training is None or training.any()):
+        return dropped_at_random(node, _ratio(node, always=training is not None))[: len(node.outputs)]
     data, build = node.input(0), node.build
     node.attributes.pop("seed", None)
     if ratio is not None:
@@ -92,6 +91,31 @@ def ratio_to_attribute(node: Node) -> Replacement:
         return None
     kept = build.Expand(build.constant(True, T.BOOL), build.Shape(data))
     return [build.Dropout(data, ratio=node.attributes.get("ratio")), kept]
+
+
+def _ratio(node: Node, *, always: bool) -> str:
+    """The ratio at which elements are dropped: 0 where training_mode does not hold."""
+    build, wide = node.build, _width(node)
+    ratio = node.input(1) or build.constant(0.5, wide)
+    ratio = build.Cast(ratio, to=wide) if node.input(1) and node.elem_type(1) != wide else ratio
+    return ratio if always else str(build.Mul(ratio, build.Cast(node.input(2), to=wide)))
+
+
+def dropped_at_random(node: Node, ratio: str) -> list[str]:
+    """x / (1 - ratio) * mask, and the mask: where a number drawn from 0 to 1 is not below the ratio."""
+    node.close("other numbers are drawn, each element being dropped as often as before")
+    build, wide, kind, seed = node.build, _width(node), node.elem_type(), node.attributes.get("seed")
+    drawn = build.RandomUniformLike(node.input(0), dtype=wide, seed=None if seed is None else float(seed))
+    mask = build.Not(build.Less(drawn, ratio))
+    data = node.input(0) if kind == wide else build.Cast(node.input(0), to=wide)
+    scaled = build.Div(data, build.Sub(build.constant(1, wide), ratio))
+    result = build.Mul(scaled, build.Cast(mask, to=wide))
+    return [result if kind == wide else build.Cast(result, to=kind), mask]
+
+
+def _width(node: Node) -> int:
+    """The type to draw and to scale in."""
+    return T.DOUBLE if node.elem_type() == T.DOUBLE else T.FLOAT
 
 
 def narrow_dropout(node: Node) -> Replacement:

@@ -1,14 +1,21 @@
-"""Col2Im before it existed: for each pixel the columns that fall on it are gathered and added up."""
+"""Col2Im before it existed: for each pixel the columns that fall on it are gathered and added up.
+
+Where the sizes are known they are written out; where not, which column falls on which pixel is computed.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 
+from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.lazy import np
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, changed
+from opshift.passes.steps import _indices
+from opshift.passes.steps._indices import Size
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -16,53 +23,124 @@ SUMMED = (
     *(T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE),
     *(T.INT8, T.INT16, T.INT32, T.INT64, T.UINT8, T.UINT16, T.UINT32, T.UINT64),
 )
-MOST = 2**22
+WIDER: dict[int, int] = {
+    **dict.fromkeys([T.FLOAT16, T.BFLOAT16], T.FLOAT),
+    **dict.fromkeys([T.INT8, T.INT16, T.UINT8, T.UINT16], T.INT32),
+    T.UINT32: T.INT64,
+}
+MOST = 2**20
 """The most indices that are written as constants."""
 
 
+@dataclass(frozen=True)
+class Axis:
+    """One axis of the image: how many pixels, elements of a block and steps of the block there are along it."""
+
+    image: Size
+    block: Size
+    steps: Size
+    stride: int
+    dilation: int
+    begin: int
+
+
 def gathered_and_added(node: Node) -> str:
-    """Every pixel gathers the elements that fall on it, one layer after the other, the last ones from a 0."""
+    """Col2Im did not exist: every pixel gathers the elements that fall on it from a column and adds them up."""
     build, kind = node.build, node.elem_type()
-    image, block = node.scope.ints(node.input(1)), node.scope.ints(node.input(2))
-    if image is None or block is None:
-        raise CannotConvert(node, "image_shape or block_shape is known only at run time; constants could be expressed")
     if kind not in SUMMED:
         raise CannotConvert(node, "elements that cannot be added; numbers could be expressed")
-    wide = T.FLOAT if kind in (T.FLOAT16, T.BFLOAT16) else kind
-    if wide != kind:
-        node.close("added in float32")
-    rank = len(image)
-    strides, dilations = (node.attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
-    pads = node.attributes.get("pads", [0] * (2 * rank))
-    counts = [
-        (image[k] + pads[k] + pads[k + rank] - dilations[k] * (block[k] - 1) - 1) // strides[k] + 1 for k in range(rank)
-    ]
-    columns = prod(block) * prod(counts)
-    layers = _layers(image, block, counts, strides, dilations, pads)
-    if len(layers) * prod(image) > MOST:
-        raise CannotConvert(node, f"{len(layers) * prod(image)} indices; {MOST} at most could be expressed")
+    wide = WIDER.get(kind, kind)
     x = node.input(0) if wide == kind else build.Cast(node.input(0), to=wide)
-    flat = build.Pad(build.Reshape(x, [0, -1, columns]), [0, 0, 0, 0, 0, 1])  # place `columns` holds a 0
-    total = ""
-    for layer in layers:
-        part = build.Gather(flat, build.constant(layer, T.INT64), axis=2)
-        total = build.Add(total, part) if total else part
-    y = build.Reshape(total, [0, 0, *image])
+    axes = _axes(node)
+    elements = _indices.product(build, [axis.block for axis in axes])
+    columns = _indices.times(build, elements, _indices.product(build, [axis.steps for axis in axes]))
+    x = build.Reshape(x, _indices.vector(build, [0, -1, columns]))
+    x = build.Pad(x, [0, 0, 0, 0, 0, 1])  # place `columns` holds a 0
+    places = [size for axis in axes for size in (axis.image, axis.block) if isinstance(size, int)]
+    if len(places) == 2 * len(axes) and prod(places) <= MOST:
+        if kind in (T.FLOAT16, T.BFLOAT16):
+            node.close("added in float32")
+        y = _layered(build, x, axes)
+    else:
+        if kind in (T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE):
+            node.close("added in another order")
+        y = _summed(build, x, axes, columns)
     return str(y if wide == kind else build.Cast(y, to=kind))
 
 
-def _layers(
-    image: list[int], block: list[int], counts: list[int], strides: list[int], dilations: list[int], pads: list[int]
-) -> list[list[int]]:
-    """Lists of one column for each pixel, as many as fall on the pixel that gets the most."""
+def _axes(node: Node) -> list[Axis]:
+    build, image, block = node.build, node.scope.ints(node.input(1)), node.scope.ints(node.input(2))
+    rank = _spatial_rank(node)
+    strides, dilations = (node.attributes.get(name) or [1] * rank for name in ("strides", "dilations"))
+    pads = node.attributes.get("pads") or [0] * (2 * rank)
+    found = []
+    for k in range(rank):
+        pixels: Size = image[k] if image else build.Gather(node.input(1), k)
+        elements: Size = block[k] if block else build.Gather(node.input(2), k)
+        reach = _indices.times(build, elements, dilations[k])  # (elements - 1) * dilation + 1, less what is added here
+        room = _indices.minus(build, pixels, reach)
+        room = _more(build, room, pads[k] + pads[k + rank] + dilations[k] - 1)
+        steps = room // strides[k] if isinstance(room, int) else build.Div(room, strides[k])
+        found.append(Axis(pixels, elements, _more(build, steps, 1), strides[k], dilations[k], pads[k]))
+    return found
+
+
+def _more(build: Builder, a: Size, b: int) -> Size:
+    return a + b if isinstance(a, int) else _indices.plus(build, a, b)
+
+
+def _spatial_rank(node: Node) -> int:
+    for index in (1, 2):
+        held = node.scope.ints(node.input(index))
+        dims = [len(held)] if held is not None else node.scope.shape(node.input(index))
+        if dims and isinstance(dims[0], int):
+            return dims[0]
+    for name, each in (("strides", 1), ("dilations", 1), ("pads", 2)):
+        if node.attributes.get(name):
+            return len(node.attributes[name]) // each
+    raise CannotConvert(
+        node, "how many axes the image has is unknown; an image_shape of known length could be expressed"
+    )
+
+
+def _summed(build: Builder, x: str, axes: list[Axis], columns: Size) -> str:
+    """Every pixel gathers one column for each element of the block, the zero where none falls on it."""
+    rank, place, hit = len(axes), "", ""
+    apart = _indices.strides(build, [axis.block for axis in axes] + [axis.steps for axis in axes])
+    for k, axis in enumerate(axes):
+        element = build.Reshape(_indices.count(build, axis.block), [-1, 1])
+        pixel = _indices.count(build, axis.image)
+        shifted = build.Sub(build.Add(pixel, axis.begin), build.Mul(element, axis.dilation))
+        step = build.Div(shifted, axis.stride)
+        begins = build.And(build.Equal(build.Mul(step, axis.stride), shifted), build.Not(build.Less(shifted, 0)))
+        there = build.And(begins, build.Less(step, axis.steps))
+        along = build.Add(build.Mul(element, apart[k]), build.Mul(step, apart[rank + k]))
+        aside = [at for at in range(2 * rank) if at not in (k, rank + k)]
+        if aside:
+            along, there = build.Unsqueeze(along, aside), build.Unsqueeze(there, aside)
+        place, hit = (build.Add(place, along), build.And(hit, there)) if k else (along, there)
+    gathered = build.Gather(x, build.Where(hit, place, columns), axis=2)
+    return str(build.ReduceSum(gathered, list(range(2, 2 + rank)), keepdims=0))
+
+
+def _layered(build: Builder, x: str, axes: list[Axis]) -> str:
+    """Where all columns are known: as many layers of them as fall on the pixel that gets the most."""
+    total = ""
+    for layer in _layers(axes):
+        part = build.Gather(x, build.constant(layer, T.INT64), axis=2)
+        total = build.Add(total, part) if total else part
+    return str(build.Reshape(total, _indices.vector(build, [0, 0, *(axis.image for axis in axes)])))
+
+
+def _layers(axes: list[Axis]) -> list[list[int]]:
+    """Lists of one column for each pixel; a layer holds the last column, of zeros, where a pixel gets no more."""
+    image, block, counts = ([getattr(axis, part) for axis in axes] for part in ("image", "block", "steps"))
     found: list[list[int]] = [[] for _ in range(prod(image))]
     places = np.arange(prod(block) * prod(counts)).reshape(*block, *counts)
-    ranges = [range(n) for n in (*block, *counts)]
-    for at in product(*ranges):
-        inside, step = at[: len(image)], at[len(image) :]
+    for at in product(*(range(n) for n in (*block, *counts))):
+        inside, step = at[: len(axes)], at[len(axes) :]
         pixel = [
-            s * stride + b * dilation - pad
-            for s, stride, b, dilation, pad in zip(step, strides, inside, dilations, pads[: len(image)], strict=True)
+            s * axis.stride + b * axis.dilation - axis.begin for s, b, axis in zip(step, inside, axes, strict=True)
         ]
         if all(0 <= p < n for p, n in zip(pixel, image, strict=True)):
             found[int(np.ravel_multi_index(pixel, image))].append(int(places[at]))

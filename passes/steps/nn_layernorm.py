@@ -1,14 +1,14 @@
-"""Normalizations before they existed: the statistics are computed from their definitions.
+"""Normalizations where there are none: the statistics are computed from their definitions.
 
 Deviations from the mean are squared, not squares subtracted, which would cancel.
 """
 
 from __future__ import annotations
 
-from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, changed
+from opshift.passes.registry import Pair, changed, defined
+from opshift.passes.steps._recipes import along_channels, behind_channels, recast, shape_of, wider
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -20,19 +20,19 @@ def layer_statistics(node: Node) -> list[str]:
     node.close("the operator is computed from its definition")
     build, kind, stash = node.build, node.elem_type(), _stash(node)
     epsilon, axes = build.constant(node.attributes.get("epsilon", 1e-5), stash), _last_axes(node)
-    x = _cast(build, node.input(0), kind, stash)
+    x = recast(build, node.input(0), kind, stash)
     mean = build.ReduceMean(x, axes=axes)
     centered = build.Sub(x, mean)
     variance = build.ReduceMean(build.Mul(centered, centered), axes=axes)
     deviation = build.Sqrt(build.Add(variance, epsilon))
-    y = build.Mul(_cast(build, build.Div(centered, deviation), stash, kind), node.input(1))
+    y = build.Mul(recast(build, build.Div(centered, deviation), stash, kind), node.input(1))
     y = build.Add(y, node.input(2)) if node.input(2) else y
     saved = node.attributes.get("stash_type", T.FLOAT)
     results = [y, ""]
     if len(node.outputs) > 1:
-        results[1] = _cast(build, mean, stash, saved)
+        results[1] = recast(build, mean, stash, saved)
     if len(node.outputs) > 2:
-        results.append(_cast(build, build.Reciprocal(deviation), stash, saved))
+        results.append(recast(build, build.Reciprocal(deviation), stash, saved))
     return results[: len(node.outputs)]
 
 
@@ -41,10 +41,10 @@ def root_mean_square(node: Node) -> str:
     node.close("the operator is computed from its definition")
     build, kind, stash = node.build, node.elem_type(), _stash(node)
     epsilon = build.constant(node.attributes.get("epsilon", 1e-5), stash)
-    x = _cast(build, node.input(0), kind, stash)
+    x = recast(build, node.input(0), kind, stash)
     mean = build.ReduceMean(build.Mul(x, x), _last_axes(node))
-    normal = _cast(build, build.Div(x, build.Sqrt(build.Add(mean, epsilon))), stash, kind)
-    return str(build.Mul(_cast(build, normal, kind, node.elem_type(1)), node.input(1)))
+    normal = recast(build, build.Div(x, build.Sqrt(build.Add(mean, epsilon))), stash, kind)
+    return str(build.Mul(recast(build, normal, kind, node.elem_type(1)), node.input(1)))
 
 
 def _stash(node: Node) -> int:
@@ -64,40 +64,59 @@ def mean_and_variance(node: Node) -> str:
     """The operator becomes (X - mean) / (sqrt(variance) + 1e-9) over its axes."""
     node.close("the operator is computed from its definition")
     build, kind = node.build, node.elem_type()
-    wide, axes = _wider(kind), node.attributes.get("axes", [0, 2, 3])
+    wide, axes = wider(kind), node.attributes.get("axes", [0, 2, 3])
     if any(axis < 0 for axis in axes):
         axes = [axis % node.rank() for axis in axes]
-    x = _cast(build, node.input(0), kind, wide)
+    x = recast(build, node.input(0), kind, wide)
     centered = build.Sub(x, build.ReduceMean(x, axes=axes))
     variance = build.ReduceMean(build.Mul(centered, centered), axes=axes)
     deviation = build.Add(build.Sqrt(variance), build.constant(1e-9, wide))
-    return _cast(build, build.Div(centered, deviation), wide, kind)
+    return recast(build, build.Div(centered, deviation), wide, kind)
 
 
 def groups_of_channels(node: Node) -> str:
     """The operator becomes (x - mean) / sqrt(variance + epsilon) * scale + bias, all of them for each group."""
     node.close("group statistics are computed from their definition")
     build, x, kind = node.build, node.input(0), node.elem_type()
-    wide = _wider(kind)
+    wide = wider(kind)
     epsilon = build.constant(node.attributes.get("epsilon", 1e-5), wide)
-    grouped = build.Reshape(_cast(build, x, kind, wide), [0, node.attributes["num_groups"], -1])
+    grouped = build.Reshape(recast(build, x, kind, wide), [0, node.attributes["num_groups"], -1])
     centered = build.Sub(grouped, build.ReduceMean(grouped, axes=[2]))
     variance = build.ReduceMean(build.Mul(centered, centered), axes=[2])
     normal = build.Div(centered, build.Sqrt(build.Add(variance, epsilon)))
-    scale, bias = (build.Unsqueeze(_cast(build, node.input(i), kind, wide), [1]) for i in (1, 2))
+    scale, bias = (build.Unsqueeze(recast(build, node.input(i), kind, wide), [1]) for i in (1, 2))
     scaled = build.Add(build.Mul(normal, scale), bias)
-    return str(build.Reshape(_cast(build, scaled, wide, kind), build.Shape(x)))
+    return str(build.Reshape(recast(build, scaled, wide, kind), shape_of(node)))
 
 
-def _wider(kind: int) -> int:
-    return T.FLOAT if kind in SHORT else kind
+def statistics_of_instances(node: Node) -> str:
+    """(x - mean) / sqrt(variance + epsilon) * scale + B, with mean and variance of each channel of each instance"""
+    node.close("the operator is computed from its definition")
+    build, kind, axes = node.build, node.elem_type(), behind_channels(node)
+    x = recast(build, node.input(0), kind, wider(kind))
+    epsilon = build.constant(node.attributes.get("epsilon", 1e-5), wider(kind))
+    centered = build.Sub(x, build.ReduceMean(x, axes=axes))
+    variance = build.ReduceMean(build.Mul(centered, centered), axes=axes)
+    normal = build.Div(centered, build.Sqrt(build.Add(variance, epsilon)))
+    scale, bias = (along_channels(node, index, wider(kind)) for index in (1, 2))
+    return recast(build, build.Add(build.Mul(normal, scale), bias), wider(kind), kind)
 
 
-def _cast(build: Builder, name: str, kind: int, to: int) -> str:
-    return name if kind == to else str(build.Cast(name, to=to))
+def divided_by_norm(node: Node) -> str:
+    """x / norm, and 0 where that is 0, with norm = sum(|x|) or sqrt(sum(x * x)) along axis"""
+    power, build, kind = node.attributes.get("p", 2), node.build, node.elem_type()
+    if power not in (1, 2):
+        raise CannotConvert(node, f"p={power}; 1 and 2 could be expressed")
+    node.close("the operator is computed from its definition")
+    x = recast(build, node.input(0), kind, wider(kind))
+    norm = build.emit(f"ReduceL{power}", [x], {"axes": [node.attributes.get("axis", -1)]})
+    zero = build.constant(0.0, wider(kind))
+    return recast(build, build.Where(build.Equal(norm, zero), zero, build.Div(x, norm)), wider(kind), kind)
 
 
 changed("MeanVarianceNormalization", 9, Pair(down=mean_and_variance))
 changed("LayerNormalization", 17, Pair(down=layer_statistics))
 changed("GroupNormalization", 18, Pair(down=groups_of_channels))
 changed("RMSNormalization", 23, Pair(down=root_mean_square))
+defined("InstanceNormalization", statistics_of_instances, opset=13)
+defined("LpNormalization", divided_by_norm, opset=13)

@@ -7,7 +7,7 @@ end; `_undilated` reduces a dilated axis over shifted slices; `_pad_data` makes 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf, prod
 
 from opshift.passes import constants
@@ -15,71 +15,14 @@ from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed, same
+from opshift.passes.steps._maxima import maxima_and_places
 from opshift.passes.steps._recipes import carried
+from opshift.passes.steps._windows import Window, windows
 from opshift.passes.view import Node
 
 T = TensorProto
 INT64_MAX = 2**63 - 1
 IN_FLOAT = dict.fromkeys(["AveragePool", "LpPool"], "bfloat16 is computed in float32")
-
-
-@dataclass(frozen=True)
-class Window:
-    """How the window moves along one spatial axis; `size` is None where it is known only at run time."""
-
-    axis: int
-    size: int | None
-    kernel: int
-    stride: int
-    dilation: int
-    begin: int
-    end: int
-
-    @property
-    def extent(self) -> int:
-        """How far one window reaches."""
-        return (self.kernel - 1) * self.dilation + 1
-
-    @property
-    def dilated(self) -> bool:
-        return self.dilation != 1 and self.kernel > 1
-
-
-def windows(node: Node) -> list[Window]:
-    """The windows with their padding spelled out, whatever auto_pad says."""
-    read, kernel = node.attributes.get, node.attributes["kernel_shape"]
-    count = len(kernel)
-    strides, dilations = read("strides") or [1] * count, read("dilations") or [1] * count
-    pads = read("pads") or [0] * 2 * count
-    dims = node.scope.shape(node.input(0)) or [None] * (count + 2)
-    if len(dims) != count + 2:
-        raise CannotConvert(node, f"kernel_shape={list(kernel)} with data of rank {len(dims)}")
-    auto = read("auto_pad", "NOTSET")
-    if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
-        raise CannotConvert(node, f"auto_pad={auto}; NOTSET, VALID, SAME_UPPER or SAME_LOWER could be expressed")
-    found = []
-    for i, dim in enumerate(dims[2:]):
-        size = dim if isinstance(dim, int) else None
-        begin, end = (pads[i], pads[i + count]) if auto == "NOTSET" else (0, 0)
-        window = Window(i + 2, size, kernel[i], strides[i], dilations[i], begin, end)
-        found.append(window if auto in ("NOTSET", "VALID") else _same(node, window, auto))
-    return found
-
-
-def _same(node: Node, window: Window, auto: str) -> Window:
-    """SAME pads so that the output has ceil(size / stride) elements; with stride 1 any size does."""
-    if window.dilated:
-        raise CannotConvert(
-            node, f"auto_pad={auto} with dilations is read in two ways; explicit pads could be expressed"
-        )
-    if window.size is None and window.stride != 1:
-        raise CannotConvert(
-            node, f"auto_pad={auto} over axis {window.axis} of unknown size; a known one could be expressed"
-        )
-    size = window.size or 1
-    total = max(0, (-(-size // window.stride) - 1) * window.stride + window.extent - size)
-    less, more = total // 2, total - total // 2
-    return replace(window, begin=less, end=more) if auto == "SAME_UPPER" else replace(window, begin=more, end=less)
 
 
 def rounded_down(node: Node) -> None:
@@ -197,12 +140,13 @@ def _shifted(build: Builder, x: str, axis: int, window: Window) -> list[str]:
 # --- MaxPool --------------------------------------------------------------------------------------------
 
 
-def drop_indices(node: Node) -> None:
-    """The indices of the maxima, and their order, did not exist."""
+def drop_indices(node: Node) -> Replacement:
+    """The indices of the maxima did not exist: the elements of each window are gathered and compared."""
     if node.is_used(1):
-        raise CannotConvert(node, "the indices of the maxima are used; the maxima alone could be expressed")
+        return maxima_and_places(node)
     node.attributes.pop("storage_order", None)
     node.outputs = node.outputs[:1]
+    return None
 
 
 def largest(node: Node) -> Replacement:
@@ -210,7 +154,7 @@ def largest(node: Node) -> Replacement:
     rounded_down(node)
     if has_dilation(node):
         if node.is_used(1):
-            raise CannotConvert(node, "dilations with indices; dilations without could be expressed")
+            return maxima_and_places(node)
         node.outputs = node.outputs[:1]
     return _undilated(node, _largest, filling=-inf)
 

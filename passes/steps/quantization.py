@@ -27,19 +27,15 @@ RANGES: dict[int, tuple[int, int]] = {
 }
 FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
 HALVES = (T.FLOAT16, T.BFLOAT16)
-# What a constant is written in where its own type does not exist: the values are the same. By name, because
+# What a constant of floats is written in where its own type does not exist: the values are the same. By name, because
 # the installed onnx may be too old to know them all.
 CARRIERS = {
     ELEMENT_TYPES[f"tensor({narrow})"]: wide
     for narrow, wide in {
         "float6e2m3": T.FLOAT8E4M3FN,
         "float6e3m2": T.FLOAT8E4M3FN,
-        "int2": T.INT8,
-        "uint2": T.UINT8,
         "float8e8m0": T.FLOAT,
         "float4e2m1": T.FLOAT8E4M3FN,
-        "int4": T.INT8,
-        "uint4": T.UINT8,
         "float8e4m3fn": T.FLOAT,
         "float8e4m3fnuz": T.FLOAT,
         "float8e5m2": T.FLOAT,

@@ -170,7 +170,7 @@ def mapped_by_a_loop(node: Node) -> list[str]:
     empty = [build.SequenceEmpty(dtype=elem_type_of(kind.sequence_type.elem_type)) for kind in kinds]
     count = build.SequenceLength(node.input(0))
     made = build.emit("Loop", [count, None, *empty], {"body": loop}, outputs=len(kinds))
-    build.copies.append(build.nodes[-1])  # what the body holds is converted already
+    build.keep_graphs()
     made = [made] if isinstance(made, str) else list(made)
     for name, kind in zip(made, kinds, strict=True):
         node.scope.typed[name] = kind

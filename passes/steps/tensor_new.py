@@ -5,11 +5,15 @@ from __future__ import annotations
 from math import prod
 
 from opshift.passes import constants
+from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, Replacement, changed
+from opshift.passes.registry import Pair, Replacement, changed, defined
 from opshift.passes.steps import _indices
 from opshift.passes.steps._indices import Size
+from opshift.passes.steps._recipes import counted_from_front, recast
+from opshift.passes.steps.tensor_choose import MULTIPLIED
+from opshift.passes.steps.tensor_gather import never_negative
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -132,11 +136,12 @@ changed("ReverseSequence", 10, Pair(down=gathered_backwards))
 
 
 def gathered_where_true(node: Node) -> str:
-    """Compress did not exist: the slices that a constant condition selects are gathered."""
+    """Compress did not exist: the slices that the condition selects are gathered."""
     build, data, condition = node.build, node.input(0), node.scope.array(node.input(1))
     if condition is None:
-        raise CannotConvert(node, "the condition is known only at run time; a constant could be expressed")
-    chosen = build.constant(constants.int64s(condition.nonzero()[0].tolist()))
+        chosen = _indices.where_true(build, node.input(1))
+    else:
+        chosen = build.constant(constants.int64s(condition.nonzero()[0].tolist()))
     if "axis" not in node.attributes:
         return str(build.Gather(build.Reshape(data, [-1]), chosen, axis=0))
     return str(build.Gather(data, chosen, axis=node.attributes["axis"]))
@@ -162,15 +167,53 @@ def gathered_off_and_on(node: Node) -> str:
     return str(build.Gather(values, build.Cast(build.Equal(column, places), to=T.INT32), axis=0))
 
 
+def compared_with_places(node: Node) -> str:
+    """values[1] where the index, or the index plus depth, is the place along axis, else values[0]"""
+    build, scope, axis = node.build, node.scope, node.attributes.get("axis", -1)
+    depth, values = scope.array(node.input(1)), scope.array(node.input(2))
+    after = -axis - 1 if axis < 0 else node.rank() - axis
+    column = build.Unsqueeze(recast(build, node.input(0), node.elem_type(), T.INT64), [axis])
+    ones = [1] * after
+    if depth is not None:
+        size = int(depth.reshape(-1)[0])
+        places = build.constant(constants.int64s(range(size), [size, *ones]))
+        from_end = build.constant(constants.int64s(range(-size, 0), [size, *ones]))
+    else:
+        number = build.Reshape(recast(build, node.input(1), node.elem_type(1), T.INT64), [])
+        places = build.Range(0, number, 1)
+        places = build.Reshape(places, [-1, *ones]) if ones else places
+        from_end = build.Sub(places, number)
+    here = build.Or(build.Equal(column, places), build.Equal(column, from_end))
+    if values is None:
+        return str(build.Gather(node.input(2), build.Cast(here, to=T.INT32), axis=0))
+    off, on = (build.constant(value, node.elem_type(2)) for value in values)
+    return str(build.Where(here, on, off))
+
+
+def gathered_where_nonzero(node: Node) -> str:
+    """The slices along axis, or the elements, at the places of condition that are not zero"""
+    if node.scope.array(node.input(1)) is not None:
+        return gathered_where_true(node)
+    build, axis = node.build, node.attributes.get("axis")
+    places = build.Squeeze(build.NonZero(node.input(1)), [0])
+    data = node.input(0) if axis is not None else build.Reshape(node.input(0), [-1])
+    return str(build.Gather(data, places, axis=axis or 0))
+
+
+# The types that Cast turns into bool.
+BOOLEAN_BY_CAST = (T.BOOL, T.FLOAT16, T.FLOAT, T.DOUBLE, *MULTIPLIED)
+
 # Operators that make no other elements than those of their first input.
 REPEATS = ("Expand", "Tile", "Reshape", "Unsqueeze", "Identity")
 
 
-def constant_or_all_places(node: Node) -> str:
-    """NonZero did not exist: it is written out for a constant, and counted where all elements are the same."""
+def found_one_after_another(node: Node) -> str:
+    """NonZero did not exist: it is written out for a constant, counted where all are the same, or found by a loop."""
     build, scope, name = node.build, node.scope, node.input(0)
     held, shape = scope.array(name), scope.shape(name)
-    if held is not None and held.ndim:
+    if shape == []:
+        raise CannotConvert(node, "the data is a scalar, of which runtimes make different shapes")
+    if held is not None:
         import numpy as np
 
         return build.constant(np.array(np.nonzero(held)), T.INT64)
@@ -180,7 +223,22 @@ def constant_or_all_places(node: Node) -> str:
     if held is not None and held.all() and shape is not None and len(shape) == 1:
         count = build.Reshape(build.Shape(node.input(0)), [])
         return str(build.Reshape(_indices.count(build, count), [1, -1]))
-    raise CannotConvert(node, "which elements are not zero is known only at run time; a constant could be expressed")
+    return _coordinates(node)
+
+
+def _coordinates(node: Node) -> str:
+    build, name = node.build, node.input(0)
+    if node.elem_type() not in BOOLEAN_BY_CAST:
+        raise CannotConvert(node, "which strings or complex numbers are not zero can be told of constants alone")
+    dims = _indices.sizes(node, name)
+    flat = build.Reshape(name, [-1]) if len(dims) > 1 else name
+    rest = _indices.where_true(build, flat if node.elem_type() == T.BOOL else build.Cast(flat, to=T.BOOL))
+    rows = list[str]()
+    for step in _indices.strides(build, dims)[:-1]:
+        rows.append(_indices.rows(build, rest, step))
+        rest = build.Sub(rest, build.Mul(rows[-1], step))
+    rows = [build.Unsqueeze(row, axes=[0]) for row in (*rows, rest)]
+    return rows[0] if len(rows) == 1 else str(build.Concat(*rows, axis=0))
 
 
 def gathered_from_data_and_updates(node: Node) -> Replacement:
@@ -188,24 +246,53 @@ def gathered_from_data_and_updates(node: Node) -> Replacement:
     import numpy as np
 
     build, (data, indices, updates) = node.build, node.inputs
-    dims, held = node.scope.shape(data), node.scope.array(indices)
-    if held is None or dims is None or not all(isinstance(dim, int) for dim in dims):
-        raise CannotConvert(
-            node, "constant indices into data of known shape could be expressed; these are known only at run time"
-        )
-    axis = _axis(node, len(dims))
-    sizes = [dim for dim in dims if isinstance(dim, int)]
-    size = prod(sizes)
-    source = np.arange(size).reshape(sizes)
-    grid = list(np.indices(held.shape))
-    grid[axis] = np.where(held < 0, held + sizes[axis], held)
-    flat = source.reshape(-1).copy()
-    flat[source[tuple(grid)].reshape(-1)] = size + np.arange(held.size)
+    dims, held, axis = node.scope.shape(data), node.scope.array(indices), _axis(node, node.rank())
+    if held is not None and dims is not None and all(isinstance(dim, int) for dim in dims):
+        sizes = [dim for dim in dims if isinstance(dim, int)]
+        source = np.arange(prod(sizes)).reshape(sizes)
+        grid = list(np.indices(held.shape))
+        grid[axis] = np.where(held < 0, held + sizes[axis], held)
+        flat = source.reshape(-1).copy()
+        flat[source[tuple(grid)].reshape(-1)] = flat.size + np.arange(held.size)
+        places = build.constant(flat.reshape(sizes), T.INT64)
+    else:
+        places = _places_of_the_latest(node, axis)
     both = build.Concat(build.Reshape(data, [-1]), build.Reshape(updates, [-1]), axis=0)
-    return str(build.Gather(both, build.constant(flat.reshape(sizes), T.INT64), axis=0))
+    return str(build.Gather(both, places, axis=0))
+
+
+def _places_of_the_latest(node: Node, axis: int) -> str:
+    """Where each element lies, in the flattened data or in the updates after it: a loop over the updates of a line."""
+    build, indices, kind = node.build, node.input(1), node.elem_type(1)
+    dims, reached = _indices.sizes(node, node.input(0)), _indices.sizes(node, indices)
+    size = dims[axis] if isinstance(dims[axis], int) else build.Cast(dims[axis], to=kind)
+    if not never_negative(node.scope, indices):
+        size = build.constant(size, kind) if isinstance(size, int) else size
+        indices = counted_from_front(node, indices, size, kind)
+    indices = build.Cast(indices, to=T.INT64) if kind != T.INT64 else indices
+    rows, steps = list(reached), _indices.strides(build, reached)
+    for k in range(len(dims)):
+        if k != axis and rows[k] != dims[k]:  # lines that have no updates
+            beyond = [*rows[:k], _indices.minus(build, dims[k], rows[k]), *rows[k + 1 :]]
+            indices = build.Concat(indices, build.Expand(-1, _indices.vector(build, beyond)), axis=k)
+            rows[k] = dims[k]
+    rank, total = len(dims), _indices.product(build, dims)
+    along = _indices.places(build, dims, [int(k == axis) for k in range(rank)])
+    update = _indices.places(build, dims, [0 if k == axis else step for k, step in enumerate(steps)], total)
+    own = build.Reshape(_indices.count(build, total), _indices.vector(build, dims))
+
+    def overwrite(inner: Builder, at: str, places: str) -> str:
+        target = inner.Gather(indices, inner.Reshape(at, [1]), axis=axis)
+        there = inner.Cast(inner.Equal(target, along), to=T.INT64)
+        latest = inner.Add(update, at if steps[axis] == 1 else inner.Mul(at, steps[axis]))
+        return str(inner.Add(places, inner.Mul(there, inner.Sub(latest, places))))
+
+    return build.repeat(reached[axis], own, overwrite, T.INT64)
 
 
 changed("Compress", 9, Pair(down=gathered_where_true))
 changed("OneHot", 9, Pair(down=gathered_off_and_on))
-changed("NonZero", 9, Pair(down=constant_or_all_places))
+changed("NonZero", 9, Pair(down=found_one_after_another))
 changed("Scatter", 9, Pair(down=gathered_from_data_and_updates))
+defined("Compress", gathered_where_nonzero, opset=13)
+defined("OneHot", compared_with_places, opset=16)

@@ -24,9 +24,11 @@ from opshift.passes.steps._resize_sampled import (
     resized,
     sampled,
     sampled_along,
+    sampled_at_runtime,
     sampling_of,
 )
 from opshift.passes.steps._sampling import Axis, Sampling, Undecided
+from opshift.passes.steps._sampling_at_runtime import FLOOR_WHERE_IT_GROWS
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -66,13 +68,23 @@ def scales_to_input(node: Node) -> None:
     node.set_input(1, node.build.constant(node.attributes.pop("scales"), T.FLOAT))
 
 
-def scales_to_attribute(node: Node) -> None:
-    """scales becomes an attribute."""
+def scales_to_attribute(node: Node) -> Replacement:
+    """scales becomes an attribute; with scales known only at run time, the elements are sampled."""
     scales = node.scope.array(node.input(1))
     if scales is None:
-        raise CannotConvert(node, "scales are known only at run time; constant scales could be expressed")
+        return _sampled_by_scales(node)
     node.inputs = node.inputs[:1]
     node.attributes["scales"] = [float(scale) for scale in scales]
+    return None
+
+
+def _sampled_by_scales(node: Node) -> str:
+    """Elements placed from the first corner, by scales known only at run time."""
+    node.inputs = [node.input(0), "", node.input(1)]  # as Resize has had them from 11 on
+    how = Sampling(node.attributes.get("mode", "nearest"), "asymmetric", FLOOR_WHERE_IT_GROWS)
+    if how.mode not in ("nearest", "linear"):
+        raise CannotConvert(node, f"mode={how.mode}; nearest, linear could be expressed")
+    return sampled_at_runtime(node, how)
 
 
 def upsample_to_resize(node: Node) -> None:
@@ -86,11 +98,12 @@ def upsample_to_resize(node: Node) -> None:
 def resize_to_upsample(node: Node) -> Replacement:
     """Resize did not exist: where all axes grow it is an Upsample, else its elements are sampled."""
     scales, mode = node.scope.array(node.input(1)), node.attributes.get("mode", "nearest")
-    if scales is None:
-        raise CannotConvert(node, "scales are known only at run time; constant scales could be expressed")
-    if (scales >= 1).all():
+    if scales is not None and (scales >= 1).all():
         node.op_type = "Upsample"
         return None
+    dims = node.scope.shape(node.input(0)) or [None] * node.rank()
+    if scales is None or any(s != 1 and not isinstance(n, int) for s, n in zip(scales, dims, strict=True)):
+        return _sampled_by_scales(node)
     growing, shrinking = (Sampling(mode, "asymmetric", kind) for kind in ("floor", "ceil"))
     x = node.input(0)
     try:
@@ -103,15 +116,12 @@ def resize_to_upsample(node: Node) -> Replacement:
 
 def _scaled(node: Node, scales: list[float]) -> list[Axis]:
     """The axes of a Resize-10 that are scaled."""
-    dims, found = node.scope.shape(node.input(0)), []
-    for axis, scale in enumerate(scales):
-        size = dims[axis] if dims else None
-        if scale == 1.0:
-            continue
-        if not isinstance(size, int):
-            raise CannotConvert(node, f"the size of axis {axis} is unknown; known sizes could be expressed")
-        found.append(Axis(axis, size, _sampling.output_size(size, scale), scale))
-    return found
+    sizes = [size if isinstance(size, int) else 0 for size in node.scope.shape(node.input(0)) or []]
+    return [
+        Axis(axis, size, _sampling.output_size(size, scale), scale)
+        for axis, (size, scale) in enumerate(zip(sizes, scales, strict=True))
+        if scale != 1.0
+    ]
 
 
 # --- 11: coordinates ----------------------------------------------------------------------------------------

@@ -263,16 +263,13 @@ def number_to_parts(node: Node) -> None:
     build, size = node.build, size_along(node, node.attributes.get("axis", 0))
     if isinstance(size, int):
         part = -(-size // parts)
-        if size == part * parts:
-            return
-        last = size - part * (parts - 1)
-        if last < 0:
-            raise CannotConvert(node, f"{size} elements in {parts} parts of {part} leave none for the last")
-        node.set_input(1, build.constant(constants.int64s([part] * (parts - 1) + [last])))
+        if size != part * parts:
+            sizes = [min(max(size - k * part, 0), part) for k in range(parts)]
+            node.set_input(1, build.constant(constants.int64s(sizes)))
         return
-    part = build.Reshape(build.Div(build.Add(size, parts - 1), parts), [1])
-    last = build.Sub(build.Reshape(size, [1]), build.Mul(part, parts - 1))
-    node.set_input(1, build.Concat(*[part] * (parts - 1), last, axis=0))
+    part = build.Div(build.Add(size, parts - 1), parts)
+    left = build.Sub(size, build.Mul(part, list(range(parts))))
+    node.set_input(1, build.Min(build.Max(left, 0), part))
 
 
 changed("Split", 2, Pair(up=axis_and_sizes_are_told, down=parts_of_doubles))

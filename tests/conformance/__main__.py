@@ -16,9 +16,8 @@ from rich.progress import track
 from rich.table import Table
 
 from tests.conformance.cases import Case, all_cases
-from tests.conformance.judge import CRASHED, INVALID, OK, REFUSED, UNJUDGED, WRONG, Verdict, judge
-
-STATUSES = (OK, WRONG, INVALID, REFUSED, CRASHED, UNJUDGED)
+from tests.conformance.judge import CRASHED, INVALID, REFUSED, UNJUDGED, WRONG, Verdict, judge
+from tests.conformance.report import STATUSES, counts, general, share
 
 
 def main() -> int:
@@ -82,17 +81,14 @@ def _all_targets(work: tuple[Case, tuple[int, ...]]) -> list[Verdict]:
 
 def _table(verdicts: list[Verdict]) -> Table:
     table = Table("", *STATUSES, "total", "ok %")
-    for direction in ("up", "same", "down"):
-        counts = Counter(v.status for v in verdicts if v.direction == direction)
-        total = sum(counts.values())
-        share = f"{100 * counts[OK] / total:.2f}" if total else "-"
-        table.add_row(direction, *(str(counts[s]) for s in STATUSES), str(total), share)
+    for direction, count in counts(verdicts).items():
+        table.add_row(direction, *(str(count[s]) for s in STATUSES), str(sum(count.values())), share(count))
     return table
 
 
 def _explain(console: Console, verdicts: list[Verdict], status: str, most: int) -> None:
     found = Counter(
-        f"{v.direction} {v.case} ({v.release}) {v.source}->{v.target}: {v.why}" if status != REFUSED else v.why
+        f"{v.direction} {v.case} ({v.release}) {v.source}->{v.target}: {v.why}" if status != REFUSED else general(v.why)
         for v in verdicts
         if v.status == status
     )

@@ -20,7 +20,17 @@ import onnx.helper
 import onnx.numpy_helper
 from onnx import ModelProto, TensorProto
 
-OLD_WHEELS = {"1.2.2": "36", "1.6.0": "37", "1.8.1": "37", "1.13.1": "37", "1.17.0": "311", "1.19.1": "311"}
+OLD_WHEELS = {
+    "1.2.2": "36",
+    "1.3.0": "36",
+    "1.6.0": "37",
+    "1.8.1": "37",
+    "1.13.1": "37",
+    "1.14.1": "311",
+    "1.15.0": "311",
+    "1.17.0": "311",
+    "1.19.1": "311",
+}
 CACHE = Path(os.environ.get("OPSHIFT_CACHE", Path(__file__).parents[2] / ".cache")) / "wheels"
 
 
@@ -43,6 +53,19 @@ class Case:
     @property
     def ops(self) -> set[str]:
         return {node.op_type for node in self.model.graph.node}
+
+
+class Key:
+    """A case as a key: the same object is the same key."""
+
+    def __init__(self, case: Case):
+        self.case = case
+
+    def __hash__(self) -> int:
+        return id(self.case)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and other.case is self.case
 
 
 def all_cases(releases: list[str] | None = None) -> Iterator[Case]:

@@ -78,6 +78,28 @@ def test_inline(source):
         opshift.inline(source, ["ReduceMax"])
 
 
+def test_inline_by_target_and_by_domain():
+    norm = model("y = ReduceL2(x)", 18, inputs="float[2,3] x", outputs="float[1,1] y")
+    result = opshift.inline(norm, target="rknn-2.1")
+    assert "ReduceL2" not in {n.op_type for n in result.graph.node}
+    assert result.opset_import[0].version == 18
+    places = model("y = NonZero(x)", 13, inputs="float[2] x", outputs="int64[1,N] y")
+    with pytest.raises(opshift.Refused, match=r'for rknn-2.1:\n  NonZero "y"') as refused:
+        opshift.inline(places, target="rknn-2.1")
+    assert refused.value.target == "rknn-2.1"
+    with pytest.raises(ValueError, match="name operators, a domain or a target"):
+        opshift.inline(norm)
+    with pytest.raises(ValueError, match="no operator of domain"):
+        opshift.inline(norm, domain="my")
+
+
+def test_plan_for_a_target():
+    norm = model("y = ReduceL2(x)", 18, inputs="float[N,3] x", outputs="float[1,1] y")
+    found = opshift.plan(norm, "qnn-2.22")
+    assert {c.op for c in found.changes} == {"ReduceL2"}
+    assert [need.node for need in found.needs] == ["x"]
+
+
 def test_plan_writes_nothing(source):
     kept = source.SerializeToString()
     found = opshift.plan(source, 13)

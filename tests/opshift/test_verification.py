@@ -101,6 +101,16 @@ def test_random_outputs_are_compared_by_shape():
     assert not opshift.verify(source, wider).equal
 
 
+@pytest.mark.parametrize(("opset", "target"), [(15, 14), (15, 7), (28, 14)])
+@pytest.mark.parametrize("body", ["Bernoulli<seed=3.0>(x)", "Bernoulli(x)", "Dropout<seed=3>(x, r, t)"])
+def test_what_is_drawn_otherwise_is_compared_by_shape_whatever_the_seed(body, opset, target):
+    io = {"inputs": "float[40,30] x", "outputs": "float[40,30] y", "constants": "float r = {0.5}, bool t = {1}"}
+    source = model(f"p = Sigmoid(x) y = {body.replace('(x', '(p')}", opset, **io)
+    assert opshift.verify(source, opshift.convert_version(source, target)).equal
+    wider = model("y = Concat<axis=0>(x, x)", target, inputs="float[40,30] x", outputs="float[N,30] y")
+    assert not opshift.verify(source, wider).equal
+
+
 @pytest.mark.parametrize(
     ("body", "io"),
     [

@@ -371,6 +371,23 @@ def test_a_type_that_the_target_does_not_know_is_refused():
     check_refused("y = Identity(x)", 13, 12, "tensor(bfloat16)", inputs="bfloat16[2] x", outputs="bfloat16[2] y")
 
 
+@pytest.mark.parametrize(
+    ("body", "inputs", "outputs", "target", "why"),
+    [
+        ("n = SequenceLength(s)", "seq(float) s", "int64 n", 10, "an input of the model and seq(tensor(float))"),
+        ("s = SequenceConstruct(x)", "float x", "seq(float) s", 10, "an output of the model and seq(tensor(float))"),
+        ("h = OptionalHasElement(o)", "optional(float) o", "bool h", 14, "optional(tensor(float)), which exists from"),
+    ],
+)
+def test_a_sequence_or_an_optional_cannot_come_or_go_before_there_were_any(body, inputs, outputs, target, why):
+    check_refused(body, target + 1, target, why, inputs=inputs, outputs=outputs)
+
+
+def test_a_sequence_that_only_a_custom_operator_knows_may_pass():
+    io = {"inputs": "float[2] x", "outputs": "seq(float) s, float[2] y", "domains": '"my" : 1'}
+    check_unchanged("s = my.Pieces(x) y = Relu(x)", 11, 10, **io)
+
+
 def test_an_undecided_transition_is_refused(monkeypatch):
     monkeypatch.setattr(registry, "step", lambda *_: None)
     check_refused("y = ReduceMax<axes=[1]>(x)", 17, 18, "not supported yet", **ROWS)

@@ -133,6 +133,39 @@ def test_initializers_of_branches_stay_apart_below_ir_4(branches):
         check_values(source, below, {"c": np.array(condition)}, rtol=0, atol=0)
 
 
+FLEX = """<ir_version: 13, opset_import: ["" : 26, "ai.onnx.preview" : 1]>
+g (float[1,2,3,4] q) => (float[1,2,3,4] y) {
+    y = ai.onnx.preview.FlexAttention<score_mod = mod (float[B,H,L,S] scores) => (float[B,H,L,S] out)
+        <float bias = {0.5}, int64[4] shape = {1, 1, 1, 3}, bool[3] masked = {1, 0, 0}, float low = {-9}> {
+        mask = Reshape(masked, shape)
+        number = Cast<to = 1>(mask)
+        lowered = Mul(number, low)
+        biased = Add(scores, bias)
+        out = Add(biased, lowered)
+    }>(q, q, q)
+}"""
+
+
+@pytest.mark.parametrize("target", [26, 24, 13, 9, 8, 7])
+def test_graphs_of_other_domains_keep_their_constants_to_themselves(target):
+    """Nothing promises that they may read the main graph's values; onnx.reference does not let them."""
+    source, made = converted(FLEX, target)
+    onnx.checker.check_model(made)
+    assert len(made.graph.initializer) == 0
+    feeds = {"q": np.random.default_rng(0).normal(size=(1, 2, 3, 4)).astype(np.float32)}
+    check_values(source, made, feeds, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize(("value", "kept"), [(2**53, True), (2**53 + 1, False)])
+def test_what_no_float_holds_moves_to_the_main_graph_all_the_same(value, kept):
+    text = """<ir_version: 13, opset_import: ["" : 26, "my" : 1]>
+    g (int64[2] x) => (int64[2] y) {
+        y = my.Apply<body = b (int64[2] i) => (int64[2] o) <int64 big = {%d}> { o = Add(i, big) }>(x)
+    }"""
+    _, made = converted(text % value, 8)
+    assert (len(made.graph.initializer) == 0) == kept
+
+
 @pytest.mark.parametrize("target", [11, 14])
 def test_a_graph_that_a_function_takes_is_converted_once(target):
     text = """<ir_version: 8, opset_import: ["":12,"f":1]> g (float[2,3,4] x) => (float[a,b,d] z) {

@@ -1,10 +1,10 @@
 """Types and shapes of what the source model says nothing about, and of what a conversion makes."""
 
 import pytest
-from onnx import TensorProto
+from onnx import GraphProto, NodeProto, TensorProto
 from opshift.functions import OPENVINO
 from opshift.passes.build import Builder
-from opshift.passes.scope import Context, Scope
+from opshift.passes.scope import Context, Scope, tensor_type
 
 from tests.support import model
 
@@ -77,3 +77,53 @@ def test_the_branches_of_an_if_differ_in_type_or_are_unknown():
 def test_a_value_made_from_an_if_is_known_too():
     scope, made = made_if(lambda b: b.Abs("x"), lambda b: b.Identity("x"))
     assert scope.shape(Builder(scope, 18).Transpose(made)) == [3, 2]
+
+
+def made_loop():
+    """A scope and what a Loop makes that carries x, of which it collects the rows."""
+    scope = scope_of("y = Neg(x)", inputs="float[2,3] x, int64 m", outputs="float[2,3] y")
+    body = GraphProto(name="body")
+    for name, kind in (("at", T.INT64), ("go", T.BOOL), ("old", 0)):
+        body.input.add(name=name)
+        if kind:
+            body.input[-1].type.CopyFrom(tensor_type(kind, []))
+    for name, op, inputs in (("going", "Identity", ["go"]), ("new", "Abs", ["old"]), ("row", "Neg", ["x"])):
+        body.node.append(NodeProto(op_type=op, input=inputs, output=[name]))
+        body.output.add(name=name)
+    build = Builder(scope, 18)
+    return scope, build, build.emit("Loop", ["m", None, "x"], {"body": body}, outputs=2)
+
+
+def test_what_a_made_loop_carries_and_collects_is_known():
+    scope, _, (carried, rows) = made_loop()
+    assert (scope.elem_type(carried), scope.shape(carried)) == (T.FLOAT, None)
+    assert (scope.elem_type(rows), scope.shape(rows)) == (T.FLOAT, [None, 2, 3])
+
+
+def test_nothing_is_inferred_from_graphs_that_are_converted_already():
+    """They are written at another opset than the node that holds them."""
+    scope, build, (carried, rows) = made_loop()
+    build.keep_graphs()
+    assert (scope.elem_type(carried), scope.elem_type(rows)) == (0, 0)
+
+
+@pytest.mark.parametrize(("axes", "expected"), [({}, [2, 3]), ({"scan_input_axes": [1]}, [3, 2])])
+def test_what_a_made_scan_yields_is_known(axes, expected):
+    scope = scope_of("y = Neg(x)", inputs="float[2,3] x, double[5] s", outputs="float[2,3] y")
+    body = GraphProto(name="body")
+    for name in ("old", "e"):
+        body.input.add(name=name)
+    for name, op, operand in (("new", "Abs", "old"), ("row", "Neg", "e")):
+        body.node.append(NodeProto(op_type=op, input=[operand], output=[name]))
+        body.output.add(name=name)
+    attributes = {"body": body, "num_scan_inputs": 1, **axes}
+    state, rows = Builder(scope, 18).emit("Scan", ["s", "x"], attributes, outputs=2)
+    assert (scope.elem_type(state), scope.shape(state)) == (T.DOUBLE, [5])
+    assert (scope.elem_type(rows), scope.shape(rows)) == (T.FLOAT, expected)
+
+
+def test_constants_of_an_outer_graph_tell_shapes_in_an_inner_one():
+    body = "y = If (c) < then_branch = t () => (a) { a = Unsqueeze(x, axes) }, else_branch = e () => (b) { b = Unsqueeze(x, axes) } >"
+    scope = scope_of(body + " z = Identity(x)", inputs="float[2,3] x, bool c", outputs="float[A,B,C] z",
+                     constants="int64[1] axes = {0}")  # fmt: skip
+    assert (scope.elem_type("y"), scope.shape("y")) == (T.FLOAT, [1, 2, 3])

@@ -165,6 +165,69 @@ def test_a_sequence_becomes_a_batch_of_one_below_9(how, axes):
         np.testing.assert_array_equal(after, before)
 
 
+def same_rows(source, made, feeds, lengths):
+    """The states are equal, and the rows up to the length of each sequence; what follows is undefined."""
+    (state, rows), (expected, expected_rows) = evaluate(made, feeds), evaluate(source, feeds)
+    np.testing.assert_array_equal(state, expected)
+    assert rows.shape == expected_rows.shape
+    for k, length in enumerate(lengths):
+        np.testing.assert_array_equal(rows[k, :length], expected_rows[k, :length])
+
+
+SHAPES = ["float[2,3] i, float[2,4,3] x", "float[N,3] i, float[N,L,3] x", "float[1,3] i, float[1,4,3] x"]
+
+
+@pytest.mark.parametrize("inputs", SHAPES)
+@pytest.mark.parametrize("directions", ["", ", directions=[1]"])
+def test_a_scan_becomes_loops_below_8(inputs, directions):
+    io = {"inputs": inputs, "outputs": "float[B,3] s, float[B,T,3] y"}
+    source = model(f"s, y = Scan<{BODY}{directions}>(, i, x)", 8, **io)
+    result = convert.attempt(source, {"": 7})
+    assert result.grade == "exact"
+    onnx.checker.check_model(result.model, full_check=True)
+    batch = 1 if "[1," in inputs else 2
+    same_rows(source, result.model, {"i": drawn(batch, 3), "x": drawn(batch, 4, 3)}, [4] * batch)
+    loops = [n for n in result.model.graph.node if n.op_type == "Loop"]
+    assert any(n.op_type == "Loop" for n in loops[0].attribute[0].g.node) == (batch > 1)
+
+
+@pytest.mark.parametrize(("inputs", "lengths"), [*((SHAPES[0], n) for n in ([4, 4], [2, 3], [1, 4])), (SHAPES[2], [2])])
+def test_loops_keep_the_states_beyond_the_length_of_a_sequence(inputs, lengths):
+    batch = len(lengths)
+    io = {"inputs": f"int64[{batch}] n, {inputs}", "outputs": "float[B,3] s, float[B,4,3] y"}
+    source = model(f"s, y = Scan<{BODY}>(n, i, x)", 8, **io)
+    made = convert.attempt(source, {"": 7}).model
+    feeds = {"n": np.array(lengths), "i": drawn(batch, 3), "x": drawn(batch, 4, 3)}
+    same_rows(source, made, feeds, lengths)
+    check_refused(f"s, y = Scan<{BODY}, directions=[1]>(n, i, x)", 8, 7, "a reversed scan with sequence_lens", **io)
+
+
+@pytest.mark.parametrize("how", ["scan_input_axes=[1], scan_output_axes=[1]", "scan_input_directions=[1]"])
+def test_a_scan_without_states_and_inside_an_if_becomes_a_loop_below_8(how):
+    body = f"""y = If (c) <
+        then_branch = t () => (float[A,B] a) {{
+            a = Scan<num_scan_inputs=1, {how}, body = b (float[2] e) => (float[2] o) {{ o = Neg(e) }}>(x)
+        }},
+        else_branch = e () => (float[A,B] b) {{ b = Identity(x) }}
+    >"""
+    source = model(body, 11, inputs="float[2,2] x, bool c", outputs="float[A,B] y")
+    made = convert.attempt(source, {"": 7}).model
+    onnx.checker.check_model(made)
+    for condition in (True, False):
+        check_values(source, made, {"c": np.array(condition)}, rtol=0, atol=0)
+
+
+def test_runtimes_are_told_the_shapes_that_a_batched_scan_yields():
+    """onnxruntime wants them below opset 9, and cannot find the rank of what Unsqueeze yields by itself."""
+    body = """s, y = Scan<num_scan_inputs=1, body = b (float[3] old, float[3] e) => (new, row) {
+        new = Add(old, e) r = Unsqueeze(e, axes) row = Squeeze(r, axes)
+    }>(i, x)"""
+    io = {"inputs": "float[3] i, float[4,3] x", "outputs": "float[A] s, float[B,C] y"}
+    source = model(body, 13, constants="int64[1] axes = {0}", **io)
+    made = convert.attempt(source, {"": 8}).model
+    check_values(source, made, rtol=0, atol=0)
+
+
 def test_negative_scan_axes_are_counted_from_the_front_below_11():
     io = {name: text.format("3,4") for name, text in SEQUENCE.items()}
     source = model(f"s, y = Scan<{BODY}, scan_input_axes=[-1], scan_output_axes=[-2]>(i, x)", 11, **io)
@@ -201,13 +264,3 @@ def test_bfloat16_goes_in_and_out_of_graphs_as_float32_below_16():
         onnx.checker.check_model(made, full_check=True)
         assert made.graph.node[-1].op_type == "Cast"
     check_refused(body, 16, 12, "bfloat16", **io)
-
-
-def test_sequences_cannot_leave_a_branch_below_13():
-    body = """
-    y = If (c) <
-        then_branch = t () => (seq(float[3]) a) { a = SequenceConstruct(x) },
-        else_branch = e () => (seq(float[3]) b) { b = SequenceConstruct(x, x) }
-    >
-    """
-    check_refused(body, 13, 12, "seq(tensor(float))", inputs="float[3] x, bool c", outputs="seq(float[3]) y")

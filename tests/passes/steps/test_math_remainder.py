@@ -64,8 +64,49 @@ def test_unsigned_needs_no_correction():
     )  # fmt: skip
 
 
-def test_double_is_refused():
-    check_refused(
-        "y = Mod<fmod=1>(a, b)", 10, 9, "the remainder of double; that of float and float16 could be expressed",
-        inputs="double[3] a, double[3] b", outputs="double[3] y",
+def doubles():
+    limits = np.finfo(np.float64)
+    ends = [limits.max, -limits.max, limits.smallest_subnormal, 3 * limits.smallest_subnormal, -limits.tiny, limits.eps]
+    special = [0.0, -0.0, 5.3, -5.3, 1e-3, 7.0, -21.0, 2.0**53 + 2, np.inf, -np.inf, np.nan]
+    rng = np.random.default_rng(0)
+    return np.concatenate([special, ends, rng.normal(size=24) * 10.0 ** rng.uniform(-290, 290, 24)])
+
+
+@pytest.mark.parametrize("target", [9, 8, 7])
+def test_doubles_are_exact(target):
+    values = doubles()
+    a, b, n = values[:, None], values, len(values)
+    with np.errstate(all="ignore"):
+        expected = np.fmod(a, b)
+    made = check_computes(
+        "y = Mod<fmod=1>(a, b)", 10, target, expected, feeds={"a": a, "b": b},
+        inputs=f"double[{n},1] a, double[{n}] b", outputs=f"double[{n},{n}] y",
     )  # fmt: skip
+    actual = evaluate(made, {"a": a, "b": b})[0]
+    number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(actual[number]), np.signbit(expected[number]))
+
+
+@pytest.mark.parametrize(("a", "b"), [((), ()), ((3,), (2, 1)), ((0,), (1,)), ((2, 1), ())])
+def test_shapes_of_doubles_are_broadcast(a, b):
+    feeds = {"a": np.full(a, -7.5), "b": np.full(b, 2.0)}
+    dims = ["[" + ",".join(["N"] * len(shape)) + "]" if shape else "" for shape in (a, b, np.broadcast_shapes(a, b))]
+    dims = [text.replace("N", chr(65 + k)) for k, text in enumerate(dims)]
+    check_computes(
+        "y = Mod<fmod=1>(a, b)", 10, 9, np.fmod(feeds["a"], feeds["b"]), feeds=feeds,
+        inputs=f"double{dims[0]} a, double{dims[1]} b", outputs=f"double{dims[2]} y",
+    )  # fmt: skip
+
+
+def test_the_sign_of_zero_is_that_of_the_dividend():
+    made = check_computes(
+        "y = Mod<fmod=1>(a, b)", 10, 9, np.zeros(2, np.float32),
+        feeds={"a": np.float32([-0.0, 0.0]), "b": np.float32([3, -3])},
+        inputs="float[2] a, float[2] b", outputs="float[2] y",
+    )  # fmt: skip
+    assert np.signbit(evaluate(made, {"a": np.float32([-0.0, 0.0]), "b": np.float32([3, -3])})[0]).tolist() == [1, 0]
+
+
+def test_floor_mod_of_floats_is_refused_where_only_integers_had_it():
+    io = {"inputs": "float[3] a, float[3] b", "outputs": "float[3] y"}
+    check_refused("y = Mod(a, b)", 10, 9, "without fmod=1; with it, and of integers, could be expressed", **io)

@@ -5,7 +5,7 @@ import pytest
 from opshift.passes import convert
 
 from tests.passes.steps.test_math import CODE, array
-from tests.support import check, check_refused, check_unchanged, evaluate, model
+from tests.support import check, check_computes, check_down, check_refused, check_unchanged, evaluate, model
 
 K = {"constants": "int64[1] k = {2}"}
 
@@ -41,10 +41,22 @@ def test_a_run_time_k_takes_from_all_below_10(axis, gather, out):
         check(f"v, i = TopK{axis}(x, k)", 10, after, 9, feeds={"x": x, "k": np.array([k])}, **given)
 
 
-def test_a_run_time_k_of_an_unknown_length_is_refused_below_10():
-    check_refused(
-        "v, i = TopK(x, k)", 10, 9, "fixed length", inputs="float[N] x, int64[1] k", outputs="float[K] v, int64[K] i"
-    )
+@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize(("axis", "dims"), [(-1, "N"), (-1, "3,N"), (0, "N,4"), (1, "A,B,C"), (2, "A,B,C")])
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_a_run_time_k_of_an_unknown_length_takes_rounds_below_10(kind, axis, dims, k):
+    shape = [{"A": 2, "B": 3, "C": 4, "N": 3}.get(dim) or int(dim) for dim in dims.split(",")]
+    values = [1, 5, 5, -np.inf, 0, -0.0, np.inf, np.inf, -np.inf, -2, 5]
+    feeds = {"x": np.resize(values, shape).astype(np.float32 if kind == "float" else kind), "k": np.array([k])}
+    out = ",".join("PQR"[: len(shape)])
+    older = [7] if kind == "float" else []  # onnxruntime has no Min-6 of double
+    given = {**io(kind, dims, out), "inputs": f"{kind}[{dims}] x, int64[1] k"}
+    check_down(f"v, i = TopK<axis={axis}>(x, k)", 10, 9, 8, *older, feeds=feeds, **given)
+
+
+def test_a_run_time_k_of_an_unknown_rank_is_refused_below_10():
+    given = {"inputs": "float[6] x, int64[P] p, int64[1] k", "outputs": "float[A,B] v, int64[A,B] i"}
+    check_refused("d = Reshape(x, p) v, i = TopK(d, k)", 10, 9, 'the rank of "d" is unknown', **given)
 
 
 def test_an_overridable_k_is_not_constant():
@@ -93,8 +105,35 @@ def test_integers_are_ordered_as_floats_below_11(kind, largest):
 
 
 @pytest.mark.parametrize("kind", ["int64", "uint64"])
-def test_integers_of_64_bits_are_refused_below_11(kind):
-    check_refused("v, i = TopK(x, k)", 11, 10, "64 bits", **io(kind), **K)
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("dims", ["3,2,4", "3,M,4", "A,B,C"])
+@pytest.mark.parametrize("axis", [-1, 0, 1, -3])
+def test_integers_of_64_bits_are_ordered_by_halves_below_11(kind, largest, dims, axis):
+    ends = np.iinfo(kind)
+    values = [ends.max, ends.min, 2**53 + 1, 2**53, 2**32, 2**32 - 1, 0, 5, 2**53 + 1, ends.max - 1, ends.min + 1]
+    values += [] if kind == "uint64" else [-1, -(2**32), -(2**32) - 1, -(2**53) - 1]
+    x = np.random.default_rng(7).choice(np.array(values, kind), (3, 2, 4))
+    order = np.argsort(x, axis, kind="stable")
+    if largest:
+        order = x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+    order = np.take(order, [0, 1], axis)
+    check_computes(
+        f"v, i = TopK<largest={largest}, axis={axis}>(x, k)", 11, 10 if kind == "uint64" else 8,
+        [np.take_along_axis(x, order, axis), order], feeds={"x": x}, **io(kind, dims, "P,Q,R"), **K,
+    )  # fmt: skip
+
+
+def test_a_vector_of_64_bits_and_a_run_time_k():
+    x, given = np.array([5, -(2**60), 2**60 + 1, 2**60, 5, 2**60 + 1]), {**io("int64", "6", "Q")}
+    given["inputs"] += ", int64[1] k"
+    for k in (1, 4, 6):
+        order = np.array([2, 5, 3, 0, 4, 1])[:k]
+        check_computes("v, i = TopK(x, k)", 11, 9, [x[order], order], feeds={"x": x, "k": np.array([k])}, **given)
+
+
+def test_integers_of_64_bits_and_unknown_rank_are_refused_below_11():
+    given = {"inputs": "int64[6] x, int64[P] p", "outputs": "int64[A,B] v, int64[A,B] i"}
+    check_refused("d = Reshape(x, p) v, i = TopK(d, k)", 11, 10, 'the rank of "d" is unknown', **given, **K)
 
 
 def test_bfloat16_is_ordered_as_float_below_24():

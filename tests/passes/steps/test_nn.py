@@ -6,7 +6,7 @@ import onnx.parser
 import pytest
 from opshift.passes import convert
 
-from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model, show
+from tests.support import check, check_down, check_refused, check_unchanged, check_values, evaluate, model, show
 
 MATRIX = {"inputs": "float[2,3] x", "outputs": "float[2,3] y"}
 MASKED = {"inputs": "float[2,3] x", "outputs": "float[2,3] y, bool[2,3] m"}
@@ -107,9 +107,19 @@ def test_inference_is_implied_from_7_on():
     check("y = Dropout<ratio=0.0>(x)", 6, "y = Dropout<ratio=0>(x)", 7, run=False, **MATRIX)
 
 
-@pytest.mark.parametrize("attributes", ["", "<is_test=0>", "<ratio=0.1>"])
-def test_training_is_refused_at_7(attributes):
-    check_refused(f"y = Dropout{attributes}(x)", 6, 7, "is_test=0 drops elements at random", **MATRIX)
+@pytest.mark.parametrize(("attributes", "ratio"), [("", 0.5), ("<is_test=0>", 0.5), ("<ratio=0.1>", 0.1)])
+@pytest.mark.parametrize("target", [7, 13])
+def test_training_drops_at_random_at_7(attributes, ratio, target):
+    io = {"inputs": "float[100,200] x", "outputs": "float[100,200] y, float[100,200] m"}
+    for outputs in ("y, m", "y"):
+        text = f"{outputs} = Dropout{attributes}(x)" + ("\n m = Identity(y)" if outputs == "y" else "")
+        made = convert.attempt(model(text, 6, **io), {"": target})
+        assert made.model is not None
+        assert made.grade == "close"
+        y, m = evaluate(made.model, {"x": np.ones((100, 200), np.float32)})
+        assert abs((y == 0).mean() - ratio) < 0.02
+        np.testing.assert_allclose(y[y != 0], 1 / (1 - ratio), rtol=1e-6)
+        np.testing.assert_array_equal(m != 0, y != 0)
 
 
 def test_a_mask_is_not_filled_in_inference_below_7():
@@ -167,12 +177,54 @@ def test_the_mask_is_all_true_below_12(inputs, ratio):
     check(f"y, m = Dropout{inputs}", 12, after, 11, constants=constants, **MASKED)
 
 
-def test_random_dropping_is_refused_below_12():
-    io = {"inputs": "float[2,3] x", "outputs": "float[2,3] y", "constants": "float r = {0.5}, bool t = {1}"}
-    check_refused("y = Dropout(x, r, t)", 12, 11, "training_mode=true", **io)
-    check_refused("y = Dropout(x, , t)", 12, 11, "training_mode=true", **io)
-    io = {"inputs": "float[2,3] x, bool t", "outputs": "float[2,3] y", "constants": "float r = {0.5}"}
-    check_refused("y = Dropout(x, r, t)", 12, 11, "training_mode is known only at run time", **io)
+KINDS = {"float": np.float32, "double": np.float64, "float16": np.float16}
+
+
+def test_dropping_at_random_below_12():
+    after = """t1 = Cast<to=1>(t)
+        t2 = Mul(0.25, t1)
+        t3 = RandomUniformLike<dtype=1, seed=7>(x)
+        t4 = Less(t3, t2)
+        t5 = Not(t4)
+        t6 = Sub(1.0, t2)
+        t7 = Div(x, t6)
+        t8 = Cast<to=1>(t5)
+        y = Mul(t7, t8)"""
+    io = {"inputs": "float[2,3] x, bool t", "outputs": "float[2,3] y", "constants": "float r = {0.25}"}
+    feeds = {"t": np.array(False)}
+    check("y = Dropout<seed=7>(x, r, t)", 13, after, 11, grade="close", feeds=feeds, **io)
+
+
+@pytest.mark.parametrize("target", [11, 9, 7])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("inputs", ["x, r, t", "x, , t", "x, r, always", "x, , always"])
+def test_as_many_are_dropped_at_random_below_12(inputs, kind, target):
+    held = np.linspace(1, 2, 20000).reshape(4, 5000).astype(KINDS[kind])
+    feeds = {"x": held, "r": KINDS[kind](0.2), "t": np.array(True)}
+    source = model(
+        f"y, m = Dropout<seed=1>({inputs})", 13,
+        inputs=f"{kind}[4,5000] x, {kind} r, bool t", outputs=f"{kind}[4,5000] y, bool[4,5000] m",
+        constants="bool always = {1}",
+    )  # fmt: skip
+    made = convert.attempt(source, {"": target})
+    assert made.model is not None
+    assert made.grade == "close"
+    y, m = evaluate(made.model, feeds)
+    assert (y.dtype, m.dtype) == (held.dtype, bool)
+    ratio = 0.2 if "r" in inputs.split(", ") else 0.5
+    assert abs(1 - m.mean() - ratio) < 0.02
+    np.testing.assert_allclose(
+        y, np.where(m, held / (1 - ratio), 0).astype(held.dtype), rtol=2e-3 * (kind == "float16") + 1e-6
+    )
+
+
+@pytest.mark.parametrize("target", [11, 7])
+def test_nothing_is_dropped_at_run_time_below_12(target):
+    io = {"inputs": "float[3,4] x, float r, bool t", "outputs": "float[3,4] y, bool[3,4] m"}
+    feeds = {"r": np.float32(0.75), "t": np.array(False)}
+    check_down("y, m = Dropout(x, r, t)", 13, target, grade="close", feeds=feeds, **io)
+    feeds = {"r": np.float32(0), "t": np.array(True)}
+    check_down("y, m = Dropout(x, r, t)", 13, target, grade="close", feeds=feeds, **io)
 
 
 def test_a_ratio_of_zero_drops_nothing_in_either_mode():

@@ -57,7 +57,58 @@ def test_infinities_stay_where_they_are():
     )  # fmt: skip
 
 
-def test_shapes_known_at_run_time_are_refused():
-    check_refused(
-        "y = Col2Im(x, i, b)", 18, 17, "known only at run time", inputs="float[1,4,9] x, int64[2] i, int64[2] b", outputs="float[1,1,4,4] y",
+def counted(image, block, strides, dilations, pads):
+    return [
+        (i + p + q - d * (b - 1) - 1) // s + 1
+        for i, b, s, d, p, q in zip(
+            image, block, strides, dilations, pads[: len(image)], pads[len(image) :], strict=True
+        )
+    ]
+
+
+@pytest.mark.parametrize("target", [17, 10, 7])
+@pytest.mark.parametrize("known", ["image", "block", ""])
+@pytest.mark.parametrize("kind", ["float", "double", "int32", "int8"])
+@pytest.mark.parametrize("case", [*CASES, ([3, 4], [3, 4], [1, 1], [1, 1], [0, 0, 0, 0])])
+def test_shapes_known_at_run_time(case, kind, known, target):
+    image, block, strides, dilations, pads = case
+    rank, dtype = len(image), {"float": np.float32, "double": np.float64, "int32": np.int32, "int8": np.int8}[kind]
+    x = (np.random.default_rng(0).normal(size=(2, 3 * prod(block), prod(counted(*case)))) * 9).astype(dtype)
+    x.flat[0] = np.inf if x.dtype.kind == "f" else 127
+    inputs, held = f"{kind}[N,C,L] x", []
+    for name, values in (("image", image), ("block", block)):
+        if known == name:
+            held.append(f"int64[{rank}] {name} = {{{','.join(map(str, values))}}}")
+        else:
+            inputs += f", int64[{rank}] {name}"
+    feeds = {"x": x, "image": np.array(image), "block": np.array(block)}
+    floats = x.dtype.kind == "f"
+    with np.errstate(over="ignore"):
+        expected = summed(x, *case)
+    check_computes(
+        f"y = Col2Im<strides={strides}, dilations={dilations}, pads={pads}>(x, image, block)", 18, target, expected,
+        feeds={name: value for name, value in feeds.items() if name != known}, grade="close" if floats else "exact",
+        rtol=1e-5 * floats, atol=1e-5 * floats, inputs=inputs, constants=", ".join(held),
+        outputs=f"{kind}[N,D,{','.join('ABC'[:rank])}] y",
     )  # fmt: skip
+
+
+def test_large_images_are_not_written_out():
+    """The places of a thousand by a thousand pixels for nine elements each are computed."""
+    x = np.random.default_rng(0).normal(size=(1, 9, 998 * 998)).astype(np.float32)
+    case = ([1000, 1000], [3, 3], [1, 1], [1, 1], [0, 0, 0, 0])
+    made = check_computes(
+        "y = Col2Im(x, i, b)", 18, 13, summed(x, *case), feeds={"x": x}, rtol=1e-5, atol=1e-5, grade="close",
+        inputs="float[1,9,996004] x", outputs="float[1,1,1000,1000] y", constants="int64[2] i = {1000,1000}, int64[2] b = {3,3}",
+    )  # fmt: skip
+    assert made.ByteSize() < 2**20
+
+
+def test_the_number_of_axes_is_told_by_any_parameter():
+    io = {"outputs": "float[1,1,4,4] y", "inputs": "float[1,4,9] x, int64[R] i, int64[S] b"}
+    x = np.arange(36, dtype=np.float32).reshape(1, 4, 9)
+    feeds = {"x": x, "i": np.array([4, 4]), "b": np.array([2, 2])}
+    expected = summed(x, [4, 4], [2, 2], [1, 1], [1, 1], [0] * 4)
+    for told in ("strides=[1,1]", "dilations=[1,1]", "pads=[0,0,0,0]"):
+        check_computes(f"y = Col2Im<{told}>(x, i, b)", 18, 17, expected, feeds=feeds, grade="close", **io)
+    check_refused("y = Col2Im(x, i, b)", 18, 17, "how many axes the image has is unknown", **io)

@@ -5,7 +5,7 @@ import onnx.helper
 import pytest
 from opshift.passes import convert
 
-from tests.support import check, check_refused, check_unchanged, check_values, model, show
+from tests.support import check, check_down, check_refused, check_unchanged, check_values, model, show
 
 RANDOM = np.random.default_rng(7)
 IMAGE = {"inputs": "float[1,2,5,6] x", "outputs": "float[1,2,A,B] y"}
@@ -213,7 +213,6 @@ def test_dilated_windows_in_every_combination(op, count_include_pad, ceil_mode, 
 
 def test_what_dilations_cannot_say_is_refused():
     node = "MaxPool<{} dilations=[2,2], kernel_shape=[2,2]>(x)"
-    check_refused(f"y, i = {node.format('')}", 10, 9, "dilations with indices", **WITH_INDICES)
     same = f"y = {node.format('auto_pad=' + chr(34) + 'SAME_UPPER' + chr(34) + ',')}"
     check_refused(same, 10, 9, "auto_pad=SAME_UPPER with dilations is read in two ways", **IMAGE)
     small = {"inputs": "float[1,2,2,6] x", "outputs": "float[1,2,A,B] y"}
@@ -265,7 +264,51 @@ def test_padding_that_is_not_there_does_not_count(attributes):
 def test_indices_are_dropped_where_nobody_reads_them():
     before = "y, i = MaxPool<kernel_shape=[2,2], storage_order=1>(x)"
     check(before, 8, "y = MaxPool<kernel_shape=[2, 2]>(x)", 7, feeds=FEEDS, **IMAGE)
-    check_refused(before, 8, 7, "the indices of the maxima are used", **WITH_INDICES)
+
+
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "how"),
+    [
+        ("N,C,5,6", "kernel_shape=[2,2]"),
+        ("2,3,5,6", "kernel_shape=[3,2], strides=[2,1], pads=[2,1,1,1]"),
+        ("2,3,5,6", 'kernel_shape=[3,3], strides=[2,2], auto_pad="SAME_LOWER"'),
+        ("N,3,7", "kernel_shape=[3], strides=[2]"),
+        ("N,2,3,4,3", "kernel_shape=[2,1,2], strides=[1,2,1], pads=[1,0,0,0,0,1]"),
+    ],
+)
+def test_indices_of_maxima_are_looked_up_below_8(shape, how, order):
+    rank = shape.count(",") + 1
+    dims = [n if n.isdigit() else "2" for n in shape.split(",")]
+    x = np.random.default_rng(0).integers(-2, 3, list(map(int, dims))).astype(np.float32)  # many are equal
+    x.flat[:9] = -np.inf
+    x.flat[12] = np.inf
+    io = {
+        "inputs": f"float[{shape}] x",
+        "outputs": f"float[{','.join('ABCDE'[:rank])}] y, int64[{','.join('ABCDE'[:rank])}] i",
+    }
+    check_down(f"y, i = MaxPool<{how}, storage_order={order}>(x)", 8, 7, feeds={"x": x}, **io)
+
+
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("ceil", [0, 1])
+@pytest.mark.parametrize("kind", ["float", "double", "uint8"])
+def test_indices_of_dilated_windows_are_looked_up_below_10(kind, ceil, order):
+    how = f"ceil_mode={ceil}, dilations=[2,1], kernel_shape=[2,3], strides=[2,2], pads=[1,0,0,1], storage_order={order}"
+    x = (
+        np.random.default_rng(1)
+        .integers(0, 5, (2, 3, 6, 7))
+        .astype({"uint8": np.uint8, "float": np.float32, "double": np.float64}[kind])
+    )
+    io = {"inputs": f"{kind}[2,3,6,7] x", "outputs": f"{kind}[2,3,A,B] y, int64[2,3,A,B] i"}
+    check_down(f"y, i = MaxPool<{how}>(x)", 12 if kind == "uint8" else 10, 9, 7, feeds={"x": x}, **io)
+
+
+def test_indices_that_cannot_be_looked_up_are_refused():
+    io = {"inputs": "float[N,C,H,6] x", "outputs": "float[N,C,A,B] y, int64[N,C,A,B] i"}
+    check_refused("y, i = MaxPool<kernel_shape=[2,2]>(x)", 8, 7, "data of unknown size", **io)
+    io["inputs"] = "float[1,1,2048,2048] x"
+    check_refused("y, i = MaxPool<kernel_shape=[2,2]>(x)", 8, 7, "[2047, 2047] windows of 4 elements", **io)
 
 
 def test_rounding_up_leaves_indices_alone():

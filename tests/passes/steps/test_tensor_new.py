@@ -5,7 +5,7 @@ import onnx.parser
 import pytest
 from opshift.passes import convert
 
-from tests.support import check, check_down, check_refused, check_values, evaluate, show
+from tests.support import check, check_down, check_refused, check_values, evaluate, model, show
 
 NAN, INF = np.nan, np.inf
 
@@ -160,8 +160,42 @@ def test_constant_places_are_scattered_to_below_9():
     assert [line.split(" = ")[1].split("(")[0] for line in shown.splitlines()] == [
         *("Reshape", "Reshape", "Concat<axis=0>", "Gather<axis=0>")
     ]
-    io = {"inputs": "float[2,3] x, float[2,2] u, int64[2,2] i", "outputs": "float[2,3] y"}
-    check_refused("y = Scatter(x, i, u)", 9, 8, "constant indices", **io)
+
+
+@pytest.mark.parametrize("shape", ["3,3", "N,M"])
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+@pytest.mark.parametrize(
+    ("axis", "indices"),
+    [
+        (0, [[1, -1, 0], [2, 2, -3]]),
+        (1, [[1, -1], [0, 0], [2, 1]]),  # one element twice: runtimes let the later one win
+        (-1, [[1, -1], [0, 2]]),
+        (0, [[-2]]),
+        (0, np.zeros([0, 3])),
+        (1, np.zeros([2, 0])),
+    ],
+)
+def test_run_time_places_are_found_by_a_loop_below_9(axis, indices, kind, shape):
+    indices = np.array(indices).astype(kind)
+    taken = ",".join(map(str, indices.shape))
+    io = {"inputs": f"float[{shape}] x, {kind}[{taken}] i, float[{taken}] u", "outputs": f"float[{shape}] y"}
+    check_down(f"y = ScatterElements<axis={axis}>(x, i, u)", 11, 8, 7, feeds={"i": indices}, **io)
+    io["inputs"] = io["inputs"].replace(taken, "P,Q")
+    updates = np.arange(indices.size, dtype=np.float32).reshape(indices.shape)
+    check_down(f"y = ScatterElements<axis={axis}>(x, i, u)", 11, 8, feeds={"i": indices, "u": updates}, **io)
+
+
+@pytest.mark.parametrize("kind", ["string", "double", "bool", "uint8"])
+def test_any_type_is_scattered_below_9(kind):
+    io = {"inputs": f"{kind}[5] x, int64[2] i, {kind}[2] u", "outputs": f"{kind}[5] y"}
+    check_down("y = Scatter(x, i, u)", 9, 8, 7, feeds={"i": np.array([4, 1])}, **io)
+    io = {"inputs": f"{kind}[1,1,4] x, int64[1,1,2] i, {kind}[1,1,2] u", "outputs": f"{kind}[1,1,4] y"}
+    check_down("y = Scatter<axis=2>(x, i, u)", 9, 8, 7, feeds={"i": np.array([[[3, 0]]])}, **io)
+
+
+def test_scattering_into_data_of_unknown_rank_is_refused_below_9():
+    io = {"inputs": "float[2,3] x, int64[P] s, int64[2,2] i, float[2,2] u", "outputs": "float[A,B] y"}
+    check_refused("d = Reshape(x, s) y = Scatter(d, i, u)", 9, 8, 'the rank of "d" is unknown', **io)
 
 
 @pytest.mark.parametrize("shape", ["2,3,4", "N,M,K"])
@@ -200,8 +234,22 @@ def test_compress_below_9():
     check("y = Compress<axis=1>(x, c)", 9, "y = Gather<axis=1>(x, const)", 8, **io)
     io = {"inputs": "float[2,3] x", "outputs": "float[A] y", "constants": "bool[5] c = {0, 1, 0, 0, 1}"}
     check_down("y = Compress(x, c)", 9, 8, 7, **io)
-    io = {"inputs": "float[2,3] x, bool[5] c", "outputs": "float[A] y"}
-    check_refused("y = Compress(x, c)", 9, 8, "known only at run time", **io)
+
+
+CHOICES = [[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 1], [1], [0, 1], []]
+
+
+@pytest.mark.parametrize("kind", ["float", "string", "int8"])
+@pytest.mark.parametrize("chosen", CHOICES)
+@pytest.mark.parametrize("known", [True, False])
+def test_compress_by_a_run_time_condition_below_9(kind, chosen, known):
+    size = len(chosen) if known else "C"
+    feeds = {"c": np.array(chosen, bool)}
+    along = [("<axis=1>", "2,4"), ("<axis=-2>", "4,2")] if kind != "string" else []  # onnxruntime gathers half of them
+    for axis, shape in (*along, ("", "2,3")):
+        out = "A,B" if axis else "A"
+        io = {"inputs": f"{kind}[{shape}] x, bool[{size}] c", "outputs": f"{kind}[{out}] y"}
+        check_down(f"y = Compress{axis}(x, c)", 11, 8, 7, feeds=feeds, **io)
 
 
 @pytest.mark.parametrize("axis", [-1, 0, 1, -2])
@@ -226,10 +274,33 @@ def test_nonzero_below_9():
     check_down("y = NonZero(x)", 9, 8, 7, **io)
     body = "s = Shape(x) o = ConstantOfShape<value = float[1] {3}>(s) y = NonZero(o)"
     check_down(body, 9, 8, 7, inputs="float[N] x", outputs="int64[1,N] y")
+
+
+@pytest.mark.parametrize("kind", ["float", "double", "float16", "bool", "int32", "int64", "uint8"])
+@pytest.mark.parametrize("dims", ["12", "N", "2,1,6", "A,B,C", "2,0", "A,0"])
+def test_elements_that_are_not_zero_are_found_by_a_loop_below_9(kind, dims):
+    shape = [{"N": 12, "A": 3, "B": 2, "C": 4}.get(dim) or int(dim) for dim in dims.split(",")]
+    values = [0, -0.0, 1, 0, 1e-45, -2.5, NAN, INF, 0] if kind in ("float", "double") else [0, 1, 0, 3, 5, 0]
+    dtype = {"float": np.float32}.get(kind, kind)
+    io = {"inputs": f"{kind}[{dims}] x", "outputs": "int64[P,Q] y"}
+    feeds = {"x": np.resize(np.array(values), shape).astype(dtype)}
+    check_down("c = Cast<to=9>(x) y = NonZero(c)", 13, 8, 7, feeds=feeds, **io)
+    result = convert.attempt(model("y = NonZero(x)", 13, **io), {"": 8})
+    np.testing.assert_array_equal(evaluate(result.model, feeds)[0], np.nonzero(feeds["x"]))
+    check_down("c = Cast<to=9>(x) y = NonZero(c)", 13, 8, feeds={"x": np.zeros(shape, dtype)}, **io)
+
+
+def test_places_of_zeros_are_searched_for_below_9():
     io = {"inputs": "float[N] x", "outputs": "int64[1,M] y"}
-    check_refused("y = NonZero(x)", 9, 8, "known only at run time", **io)
     body = "s = Shape(x) o = ConstantOfShape<value = float[1] {0}>(s) y = NonZero(o)"
-    check_refused(body, 9, 8, "known only at run time", **io)
+    check_down(body, 9, 8, 7, **io)
+
+
+def test_nonzero_without_a_form_is_refused_below_9():
+    check_refused("y = NonZero(x)", 9, 8, "a scalar", inputs="float x", outputs="int64[A,B] y")
+    check_refused("y = NonZero(x)", 9, 8, "strings", inputs="string[3] x", outputs="int64[A,B] y")
+    io = {"inputs": "float[2,3] x, int64[P] s", "outputs": "int64[A,B] y"}
+    check_refused("d = Reshape(x, s) y = NonZero(d)", 9, 8, 'the rank of "d" is unknown', **io)
 
 
 # --- windows ------------------------------------------------------------------------------------------------
@@ -327,7 +398,7 @@ def test_bits_of_a_constant_and_bits_without_a_form():
     io = {"inputs": "float a", "outputs": "float[2] y", "constants": "int32[2] x = {1065353216, -2147483648}"}
     check("y = BitCast<to=1>(x)", 26, "y = Identity([1.0, -0.0])", 25, **io)
     io = {"inputs": "float[2] x", "outputs": "int32[2] y"}
-    check_refused("y = BitCast<to=6>(x)", 26, 25, "the bits of FLOAT as INT32", **io)
+    check_refused("y = BitCast<to=6>(x)", 26, 25, "no older operator tells the sign or the payload of a NaN", **io)
 
 
 # --- inside branches and functions --------------------------------------------------------------------------
@@ -335,6 +406,11 @@ def test_bits_of_a_constant_and_bits_without_a_form():
 NESTED = {
     "Where": ("m = IsNaN(x) n = Neg(x) {0} = Where(m, n, x)", 9, 8),
     "Trilu": ("{0} = Trilu<upper=0>(x)", 14, 8),
+    "Compress": (
+        "s = Constant<value = float {{1}}>() d = Add(x, s) r = ReduceMax<axes=[1], keepdims=0>(d) k = Greater(r, s) {0} = Compress<axis=0>(d, k)",
+        9,
+        7,
+    ),
     "GatherElements": ("i = Constant<value = int64[2,2] {{1, -1, 0, 2}}>() {0} = GatherElements<axis=1>(x, i)", 13, 9),
     "Range": (
         "a = Constant<value = int64 {{0}}>() l = Size(x) d = Constant<value = int64 {{2}}>() r = Range(a, l, d) {0} = Cast<to=1>(r)",

@@ -1,0 +1,75 @@
+"""Judges models that draw numbers at random: by the type, shape, values and means of many draws of both forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto
+
+from opshift.engines import EngineError
+from tests.conformance.cases import Case
+from tests.conformance.engines import Judge, every_node
+
+DRAWING = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+COUNT = 1000
+SIGMAS = 5.0  # by which two means of equal distributions differ once in two million times
+FEW = 16  # so many different values or fewer are a set; more are a range
+
+
+def is_random(model: ModelProto) -> bool:
+    """Whether some node draws. Dropout does not count: its published outputs are those of a fixed seed or of ratio 0."""
+    bodies = [model.graph.node, *(function.node for function in model.functions)]
+    return any(node.op_type in DRAWING for body in bodies for node in every_node(body))
+
+
+def difference(engine: Judge, case: Case, converted: ModelProto) -> str:
+    """What differs between the draws of a case and of its converted form; raises `EngineError` if one does not run.
+
+    Types and shapes must be equal, an output of few values must have the same ones, and no element's mean may differ
+    by more than chance.
+    """
+    drawn = _draws(engine, case.model, case)
+    _check_probabilities(case, drawn)
+    for index, (one, other) in enumerate(zip(drawn, _draws(engine, converted, case), strict=True)):
+        if one.dtype != other.dtype or one.shape != other.shape:
+            return f"output {index}: {other.dtype}{list(other.shape[1:])} instead of {one.dtype}{list(one.shape[1:])}"
+        values, others = np.unique(one), np.unique(other)
+        if len(values) <= FEW and not np.array_equal(values, others):
+            return f"output {index}: values {others[:FEW]} instead of {values}"
+        a, b = one.astype(np.float64), other.astype(np.float64)
+        spread = np.concatenate([a, b]).std(axis=0) * np.sqrt(2 / COUNT)
+        apart = np.abs(a.mean(axis=0) - b.mean(axis=0))
+        if (apart > SIGMAS * spread).any():
+            return f"output {index}: a mean is {(apart / spread).max():.1f} standard errors away"
+    return ""
+
+
+def _check_probabilities(case: Case, drawn: list[NDArray[Any]]) -> None:
+    """Raise `EngineError` for an engine that runs Bernoulli by the body that ONNX gives it, which draws with 1 - p."""
+    nodes = case.model.graph.node
+    if len(nodes) != 1 or nodes[0].op_type != "Bernoulli":
+        return
+    p, often = np.asarray(case.inputs[nodes[0].input[0]], np.float64), drawn[0].astype(np.float64).mean(axis=0)
+    if (np.abs(often - p) > SIGMAS * np.sqrt(p * (1 - p) / COUNT)).any():
+        raise EngineError("it does not draw a 1 as often as the text says")
+
+
+def _draws(engine: Judge, model: ModelProto, case: Case) -> list[NDArray[Any]]:
+    """COUNT runs of a model, by output; a seed would make every run the same."""
+    free = ModelProto()
+    free.CopyFrom(model)
+    for body in (free.graph.node, *(function.node for function in free.functions)):
+        for node in every_node(body):
+            kept = [a for a in node.attribute if a.name != "seed" or node.op_type not in DRAWING]
+            del node.attribute[:]
+            node.attribute.extend(kept)
+    session = engine(free)
+    runs = [session.run(case.inputs) for _ in range(COUNT)]
+    found = [np.stack(values) for values in zip(*runs, strict=True)]
+    if not any((values != values[0]).any() for values in found):
+        raise EngineError("every run draws the same")
+    return found

@@ -1,0 +1,165 @@
+"""`python -m tests.conformance.report VERDICTS.json > docs/conformance.md`: what a whole run found, as a page."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.conformance.judge import (
+    CRASHED,
+    INVALID,
+    OK,
+    OK_BY_SOURCE,
+    REFUSED,
+    UNJUDGED,
+    WRONG,
+    Verdict,
+)
+
+STATUSES = (OK, OK_BY_SOURCE, WRONG, INVALID, CRASHED, UNJUDGED, REFUSED)
+DIRECTIONS = ("up", "same", "down")
+# One reason of several: "Operator opset 13 -> 12: why". What says why may hold semicolons itself.
+REASON = re.compile(
+    r"(?:^|; )([\w.:]+) ((?:opset \d+ -> \d+)?): (.*?)(?=; [\w.:]+ (?:opset \d+ -> \d+)?: |$)", re.DOTALL
+)
+
+HEAD = """\
+# Conformance
+
+Written by `python -m tests.conformance.report` from the verdicts of `python -m tests.conformance --json`; do not edit.
+
+Every node test that ONNX publishes, of {releases}, is converted to every opset from {low} to {high}, and the
+result is run on the published inputs. Tests with run-time parameters (axes, shapes, pads, ...) are also taken with these
+bound as initializers, the way exporters write them. {cases} distinct cases, {pairs} pairs of a case and an opset;
+onnx {onnx}, onnxruntime {onnxruntime}.
+
+- **ok**: an engine reproduces the published outputs, in the tolerances that ONNX publishes with them.
+- **ok by source**: no engine reproduces the published outputs from the *unconverted* model, or they are drawn at random;
+  one engine computes the same, in those tolerances, from the unconverted and from the converted model.
+- **wrong**: an engine that reproduces the published outputs of the source does not reproduce them after the conversion,
+  or what no engine reproduces differs between the two forms.
+- **invalid**: onnx.checker rejects the converted model. **crashed**: the converter raised an error of its own.
+- **unjudged**: no engine runs both forms. **refused**: the converter said no, and why.
+"""
+
+
+def markdown(verdicts: list[Verdict]) -> str:
+    """The whole page."""
+    return "\n".join(line for part in _parts(verdicts) for line in (*part, "")).rstrip("\n") + "\n"
+
+
+def counts(verdicts: Iterable[Verdict]) -> dict[str, Counter[str]]:
+    """How often each status occurs, by direction."""
+    found: dict[str, Counter[str]] = {direction: Counter() for direction in DIRECTIONS}
+    for verdict in verdicts:
+        found[verdict.direction][verdict.status] += 1
+    return found
+
+
+def share(count: Counter[str]) -> str:
+    """The percentage that is ok by either judge."""
+    total = sum(count.values())
+    return f"{100 * (count[OK] + count[OK_BY_SOURCE]) / total:.2f}" if total else "-"
+
+
+def reasons(verdict: Verdict) -> list[tuple[str, str, str]]:
+    """The refusals of a pair as (operator, boundary, why), with names and numbers left out."""
+    found = REASON.findall(verdict.why) or [("", "", verdict.why)]
+    return list(dict.fromkeys((op, boundary, general(why)) for op, boundary, why in found))
+
+
+def general(why: str) -> str:
+    """A reason without what differs from model to model."""
+    why = re.sub(r'"[^"]*"', '"…"', why)
+    why = re.sub(r"^tensor\((\w+)\) does not exist at opset \d+$", r"\1 does not exist there", why)
+    return re.sub(r"(?<![\w.…])(?<!opset )-?\d+(?:\.\d+)?(?![\w.])", "…", why)
+
+
+def _parts(verdicts: list[Verdict]) -> Iterator[list[str]]:
+    releases = sorted({v.release for v in verdicts}, key=lambda text: [int(n) for n in text.split(".")])
+    yield HEAD.format(
+        releases=f"onnx {', '.join(releases[:-1])} and {releases[-1]}" if releases[1:] else f"onnx {releases[0]}",
+        low=min(v.target for v in verdicts),
+        high=max(v.target for v in verdicts),
+        cases=f"{len({(v.case, v.release, v.source) for v in verdicts}):,}",
+        pairs=f"{len(verdicts):,}",
+        onnx=version("onnx"),
+        onnxruntime=version("onnxruntime"),
+    ).splitlines()
+    yield ["## Up and down", "", *_table(["", *STATUSES, "total", "ok %"], _rows(counts(verdicts)))]
+    yield ["## By target opset", "", *_table(["opset", *STATUSES, "total", "ok %"], _rows(_by_target(verdicts)))]
+    engines = Counter((v.engine, v.status) for v in verdicts if v.status in (OK, OK_BY_SOURCE))
+    rows = [[engine, engines[engine, OK], engines[engine, OK_BY_SOURCE]] for engine in sorted({e for e, _ in engines})]
+    yield ["## Who judged", "", *_table(["engine", OK, OK_BY_SOURCE], rows)]
+    yield [
+        "## Refused, by reason",
+        "",
+        "A pair that is refused for several reasons counts for each.",
+        "",
+        *_refused(verdicts),
+    ]
+    for status in (WRONG, INVALID, CRASHED, UNJUDGED, OK_BY_SOURCE):
+        yield [f"## {status.capitalize()}", "", *_listed(verdicts, status)]
+
+
+def _by_target(verdicts: list[Verdict]) -> dict[str, Counter[str]]:
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for verdict in sorted(verdicts, key=lambda v: v.target):
+        found[str(verdict.target)][verdict.status] += 1
+    return found
+
+
+def _rows(found: dict[str, Counter[str]]) -> list[list[object]]:
+    return [[name, *(n[s] for s in STATUSES), sum(n.values()), share(n)] for name, n in found.items()]
+
+
+def _refused(verdicts: list[Verdict]) -> list[str]:
+    found = Counter((reason, v.direction) for v in verdicts if v.status == REFUSED for reason in reasons(v))
+    total = Counter[tuple[str, str, str]]()
+    for (reason, _), count in found.items():
+        total[reason] += count
+    rows = [
+        [count, found[reason, "up"] + found[reason, "same"], *(text.replace("|", "\\|") for text in reason)]
+        for reason, count in sorted(total.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    return _table(["pairs", "of them not down", "operator", "boundary", "why"], rows)
+
+
+def _listed(verdicts: list[Verdict], status: str) -> list[str]:
+    found: dict[tuple[str, str, int, str], list[int]] = defaultdict(list)
+    for v in verdicts:
+        if v.status == status:
+            found[v.case, v.release, v.source, general(v.why)].append(v.target)
+    if not found:
+        return ["None."]
+    rows = [
+        [case, release, source, _spans(targets), why.replace("|", "\\|")]
+        for (case, release, source, why), targets in sorted(found.items())
+    ]
+    return _table(["case", "onnx", "from", "to", "why"], rows)
+
+
+def _spans(numbers: list[int]) -> str:
+    """[7, 8, 9, 13] as "7..9 13"."""
+    ends: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if ends and ends[-1][1] == number - 1:
+            ends[-1][1] = number
+        else:
+            ends.append([number, number])
+    return " ".join(f"{first}..{last}" if first < last else str(first) for first, last in ends)
+
+
+def _table(head: list[str], rows: Iterable[Iterable[object]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(map(str, line)) + " |" for line in lines]
+
+
+if __name__ == "__main__":
+    found = [Verdict(**row) for row in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))]
+    sys.stdout.write(markdown(found))
