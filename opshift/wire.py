@@ -113,6 +113,8 @@ def _encoded(value: int) -> bytes:
 def _skip(data: Buffer, pos: int, tag: int) -> int:
     """Behind the value of a field that holds no message."""
     wire = tag & 7
+    if tag < 8:
+        raise Malformed("there is no field of number 0")
     if wire == _VARINT:
         return _varint(data, pos)[1]
     if wire == _FIXED64:

@@ -112,7 +112,7 @@ class _Search:
         if limit.attribute and (why := _untaken(limit, node, schema)):
             return why
         for parameter, name in zip(schema.inputs, node.input, strict=False):
-            if name and parameter.name in limit.constant and scope.tensor(name) is None:
+            if name and parameter.name in limit.constant and not scope.is_constant(name):
                 return f'input {parameter.name} "{name}" is computed; only constants are read'
             kind = scope.type(name) if limit.types and name else None
             text = type_text(kind) if kind is not None else None

@@ -164,6 +164,11 @@ class Scope:
             return None
         return payload.load(held, self.context.folder)
 
+    def is_constant(self, name: str) -> bool:
+        """Whether a value is constant; the bytes of an initializer are not read for that."""
+        owner = self.owner(name)
+        return owner is not None and (name in owner.initializers or self.tensor(name) is not None)
+
     def ints(self, name: str) -> list[int] | None:
         """The values of a constant integer vector or scalar; None if it is not constant."""
         found = self.tensor(name)
