@@ -103,7 +103,7 @@ def _rewrite(
         return REFUSED
     outcome = replace(outcome, grade=result.grade)
     if options.dry_run:
-        _show(options, replace(outcome, after=report.facts(result.model, files.size(result.model))))
+        _show(options, replace(outcome, after=report.facts(result.model, files.size(result.model), result.calls)))
         return DONE
     started = perf_counter()
     with files.Draft(result.model, output, folder, options.external_data, options.threshold) as draft:
@@ -123,7 +123,7 @@ def _rewrite(
         code = _code(verification)
         if code == DONE:
             draft.publish()
-    outcome = replace(outcome, after=report.facts(result.model, draft.size), verification=verification)
+    outcome = replace(outcome, after=report.facts(result.model, draft.size, result.calls), verification=verification)
     _show(options, replace(outcome, output=str(output) if code == DONE else ""))
     return code
 
