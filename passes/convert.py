@@ -73,8 +73,8 @@ def attempt(
         try:
             result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
         except Exception as error:  # steps trust that nodes have the inputs and attributes that they must have
-            for found in legal.problems(source):
-                raise InvalidModel(f"the model is not valid: {found.op} {found.node!r} is {found.why}") from error
+            for problem in legal.problems(source):
+                raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
             if why := contradiction(source):
                 raise InvalidModel(f"the model is not valid: {why}") from error
             raise
@@ -255,7 +255,8 @@ def _brought(source: ModelProto) -> dict[str, int]:
 
     For the call of a function it is that of the first one; what steps make of other domains never changed.
     """
-    found = {domain: 1 for domain in ("ai.onnx.ml",) if domain not in _domains(source)}
+    used = {domain for domain, _ in census(source).calls}
+    found = {domain: 1 for domain in ("ai.onnx.ml",) if domain not in used}
     for function in source.functions:
         for domain, version in opsets(function).items():
             found.setdefault(domain, version)

@@ -82,7 +82,11 @@ class _Search:
         if not types:
             return
         body = scope.body
-        names = [] if isinstance(body, FunctionProto) else [v.name for v in (*body.input, *body.initializer)]
+        names = (
+            []
+            if isinstance(body, FunctionProto)
+            else [*(v.name for v in body.input), *(t.name for t in body.initializer)]
+        )
         names += [name for node in body.node for name in node.output if name]
         for name in dict.fromkeys(names):
             kind = scope.type(name)

@@ -114,8 +114,9 @@ class Scope:
 
     def _inputs(self) -> frozenset[str]:
         if self._given is None:
-            given = self.body.input
-            self._given = frozenset(given if isinstance(self.body, FunctionProto) else (v.name for v in given))
+            body = self.body
+            given = body.input if isinstance(body, FunctionProto) else (value.name for value in body.input)
+            self._given = frozenset(given)
         return self._given
 
     def producer(self, name: str) -> NodeProto | None:

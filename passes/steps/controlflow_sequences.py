@@ -150,7 +150,8 @@ def _appends(made: NodeProto) -> bool:
 
 def _nodes(body: GraphProto) -> list[NodeProto]:
     """Every node of a graph and of the graphs in it."""
-    found, pending = [], [body]
+    found: list[NodeProto] = []
+    pending = [body]
     while pending:
         graph = pending.pop()
         found += graph.node
