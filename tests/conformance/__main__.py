@@ -9,6 +9,7 @@ import argparse
 import json
 import random
 import re
+import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -29,7 +30,7 @@ def main() -> int:
     cases = [case for case in all_cases(options.release) if _chosen(case, options)]
     if options.sample:
         cases = random.Random(options.seed).sample(cases, min(options.sample, len(cases)))
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     goal = "with each operator expanded" if options.inline else f"to opsets {options.low}..{options.high}"
     console.print(f"{len(cases)} cases {goal}")
     targets = range(options.low, options.high + 1)
