@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opshift.api import Plan, convert_version, inline, plan, verify
-    from opshift.passes.climb import Change
+    from opshift.passes.changes import Change
     from opshift.passes.errors import InvalidModel, Refusal, Refused
     from opshift.verification import Verification
 
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Change": "opshift.passes.climb",
+    "Change": "opshift.passes.changes",
     "InvalidModel": "opshift.passes.errors",
     "Refusal": "opshift.passes.errors",
     "Refused": "opshift.passes.errors",

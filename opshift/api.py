@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from opshift import files
 from opshift.passes import convert, fit, schemas
 from opshift.passes.backend import Backend
-from opshift.passes.climb import Change
+from opshift.passes.changes import Change
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.expand import Op
 from opshift.passes.names import bodies

@@ -103,7 +103,7 @@ def _rewrite(
         return REFUSED
     outcome = replace(outcome, grade=result.grade)
     if options.dry_run:
-        _show(options, replace(outcome, after=report.facts(result.model, files.size(result.model))))
+        _show(options, replace(outcome, after=report.facts(result.model, files.size(result.model), result.calls)))
         return DONE
     started = perf_counter()
     with files.Draft(result.model, output, folder, options.external_data, options.threshold) as draft:
@@ -123,7 +123,7 @@ def _rewrite(
         code = _code(verification)
         if code == DONE:
             draft.publish()
-    outcome = replace(outcome, after=report.facts(result.model, draft.size), verification=verification)
+    outcome = replace(outcome, after=report.facts(result.model, draft.size, result.calls), verification=verification)
     _show(options, replace(outcome, output=str(output) if code == DONE else ""))
     return code
 
@@ -219,6 +219,10 @@ def ledger(options: argparse.Namespace) -> int:
         print("\n".join(found) if found else f"the installed onnx changes nothing at opset {options.opset}")
     elif options.markdown:
         print(table.as_markdown(), end="")
+    elif options.definitions:
+        from opshift import definitions
+
+        print(definitions.as_markdown(), end="")
     else:
         for row in table.rows():
             print(f"{row.op} {row.older or 'new'} -> {row.newer}: {f'up {row.up}; ' if row.up else ''}down {row.down}")

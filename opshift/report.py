@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from opshift.passes import schemas
 from opshift.passes.backend import Backend
-from opshift.passes.climb import Change
+from opshift.passes.changes import Change
 from opshift.passes.convert import Result, opsets
 from opshift.passes.errors import Refusal
-from opshift.passes.names import bodies
+from opshift.passes.names import census
 from opshift.passes.protos import ELEMENT_TYPES, ModelProto
 from opshift.verification import Verification
 
@@ -66,11 +66,11 @@ class Prospect:
     needs: tuple[Refusal, ...]
 
 
-def facts(model: ModelProto, size: int) -> Facts:
-    """Count what a model consists of, its subgraphs and functions included."""
+def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | None = None) -> Facts:
+    """What a model consists of, its subgraphs and functions included; `calls` of operators, where they are known."""
     ops: Counter[str] = Counter()
-    for body in bodies(model):
-        ops.update(f"{n.domain}::{n.op_type}" if n.domain else _text(n.op_type) for n in body.node)
+    for (domain, op), count in (census(model).calls if calls is None else calls).items():
+        ops[f"{_text(domain)}::{_text(op)}" if domain else _text(op)] += count
     return Facts(
         opsets(model),
         model.ir_version,
@@ -89,6 +89,7 @@ def as_json(outcome: Outcome) -> str:
 def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     """The same as values that JSON has."""
     found: dict[str, Any] = asdict(held)
+    found["changes"] = [change._asdict() for change in held.changes]
     for key in ("obstacles", "refusals", "needs"):
         if key in found:
             rows: tuple[Refusal, ...] = getattr(held, key)
@@ -281,7 +282,7 @@ def _rows(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
 
 
 def _changes(changes: Sequence[Change]) -> list[str]:
-    counted = Counter((c.op, c.source, c.target, c.how, c.grade, c.remark) for c in changes)
+    counted = Counter([(c[1], *c[3:]) for c in changes])  # all but the node and the domain
     lines = []
     for (op, source, target, how, grade, remark), count in sorted(counted.items()):
         rung = f"{source} -> {target}" if source != target else f"at {source}"

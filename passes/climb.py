@@ -7,18 +7,20 @@ rung by rung through the registered steps; what a step creates goes back on the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from itertools import pairwise
 
 from opshift.passes import registry, schemas
 from opshift.passes.build import Builder
+from opshift.passes.changes import Change, Ledger
 from opshift.passes.errors import CannotConvert, Refusal
 from opshift.passes.expand import Expander, Op
 from opshift.passes.infer import HOLDING_GRAPHS
 from opshift.passes.names import Body, subgraphs
 from opshift.passes.protos import FunctionProto, NodeProto, default_domain, type_text
+from opshift.passes.replay import Replays
 from opshift.passes.scope import Context, Scope
 from opshift.passes.stamp import rename
 from opshift.passes.view import Node
@@ -31,32 +33,10 @@ Within = tuple[tuple[Op, int], ...]  # the operators, with their versions, that 
 _FIRST_INFERRED = 7  # many schemas below it infer no types or no broadcast shapes
 
 
-@dataclass(frozen=True)
-class Change:
-    """What was done to one node, in a sentence, and how faithful it is (`exact` or `close`)."""
-
-    node: str
-    op: str
-    domain: str
-    source: int
-    target: int
-    how: str
-    grade: str = "exact"
-    remark: str = ""
-
-
-@dataclass
-class Ledger:
-    """What a conversion did, and what it could not do."""
-
-    changes: list[Change] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
-
-
 class _Plan(Enum):
     KEEP = "the operator has the same version at both ends"
-    DESCEND = "nothing to do for the node, but it may hold subgraphs"
-    CLIMB = "the node changes, is expanded, or cannot exist at the target"
+    DESCEND = "it may hold subgraphs, and may change"
+    CLIMB = "it holds none; it changes, is expanded, or cannot exist at the target"
 
 
 @dataclass
@@ -78,7 +58,8 @@ class Climb:
         self._targets = targets
         self._expander = expander
         self._ledger = ledger
-        self._plans: dict[tuple[str, str, int, int], _Plan] = {}
+        self._known: dict[object, tuple[dict[tuple[str, str], _Plan], Replays]] = {}
+        self._rehearsing = False
         self._where = ""
         self._home: Versions = {}
 
@@ -94,13 +75,23 @@ class Climb:
 
     def _convert(self, body: Body, scope: Scope, versions: Versions, within: Within = ()) -> None:
         rewritten: list[NodeProto] | None = None
+        plans, replays = self._at(versions, within)
         for index, proto in enumerate(body.node):
-            plan = self._plan(proto, versions)
+            op = proto.domain, proto.op_type
+            plan = plans.get(op)
+            if plan is None:
+                plan = plans[op] = self._plan(*op, versions)
             if plan is _Plan.KEEP:
                 if rewritten is not None:
                     rewritten.append(proto)
                 continue
-            produced = self._settle(_Work(proto, versions, index, within=within), scope)
+            produced = None
+            if plan is _Plan.CLIMB and not self._rehearsing:
+                produced = replays.settle(
+                    proto, scope, lambda p, s: self._rehearse(p, s, versions, within), self._ledger.changes
+                )
+            if produced is None:
+                produced = self._settle(_Work(proto, versions, index, within=within), scope)
             if rewritten is None and (len(produced) != 1 or produced[0] is not proto):
                 rewritten = list(body.node[:index])
             if rewritten is not None:
@@ -109,30 +100,39 @@ class Climb:
             del body.node[:]
             body.node.extend(rewritten)
 
-    def _plan(self, proto: NodeProto, versions: Versions) -> _Plan:
-        domain = default_domain(proto.domain)
+    def _at(self, versions: Versions, within: Within) -> tuple[dict[tuple[str, str], _Plan], Replays]:
+        """The plans and scripts for nodes that are written at `versions`, and were made `within` operators."""
+        key = frozenset(versions.items()), frozenset(self._home.items()), within
+        if key not in self._known:
+            self._known[key] = {}, Replays()
+        return self._known[key]
+
+    def _plan(self, raw: str, op: str, versions: Versions) -> _Plan:
+        domain = default_domain(raw)
         version = versions.get(domain, 0)
-        target = self._target(domain, version)
-        key = (domain, proto.op_type, version, target)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plans[key] = self._make_plan(proto, domain, version, target)
-        return plan
+        if self._expander.wants(domain, op):
+            return _Plan.CLIMB
+        at, goal = schemas.since(domain, op, version), schemas.since(domain, op, self._target(domain, version))
+        if (goal is None or _too_early(op, at)) and schemas.known_domain(domain):
+            return _Plan.CLIMB
+        holds_graphs = schemas.has_subgraphs(domain, op)
+        if any(_needs_work(domain, op, *edge) for edge in _edges(domain, op, at or 0, goal or 0)):
+            return _Plan.CLIMB if not holds_graphs else _Plan.DESCEND
+        return _Plan.DESCEND if holds_graphs else _Plan.KEEP
+
+    def _rehearse(
+        self, proto: NodeProto, scope: Scope, versions: Versions, within: Within
+    ) -> tuple[list[NodeProto], list[Change]] | None:
+        ledger, self._ledger, self._rehearsing = self._ledger, Ledger(), True
+        try:
+            done = self._settle(_Work(proto, versions, within=within), scope)
+            return None if self._ledger.refusals else (done, self._ledger.changes)
+        finally:
+            self._ledger, self._rehearsing = ledger, False
 
     def _target(self, domain: str, version: int) -> int:
         """The version to reach in a domain: the one asked for, else the one that the body imports."""
         return self._targets.get(domain) or self._home.get(domain, version)
-
-    def _make_plan(self, proto: NodeProto, domain: str, version: int, target: int) -> _Plan:
-        if self._expander.wants(domain, proto.op_type):
-            return _Plan.CLIMB
-        op = proto.op_type
-        at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
-        if (goal is None or _too_early(op, at)) and schemas.known_domain(domain):
-            return _Plan.CLIMB
-        if any(_needs_work(domain, op, *edge) for edge in _edges(domain, op, at or 0, goal or 0)):
-            return _Plan.CLIMB
-        return _Plan.DESCEND if schemas.has_subgraphs(domain, proto.op_type) else _Plan.KEEP
 
     def _settle(self, first: _Work, scope: Scope) -> list[NodeProto]:
         """Everything that takes the node's place, all of it at the target."""
@@ -164,13 +164,15 @@ class Climb:
         domain, op = default_domain(work.proto.domain), work.proto.op_type
         if not schemas.has_subgraphs(domain, op) or self._expander.wants(domain, op):
             return  # a function's graphs are converted where its body uses them
-        opset = work.versions.get("", 1)
-        self._keep_types(work, scope)
+        version, opset = work.versions.get(domain, 0), work.versions.get("", 1)
+        at, goal = schemas.since(domain, op, version), schemas.since(domain, op, self._target(domain, version))
+        if work.index is None or scope.path is None or (at or 0) > (goal or 0):
+            self._keep_types(work, scope)  # once its graphs are at the target, nothing is inferred from them
         for attribute, k, graph in subgraphs(work.proto):
             inferred = scope.path is not None and work.index is not None and op in HOLDING_GRAPHS and not domain
             path = (*scope.path, (work.index, attribute, k)) if inferred and scope.path is not None else None
-            self._convert(graph, Scope(graph, self._context, opset, scope, path), work.versions, work.within)
-        self._context.settled.update(work.proto.output)
+            self._convert(graph, Scope(graph, scope.context, opset, scope, path), work.versions, work.within)
+        scope.context.settled.update(work.proto.output)
 
     def _advance(self, work: _Work, scope: Scope) -> list[_Work] | None:
         """Take a node as far as it goes; None once it has arrived, else what takes its place on the list."""
@@ -233,7 +235,7 @@ class Climb:
             self._note(node, op, before, after, _sentence(step))
         work.versions = arrived
         work.index = None
-        if result is None:
+        if result is None and node.touched:
             scope.record(work.proto, arrived.get("", 1))
         if work.proto.op_type != op:
             work.within += (((domain, op), before),)
@@ -276,8 +278,7 @@ class Climb:
 
     def _steps_down_first(self, domain: str, op: str, version: int, first: int) -> bool:
         """Whether a type that no definition takes may be gone at the first version, which took fewer types."""
-        wanted = self._expander.wants(domain, op)
-        return not wanted and functions.defined(domain, op) and schemas.since(domain, op, version) != first
+        return first > 1 and functions.defined(domain, op) and schemas.since(domain, op, version) != first
 
     def _cannot_expand(self, work: _Work, scope: Scope, target: int) -> None:
         domain, op = default_domain(work.proto.domain), work.proto.op_type

@@ -62,7 +62,7 @@ def _evaluate(node: NodeProto, scope: Scope, depth: int) -> TensorProto | None:
     feeds: dict[str, TensorProto] = {}
     for name in filter(None, node.input):
         held = _constant(name, scope, depth - 1)
-        if held is None or constants.size(held) > constants.SMALL:
+        if held is None:
             return None
         feeds[name] = held
     return _run(node, feeds, scope)
@@ -70,7 +70,7 @@ def _evaluate(node: NodeProto, scope: Scope, depth: int) -> TensorProto | None:
 
 def _constant(name: str, scope: Scope, depth: int) -> TensorProto | None:
     owner = scope.owner(name)
-    node = scope.producer(name)
+    node = None if owner is None else owner.maker(name)
     if owner is None or node is None or node.op_type in ("Constant", "Identity"):
         return scope.tensor(name, constants.SMALL)
     return evaluate(node, owner, depth)

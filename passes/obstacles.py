@@ -82,7 +82,11 @@ class _Search:
         if not types:
             return
         body = scope.body
-        names = [] if isinstance(body, FunctionProto) else [v.name for v in (*body.input, *body.initializer)]
+        names = (
+            []
+            if isinstance(body, FunctionProto)
+            else [*(v.name for v in body.input), *(t.name for t in body.initializer)]
+        )
         names += [name for node in body.node for name in node.output if name]
         for name in dict.fromkeys(names):
             kind = scope.type(name)
@@ -112,7 +116,7 @@ class _Search:
         if limit.attribute and (why := _untaken(limit, node, schema)):
             return why
         for parameter, name in zip(schema.inputs, node.input, strict=False):
-            if name and parameter.name in limit.constant and scope.tensor(name) is None:
+            if name and parameter.name in limit.constant and not scope.is_constant(name):
                 return f'input {parameter.name} "{name}" is computed; only constants are read'
             kind = scope.type(name) if limit.types and name else None
             text = type_text(kind) if kind is not None else None

@@ -73,10 +73,11 @@ class Scope:
         self.folded: dict[str, TensorProto | None] = {}
         self._judged: set[str] = set()
         self._elements: dict[str, list[str]] = {}
+        self._given: frozenset[str] | None = None
         self._producers: dict[str, NodeProto] | None = None
         self._initializers: dict[str, TensorProto] | None = None
         self._declared: dict[str, TypeProto] | None = None
-        self._shared: dict[bytes, str] = {}
+        self.shared: dict[bytes, str] = {}
 
     @property
     def graph(self) -> GraphProto | None:
@@ -111,17 +112,21 @@ class Scope:
     def _defines(self, name: str) -> bool:
         return name in self.made or name in self.producers or name in self.initializers or name in self._inputs()
 
-    def _inputs(self) -> Sequence[str]:
-        if isinstance(self.body, FunctionProto):
-            return list(self.body.input)
-        return [value.name for value in self.body.input]
+    def _inputs(self) -> frozenset[str]:
+        if self._given is None:
+            body = self.body
+            given = body.input if isinstance(body, FunctionProto) else (value.name for value in body.input)
+            self._given = frozenset(given)
+        return self._given
 
     def producer(self, name: str) -> NodeProto | None:
         """The node that makes `name`, here or in an outer scope; None for inputs and initializers."""
         owner = self.owner(name)
-        if owner is None:
-            return None
-        return owner.made[name][0] if name in owner.made else owner.producers.get(name)
+        return None if owner is None else owner.maker(name)
+
+    def maker(self, name: str) -> NodeProto | None:
+        """The node of this very body that makes `name`."""
+        return self.made[name][0] if name in self.made else self.producers.get(name)
 
     def opset_of(self, node: NodeProto) -> int:
         """The default domain's version that a node of this body is written at now."""
@@ -138,9 +143,9 @@ class Scope:
         scope: Scope | None = self
         passed = {name}
         while name and scope is not None and (scope := scope.owner(name)) is not None:
-            node = scope.made[name][0] if name in scope.made else scope.producers.get(name)
+            node = scope.maker(name)
             if node is None:
-                return self._at_hand(scope.initializers.get(name), most)
+                return scope.held(name, most)
             if node.op_type == "Constant" and not default_domain(node.domain):
                 return self._at_hand(constants.of_constant(node), most)
             if node.op_type != "Identity" or default_domain(node.domain):
@@ -151,10 +156,19 @@ class Scope:
             passed.add(name)
         return None
 
+    def held(self, name: str, most: int | None = None) -> TensorProto | None:
+        """The initializer `name` of this very body; None for one of more than `most` elements."""
+        return self._at_hand(self.initializers.get(name), most)
+
     def _at_hand(self, held: TensorProto | None, most: int | None) -> TensorProto | None:
         if held is None or (most is not None and constants.size(held) > most):
             return None
         return payload.load(held, self.context.folder)
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a value is constant; the bytes of an initializer are not read for that."""
+        owner = self.owner(name)
+        return owner is not None and (name in owner.initializers or self.tensor(name) is not None)
 
     def ints(self, name: str) -> list[int] | None:
         """The values of a constant integer vector or scalar; None if it is not constant."""
@@ -171,11 +185,12 @@ class Scope:
     def type(self, name: str) -> TypeProto | None:
         """The type of a value, declared or inferred; None where nothing is known."""
         scope = self.owner(name) if name else None
-        return None if scope is None else scope._own_type(name)
+        return None if scope is None else scope.own_type(name)
 
-    def _own_type(self, name: str) -> TypeProto | None:
+    def own_type(self, name: str) -> TypeProto | None:
+        """The same for a value of this very body."""
         known = self.stated(name)
-        if (known is None or not _has_shape(known)) and (origin := self.origin(name)) is not None:
+        if (known is None or not has_shape(known)) and (origin := self.origin(name)) is not None:
             self.context.inference.node(*origin, self)
             known = self.typed.get(name) or known
         return known
@@ -183,7 +198,7 @@ class Scope:
     def stated(self, name: str) -> TypeProto | None:
         """What is known of the type of a value of this body without a look at the node that makes it."""
         declared = self.typed.get(name) or self.declared(name)
-        if self.path is None or (declared is not None and _has_shape(declared)):
+        if self.path is None or (declared is not None and has_shape(declared)):
             return declared
         return self.context.inference.type(self.path, name) or declared
 
@@ -195,7 +210,7 @@ class Scope:
         if node is None or name in self._judged:
             return None
         known = None if self.path is None else self.context.inference.type(self.path, name)
-        return (node, self.opset) if known is None or not _has_shape(known) else None
+        return (node, self.opset) if known is None or not has_shape(known) else None
 
     def judged(self, node: NodeProto) -> None:
         """Remember that a node of the source has told all that it can about its outputs."""
@@ -206,7 +221,7 @@ class Scope:
         """State the tensor types of values that no node of this body tells, where nothing better is known."""
         for name, kind in zip(names, kinds, strict=False):
             known = self.typed.get(name) or self.declared(name)
-            if name and kind is not None and elem_type_of(kind) and (known is None or not _has_shape(known)):
+            if name and kind is not None and elem_type_of(kind) and (known is None or not has_shape(known)):
                 self.typed[name] = kind
 
     def declared(self, name: str) -> TypeProto | None:
@@ -235,7 +250,7 @@ class Scope:
     def shape(self, name: str) -> list[Dim] | None:
         """The dimensions of a tensor: a number, a symbol, or None; None altogether where the rank is unknown."""
         found = self.type(name)
-        return _dims(found) if found is not None and _has_shape(found) else None
+        return _dims(found) if found is not None and has_shape(found) else None
 
     def inferred_shape(self, name: str) -> list[Dim] | None:
         """The same for a value of the source model, by inference even where the model declares less."""
@@ -243,7 +258,7 @@ class Scope:
         if scope is None or scope.path is None:
             return self.shape(name)
         found = self.context.inference.type(scope.path, name)
-        return _dims(found) if found is not None and _has_shape(found) else None
+        return _dims(found) if found is not None and has_shape(found) else None
 
     # --- what a step adds -----------------------------------------------------------------------------------
 
@@ -257,7 +272,8 @@ class Scope:
         if self.graph is not None and name in self.made and self.declared(name) is None:
             found = self.type(name)
             if found is not None:
-                self.graph.value_info.add(name=name).type.CopyFrom(found)
+                output = next((value for value in self.graph.output if value.name == name), None)
+                (output or self.graph.value_info.add(name=name)).type.CopyFrom(found)
 
     def dissolve(self, name: str, elements: Sequence[str]) -> None:
         """Remember what a sequence or an optional holds, which no node makes any more; none may stay to read it."""
@@ -274,9 +290,9 @@ class Scope:
         if self.graph is None:
             return None
         key = tensor.SerializeToString(deterministic=True)
-        name = self._shared.get(key)
+        name = self.shared.get(key)
         if name is None:
-            name = self._shared[key] = self.context.names.fresh(hint)
+            name = self.shared[key] = self.context.names.fresh(hint)
             self.context.released.add(name)
             self.hold(name, tensor)
         return name
@@ -306,7 +322,7 @@ def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:
     return made
 
 
-def _has_shape(kind: TypeProto) -> bool:
+def has_shape(kind: TypeProto) -> bool:
     return kind.WhichOneof("value") == "tensor_type" and kind.tensor_type.HasField("shape")
 
 

@@ -83,7 +83,9 @@ def test_inline_by_target_and_by_domain():
     result = opshift.inline(norm, target="rknn-2.1")
     assert "ReduceL2" not in {n.op_type for n in result.graph.node}
     assert result.opset_import[0].version == 18
-    texts = model("y = StringNormalizer(x)", 13, inputs="string[2] x", outputs="string[2] y")
+    texts = model(
+        'y = StringNormalizer<case_change_action = "LOWER">(x)', 13, inputs="string[2] x", outputs="string[2] y"
+    )
     with pytest.raises(opshift.Refused, match=r'for rknn-2.1:\n  StringNormalizer "y"') as refused:
         opshift.inline(texts, target="rknn-2.1")
     assert refused.value.target == "rknn-2.1"

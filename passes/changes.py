@@ -1,0 +1,29 @@
+"""What a conversion did, node by node, and what it could not do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from opshift.passes.errors import Refusal
+
+
+class Change(NamedTuple):
+    """What was done to one node, in a sentence, and how faithful it is (`exact` or `close`)."""
+
+    node: str
+    op: str
+    domain: str
+    source: int
+    target: int
+    how: str
+    grade: str = "exact"
+    remark: str = ""
+
+
+@dataclass
+class Ledger:
+    """What a conversion did, and what it could not do."""
+
+    changes: list[Change] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)

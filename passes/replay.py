@@ -1,0 +1,161 @@
+"""Replays what the steps did to one call on every call like it.
+
+The second call of a kind is rehearsed: the steps rewrite a stand-in whose names are placeholders, on a stage that
+passes each question about a placeholder on to the real scope and writes the answer down. What comes out is a script;
+calls of the same kind for which the same questions have the same answers are rewritten by it, without the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from opshift.passes import script
+from opshift.passes.changes import Change
+from opshift.passes.names import subgraphs
+from opshift.passes.protos import NodeProto
+from opshift.passes.scope import Scope
+from opshift.passes.script import Script
+from opshift.passes.stage import DOC, INPUTS, NAME, OUTPUTS, Stage, answer
+
+_MOST_ANSWERS = 64  # calls that differ more than this are hardly alike
+_MOST_NODES = 4096  # a longer script is not worth keeping
+_LARGEST = 4096  # bytes of a call without its names: what is larger holds data of its own
+
+Rehearsal = Callable[[NodeProto, Scope], "tuple[list[NodeProto], Sequence[Change]] | None"]
+
+
+@dataclass
+class _Question:
+    """What the steps ask next about a placeholder, and where each answer leads; None leads to the steps."""
+
+    kind: str
+    place: str
+    answers: dict[object, _Question | Script | None] = field(default_factory=dict)
+
+
+class Replays:
+    """The scripts for the bodies that are written at the same versions."""
+
+    def __init__(self) -> None:
+        self._heads: dict[tuple[Any, ...], _Question | Script | None] = {}
+        self._once: set[tuple[Any, ...]] = set()
+
+    def settle(
+        self, proto: NodeProto, scope: Scope, rehearse: Rehearsal, changes: list[Change]
+    ) -> list[NodeProto] | None:
+        """What takes the node's place, all of it at the target; None where the steps themselves have to look."""
+        inputs, outputs, name = proto.input[:], proto.output[:], proto.name
+        key = _key(proto, inputs, outputs, name, scope)
+        if key is None:
+            return None
+        if key not in self._heads:
+            if key not in self._once:
+                self._once.add(key)
+                if any(True for _ in subgraphs(proto)):  # they mention values by their real names
+                    self._heads[key] = None
+                return None
+            at: _Question | Script | None = self._learn(key, proto, _names(inputs, outputs, name), scope, rehearse)
+        else:
+            at = self._heads[key]
+        if at is None:
+            return None
+        names = _names(inputs, outputs, name)
+        while isinstance(at, _Question):
+            found = answer(at.kind, names[at.place], scope)[1]
+            if found in at.answers:
+                at = at.answers[found]
+            elif len(at.answers) >= _MOST_ANSWERS:
+                return None
+            else:
+                at = self._learn(key, proto, names, scope, rehearse)
+        return None if at is None else script.play(at, proto, names, scope, changes)
+
+    def _learn(
+        self, key: tuple[Any, ...], proto: NodeProto, names: dict[str, str], scope: Scope, rehearse: Rehearsal
+    ) -> Script | None:
+        stand_in = _stand_in(proto)
+        stage = Stage(scope, names, stand_in)
+        end: Script | None = None
+        try:
+            rewritten = rehearse(stand_in, stage)
+            if rewritten is not None and not stage.spoiled and len(rewritten[0]) <= _MOST_NODES:
+                end = script.write(stage, stand_in, _stand_in(proto), *rewritten)
+        except Exception:  # whatever it is, the steps will meet it again at the call itself
+            end = None
+        if not stage.asked:
+            self._heads[key] = end
+            return end
+        at = self._heads.get(key)
+        if not isinstance(at, _Question):
+            at = self._heads[key] = _Question(*stage.asked[0][:2])
+        for index, (kind, place, found) in enumerate(stage.asked):
+            if (at.kind, at.place) != (kind, place):
+                self._heads[key] = None  # the steps do not ask the same things twice
+                return end
+            if index + 1 == len(stage.asked):
+                at.answers[found] = end
+                break
+            following = at.answers.get(found)
+            if not isinstance(following, _Question):
+                following = at.answers[found] = _Question(*stage.asked[index + 1][:2])
+            at = following
+        return end
+
+
+def _names(inputs: list[str], outputs: list[str], name: str) -> dict[str, str]:
+    names = dict(zip(INPUTS, inputs, strict=False))
+    names.update(zip(OUTPUTS, outputs, strict=False))
+    names[NAME] = name
+    return names
+
+
+def _key(proto: NodeProto, inputs: list[str], outputs: list[str], name: str, scope: Scope) -> tuple[Any, ...] | None:
+    """All that steps see of a call but its names; None where it is not read that way."""
+    if len(inputs) > len(INPUTS) or not 0 < len(outputs) <= len(OUTPUTS):
+        return None
+    doc, metadata = bool(proto.doc_string), bool(proto.metadata_props)
+    if doc or metadata:
+        bare = NodeProto()
+        bare.CopyFrom(proto)
+        bare.ClearField("doc_string")
+        bare.ClearField("metadata_props")
+        data = bare.SerializeToString()
+    else:
+        data = proto.SerializeToString()
+    at = 0
+    for text in (*inputs, *outputs, name) if name else (*inputs, *outputs):
+        size = len(text) if text.isascii() else len(text.encode())
+        at += size + 2 if size < 128 else size + 3
+    rest = data[at:]
+    if len(rest) > _LARGEST:
+        return None
+    if rest[:1] != b'"' and rest[:3] != b'\x1a\x00"':  # op_type, perhaps behind an empty name
+        return None
+    return (
+        rest,
+        len(inputs) if len(inputs) < 2 and all(inputs) else tuple([inputs.index(n) if n else -1 for n in inputs]),
+        len(outputs) if all(outputs) else tuple(map(bool, outputs)),
+        bool(name),
+        doc,
+        metadata,
+        scope.graph is None,
+    )
+
+
+def _stand_in(proto: NodeProto) -> NodeProto:
+    """The call with placeholders for its names; equal names get equal ones."""
+    made = NodeProto()
+    made.CopyFrom(proto)
+    inputs = proto.input[:]
+    made.input[:] = [INPUTS[inputs.index(name)] if name else "" for name in inputs]
+    made.output[:] = [OUTPUTS[index] if name else "" for index, name in enumerate(proto.output)]
+    if proto.name:
+        made.name = NAME
+    if proto.doc_string:
+        made.doc_string = DOC
+    if proto.metadata_props:
+        del made.metadata_props[:]
+        made.metadata_props.add(key=DOC, value=DOC)
+    return made
