@@ -16,6 +16,7 @@ from opshift.passes import convert, schemas
 from opshift.passes.backend import Op
 from opshift.passes.convert import opsets
 from opshift.passes.protos import ELEMENT_TYPES, ModelProto, TensorProto, default_domain
+from opshift.passes.stamp import rename
 from opshift.workers import Task, Verdict, Worker
 
 _DERIVED = 12  # how many cases of other versions of an operator a version is tried with
@@ -66,7 +67,7 @@ def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = Non
     """
     if backend not in adapters.KNOWN:
         raise ValueError(f"unknown backend {backend!r}; {', '.join(adapters.KNOWN)} can be probed")
-    release = _installed(backend)
+    release = installed(backend)
     worker = Worker(adapters.KNOWN[backend])
     try:
         if not worker.run(_simple(7, 3)).agrees:
@@ -76,7 +77,8 @@ def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = Non
         worker.stop()
 
 
-def _installed(backend: str) -> str:
+def installed(backend: str) -> str:
+    """The release of an installed backend; raises `ValueError` if there is none."""
     packages = adapters.DISTRIBUTIONS.get(backend, (backend,))
     for package in packages:
         try:
@@ -170,32 +172,68 @@ Outcome = tuple[Verdict, frozenset[str], frozenset[str]]
 def _outcome(worker: Worker, case: Case) -> Outcome:
     """A verdict, the formal names of the inputs that were constants for it, and of those that were not.
 
-    A case is tried as it is published, then with its parameters as constants, then with all but its first input.
+    A case is tried as it is published, then with constants for inputs, as few as will do; and then all that again
+    with its results cast to the type that they should have, as a reader inside a larger model would see them.
     """
     verdict = worker.run(case.task())
     if verdict.agrees:
         return verdict, frozenset(), _formals(case, set(case.feeds))
-    for bound in _bindings(case):
-        tried = worker.run(_bind(case, bound).task())
-        if tried.agrees:
-            return tried, _formals(case, bound), _formals(case, set(case.feeds) - bound)
+    for variant in (case, _cast(case)):
+        for bound in [set[str](), *_bindings(case)]:
+            if worker.run(bind(variant, bound).task()).agrees:
+                needed = _fewest(worker, variant, bound)
+                return Verdict("agrees"), _formals(case, needed), _formals(case, set(case.feeds) - needed)
     return verdict, frozenset(), frozenset()
 
 
+def _fewest(worker: Worker, case: Case, bound: set[str]) -> set[str]:
+    """Which of the inputs have to be constants for the case to agree."""
+    for name in sorted(bound):
+        if worker.run(bind(case, bound - {name}).task()).agrees:
+            bound = bound - {name}
+    return bound
+
+
+def _cast(case: Case) -> Case:
+    """The case with each of its tensors cast to the type that it has already, int64 by way of int32."""
+    import onnx.helper
+
+    model = ModelProto()
+    model.CopyFrom(case.model)
+    for value in model.graph.output:
+        kind = value.type.tensor_type.elem_type
+        if kind in (TensorProto.UNDEFINED, TensorProto.STRING):
+            continue
+        held = f"{value.name}/held"
+        rename(list(model.graph.node), value.name, held)
+        if kind == TensorProto.INT64:
+            model.graph.node.append(onnx.helper.make_node("Cast", [held], [f"{held}/32"], to=TensorProto.INT32))
+            held = f"{held}/32"
+        model.graph.node.append(onnx.helper.make_node("Cast", [held], [value.name], to=kind))
+    return replace(case, model=model)
+
+
 def _bindings(case: Case) -> list[set[str]]:
-    """Inputs to make constants of, in turn: small integers, which are parameters; all but the first."""
-    tensors = {name: value for name, value in case.feeds.items() if hasattr(value, "dtype")}
-    small = {n for n, v in tensors.items() if v.dtype == "int64" and v.ndim <= 1 and v.size <= _SMALL}
-    choices = [small, set(tensors) - {next(iter(case.feeds), "")}]
-    return [c for i, c in enumerate(choices) if c and len(c) < len(case.feeds) and c not in choices[:i]]
+    """Inputs to make constants of, in turn: parameters; all but the first; all."""
+    tensors = {name for name, value in case.feeds.items() if hasattr(value, "dtype")}
+    choices = [parameters(case), tensors - {next(iter(case.feeds), "")}, tensors]
+    return [c for i, c in enumerate(choices) if c and c not in choices[:i]]
 
 
-def _bind(case: Case, names: set[str]) -> Case:
+def parameters(case: Case) -> set[str]:
+    """The small integer inputs of a case, beside which it has others: shapes, axes, counts."""
+    vectors = {n: v for n, v in case.feeds.items() if hasattr(v, "dtype") and v.dtype == "int64" and v.ndim <= 1}
+    small = {name for name, value in vectors.items() if value.size <= _SMALL}
+    return small if len(small) < len(case.feeds) else set()
+
+
+def bind(case: Case, names: set[str]) -> Case:
+    """The case with some of its inputs as initializers."""
     import onnx.numpy_helper
 
     model = ModelProto()
     model.CopyFrom(case.model)
-    model.ir_version = max(model.ir_version, 4)
+    model.ir_version = max(model.ir_version, 4) if names else model.ir_version
     kept = [value for value in model.graph.input if value.name not in names]
     del model.graph.input[:]
     model.graph.input.extend(kept)
@@ -218,8 +256,8 @@ def _needed(outcomes: list[Outcome]) -> frozenset[str]:
     return frozenset().union(*(bound for bound, _ in agreed)) - frozenset().union(*(free for _, free in agreed))
 
 
-def published() -> Iterator[Case]:
-    """ONNX's node tests that consist of one node, in the order of their names."""
+def published(*, whole: bool = False) -> Iterator[Case]:
+    """ONNX's node tests that consist of one node, or the whole of them, in the order of their names."""
     import numpy as np
     import onnx.backend.test.loader
     import onnx.numpy_helper
@@ -238,11 +276,11 @@ def published() -> Iterator[Case]:
         return np.asarray(value) if isinstance(value, np.generic) else value
 
     for test in sorted(tests, key=lambda test: test.name):
-        if test.model is None or not test.data_sets or len(test.model.graph.node) != 1:
+        if test.model is None or not test.data_sets or not test.model.graph.node:
             continue
         node = test.model.graph.node[0]
         op = default_domain(node.domain), node.op_type
-        if not schemas.versions(*op):
+        if not whole and (len(test.model.graph.node) > 1 or not schemas.versions(*op)):
             continue
         for inputs, outputs in test.data_sets[:1]:
             feeds = dict(zip((v.name for v in test.model.graph.input), map(plain, inputs), strict=False))

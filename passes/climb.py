@@ -233,7 +233,7 @@ class Climb:
             self._note(node, op, before, after, _sentence(step))
         work.versions = arrived
         work.index = None
-        if result is None:
+        if result is None and node.touched:
             scope.record(work.proto, arrived.get("", 1))
         if work.proto.op_type != op:
             work.within += (((domain, op), before),)
