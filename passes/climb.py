@@ -162,7 +162,7 @@ class Climb:
 
     def _descend(self, work: _Work, scope: Scope) -> None:
         domain, op = default_domain(work.proto.domain), work.proto.op_type
-        if not schemas.has_subgraphs(domain, op) or self._expander.wants(domain, op):
+        if not schemas.has_subgraphs(domain, op) or self._expander.inlines(domain, op):
             return  # a function's graphs are converted where its body uses them
         opset = work.versions.get("", 1)
         self._keep_types(work, scope)
