@@ -67,6 +67,29 @@ def test_names_that_are_no_utf8_are_shown_all_the_same(form, tmp_path, capsys):
     assert "not UTF-8" in capsys.readouterr().err
 
 
+def test_names_with_line_breaks_and_escapes_stay_on_one_line(tmp_path, capsys):
+    hostile = "a\n\x1b[2Jb"
+    for attribute, op, domain, code in (
+        (hostile, "Elu", "", cli.REFUSED),
+        ("alpha", hostile, "", cli.REFUSED),
+        ("alpha", "Elu", hostile, cli.UNREADABLE),
+    ):
+        model = onnx.parser.parse_model(
+            '<ir_version: 8, opset_import: ["": 13]> g (float x) => (float y) { y = Elu<alpha=0.5>(x) }'
+        )
+        model.graph.node[0].op_type = op
+        model.graph.node[0].attribute[0].name = attribute
+        for version in (1, 2) if domain else ():
+            model.opset_import.add(domain=domain, version=version)
+        path = tmp_path / "model.onnx"
+        path.write_bytes(model.SerializeToString())
+        assert cli.main(["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "21"]) == code
+        captured = capsys.readouterr()
+        assert "2J" in captured.out + captured.err
+        assert "\x1b" not in captured.out + captured.err
+        assert captured.err.count("\n") == (code == cli.UNREADABLE)
+
+
 def test_an_input_of_no_type_is_not_verified(tmp_path):
     model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 13]> g (float x) => (float y) { y = Relu(x) }')
     model.graph.input[0].type.tensor_type.ClearField("elem_type")
