@@ -151,7 +151,7 @@ def Selu(x, alpha: float, gamma: float):
     return op16.Mul(op16.CastLike(op16.Constant(value_float=gamma), x), op16.Elu(x, alpha=alpha))
 
 
-@define("LeakyRelu", FLOATS | EXACT_WIDE, grade="exact")
+@define("LeakyRelu", FLOATS | EXACT_WIDE)
 @script(op16)
 def LeakyRelu(x, alpha: float):
     """x, or alpha * x where x < 0"""

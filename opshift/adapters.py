@@ -42,12 +42,14 @@ class OpenVino:
             self._compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", options)
         except Exception as error:
             raise EngineError(one_line(error)) from None
-        self._inputs = [port.names for port in self._compiled.inputs]
+        self._inputs = _inputs(model)  # by place: a port has every name that its value has, or had
+        if len(self._inputs) != len(self._compiled.inputs):
+            raise EngineError(f"{len(self._compiled.inputs)} inputs instead of {len(self._inputs)}")
 
     def run(self, feeds: Feeds) -> list[Any]:
         """See `Session.run`; raises `EngineError`."""
         try:
-            results = self._compiled([next(feeds[n] for n in names if n in feeds) for names in self._inputs])
+            results = self._compiled([feeds[name] for name in self._inputs])
             return [results[index] for index in range(len(self._compiled.outputs))]
         except Exception as error:
             raise EngineError(one_line(error)) from None
@@ -62,8 +64,7 @@ class OpenCv:
         import cv2
         import numpy as np
 
-        held = {tensor.name for tensor in model.graph.initializer}
-        self._inputs = [value.name for value in model.graph.input if value.name not in held]
+        self._inputs = _inputs(model)
         self._outputs = [value.name for value in model.graph.output]
         try:
             self._net = cv2.dnn.readNetFromONNX(np.frombuffer(model.SerializeToString(), np.uint8))
@@ -102,6 +103,22 @@ class Tract:
     def run(self, feeds: Feeds) -> list[Any]:
         """See `Session.run`; raises `EngineError`."""
         try:
-            return [tensor.to_numpy() for tensor in self._runnable.run([feeds[name] for name in self._inputs])]
+            return [_numbers(tensor) for tensor in self._runnable.run([feeds[name] for name in self._inputs])]
         except Exception as error:
             raise EngineError(one_line(error)) from None
+
+
+def _numbers(tensor: Any) -> Any:
+    """A tract tensor as an array; sizes are of a type of its own, which stands for int64."""
+    import tract
+    from tract.tensor import DatumType
+
+    try:
+        return tensor.to_numpy()
+    except tract.TractError:
+        return tensor.convert_to(DatumType.I64).to_numpy()
+
+
+def _inputs(model: ModelProto) -> list[str]:
+    held = {tensor.name for tensor in model.graph.initializer}
+    return [value.name for value in model.graph.input if value.name not in held]

@@ -82,7 +82,11 @@ class _Search:
         if not types:
             return
         body = scope.body
-        names = [] if isinstance(body, FunctionProto) else [v.name for v in (*body.input, *body.initializer)]
+        names = (
+            []
+            if isinstance(body, FunctionProto)
+            else [*(v.name for v in body.input), *(t.name for t in body.initializer)]
+        )
         names += [name for node in body.node for name in node.output if name]
         for name in dict.fromkeys(names):
             kind = scope.type(name)
@@ -126,8 +130,10 @@ class _Search:
 
 def _untaken(limit: Limit, node: NodeProto, schema: schemas.Schema) -> str:
     declared = schema.attributes.get(limit.attribute)
-    held = next((a for a in node.attribute if a.name == limit.attribute), declared and declared.default)
-    if held is None or declared is None or held.ref_attr_name:
+    if declared is None:
+        return ""
+    held = next((a for a in node.attribute if a.name == limit.attribute), declared.default)
+    if held is None or held.ref_attr_name:
         return ""
     value: Any = attribute_value(held)
     if all(item in limit.takes for item in (value if isinstance(value, list) else [value])):

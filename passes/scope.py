@@ -114,8 +114,9 @@ class Scope:
 
     def _inputs(self) -> frozenset[str]:
         if self._given is None:
-            given = self.body.input
-            self._given = frozenset(given if isinstance(self.body, FunctionProto) else (v.name for v in given))
+            body = self.body
+            given = body.input if isinstance(body, FunctionProto) else (value.name for value in body.input)
+            self._given = frozenset(given)
         return self._given
 
     def producer(self, name: str) -> NodeProto | None:
@@ -271,7 +272,8 @@ class Scope:
         if self.graph is not None and name in self.made and self.declared(name) is None:
             found = self.type(name)
             if found is not None:
-                self.graph.value_info.add(name=name).type.CopyFrom(found)
+                output = next((value for value in self.graph.output if value.name == name), None)
+                (output or self.graph.value_info.add(name=name)).type.CopyFrom(found)
 
     def dissolve(self, name: str, elements: Sequence[str]) -> None:
         """Remember what a sequence or an optional holds, which no node makes any more; none may stay to read it."""

@@ -106,3 +106,23 @@ def test_bytes_that_a_fuzzer_chooses(tmp_path):
     assert not list(tmp_path.glob("crash*"))
     runs = re.findall(r"Done (\d+) runs|(\d+) inputs", done.stdout + done.stderr)
     assert int("".join(runs[-1])) > 50
+
+
+def test_what_would_be_nested_too_deeply_afterwards_is_refused(tmp_path, capsys):
+    """CumSum becomes a loop below opset 11, which is deeper than the branch it stands in."""
+    node = onnx.helper.make_node("CumSum", ["x", "axis"], ["o"])
+    for _ in range(31):
+        branches = {}
+        for name, inner in (("then", node), ("else", onnx.helper.make_node("Neg", ["x"], ["n"]))):
+            yielded = [onnx.ValueInfoProto(name=inner.output[0])]
+            branches[f"{name}_branch"] = onnx.helper.make_graph([inner], name, [], yielded)
+        node = onnx.helper.make_node("If", ["c"], ["o"], **branches)
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 13]> g (float[N,3] x, bool c, int32 axis) => (float[N,3] o) { o = Neg(x) }'
+    )
+    model.graph.node[0].CopyFrom(node)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    assert cli.main(["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "12", "--no-verify"]) == cli.DONE
+    assert cli.main(["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "10", "--no-verify"]) == cli.REFUSED
+    assert "100 levels of messages" in capsys.readouterr().out

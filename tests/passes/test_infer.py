@@ -1,8 +1,11 @@
 """Types and shapes of what the source model says nothing about, and of what a conversion makes."""
 
+import onnx
+import onnx.checker
 import pytest
 from onnx import GraphProto, NodeProto, TensorProto
 from opshift.functions import OPENVINO
+from opshift.passes import convert
 from opshift.passes.build import Builder
 from opshift.passes.scope import Context, Scope, tensor_type
 
@@ -77,6 +80,18 @@ def test_the_branches_of_an_if_differ_in_type_or_are_unknown():
 def test_a_value_made_from_an_if_is_known_too():
     scope, made = made_if(lambda b: b.Abs("x"), lambda b: b.Identity("x"))
     assert scope.shape(Builder(scope, 18).Transpose(made)) == [3, 2]
+
+
+def test_below_opset_6_what_a_cast_yields_is_declared_where_a_graph_yields_it():
+    body = """y = Loop(n, go, x) <body = b (int64 i, bool g, float[2] before) => (bool h, float[2] after) {
+        h = Identity(g) k = Cast<to=7>(before) after = Cast<to=1>(k) }>"""
+    source = model(body, 11, inputs="int64 n, bool go, float[2] x", outputs="float[2] y")
+    inner = source.graph.node[0].attribute[0].g
+    for value in inner.output:
+        value.ClearField("type")
+    result = convert.attempt(source, {"": 5}).model
+    assert result is not None
+    onnx.checker.check_model(result, full_check=True)
 
 
 def made_loop():
