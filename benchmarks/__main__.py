@@ -1,5 +1,6 @@
 """`python -m benchmarks [--nodes N ...] [--runs N]`: whole processes, imports included, medians and ratios.
 
+`python -m benchmarks weights [--gigabytes N] [--runs N]` measures models that are mostly weights, beside a plain copy.
 `python -m benchmarks definitions [--op NAME ...] [--runs N]` compares expansions, see `benchmarks.definitions`;
 `python -m benchmarks backends [--backend NAME ...]` counts what backends run, see `benchmarks.backends`.
 
@@ -20,7 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import models
+from benchmarks import models, weights
 
 PEER = (
     "import sys, onnx, onnx.version_converter as c;"
@@ -40,11 +41,13 @@ CONTENDERS = {
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    parser.add_argument("what", nargs="?", choices=["conversions", "definitions", "backends"], default="conversions")
+    subjects = ["conversions", "weights", "definitions", "backends"]
+    parser.add_argument("what", nargs="?", choices=subjects, default="conversions")
     parser.add_argument("--op", action="append", default=[], help="only these operators, of the definitions")
     parser.add_argument("--backend", action="append", default=[], help="only these backends")
     parser.add_argument("--markdown", action="store_true", help="the definitions as docs/expansions.md")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--gigabytes", type=int, default=1, help="of embedded weights")
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
     console = Console(width=120)
@@ -66,6 +69,9 @@ def main() -> None:
             rows = [row for backend in chosen for row in backends.measure(backend, advance)]
         print(backends.document(rows), end="")
         return
+    if options.what == "weights":
+        _weights(console, options.gigabytes, options.runs)
+        return
     with tempfile.TemporaryDirectory() as folder:
         console.print(_table("opshift --help", _measure({"opshift --help": ["-m", "opshift", "--help"]}, options.runs)))
         for nodes in options.nodes:
@@ -76,6 +82,46 @@ def main() -> None:
             if nodes > 10_000:
                 del commands["onnxscript.version_converter"]
             console.print(_table(f"{nodes} nodes, 13 -> 18", _measure(commands, options.runs)))
+
+
+def _weights(console: Console, gigabytes: int, runs: int) -> None:
+    ours = CONTENDERS["opshift convert --no-verify"]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source, output = str(weights.embedded(folder / "in.onnx", gigabytes * 16)), str(folder / "out.onnx")
+        commands = {
+            "cp": ["cp", source, output],
+            "opshift convert --no-verify": [*ours, source, output],
+            "opshift convert": [*ours[:-1], source, output],
+        }
+        console.print(_table(f"{gigabytes} GB in one file, 13 -> 18", _measure(commands, runs)))
+        if gigabytes < 2:  # what onnx opens
+            peer = {"onnx.version_converter": [*CONTENDERS["onnx.version_converter"], source, output]}
+            console.print(_table("the same", _measure(peer, 1)))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source, output = str(weights.embedded(folder / "in.onnx", 40)), str(folder / "out.onnx")
+        rescue = [*ours, source, output, "--external-data", "all"]
+        commands = {
+            "cp": ["cp", source, output],
+            "opshift convert --no-verify": [*ours, source, output],
+            "opshift convert --no-verify --external-data all": [
+                "sh",
+                "-c",
+                'rm -f "$0.data"; exec "$@"',
+                output,
+                sys.executable,
+                *rescue,
+            ],
+        }
+        console.print(_table("2.5 GB in one file, 13 -> 18: nobody else opens it", _measure(commands, runs)))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source, output = str(weights.external(folder / "in.onnx", 64)), str(folder / "out.onnx")
+        commands = {"opshift convert --no-verify": [*ours, source, output]}
+        console.print(_table("4 GB of external data, kept", _measure(commands, runs)))
+        (folder / "in.onnx.data").unlink()
+        console.print(_table("the same, data absent", _measure(commands, runs)))
 
 
 def _measure(commands: dict[str, list[str]], runs: int) -> dict[str, list[tuple[float, float]]]:
@@ -91,7 +137,8 @@ def _measure(commands: dict[str, list[str]], runs: int) -> dict[str, list[tuple[
 
 def _once(command: list[str]) -> tuple[float, float]:
     started = time.perf_counter()
-    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL)
+    program = [sys.executable] if command[0].startswith("-") else []
+    process = subprocess.Popen([*program, *command], stdout=subprocess.DEVNULL)
     _, status, usage = _wait(process)
     if status:
         raise SystemExit(f"{' '.join(command)[:80]} failed with status {status}")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from google.protobuf.message import Error as ProtobufError
 from opshift.passes import branches, irversion, legal, retype, schemas, tidy
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.climb import Climb
@@ -17,6 +18,7 @@ from opshift.passes.names import Census, bodies, census, with_nested
 from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.scope import Context
 
+_TOO_DEEP = "what takes the place of its innermost nodes is nested deeper than protobuf's 100 levels of messages"
 _FUNCTIONS_SINCE = 8  # the IR version that introduced model-local functions
 
 
@@ -72,6 +74,8 @@ def attempt(
     while True:
         try:
             result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
+        except ProtobufError:
+            return Result(None, (), (Refusal("", "graph", "", 0, False, _TOO_DEEP),))
         except Exception as error:  # steps trust that nodes have the inputs and attributes that they must have
             for problem in legal.problems(source):
                 raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
