@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto, TensorProto
 from opshift.passes import convert, names
 from opshift.passes.errors import InvalidModel
 
-from tests.support import check_values
+from tests.support import check_values, evaluate
 
 
 def converted(source: ModelProto, target: int, **options) -> ModelProto:
@@ -48,7 +48,9 @@ def test_overloads_are_functions_of_their_own():
         ("f", "one", "f"),
         ("f", "two", "ReduceMax"),
     ]
-    check_values(overloaded(), converted(overloaded(), 18, ops=[("my", "f")]), rtol=0, atol=0)
+    x = np.array([[1.0, -2.0, 3.0], [0.0, 0.5, np.inf]], np.float32)
+    inlined = converted(overloaded(), 18, ops=[("my", "f")])  # no engine knows overloads of one name
+    np.testing.assert_array_equal(evaluate(inlined, {"x": x})[0], np.max(-x, axis=1, keepdims=True))
 
 
 def test_an_overload_that_calls_itself_is_no_model():
@@ -80,22 +82,7 @@ def test_a_chain_of_ten_thousand_functions(target):
 
 def test_names_from_inlined_functions_are_nobody_elses():
     """The inner name of the function is the graph's, too, and the function is called twice and in a branch."""
-    source = (
-        parsed("""
-        <ir_version: 8, opset_import: ["" : 13, "my" : 1]>
-        g (float[N,3] x, bool c) => (float[N,1] y) {
-            inner = my.f(x)
-            other = my.f(inner)
-            "y/inner" = Identity(other)
-            y = If (c) <
-                then_branch = t () => (float[N,1] p) { inner_1 = my.f("y/inner") p = my.f(inner_1) },
-                else_branch = e () => (float[N,1] p) { p = my.f(other) }
-            >
-        }
-        <domain: "my", opset_import: ["" : 13]> f (v) => (w) { inner = Neg(v) w = ReduceMax<axes=[1]>(inner) }
-    """)
-        if False
-        else parsed("""
+    source = parsed("""
         <ir_version: 8, opset_import: ["" : 13, "my" : 1]>
         g (float[N,3] x, bool c) => (float[N,1] y) {
             inner = my.f(x)
@@ -107,7 +94,6 @@ def test_names_from_inlined_functions_are_nobody_elses():
         }
         <domain: "my", opset_import: ["" : 13]> f (v) => (w) { inner = Neg(v) w = ReduceMax<axes=[1]>(inner) }
     """)
-    )
     source.graph.node[0].output[0] = source.graph.node[1].input[0] = "other/inner"  # what the second call asks for
     made = converted(source, 18, ops=[("my", "f")])
     given = [name for body in names.bodies(made) for node in body.node for name in node.output]
@@ -234,17 +220,18 @@ def test_everything_else_survives(target):
         assert new.metadata_props == old.metadata_props
 
 
-def test_a_node_that_is_replaced_hands_its_devices_on_to_none():
-    """A plan of shards names the values of one node; those of several would have to be planned anew."""
+def test_a_replaced_node_hands_its_notes_on_but_not_its_devices():
+    """A plan of shards is one node's; those of several would have to be planned anew."""
     source = furnished()
     source.graph.node[0].op_type = "ReduceL2"
     made = converted(source, 21, ops=[("", "ReduceL2")])
-    assert [len(node.device_configurations) for node in made.graph.node if node.op_type != "Identity"][-1] == 1
-    assert next(node for node in made.graph.node if "y" in node.output).metadata_props[0].value == "ReduceMax"
+    heir = next(node for node in made.graph.node if "y" in node.output)
+    assert [(entry.key, entry.value) for entry in heir.metadata_props] == [("of", "ReduceMax")]
+    assert not heir.device_configurations
+    assert all(node.device_configurations for node in made.graph.node[-2:])
 
 
-@pytest.mark.parametrize("kind", [TensorProto.STRING])
-def test_string_tensors_are_carried(kind):
+def test_string_tensors_are_carried():
     made = converted(furnished(), 13)
-    assert made.graph.initializer[0].data_type == kind
+    assert made.graph.initializer[0].data_type == TensorProto.STRING
     assert list(made.graph.initializer[0].string_data) == [b"a", b"b"]
