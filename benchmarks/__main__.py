@@ -1,6 +1,7 @@
 """`python -m benchmarks [--nodes N ...] [--runs N]`: whole processes, imports included, medians and ratios.
 
-`python -m benchmarks definitions [--op NAME ...] [--runs N]` compares expansions, see `benchmarks.definitions`.
+`python -m benchmarks definitions [--op NAME ...] [--runs N]` compares expansions, see `benchmarks.definitions`;
+`python -m benchmarks backends [--backend NAME ...]` counts what backends run, see `benchmarks.backends`.
 
 Each round runs every contender once, in turn, so that a machine that slows down slows all of them.
 """
@@ -39,8 +40,10 @@ CONTENDERS = {
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    parser.add_argument("what", nargs="?", choices=["conversions", "definitions"], default="conversions")
+    parser.add_argument("what", nargs="?", choices=["conversions", "definitions", "backends"], default="conversions")
     parser.add_argument("--op", action="append", default=[], help="only these operators, of the definitions")
+    parser.add_argument("--backend", action="append", default=[], help="only these backends")
+    parser.add_argument("--markdown", action="store_true", help="the definitions as docs/expansions.md")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
@@ -48,7 +51,20 @@ def main() -> None:
     if options.what == "definitions":
         from benchmarks import definitions
 
-        console.print(definitions.measure(options.op, options.runs))
+        compared = definitions.measure(options.op, options.runs)
+        if options.markdown:
+            print(definitions.as_markdown(compared), end="")
+        else:
+            console.print(definitions.as_table(compared))
+        return
+    if options.what == "backends":
+        from benchmarks import backends
+        from opshift.report import progress
+
+        with progress() as advance:
+            chosen = options.backend or ["openvino", "opencv", "tract"]
+            rows = [row for backend in chosen for row in backends.measure(backend, advance)]
+        print(backends.document(rows), end="")
         return
     with tempfile.TemporaryDirectory() as folder:
         console.print(_table("opshift --help", _measure({"opshift --help": ["-m", "opshift", "--help"]}, options.runs)))

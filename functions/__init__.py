@@ -96,6 +96,21 @@ def defined(domain: str, op: str) -> bool:
     return (domain, op) in _definitions(_family(domain, op))
 
 
+def operators(domain: str) -> list[str]:
+    """The operators of a domain of functions alone that have definitions."""
+    return sorted({op for of, op in _definitions(_family(domain, "")) if of == domain})
+
+
+def bodies(domain: str, op: str) -> list[tuple[FunctionProto, str]]:
+    """The definitions of an operator, one for each group of element types, with their grades."""
+    return [(found.body, found.grade) for found in _definitions(_family(domain, op)).get((domain, op), ())]
+
+
+def source(domain: str, op: str) -> str:
+    """The name of the file that holds the operator's definitions."""
+    return _family(domain, op)
+
+
 def any_body(domain: str, op: str) -> FunctionProto:
     """One of the operator's definitions, whose results have the shapes that all of them have."""
     return _definitions(_family(domain, op))[domain, op][0].body

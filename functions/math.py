@@ -24,8 +24,8 @@ def scalar(value: float) -> TensorProto:
     return numpy_helper.from_array(np.array(value, np.float64))
 
 
-ZERO, HALF, ONE, CUBIC, ROOT_HALF, ROOT_2_BY_PI = map(
-    scalar, (0.0, 0.5, 1.0, 0.044715, math.sqrt(0.5), math.sqrt(2 / math.pi))
+ZERO, HALF, ONE, EIGHTY, CUBIC, ROOT_HALF, ROOT_2_BY_PI = map(
+    scalar, (0.0, 0.5, 1.0, 80.0, 0.044715, math.sqrt(0.5), math.sqrt(2 / math.pi))
 )
 
 
@@ -106,10 +106,10 @@ def Sigmoid(x):
 @define("Softplus", FLOATS | EXACT_WIDE)
 @script(op16)
 def Softplus(x):
-    """max(x, 0) + log(1 + exp(-|x|)), which no x overflows"""
+    """max(x, log(1 + exp(min(x, 80)))): no x overflows, and above 80 it is x to the last bit"""
     one = op16.CastLike(op16.Constant(value=ONE), x)
-    zero = op16.CastLike(op16.Constant(value=ZERO), x)
-    return op16.Add(op16.Max(x, zero), op16.Log(op16.Add(one, op16.Exp(op16.Neg(op16.Abs(x))))))
+    bounded = op16.Min(x, op16.CastLike(op16.Constant(value=EIGHTY), x))
+    return op16.Max(x, op16.Log(op16.Add(one, op16.Exp(bounded))))
 
 
 @define("Softsign", FLOATS | EXACT_WIDE)
@@ -151,7 +151,7 @@ def Selu(x, alpha: float, gamma: float):
     return op16.Mul(op16.CastLike(op16.Constant(value_float=gamma), x), op16.Elu(x, alpha=alpha))
 
 
-@define("LeakyRelu", FLOATS | EXACT_WIDE, grade="exact")
+@define("LeakyRelu", FLOATS | EXACT_WIDE)
 @script(op16)
 def LeakyRelu(x, alpha: float):
     """x, or alpha * x where x < 0"""

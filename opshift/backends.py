@@ -30,6 +30,11 @@ _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "stat
 _LIMIT = {"ops", "attribute", "takes", "constant", "unused", "types", "why", "first", "last"}
 
 
+def loads(text: str) -> dict[str, Any]:
+    """The values of a TOML text; raises `ValueError`."""
+    return tomllib.loads(text)
+
+
 @cache
 def targets() -> dict[str, Backend]:
     """Every known target by name."""
@@ -189,11 +194,21 @@ def _types(names: Iterable[str]) -> frozenset[str]:
     return spelled
 
 
-def write(name: str, title: str, source: str, version: str, facts: Mapping[str, Any]) -> str:
-    """The text of a target file with one version; `facts` are its keys."""
+def write(
+    name: str,
+    title: str,
+    source: str,
+    version: str,
+    facts: Mapping[str, object],
+    limits: Sequence[Mapping[str, object]] = (),
+    remarks: Sequence[str] = (),
+) -> str:
+    """The text of a target file with one version; `facts` are its keys, `remarks` the comments before them."""
     head = [f"{key} = {json.dumps(value)}" for key, value in (("name", name), ("title", title), ("source", source))]
+    rows = [", ".join(f"{key} = {json.dumps(value)}" for key, value in limit.items()) for limit in limits]
+    limited = ["limits = [", *(f"    {{ {row} }}," for row in rows), "]"] if rows else []
     body = [_entry(key, value) for key, value in facts.items()]
-    return "\n".join([*head, "", f'[versions."{version}"]', *body, ""])
+    return "\n".join([*remarks, *head, *limited, "", f'[versions."{version}"]', *body, ""])
 
 
 def _entry(key: str, value: object) -> str:

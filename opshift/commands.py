@@ -68,9 +68,12 @@ def _denied(path: Path) -> list[str]:
     """The operators in a deny list: `ops` of a TOML file, else one a line, comments behind `#`."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".toml":
-        from opshift.backends import tomllib
+        from opshift.backends import loads
 
-        return list(tomllib.loads(text)["ops"])
+        held = loads(text).get("ops")
+        if not isinstance(held, list):
+            raise ValueError(f"{path} holds no list `ops`")
+        return [str(name) for name in held]
     return [name for line in text.splitlines() if (name := line.partition("#")[0].strip())]
 
 
@@ -216,6 +219,10 @@ def ledger(options: argparse.Namespace) -> int:
         print("\n".join(found) if found else f"the installed onnx changes nothing at opset {options.opset}")
     elif options.markdown:
         print(table.as_markdown(), end="")
+    elif options.definitions:
+        from opshift import definitions
+
+        print(definitions.as_markdown(), end="")
     else:
         for row in table.rows():
             print(f"{row.op} {row.older or 'new'} -> {row.newer}: {f'up {row.up}; ' if row.up else ''}down {row.down}")
@@ -230,4 +237,17 @@ def targets(options: argparse.Namespace) -> int:
         print(json.dumps({name: report.of_backend(target) for name, target in known().items()}, indent=2))
     else:
         report.targets(list(known().values()), _console())
+    return DONE
+
+
+def probe(options: argparse.Namespace) -> int:
+    """`opshift probe`."""
+    from opshift import probe as prober
+
+    with report.progress() as advance:
+        text = prober.probe(options.backend, options.op, advance)
+    if options.output:
+        Path(options.output).write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
     return DONE

@@ -26,7 +26,8 @@ class Session(Protocol):
         """The outputs in the graph's order: arrays, lists of arrays for sequences, None for an empty optional."""
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """The text of an error as one line of at most 300 characters."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) < 300 else text[:297] + "..."
 
@@ -51,7 +52,7 @@ class OnnxRuntime:
             source = model if isinstance(model, bytes) else model.SerializeToString()
             self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:
-            raise EngineError(_one_line(error)) from None
+            raise EngineError(one_line(error)) from None
         self._outputs = list(outputs) if outputs else None
 
     def run(self, feeds: Feeds) -> list[Any]:
@@ -65,7 +66,7 @@ class OnnxRuntime:
             given = {name: value for name, value in feeds.items() if name in known and value is not None}
             return list(self._session.run(self._outputs, given, run_options))
         except Exception as error:
-            raise EngineError(_one_line(error)) from None
+            raise EngineError(one_line(error)) from None
 
 
 class Reference:
@@ -83,7 +84,7 @@ class Reference:
                 proto = external.runnable(proto, folder, embedded=True)
             self._evaluator = onnx.reference.ReferenceEvaluator(proto)
         except Exception as error:
-            raise EngineError(_one_line(error)) from None
+            raise EngineError(one_line(error)) from None
         self._outputs = list(outputs) if outputs else None
 
     def run(self, feeds: Feeds) -> list[Any]:
@@ -96,7 +97,7 @@ class Reference:
                 given = {name: value for name, value in feeds.items() if name in known}
                 return list(self._evaluator.run(self._outputs, given))
         except Exception as error:
-            raise EngineError(_one_line(error)) from None
+            raise EngineError(one_line(error)) from None
 
 
 ENGINES: tuple[type[OnnxRuntime | Reference], ...] = (OnnxRuntime, Reference)

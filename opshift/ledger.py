@@ -36,10 +36,8 @@ class Story:
         return "exact or close" if self.close else "exact"
 
     def __str__(self) -> str:
-        text = f"{self.grade}: {self.what}"
-        if self.refused:
-            text += "; refused: " + "; ".join(dict.fromkeys(self.refused))
-        return text
+        refused = "refused: " + "; ".join(dict.fromkeys(self.refused)) if self.refused else ""
+        return "; ".join(filter(None, [self.what and f"{self.grade}: {self.what}", refused]))
 
 
 @dataclass(frozen=True)
@@ -70,20 +68,20 @@ def _row(domain: str, op: str, older: int, newer: int) -> Row:
     family = schema.family if schema else ""
     pair = registry.step(domain, op, newer)
     if not older:
-        down = _story(pair.down) if pair and pair.down else _first(domain, op)
+        down = story(pair.down) if pair and pair.down and not pair.why else _first(domain, op, pair)
         return Row(domain, op, family, older, newer, None, down)
     if pair is not None:
-        stories = [_story(step) if step else _nothing(pair.why) for step in (pair.up, pair.down)]
+        stories = [story(step) if step else _nothing(pair.why) for step in (pair.up, pair.down)]
     else:
         stories = [_nothing("the text is the same")] * 2
     difference = _types(domain, op, older, newer)
     return Row(domain, op, family, older, newer, *(_with_types(s, d) for s, d in zip(stories, difference, strict=True)))
 
 
-def _first(domain: str, op: str) -> Story:
+def _first(domain: str, op: str, pair: registry.Pair | None) -> Story:
     if functions.defined(domain, op):
         return Story("replaced by its definition", close=["its definition may round otherwise"])
-    return Story("nothing", refused=["there is no definition in older operators"])
+    return Story("", refused=[pair.why if pair else "there is no definition in older operators"])
 
 
 def _nothing(why: str) -> Story:
@@ -111,11 +109,12 @@ def _with_types(story: Story, lost: frozenset[str]) -> Story:
     return Story(story.what, story.close, [*story.refused, reason])
 
 
-def _story(step: Callable[..., Any]) -> Story:
+def story(step: Callable[..., Any]) -> Story:
+    """What a step says of itself: its sentence, its grades and its reasons for refusal."""
     text = (step.__doc__ or step.__name__.replace("_", " ")).strip().split("\n\n")[0]
-    story = Story(" ".join(text.split()).rstrip("."))
-    _read(step, story, set())
-    return story
+    told = Story(" ".join(text.split()).rstrip("."))
+    _read(step, told, set())
+    return told
 
 
 def _read(function: Callable[..., Any], story: Story, seen: set[Any]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -230,6 +232,20 @@ def targets(backends: Sequence[Backend], console: Console | None) -> None:
     for row in rows:
         table.add_row(*row)
     console.print(table)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, int, int], None] | None]:
+    """A bar on the standard error stream for what takes long, told the step's name, place and count; None in a pipe."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda name, place, count: bar.update(task, description=name, completed=place, total=count)
 
 
 def _ranges(numbers: Sequence[int]) -> str:

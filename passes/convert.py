@@ -74,8 +74,8 @@ def attempt(
         try:
             result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
         except Exception as error:  # steps trust that nodes have the inputs and attributes that they must have
-            for found in legal.problems(source):
-                raise InvalidModel(f"the model is not valid: {found.op} {found.node!r} is {found.why}") from error
+            for problem in legal.problems(source):
+                raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
             if _is_too_deep(source):
                 raise InvalidModel("the graphs are nested more deeply than protobuf reads") from error
             if why := contradiction(source):
@@ -262,7 +262,7 @@ def _prune_imports(
     for index in reversed(range(len(model.opset_import))):
         if default_domain(model.opset_import[index].domain) in gone:
             del model.opset_import[index]
-    holders: list[ModelProto | FunctionProto] = [model, *model.functions] if source.functions else []
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
     for holder in holders:
         missing = _used(holder) - set(opsets(holder))
         for domain, version in brought.items():
@@ -271,8 +271,12 @@ def _prune_imports(
 
 
 def _brought(source: ModelProto) -> dict[str, int]:
-    """The opset by domain that a call of a function brings in where the caller imports none: the first one's."""
-    found: dict[str, int] = {}
+    """The opset by domain that what takes a node's place brings in where nothing is imported.
+
+    For the call of a function it is that of the first one; what steps make of other domains never changed.
+    """
+    used = {domain for domain, _ in census(source).calls}
+    found = {domain: 1 for domain in ("ai.onnx.ml",) if domain not in used}
     for function in source.functions:
         for domain, version in opsets(function).items():
             found.setdefault(domain, version)

@@ -25,8 +25,9 @@ def attempt(
 ) -> Result:
     """`convert.attempt` at the opset that the backend reads and that is nearest to the model's own.
 
-    Expands what the backend lacks, and `ops`, to any depth. Where that fails, other opsets are tried at which the
-    backend has other operators; the refusals are those of the attempt that had fewest.
+    Expands what the backend lacks, and `ops`, to any depth. An operator of which it does not take some call is
+    expanded, too, wherever it occurs. Where that fails, other opsets are tried at which the backend has other
+    operators; the refusals are those of the attempt that had fewest.
     """
     own = opsets(source)
     failures: list[Result] = []
@@ -34,17 +35,27 @@ def attempt(
         targets = {"": opset}
         if _ML in own:
             targets[_ML] = min(own[_ML], backend.ml_opset or own[_ML])
-        wanted = {*ops, *_lacking(source, backend, targets)}
         follows = irversion.wanted(source, targets, ir_version)
         asked = ir_version or (backend.ir_version if 0 < backend.ir_version < follows else None)
-        result = convert.attempt(source, targets, ops=wanted, ir_version=asked, folder=folder)
-        if result.model is not None:
-            left = tuple(obstacles(result.model, backend, folder))
-            result = replace(result, model=None if left else result.model, refusals=left)
+        wanted = {*ops, *_lacking(source, backend, targets)}
+        result = _checked(
+            convert.attempt(source, targets, ops=wanted, ir_version=asked, folder=folder), backend, folder
+        )
+        beyond = {(r.domain, r.op) for r in result.refusals if schemas.versions(r.domain, r.op)} - wanted
+        if result.model is None and beyond:
+            wanted |= beyond
+            again = convert.attempt(source, targets, ops=wanted, ir_version=asked, folder=folder)
+            result = min(result, _checked(again, backend, folder), key=lambda found: len(found.refusals))
         if result.model is not None:
             return result
         failures.append(result)
     return min(failures, key=lambda failure: len(failure.refusals))
+
+
+def _checked(result: Result, backend: Backend, folder: str | None) -> Result:
+    """The result, refused if the backend does not read it."""
+    left = tuple(obstacles(result.model, backend, folder)) if result.model is not None else ()
+    return replace(result, model=None, refusals=left) if left else result
 
 
 def _lacking(source: ModelProto, backend: Backend, targets: dict[str, int]) -> set[Op]:

@@ -15,6 +15,7 @@ from opshift.passes.protos import (
     NodeProto,
     default_domain,
     elem_type_of,
+    type_text,
 )
 from opshift.passes.view import attribute_kind
 
@@ -124,10 +125,31 @@ def left(model: ModelProto, ops: Container[tuple[str, str]]) -> Iterator[Refusal
                 yield Refusal(name, node.op_type, domain, 0, False, "it was to be expanded and is still there")
 
 
+_HOLDERS = {f"seq({text})": 11 for text in ELEMENT_TYPES}
+_HOLDERS |= {f"optional({text})": 15 for text in (*ELEMENT_TYPES, *_HOLDERS)}
+"""The opset from which on operators take and make values that hold tensors."""
+
+
 def missing_types(model: ModelProto, opset: int) -> Iterator[Refusal]:
     """Every graph input and output of a type that no operator takes at `opset`."""
     graph = model.graph
     yield from _unknown_at(opset, [(v.name, elem_type_of(v.type)) for v in (*graph.input, *graph.output)])
+    yield from _unknown_holders(model, opset)
+
+
+def _unknown_holders(model: ModelProto, opset: int) -> Iterator[Refusal]:
+    """Every graph input and output that operators of the default domain made or read, though it holds tensors."""
+    inputs, graph = {value.name for value in model.graph.input}, model.graph
+    spelled = {value.name: type_text(value.type) or "" for value in (*graph.input, *graph.output)}
+    early = {name: text for name, text in spelled.items() if opset < _HOLDERS.get(text, 0)}
+    if not early:
+        return
+    plain = (node for body in bodies(model) for node in body.node if not default_domain(node.domain))
+    met = {name for node in plain for name in (*node.input, *node.output)}
+    for name in filter(met.__contains__, early):
+        first, role = _HOLDERS[early[name]], "an input" if name in inputs else "an output"
+        why = f"it is {role} of the model and {early[name]}, which exists from opset {first} on"
+        yield Refusal(name, "value", "", first, False, why)
 
 
 def _unknown_at(opset: int, held: Iterable[tuple[str, int]]) -> Iterator[Refusal]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from opshift.passes import schemas
+from opshift.passes.errors import CannotConvert
 from opshift.passes.view import Node
 
 Replacement = str | Sequence[str] | None
@@ -28,7 +29,7 @@ class Pair:
     up: Step | None = None
     down: Step | None = None
     why: str = ""
-    """For a transition that needs nothing: what a person found on reading both texts."""
+    """For a transition that needs nothing, what a person found on reading both texts; else why there is no way down."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,15 @@ def changed(ops: str | Iterable[str], version: int, pair: Pair, *, domain: str =
 def same(ops: str | Iterable[str], version: int, why: str, *, domain: str = "") -> None:
     """Register that somebody read both texts of a transition and found that nothing is needed."""
     _register(ops, version, Pair(why=why), domain, sys._getframe(1).f_globals["__name__"])
+
+
+def cannot(ops: str | Iterable[str], version: int, why: str, *, domain: str = "") -> None:
+    """Register that `ops` have no form below `version`, whatever the call: it is refused with this reason."""
+
+    def refuse(node: Node) -> Replacement:
+        raise CannotConvert(node, why)
+
+    _register(ops, version, Pair(down=refuse, why=why), domain, sys._getframe(1).f_globals["__name__"])
 
 
 def defined(ops: str | Iterable[str], step: Step, *, opset: int = 0, domain: str = "") -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 from opshift.passes import constants, payload, schemas
 from opshift.passes.build import Builder
-from opshift.passes.climb import Change, Ledger, take_over
+from opshift.passes.changes import Change, Ledger
+from opshift.passes.climb import take_over
 from opshift.passes.errors import CannotConvert, Refusal
 from opshift.passes.names import Body, bodies, subgraphs
 from opshift.passes.protos import (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from opshift.passes import constants, schemas
 from opshift.passes.build import Builder
@@ -102,6 +103,13 @@ def counted_from_front(node: Node, values: str, size: str, elem_type: int) -> st
     return str(build.Add(values, build.Mul(build.Cast(negative, to=elem_type), size)))
 
 
+def categories(node: Node, x: str, strings: Sequence[str], numbers: Iterable[int], default: str | int) -> str:
+    """Strings as numbers or numbers as strings, whatever is not listed as the default: CategoryMapper of ai.onnx.ml."""
+    attributes: dict[str, Any] = {"cats_strings": list(strings), "cats_int64s": list(numbers)}
+    attributes["default_string" if isinstance(default, str) else "default_int64"] = default
+    return str(node.build.emit("CategoryMapper", [x], attributes, domain="ai.onnx.ml"))
+
+
 _FLOAT8 = {
     TensorProto.FLOAT8E4M3FN,
     TensorProto.FLOAT8E4M3FNUZ,
@@ -111,7 +119,9 @@ _FLOAT8 = {
 
 
 def rounded_to_even(build: Builder, x: str, kind: int) -> str:
-    """x rounded to an integer, halves to even ones, in operators that exist from opset 7 on; -0.0 becomes 0.0."""
+    """x rounded to an integer, halves to even ones, also where there is no Round; -0.0 becomes 0.0 there."""
+    if build.opset >= 11:
+        return str(build.Round(x))
     half = build.constant(0.5, kind)
     floor = build.Floor(x)
     rest, middle = build.Sub(x, floor), build.Mul(floor, half)
@@ -124,6 +134,8 @@ def selected(build: Builder, condition: str, a: str, b: str, kind: int) -> str:
 
     This is exact for infinities, NaN and -0.0 on either side.
     """
+    if build.opset >= 9:
+        return str(build.Where(condition, a, b))
     chosen = build.Cast(condition, to=kind)
     other = build.Cast(build.Not(condition), to=kind)
     return str(build.Mul(build.Pow(a, chosen), build.Pow(b, other)))
@@ -134,7 +146,14 @@ def saturated(build: Builder, ratio: str, zero_point: str, kind: int) -> str:
     lowest, highest = (0.0, 255.0) if kind == TensorProto.UINT8 else (-128.0, 127.0)
     moved = rounded_to_even(build, ratio, TensorProto.FLOAT)
     moved = build.Add(moved, zero_point) if zero_point else moved
-    return str(build.Cast(build.Clip(moved, min=lowest, max=highest), to=kind))
+    return str(build.Cast(clipped(build, moved, lowest, highest, TensorProto.FLOAT), to=kind))
+
+
+def clipped(build: Builder, x: str, lowest: float, highest: float, kind: int) -> str:
+    """x cut off at two bounds, which Clip takes as inputs from opset 11 on."""
+    if build.opset < 11:
+        return str(build.Clip(x, min=lowest, max=highest))
+    return str(build.Clip(x, build.constant(lowest, kind), build.constant(highest, kind)))
 
 
 def wider(kind: int) -> int:
@@ -145,6 +164,29 @@ def wider(kind: int) -> int:
 def recast(build: Builder, name: str, kind: int, to: int) -> str:
     """A value of one type in another; the value itself where that is the same."""
     return name if kind == to else str(build.Cast(name, to=to))
+
+
+def along_channels(node: Node, index: int, kind: int) -> str:
+    """A vector with one element a channel, shaped to be broadcast over all axes of the data behind the channels."""
+    build, ones, held = node.build, [1] * (node.rank() - 2), node.scope.array(node.input(index))
+    if held is not None and held.size <= constants.SMALL:
+        return build.constant(held.reshape([-1, *ones]), kind)
+    column = build.Reshape(node.input(index), [-1, *ones]) if ones else node.input(index)
+    return recast(build, column, node.elem_type(index), kind)
+
+
+def behind_channels(node: Node) -> list[int]:
+    """All axes of the data after the second."""
+    if node.rank() < 3:
+        raise CannotConvert(node, f"data of rank {node.rank()}; 3 and more could be expressed")
+    return list(range(2, node.rank()))
+
+
+def shape_of(node: Node) -> str | list[int]:
+    """The shape of the data for a Reshape: numbers where no more than one of them is unknown."""
+    dims = node.scope.shape(node.input(0))
+    numbers = [dim if isinstance(dim, int) else -1 for dim in dims or [None, None]]
+    return str(node.build.Shape(node.input(0))) if numbers.count(-1) > 1 or 0 in numbers else numbers
 
 
 def drop_consumed_inputs(node: Node) -> None:

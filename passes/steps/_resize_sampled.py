@@ -21,7 +21,7 @@ MOST_TAPS = 16
 """More elements than these are summed up as rows of one tensor."""
 
 
-class Unknown(CannotConvert):
+class Unknown(Exception):
     """Something that only the running model knows."""
 
 
@@ -76,7 +76,7 @@ def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
         if same and (start, end) == (0.0, 1.0) and not all_axes:
             continue
         if not isinstance(size, int) or not (result is None or isinstance(result, int)):
-            raise Unknown(node, f"the size of axis {axis} is unknown; known sizes could be expressed")
+            raise Unknown(f"the size of axis {axis}")
         asked = scale is None
         if scale is None:
             scale = float(np.float32(result) / np.float32(size))
@@ -93,7 +93,7 @@ def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
 def _constant(node: Node, index: int, what: str) -> Any:
     held = node.scope.array(node.input(index))
     if held is None:
-        raise Unknown(node, f"{what} is known only at run time; a constant could be expressed")
+        raise Unknown(what)
     return held
 
 
@@ -104,7 +104,7 @@ def _results(node: Node, axes: list[int], rank: int) -> list[Any]:
         return list(held)
     dims = node.scope.inferred_shape(node.outputs[0])
     if dims is None or len(dims) != rank or node.attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise Unknown(node, "sizes are known only at run time; constant sizes could be expressed")
+        raise Unknown("sizes")
     return [dims[axis] for axis in axes]
 
 
@@ -119,7 +119,7 @@ def _common_scale(node: Node, axes: list[int], results: list[Any]) -> list[float
     for axis, result in zip(axes, results, strict=True):
         size = dims[axis]
         if not isinstance(size, int) or not size:
-            raise Unknown(node, f"the size of axis {axis} is unknown; known sizes could be expressed")
+            raise Unknown(f"the size of axis {axis}")
         ratios.append(np.float32(result) / np.float32(size))
     return [float(min(ratios) if policy == "not_larger" else max(ratios))] * len(axes)
 

@@ -6,7 +6,7 @@ from opshift.passes import constants
 from opshift.passes.errors import CannotConvert
 from opshift.passes.names import subgraphs
 from opshift.passes.protos import GraphProto, NodeProto, TensorProto, ValueInfoProto
-from opshift.passes.registry import Pair, Replacement, Step, changed, same
+from opshift.passes.registry import Pair, Replacement, Step, changed
 from opshift.passes.scope import Dim, Scope, tensor_type
 from opshift.passes.view import Node, make_attribute
 
@@ -135,6 +135,5 @@ def _cast(value: str, result: str, to: int) -> NodeProto:
 changed("If", 11, Pair(down=branches_of_one_shape))
 changed("If", 16, Pair(down=carried_in_float(None, 0)))
 changed("Loop", 11, Pair(down=at_least_one_carried_value))
-same("Loop", 13, "sequences may be carried; the text now says that scan outputs are tensors, which they had to be")
 changed("Loop", 16, Pair(down=carried_in_float(2, 1)))
 changed("Scan", 16, Pair(down=carried_in_float(0, 0)))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, changed
+from opshift.passes.registry import Pair, changed, defined
 from opshift.passes.steps._recipes import selected
 from opshift.passes.view import Node
 
@@ -73,3 +73,4 @@ def _number(build: Builder, value: float) -> str:
 
 
 changed("Erf", 9, Pair(down=rational_approximation))
+defined("Erf", rational_approximation, opset=13)

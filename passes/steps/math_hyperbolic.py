@@ -6,7 +6,7 @@ from math import log
 
 from opshift.passes.build import Builder
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, changed
+from opshift.passes.registry import Pair, changed, defined
 from opshift.passes.steps._recipes import rounded_to_even, selected
 from opshift.passes.view import Node
 
@@ -142,3 +142,8 @@ changed("Sinh", 9, Pair(down=hyperbolic_sine))
 changed("Sign", 9, Pair(down=sign_of_comparisons))
 changed("ThresholdedRelu", 10, Pair(down=larger_than_threshold))
 changed("Round", 11, Pair(down=round_half_to_even))
+defined("Acosh", inverse_hyperbolic_cosine, opset=13)
+defined("Asinh", inverse_hyperbolic_sine, opset=13)
+defined("Atanh", inverse_hyperbolic_tangent, opset=13)
+defined("Cosh", hyperbolic_cosine, opset=13)
+defined("Sinh", hyperbolic_sine, opset=13)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, Replacement, Step, changed, same
+from opshift.passes.registry import Pair, Replacement, Step, cannot, changed, same
 from opshift.passes.steps._recipes import carried
 from opshift.passes.steps.math_clip import FLOAT_MAX, LARGEST
 from opshift.passes.view import Node
@@ -79,3 +79,5 @@ changed(
     ),
 )
 same("Gemm", 6, "the hint that the addend may be overwritten went from the text")
+
+cannot(["Sin", "Cos", "Tan", "Asin", "Acos", "Atan"], 7, "opset 6 has no trigonometric function to make it of")

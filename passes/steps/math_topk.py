@@ -41,12 +41,12 @@ def k_to_attribute(node: Node) -> Replacement:
 def _picked_in_rounds(node: Node, axis: int) -> list[str]:
     build, (x, k), kind = node.build, node.inputs, node.elem_type()
     dims = _indices.sizes(node, x)
-    count, last = dims[axis], [int(i == axis) for i in range(len(dims))]
-    numbers = build.Sub(count, _indices.places(build, dims, last))
+    count = dims[axis]
+    numbers = build.Sub(count, _indices.places(build, dims, [int(k == axis) for k in range(len(dims))]))
 
     def pick(inner: Builder, _: str, left: list[str]) -> list[str]:
-        first = _indices.first_greatest(inner, x, *left, numbers, axis, kind)
-        others = inner.And(*left, inner.Not(inner.Equal(numbers, first)))
+        first = _indices.first_greatest(inner, x, left[0], numbers, axis, kind)
+        others = inner.And(left[0], inner.Not(inner.Equal(numbers, first)))
         return [others, inner.Squeeze(inner.Sub(count, first), axes=[axis])]
 
     everything = (_indices.always(build, x, kind), tensor_type(T.BOOL, [None] * len(dims)))

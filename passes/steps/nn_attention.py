@@ -7,6 +7,7 @@ are all excluded gets zeros.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -73,22 +74,21 @@ def products_and_softmax(node: Node) -> list[str]:
         raise CannotConvert(node, f"qk_matmul_output_mode={mode}; 0, 1, 2 and 3 could be expressed")
     node.close("attention is computed from its definition")
     build, kind = node.build, node.elem_type(QUERY)
-    query, key, value = (_heads_apart(node, index) for index in (QUERY, KEY, VALUE))
+    turned = not node.input(PAST_KEY) and not node.is_used(1)  # nobody sees the key but the product
+    query, value = _heads_apart(node, QUERY), _heads_apart(node, VALUE)
+    key = _heads_apart(node, KEY, [0, 1, 3, 2] if turned else None)
     if node.input(PAST_KEY):
         key = build.Concat(node.input(PAST_KEY), key, axis=2)
         value = build.Concat(node.input(PAST_VALUE), value, axis=2)
     joined, split = _groups(node, query, key)
-    root = _root_of_scale(node, query, kind)
-    rows = _reshaped(build, _scaled(build, query, root), joined)
-    columns = build.Transpose(_scaled(build, key, root), perm=[0, 1, 3, 2])
+    scale, root = _scales(node, query, kind)
+    rows = _reshaped(build, _scaled(build, query, scale), joined)
+    columns = _scaled(build, key if turned else build.Transpose(key, perm=[0, 1, 3, 2]), root)
     scores = _reshaped(build, build.MatMul(rows, columns), split)
     capped = _capped(node, scores, kind)
-    bias, may_exclude_all = _bias(node, kind)
-    biased = build.Add(capped, bias) if bias else capped
-    shares = _softmax(node, biased, kind)
-    if may_exclude_all:
-        excluded = build.Equal(build.ReduceMax(bias, [-1]), build.constant(-inf, kind))
-        shares = build.Where(excluded, build.constant(0.0, kind), shares)
+    mask = _mask(node, kind)
+    biased = mask.applied(build, capped, kind)
+    shares = mask.zeroed(build, biased, _softmax(node, biased, kind), kind)
     y = _reshaped(build, _product(node, _reshaped(build, shares, joined), value, kind), split)
     y = _heads_together(node, y) if node.rank(QUERY) == 3 else y
     saved = (scores, capped, biased, shares)[mode]
@@ -97,24 +97,31 @@ def products_and_softmax(node: Node) -> list[str]:
     return [y, key, value, saved][: len(node.outputs)]
 
 
-def _heads_apart(node: Node, index: int) -> str:
-    """(batch, heads, length, size), from (batch, length, heads * size) where the inputs have rank 3."""
+def _heads_apart(node: Node, index: int, order: list[int] | None = None) -> str:
+    """(batch, heads, length, size), from (batch, length, heads * size) where the rank is 3; then in `order`."""
     rank, build, name = node.rank(QUERY), node.build, node.input(index)
     if rank not in (3, 4):
         raise CannotConvert(node, f"inputs of rank {rank}; 3 and 4 could be expressed")
     if rank == 4:
-        return name
+        return str(build.Transpose(name, perm=order)) if order else name
     heads = node.attributes.get(HEADS[index], 0)
     if not heads:
         raise CannotConvert(node, f"inputs of rank 3 without {HEADS[index]}; with it could be expressed")
-    size = _dim(node, index, -1)
-    apart = build.Reshape(name, [0, 0, heads, size // heads if isinstance(size, int) else -1])
-    return str(build.Transpose(apart, perm=[0, 2, 1, 3]))
+    dim, one = _dim(node, index, -1), _dim(node, index, -2) == 1
+    size = dim // heads if isinstance(dim, int) else -1
+    if one:
+        apart = [0, heads, 1, size]
+        return str(build.Reshape(name, [apart[axis] for axis in order] if order else apart))
+    axes = [0, 2, 1, 3]
+    apart = build.Reshape(name, [0, 0, heads, size])
+    return str(build.Transpose(apart, perm=[axes[axis] for axis in order] if order else axes))
 
 
 def _heads_together(node: Node, y: str) -> str:
-    size, build = _dim(node, VALUE, -1), node.build
-    size = size // node.attributes[HEADS[VALUE]] * node.attributes[HEADS[QUERY]] if isinstance(size, int) else -1
+    dim, build = _dim(node, VALUE, -1), node.build
+    size = dim // node.attributes[HEADS[VALUE]] * node.attributes[HEADS[QUERY]] if isinstance(dim, int) else -1
+    if _dim(node, QUERY, -2) == 1:
+        return str(build.Reshape(y, [0, 1, size]))
     return str(build.Reshape(build.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, size]))
 
 
@@ -147,8 +154,8 @@ def _scaled(build: Builder, name: str, root: str) -> str:
     return str(build.Mul(name, root)) if root else name
 
 
-def _root_of_scale(node: Node, query: str, kind: int) -> str:
-    """The square root of the scale, for both factors, so that their product does not overflow; "" for 1."""
+def _scales(node: Node, query: str, kind: int) -> tuple[str, str]:
+    """What the query and the key are multiplied by; "" for 1. A large scale is shared, so that no factor overflows."""
     build, size = node.build, _dim(node, QUERY, -1)
     scale = node.attributes.get("scale")
     if scale is None and isinstance(size, int):
@@ -156,10 +163,13 @@ def _root_of_scale(node: Node, query: str, kind: int) -> str:
         scale = (size // heads) ** -0.5 if size else 1.0
     if scale is None:
         measured = build.Cast(build.Shape(query, start=3), to=kind)
-        return str(build.Reciprocal(build.Sqrt(build.Sqrt(measured))))
+        return str(build.Reciprocal(build.Sqrt(measured))), ""
     if scale < 0:
         raise CannotConvert(node, f"scale={scale:g} has no square root; a positive one could be expressed")
-    return build.constant(scale**0.5, kind) if scale != 1 else ""
+    if scale <= 1:
+        return build.constant(scale, kind) if scale != 1 else "", ""
+    root = build.constant(scale**0.5, kind)
+    return root, root
 
 
 def _capped(node: Node, scores: str, kind: int) -> str:
@@ -190,24 +200,54 @@ def _product(node: Node, shares: str, value: str, kind: int) -> str:
     return str(build.Cast(product, to=kind) if kind != wide else product)
 
 
-def _bias(node: Node, kind: int) -> tuple[str, bool]:
-    """What is added to the scores, if anything, and whether it may exclude every key of a query."""
+@dataclass(frozen=True)
+class _Mask:
+    """What excludes keys: a bias that is added to the scores, or a boolean value of those that are allowed.
+
+    `some` is a boolean constant that says which may be attended, where it is known that a query may attend none.
+    """
+
+    bias: str = ""
+    allowed: str = ""
+    may_exclude_all: bool = False
+    some: str = ""
+
+    def applied(self, build: Builder, scores: str, kind: int) -> str:
+        if self.allowed:
+            return str(build.Where(self.allowed, scores, build.constant(-inf, kind)))
+        return str(build.Add(scores, self.bias)) if self.bias else scores
+
+    def zeroed(self, build: Builder, biased: str, shares: str, kind: int) -> str:
+        """Shares of a query without keys are 0, not NaN."""
+        if not self.may_exclude_all:
+            return shares
+        zero = build.constant(0.0, kind)
+        if self.allowed or self.some:
+            return str(build.Where(self.allowed or self.some, shares, zero))
+        return str(build.Where(build.Equal(biased, build.constant(-inf, kind)), zero, shares))
+
+
+def _mask(node: Node, kind: int) -> _Mask:
     build, mask, causal = node.build, node.input(MASK), _causal(node)
     if not mask:
-        return _excluding(build, causal, kind) if causal is not None else "", False
+        return _Mask(_excluding(build, causal, kind) if causal is not None else "")
     elem_type, held = _mask_type(node), node.scope.array(mask)
     if node.scope.shape(mask) == []:
         mask = build.Reshape(mask, [1])
     if held is not None and held.size <= WORTH_HOLDING and not isinstance(causal, str):
         known = np.where(held, 0.0, -inf) if elem_type == T.BOOL else held.astype(np.float64)
         known = np.atleast_1d(known if causal is None else known + np.where(causal, 0.0, -inf))
+        bias = mask if elem_type == kind and causal is None else build.constant(known, kind)
         excludes_all = bool(np.isneginf(known.max(axis=-1, initial=-inf)).any())
-        return mask if elem_type == kind and causal is None else build.constant(known, kind), excludes_all
+        some = build.constant(~np.isneginf(known), T.BOOL) if excludes_all else ""
+        return _Mask(bias, may_exclude_all=excludes_all, some=some)
     if elem_type == T.BOOL:
         allowed = mask if causal is None else str(build.And(mask, _named(build, causal)))
-        return _excluding(build, allowed, kind), True
+        return _Mask(allowed=allowed, may_exclude_all=True)
     bias = mask if elem_type == kind else str(build.Cast(mask, to=kind))
-    return bias if causal is None else str(build.Add(bias, _excluding(build, causal, kind))), True
+    return _Mask(
+        bias if causal is None else str(build.Add(bias, _excluding(build, causal, kind))), may_exclude_all=True
+    )
 
 
 def _causal(node: Node) -> Allowed | None:

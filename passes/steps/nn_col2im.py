@@ -23,7 +23,7 @@ SUMMED = (
     *(T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE),
     *(T.INT8, T.INT16, T.INT32, T.INT64, T.UINT8, T.UINT16, T.UINT32, T.UINT64),
 )
-WIDER = {
+WIDER: dict[int, int] = {
     **dict.fromkeys([T.FLOAT16, T.BFLOAT16], T.FLOAT),
     **dict.fromkeys([T.INT8, T.INT16, T.UINT8, T.UINT16], T.INT32),
     T.UINT32: T.INT64,

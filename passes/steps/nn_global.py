@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes.registry import defined
-from opshift.passes.steps._recipes import recast, wider
+from opshift.passes.steps._recipes import behind_channels, recast, wider
 from opshift.passes.view import Node
 
 
@@ -12,18 +12,18 @@ def mean_of_each_channel(node: Node) -> str:
     node.close("the mean is summed in another order")
     build, kind = node.build, node.elem_type()
     x = recast(build, node.input(0), kind, wider(kind))
-    return recast(build, build.ReduceMean(x, axes=_behind_channels(node)), wider(kind), kind)
+    return recast(build, build.ReduceMean(x, axes=behind_channels(node)), wider(kind), kind)
 
 
 def maximum_of_each_channel(node: Node) -> str:
     """max(X) over all axes behind the channels"""
-    return str(node.build.ReduceMax(node.input(0), axes=_behind_channels(node)))
+    return str(node.build.ReduceMax(node.input(0), axes=behind_channels(node)))
 
 
 def norm_of_each_channel(node: Node) -> str:
     """sum(|X| ** p) ** (1 / p) over all axes behind the channels"""
     node.close("the norm is summed in another order")
-    build, kind, axes, p = node.build, node.elem_type(), _behind_channels(node), node.attributes.get("p", 2)
+    build, kind, axes, p = node.build, node.elem_type(), behind_channels(node), node.attributes.get("p", 2)
     x = recast(build, node.input(0), kind, wider(kind))
     if p in (1, 2):
         norm = build.emit(f"ReduceL{p}", [x], {"axes": axes})
@@ -31,10 +31,6 @@ def norm_of_each_channel(node: Node) -> str:
         powers = build.Pow(build.Abs(x), build.constant(float(p), wider(kind)))
         norm = build.Pow(build.ReduceSum(powers, axes), build.constant(1 / p, wider(kind)))
     return recast(build, norm, wider(kind), kind)
-
-
-def _behind_channels(node: Node) -> list[int]:
-    return list(range(2, node.rank()))
 
 
 defined("GlobalAveragePool", mean_of_each_channel, opset=13)

@@ -5,11 +5,10 @@ Deviations from the mean are squared, not squares subtracted, which would cancel
 
 from __future__ import annotations
 
-from opshift.passes import constants
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, changed, defined
-from opshift.passes.steps._recipes import recast, wider
+from opshift.passes.steps._recipes import along_channels, behind_channels, recast, shape_of, wider
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -87,29 +86,20 @@ def groups_of_channels(node: Node) -> str:
     normal = build.Div(centered, build.Sqrt(build.Add(variance, epsilon)))
     scale, bias = (build.Unsqueeze(recast(build, node.input(i), kind, wide), [1]) for i in (1, 2))
     scaled = build.Add(build.Mul(normal, scale), bias)
-    return str(build.Reshape(recast(build, scaled, wide, kind), build.Shape(x)))
+    return str(build.Reshape(recast(build, scaled, wide, kind), shape_of(node)))
 
 
 def statistics_of_instances(node: Node) -> str:
     """(x - mean) / sqrt(variance + epsilon) * scale + B, with mean and variance of each channel of each instance"""
     node.close("the operator is computed from its definition")
-    build, kind, axes = node.build, node.elem_type(), list(range(2, node.rank()))
+    build, kind, axes = node.build, node.elem_type(), behind_channels(node)
     x = recast(build, node.input(0), kind, wider(kind))
     epsilon = build.constant(node.attributes.get("epsilon", 1e-5), wider(kind))
     centered = build.Sub(x, build.ReduceMean(x, axes=axes))
     variance = build.ReduceMean(build.Mul(centered, centered), axes=axes)
     normal = build.Div(centered, build.Sqrt(build.Add(variance, epsilon)))
-    scale, bias = (_along_channels(node, index, wider(kind)) for index in (1, 2))
+    scale, bias = (along_channels(node, index, wider(kind)) for index in (1, 2))
     return recast(build, build.Add(build.Mul(normal, scale), bias), wider(kind), kind)
-
-
-def _along_channels(node: Node, index: int, kind: int) -> str:
-    """A vector with one element a channel, shaped to be broadcast over everything behind the channels."""
-    build, ones, held = node.build, [1] * (node.rank() - 2), node.scope.array(node.input(index))
-    if held is not None and held.size <= constants.SMALL:
-        return build.constant(held.reshape([-1, *ones]), kind)
-    column = build.Reshape(node.input(index), [-1, *ones]) if ones else node.input(index)
-    return recast(build, column, node.elem_type(index), kind)
 
 
 def divided_by_norm(node: Node) -> str:

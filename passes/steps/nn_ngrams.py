@@ -9,10 +9,10 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.lazy import np
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, changed
+from opshift.passes.steps._recipes import categories
 from opshift.passes.view import Node
 
 T = TensorProto
-ML = "ai.onnx.ml"
 END = 2**31 - 1
 MODES = ("TF", "IDF", "TFIDF")
 
@@ -58,8 +58,7 @@ def _numbered(node: Node) -> tuple[str, list[int]]:
         return x if node.elem_type() == T.INT64 else build.Cast(x, to=T.INT64), node.attributes["pool_int64s"]
     texts = node.attributes["pool_strings"]
     known = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    mapping = {"cats_strings": list(known), "cats_int64s": list(known.values()), "default_int64": -1}
-    return build.emit("CategoryMapper", [x], mapping, domain=ML), [known[text] for text in texts]
+    return categories(node, x, list(known), known.values(), -1), [known[text] for text in texts]
 
 
 def _counts(node: Node, tokens: str, grams: np.ndarray[Any, Any]) -> str:

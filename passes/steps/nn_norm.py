@@ -7,7 +7,7 @@ from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
-from opshift.passes.steps._recipes import carried, drop_consumed_inputs
+from opshift.passes.steps._recipes import along_channels, carried, drop_consumed_inputs, shape_of
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -198,6 +198,9 @@ def group_statistics(node: Node) -> str:
     centered = build.Sub(grouped, build.ReduceMean(grouped, [2]))
     variance = build.ReduceMean(build.Mul(centered, centered), [2])
     normal = _cast(build, build.Div(centered, build.Sqrt(build.Add(variance, epsilon))), stash, elem_type)
+    if node.scope.shape(x) is not None:
+        scale, bias = (along_channels(node, index, node.elem_type(index)) for index in (1, 2))
+        return str(build.Add(build.Mul(build.Reshape(normal, shape_of(node)), scale), bias))
     channels = build.Concat(build.Shape(x, start=0, end=2), [-1], axis=0)
     scale, bias = (build.Unsqueeze(node.input(index), [1]) for index in (1, 2))
     scaled = build.Add(build.Mul(build.Reshape(normal, channels), scale), bias)

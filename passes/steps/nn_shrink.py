@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, changed
+from opshift.passes.registry import Pair, changed, defined
+from opshift.passes.steps._recipes import recast
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -35,4 +36,19 @@ def shrunk_by_comparisons(node: Node) -> str:
     return y if wide == kind else str(build.Cast(y, to=kind))
 
 
+def shifted_towards_zero(node: Node) -> str:
+    """x + bias where x < -lambd, x - bias where x > lambd, else 0"""
+    build, kind = node.build, node.elem_type()
+    bias, limit = node.attributes.get("bias", 0.0), node.attributes.get("lambd", 0.5)
+    if kind in (T.INT64, T.UINT64):
+        raise CannotConvert(node, "64-bit integers do not fit a double; smaller ones and floats could be expressed")
+    wide = kind if kind in FLOATS else T.DOUBLE
+    x = recast(build, node.input(0), kind, wide)
+    shift = build.constant(bias, wide)
+    raised, lowered = (build.Add(x, shift), build.Sub(x, shift)) if bias else (x, x)
+    above = build.Where(build.Greater(x, build.constant(limit, wide)), lowered, build.constant(0.0, wide))
+    return recast(build, build.Where(build.Less(x, build.constant(-limit, wide)), raised, above), wide, kind)
+
+
 changed("Shrink", 9, Pair(down=shrunk_by_comparisons))
+defined("Shrink", shifted_towards_zero, opset=13)

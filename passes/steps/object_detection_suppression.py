@@ -36,9 +36,9 @@ def picked_in_rounds(node: Node) -> str:
     last = _indices.places(build, [batches, 1, 1], [width, 0, 0], count)  # where each batch has the box numbered 0
 
     def pick(inner: Builder, _: str, left: list[str]) -> list[str]:
-        first = _indices.first_greatest(inner, scores, *left, number, 2, T.FLOAT)
+        first = _indices.first_greatest(inner, scores, left[0], number, 2, T.FLOAT)
         dropped = inner.Or(inner.Equal(number, first), boxes.overlapped_by(inner, inner.Sub(last, first)))
-        others = inner.And(*left, inner.Not(dropped))
+        others = inner.And(left[0], inner.Not(dropped))
         any_left = inner.Cast(inner.ReduceSum(inner.Cast(others, to=T.INT64), keepdims=0), to=T.BOOL)
         return [any_left, others, first]
 

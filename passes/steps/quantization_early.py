@@ -6,8 +6,8 @@ QuantizeLinear and DequantizeLinear came at opset 10 with one scale, a scalar; D
 from __future__ import annotations
 
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, changed
-from opshift.passes.steps._recipes import rounded_to_even
+from opshift.passes.registry import Pair, changed, defined
+from opshift.passes.steps._recipes import clipped, rounded_to_even
 from opshift.passes.steps.quantization import RANGES, SCALE, ZERO, X, scale_of_one_element
 from opshift.passes.view import Node
 
@@ -35,7 +35,7 @@ def quantized_by_arithmetic(node: Node) -> str:
         value = build.Add(value, build.Cast(zero, to=T.FLOAT))
     kind = node.elem_type(ZERO) if zero else T.UINT8
     lowest, highest = RANGES[kind]
-    return str(build.Cast(build.Clip(value, min=float(lowest), max=float(highest)), to=kind))
+    return str(build.Cast(clipped(build, value, lowest, highest, T.FLOAT), to=kind))
 
 
 def quantized_in_steps(node: Node) -> list[str]:
@@ -47,7 +47,7 @@ def quantized_in_steps(node: Node) -> list[str]:
     scale = build.Div(build.Sub(highest, lowest), build.constant(255.0, T.FLOAT))
     flat = build.Cast(build.Not(build.Greater(scale, nought)), to=T.FLOAT)
     divisor = build.Add(scale, flat)  # where all of x is 0, so are zero point and y instead of 0 / 0
-    shift = build.Clip(build.Sub(nought, build.Div(lowest, divisor)), min=0.0, max=255.0)
+    shift = clipped(build, build.Sub(nought, build.Div(lowest, divisor)), 0.0, 255.0, T.FLOAT)
     zero = build.Cast(rounded_to_even(build, shift, T.FLOAT), to=T.UINT8)
     return [build.QuantizeLinear(x, divisor, zero), scale, zero]
 
@@ -55,3 +55,4 @@ def quantized_in_steps(node: Node) -> list[str]:
 changed("DequantizeLinear", 10, Pair(down=dequantized_by_arithmetic))
 changed("QuantizeLinear", 10, Pair(down=quantized_by_arithmetic))
 changed("DynamicQuantizeLinear", 11, Pair(down=quantized_in_steps))
+defined("DynamicQuantizeLinear", quantized_in_steps, opset=13)

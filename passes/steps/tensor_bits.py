@@ -52,10 +52,11 @@ def cast_or_looked_up(node: Node) -> str:
         return _looked_up(node, SIGNED.get(source, source), to)
     if to in FLOATS and SIGNED.get(source, source) == FLOATS[to].bits:
         return _assembled(node, FLOATS[to], to)
-    name = T.DataType.Name
+    name, why = T.DataType.Name, ""
+    if not {source, to} & BELOW_A_BYTE and source not in integers:
+        why = ", and no older operator tells the sign or the payload of a NaN"
     raise CannotConvert(
-        node,
-        f"the bits of {name(source)} as {name(to)}; integers as integers or floats could be expressed",
+        node, f"the bits of {name(source)} as {name(to)}{why}; integers as integers or floats could be expressed"
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, changed
+from opshift.passes.registry import Pair, changed, defined
 from opshift.passes.scope import Dim
 from opshift.passes.steps import _indices
 from opshift.passes.steps._indices import Size
+from opshift.passes.steps._recipes import recast, wider
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -203,6 +204,13 @@ def neither_less_nor_greater(node: Node) -> str:
     return str(build.Not(build.Or(build.Less(x, high), build.Greater(x, low))))
 
 
+def unequal_to_itself(node: Node) -> str:
+    """not (x == x), which holds for NaN alone"""
+    kind = node.elem_type()
+    x = recast(node.build, node.input(0), kind, wider(kind))
+    return str(node.build.Not(node.build.Equal(x, x)))
+
+
 def beyond_the_largest_number(node: Node) -> str:
     """IsInf did not exist: an infinity is greater than the largest number, or less than its negative."""
     import numpy as np
@@ -221,3 +229,4 @@ def beyond_the_largest_number(node: Node) -> str:
 
 changed("IsNaN", 9, Pair(down=neither_less_nor_greater))
 changed("IsInf", 10, Pair(down=beyond_the_largest_number))
+defined("IsNaN", unequal_to_itself, opset=13)

@@ -8,10 +8,10 @@ from opshift.passes import constants
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, Replacement, changed
+from opshift.passes.registry import Pair, Replacement, changed, defined
 from opshift.passes.steps import _indices
 from opshift.passes.steps._indices import Size
-from opshift.passes.steps._recipes import counted_from_front
+from opshift.passes.steps._recipes import counted_from_front, recast
 from opshift.passes.steps.tensor_choose import MULTIPLIED
 from opshift.passes.steps.tensor_gather import never_negative
 from opshift.passes.view import Node
@@ -167,6 +167,39 @@ def gathered_off_and_on(node: Node) -> str:
     return str(build.Gather(values, build.Cast(build.Equal(column, places), to=T.INT32), axis=0))
 
 
+def compared_with_places(node: Node) -> str:
+    """values[1] where the index, or the index plus depth, is the place along axis, else values[0]"""
+    build, scope, axis = node.build, node.scope, node.attributes.get("axis", -1)
+    depth, values = scope.array(node.input(1)), scope.array(node.input(2))
+    after = -axis - 1 if axis < 0 else node.rank() - axis
+    column = build.Unsqueeze(recast(build, node.input(0), node.elem_type(), T.INT64), [axis])
+    ones = [1] * after
+    if depth is not None:
+        size = int(depth.reshape(-1)[0])
+        places = build.constant(constants.int64s(range(size), [size, *ones]))
+        from_end = build.constant(constants.int64s(range(-size, 0), [size, *ones]))
+    else:
+        number = build.Reshape(recast(build, node.input(1), node.elem_type(1), T.INT64), [])
+        places = build.Range(0, number, 1)
+        places = build.Reshape(places, [-1, *ones]) if ones else places
+        from_end = build.Sub(places, number)
+    here = build.Or(build.Equal(column, places), build.Equal(column, from_end))
+    if values is None:
+        return str(build.Gather(node.input(2), build.Cast(here, to=T.INT32), axis=0))
+    off, on = (build.constant(value, node.elem_type(2)) for value in values)
+    return str(build.Where(here, on, off))
+
+
+def gathered_where_nonzero(node: Node) -> str:
+    """The slices along axis, or the elements, at the places of condition that are not zero"""
+    if node.scope.array(node.input(1)) is not None:
+        return gathered_where_true(node)
+    build, axis = node.build, node.attributes.get("axis")
+    places = build.Squeeze(build.NonZero(node.input(1)), [0])
+    data = node.input(0) if axis is not None else build.Reshape(node.input(0), [-1])
+    return str(build.Gather(data, places, axis=axis or 0))
+
+
 # The types that Cast turns into bool.
 BOOLEAN_BY_CAST = (T.BOOL, T.FLOAT16, T.FLOAT, T.DOUBLE, *MULTIPLIED)
 
@@ -261,3 +294,5 @@ changed("Compress", 9, Pair(down=gathered_where_true))
 changed("OneHot", 9, Pair(down=gathered_off_and_on))
 changed("NonZero", 9, Pair(down=found_one_after_another))
 changed("Scatter", 9, Pair(down=gathered_from_data_and_updates))
+defined("Compress", gathered_where_nonzero, opset=13)
+defined("OneHot", compared_with_places, opset=16)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
+from opshift.passes.lazy import np
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, Replacement, Step, changed
+from opshift.passes.registry import Pair, Replacement, Step, changed, defined
+from opshift.passes.steps import _indices
+from opshift.passes.steps._recipes import recast
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -17,6 +22,30 @@ FLOATS = (T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE)
 def scatter_to_scatter_elements(node: Node) -> None:
     """Scatter was replaced by ScatterElements, which does the same."""
     node.op_type = "ScatterElements"
+
+
+def scattered_by_coordinates(node: Node) -> str:
+    """data with updates written, or combined, where the coordinates of each index lead, its own along axis"""
+    build, kind = node.build, node.elem_type(1)
+    indices, rank = recast(build, node.input(1), kind, T.INT64), node.rank()
+    axis = node.attributes.get("axis", 0) % rank
+    dims = _indices.sizes(node, node.input(1))
+    known = [dim for dim in dims if isinstance(dim, int)]
+    column = build.Unsqueeze(indices, [rank])
+    columns = [column] * rank
+    if len(known) == rank and prod(known) <= _indices.WRITTEN_OUT:
+        places = np.moveaxis(np.indices(known), 0, -1)
+        before, after = places[..., :axis], places[..., axis + 1 :]
+        columns = [build.constant(part, T.INT64) if part.shape[-1] else "" for part in (before, after)]
+        columns = [name for name in (columns[0], column, columns[1]) if name]
+    else:
+        shape = build.Shape(column)
+        for k in (k for k in range(rank) if k != axis):
+            along = build.Reshape(_indices.count(build, dims[k]), [-1] + [1] * (rank - k))
+            columns[k] = build.Expand(along, shape)
+    coordinates = build.Concat(*columns, axis=-1) if len(columns) > 1 else column
+    reduction = node.attributes.get("reduction")
+    return str(build.ScatterND(node.input(0), coordinates, node.input(2), reduction=reduction))
 
 
 def combined_outside(*known: str) -> Step:
@@ -99,3 +128,4 @@ def _one_after_another(node: Node, kind: str) -> str:
 changed("Scatter", 11, Pair(up=scatter_to_scatter_elements))
 changed(["ScatterElements", "ScatterND"], 16, Pair(down=combined_outside()))
 changed(["ScatterElements", "ScatterND"], 18, Pair(down=combined_outside("none", "add", "mul")))
+defined("ScatterElements", scattered_by_coordinates, opset=18)

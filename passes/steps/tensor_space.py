@@ -6,9 +6,12 @@ from opshift.passes import constants
 from opshift.passes.errors import CannotConvert
 from opshift.passes.lazy import np
 from opshift.passes.registry import Pair, Replacement, changed, defined, same
+from opshift.passes.steps import _indices
 from opshift.passes.steps.tensor_shape import size_along
 from opshift.passes.steps.tensor_slice import count_up
 from opshift.passes.view import Node
+
+Part = int | str | None
 
 
 def channels_to_depth_first(node: Node) -> None:
@@ -67,30 +70,34 @@ def channels_from_blocks(node: Node) -> str:
     return _taken_apart(node, [0, channels, height, block, width, block], [0, 3, 5, 1, 2, 4], joined)
 
 
-def _taken_apart(node: Node, apart: list[int | str], order: list[int], joined: list[int | str]) -> str:
+def _taken_apart(node: Node, apart: list[Part], order: list[int], joined: list[Part]) -> str:
     build = node.build
     turned = build.Transpose(build.Reshape(node.input(0), _shape(node, apart)), perm=order)
     return str(build.Reshape(turned, _shape(node, joined)))
 
 
-def _shape(node: Node, sizes: list[int | str]) -> str | list[int]:
-    """Sizes as a shape; a single one that is known only at run time follows from the others."""
-    computed = [k for k, size in enumerate(sizes) if isinstance(size, str)]
-    if len(computed) > 1:
-        return str(node.build.Concat(*([size] if isinstance(size, int) else size for size in sizes), axis=0))
-    return [-1 if isinstance(size, str) else size for size in sizes]
+def _shape(node: Node, parts: list[Part]) -> str:
+    return _indices.vector(node.build, [-1 if part is None else part for part in parts])
 
 
-def _sizes(node: Node) -> list[int | str]:
-    return [size_along(node, axis) for axis in range(4)]
+def _sizes(node: Node) -> list[Part]:
+    """Of all axes; a single unknown one is None and follows from the others, several are read at run time."""
+    dims = node.scope.shape(node.input(0)) or [None] * 4
+    if sum(not isinstance(dim, int) for dim in dims[1:]) > 1:
+        return list(_indices.sizes(node, node.input(0)))
+    return [dim if isinstance(dim, int) else None for dim in dims]
 
 
-def _over(node: Node, size: int | str, by: int) -> int | str:
-    return size // by if isinstance(size, int) else node.build.Div(size, [by])
+def _over(node: Node, size: Part, by: int) -> Part:
+    if size is None or isinstance(size, int):
+        return size and size // by
+    return str(node.build.Div(size, by))
 
 
-def _times(node: Node, size: int | str, by: int) -> int | str:
-    return size * by if isinstance(size, int) else node.build.Mul(size, [by])
+def _times(node: Node, size: Part, by: int) -> Part:
+    if size is None or isinstance(size, int):
+        return size and size * by
+    return str(node.build.Mul(size, by))
 
 
 changed("DepthToSpace", 11, Pair(down=channels_to_depth_first))

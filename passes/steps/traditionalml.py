@@ -9,6 +9,7 @@ from opshift.passes import constants
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed
+from opshift.passes.steps._recipes import categories
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -42,7 +43,7 @@ def pairs_to_categories(node: Node) -> Replacement:
     if {key_kind, value_kind} == {T.STRING, T.INT64}:
         strings, numbers = (keys, values) if key_kind == T.STRING else (values, keys)
         if sorted(numbers) != list(range(len(numbers))):
-            return _mapped(node, node.input(0), strings, numbers, default)
+            return categories(node, node.input(0), strings, numbers, default)
         _clear(node)
         node.attributes["classes_strings"] = [text for _, text in sorted(zip(numbers, strings, strict=True))]
         node.attributes["default_int64" if value_kind == T.INT64 else "default_string"] = default
@@ -52,15 +53,9 @@ def pairs_to_categories(node: Node) -> Replacement:
     index = node.input(0)
     if key_kind == T.INT64:
         texts = [str(position) for position in range(len(keys))]
-        index, keys = _mapped(node, index, texts, keys, ""), texts
-    index = _mapped(node, index, keys, range(len(keys)), len(keys))
+        index, keys = categories(node, index, texts, keys, ""), texts
+    index = categories(node, index, keys, range(len(keys)), len(keys))
     return _entry(node, [*values, default], value_kind, index)
-
-
-def _mapped(node: Node, x: str, strings: Sequence[str], numbers: Sequence[int], default: str | int) -> str:
-    attributes = {"cats_strings": list(strings), "cats_int64s": list(numbers)}
-    attributes["default_string" if isinstance(default, str) else "default_int64"] = default
-    return str(node.build.emit("CategoryMapper", [x], attributes, domain=ML))
 
 
 def _entry(node: Node, table: list[Any], kind: int, index: str) -> str:

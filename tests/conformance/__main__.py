@@ -1,4 +1,7 @@
-"""`python -m tests.conformance [--op NAME] [--family NAME] [--sample N] [--json PATH]`: every case to every opset."""
+"""`python -m tests.conformance [--op NAME] [--family NAME] [--sample N] [--json PATH]`: every case to every opset.
+
+With `--inline` every case stays at its opset, and each of its operators that has a definition is expanded.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 import json
 import random
 import re
+import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -15,7 +19,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tests.conformance.cases import Case, all_cases
+from tests.conformance.cases import Case, all_cases, expandable
 from tests.conformance.judge import CRASHED, INVALID, REFUSED, UNJUDGED, WRONG, Verdict, judge
 from tests.conformance.report import STATUSES, counts, general, share
 
@@ -26,12 +30,16 @@ def main() -> int:
     cases = [case for case in all_cases(options.release) if _chosen(case, options)]
     if options.sample:
         cases = random.Random(options.seed).sample(cases, min(options.sample, len(cases)))
-    console = Console()
-    console.print(f"{len(cases)} cases to opsets {options.low}..{options.high}")
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    goal = "with each operator expanded" if options.inline else f"to opsets {options.low}..{options.high}"
+    console.print(f"{len(cases)} cases {goal}")
     targets = range(options.low, options.high + 1)
     verdicts: list[Verdict] = []
     with ProcessPoolExecutor(options.jobs) as pool:
-        work = pool.map(_all_targets, [(case, tuple(targets)) for case in cases], chunksize=4)
+        if options.inline:
+            work = pool.map(_each_expanded, cases, chunksize=4)
+        else:
+            work = pool.map(_all_targets, [(case, tuple(targets)) for case in cases], chunksize=4)
         for found in track(work, total=len(cases), console=console, disable=not console.is_terminal):
             verdicts += found
     console.print(_table(verdicts))
@@ -52,6 +60,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--low", type=int, default=7)
     parser.add_argument("--high", type=int, default=schemas.latest())
+    parser.add_argument("--inline", action="store_true", help="expand each operator, at the opset of the case")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--most", type=int, default=20, help="how many reasons to print for each status")
     parser.add_argument("--json", help="write every verdict to this file")
@@ -77,6 +86,10 @@ def _family(op: str) -> str | None:
 def _all_targets(work: tuple[Case, tuple[int, ...]]) -> list[Verdict]:
     case, targets = work
     return [judge(case, target) for target in targets]
+
+
+def _each_expanded(case: Case) -> list[Verdict]:
+    return [judge(case, case.opset, [("", op)]) for op in sorted(case.ops & expandable())]
 
 
 def _table(verdicts: list[Verdict]) -> Table:

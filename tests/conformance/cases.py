@@ -1,4 +1,4 @@
-"""Published node tests: of the installed onnx, and of the data folders in older wheels, fetched with pip."""
+"""Published tests: of the installed onnx, and of the data folders in older wheels, fetched with pip."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ import onnx.helper
 import onnx.numpy_helper
 from onnx import ModelProto, TensorProto
 
-OLD_WHEELS = {
+from opshift import definitions
+
+OLD_WHEELS = {  # with the Python that each is for
+    "1.1.2": "36",
     "1.2.2": "36",
     "1.3.0": "36",
     "1.6.0": "37",
@@ -31,6 +34,7 @@ OLD_WHEELS = {
     "1.17.0": "311",
     "1.19.1": "311",
 }
+FOLDERS = ("node", "pytorch-converted", "pytorch-operator", "simple")  # of data; the installed onnx generates the first
 CACHE = Path(os.environ.get("OPSHIFT_CACHE", Path(__file__).parents[2] / ".cache")) / "wheels"
 
 
@@ -154,11 +158,11 @@ def fetch(release: str) -> Path:
 
 def _wheel(release: str) -> Iterator[Case]:
     with zipfile.ZipFile(fetch(release)) as wheel:
-        names = sorted(wheel.namelist())
         members: dict[str, list[str]] = {}
-        for name in names:
-            if "/backend/test/data/node/" in name:
-                members.setdefault(name.split("/data/node/")[1].split("/")[0], []).append(name)
+        for name in sorted(wheel.namelist()):
+            _, _, inside = name.partition("/backend/test/data/")
+            if inside.startswith(FOLDERS):
+                members.setdefault(inside.split("/")[1], []).append(name)
         for test, files in members.items():
             path = next((f for f in files if f.endswith("/model.onnx")), None)
             if path is None:
@@ -215,3 +219,8 @@ def bound(case: Case) -> Case | None:
         model.graph.initializer.append(onnx.numpy_helper.from_array(case.inputs[name], name))
     inputs = {name: value for name, value in case.inputs.items() if name not in small}
     return Case(f"{case.name}[bound]", case.release, model, inputs, case.outputs, case.rtol, case.atol)
+
+
+def expandable() -> set[str]:
+    """The operators of the default domain that have definitions."""
+    return {found.op for found in definitions.definitions() if not found.domain}

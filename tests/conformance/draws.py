@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto
 
 from opshift.engines import EngineError
-from tests.conformance.cases import Case
+from tests.conformance.cases import Case, Key
 from tests.conformance.engines import Judge, every_node
 
 DRAWING = frozenset(
@@ -32,9 +33,9 @@ def difference(engine: Judge, case: Case, converted: ModelProto) -> str:
     Types and shapes must be equal, an output of few values must have the same ones, and no element's mean may differ
     by more than chance.
     """
-    for index, (one, other) in enumerate(
-        zip(_draws(engine, case.model, case), _draws(engine, converted, case), strict=True)
-    ):
+    drawn = _source_draws(Key(case), engine)
+    _check_probabilities(case, drawn)
+    for index, (one, other) in enumerate(zip(drawn, _draws(engine, converted, case), strict=True)):
         if one.dtype != other.dtype or one.shape != other.shape:
             return f"output {index}: {other.dtype}{list(other.shape[1:])} instead of {one.dtype}{list(one.shape[1:])}"
         values, others = np.unique(one), np.unique(other)
@@ -46,6 +47,21 @@ def difference(engine: Judge, case: Case, converted: ModelProto) -> str:
         if (apart > SIGMAS * spread).any():
             return f"output {index}: a mean is {(apart / spread).max():.1f} standard errors away"
     return ""
+
+
+def _check_probabilities(case: Case, drawn: list[NDArray[Any]]) -> None:
+    """Raise `EngineError` for an engine that runs Bernoulli by the body that ONNX gives it, which draws with 1 - p."""
+    nodes = case.model.graph.node
+    if len(nodes) != 1 or nodes[0].op_type != "Bernoulli":
+        return
+    p, often = np.asarray(case.inputs[nodes[0].input[0]], np.float64), drawn[0].astype(np.float64).mean(axis=0)
+    if (np.abs(often - p) > SIGMAS * np.sqrt(p * (1 - p) / COUNT)).any():
+        raise EngineError("it does not draw a 1 as often as the text says")
+
+
+@lru_cache(maxsize=8)
+def _source_draws(key: Key, engine: Judge) -> list[NDArray[Any]]:
+    return _draws(engine, key.case.model, key.case)
 
 
 def _draws(engine: Judge, model: ModelProto, case: Case) -> list[NDArray[Any]]:

@@ -1,21 +1,25 @@
-"""The engines that judge: onnxruntime, onnxruntime rounding as the model says, and onnx.reference."""
+"""The engines that judge: onnxruntime, the same rounding as the model says, onnx.reference, and for the oldest opsets
+onnxruntime after onnx's own converter."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx.defs
 import onnx.helper
 import onnx.parser
+import onnx.version_converter
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
 from opshift.engines import EngineError, OnnxRuntime, Reference
 
 DEFAULT = ("", "ai.onnx")
+OLDEST_WITH_KERNELS = 7  # of onnxruntime: it loads older opsets, but has no Add, no Cast there
 
 
 class Runtime(OnnxRuntime):
@@ -30,6 +34,10 @@ class Runtime(OnnxRuntime):
             model = restamped(model, newest)
             self.engine = f"onnxruntime at {newest}"
         super().__init__(model)
+
+    def run(self, feeds: Mapping[str, Any]) -> list[Any]:
+        """See `Session.run`. It gets copies: BatchNormalization updates the running means that it is given in place."""
+        return super().run({name: np.copy(v) if isinstance(v, np.ndarray) else v for name, v in feeds.items()})
 
 
 class AsWritten(Runtime):
@@ -64,8 +72,40 @@ def _hold(body: Any) -> None:
                 body.node.append(NodeProto(op_type="Identity", input=[before], output=[after]))
 
 
-Judge = type[Runtime] | type[Reference]
-JUDGES: tuple[Judge, ...] = (Runtime, AsWritten, Reference)
+class Raised(Runtime):
+    """onnxruntime for a model below the opsets that it has kernels for, which onnx's own converter takes up to them."""
+
+    engine = "onnxruntime after onnx's converter"
+
+    def __init__(self, model: ModelProto):
+        if opset(model) >= OLDEST_WITH_KERNELS:
+            raise EngineError(f"opset {opset(model)} is run as it is")
+        try:
+            raised = onnx.version_converter.convert_version(model, OLDEST_WITH_KERNELS)
+        except Exception as error:
+            raise EngineError(" ".join(str(error).split())[:200]) from None
+        super().__init__(raised)
+
+
+# Operators that onnx.reference computes as their newer versions have them: the first opset at which that is right.
+BLIND = {"Hardmax": 13, "LogSoftmax": 13, "PRelu": 7, "RoiAlign": 16, "Softmax": 13}
+
+
+class Evaluator(Reference):
+    """onnx.reference, but not where it does not look at the version of an operator: what it says would prove nothing."""
+
+    def __init__(self, model: ModelProto):
+        for node in every_node(model.graph.node):
+            if opset(model) < BLIND.get(node.op_type, 0):
+                raise EngineError(f"{node.op_type} is computed as opset {BLIND[node.op_type]} has it")
+            attributes = {attribute.name for attribute in node.attribute}
+            if opset(model) < OLDEST_WITH_KERNELS and {"axis", "broadcast"} <= attributes:
+                raise EngineError(f"{node.op_type} is broadcast without regard to its axis")
+        super().__init__(model)
+
+
+Judge = type[Runtime] | type[Evaluator]
+JUDGES: tuple[Judge, ...] = (Runtime, AsWritten, Raised, Evaluator)
 
 
 def opset(model: ModelProto) -> int:

@@ -7,7 +7,7 @@ release corrected and for numbers drawn at random; what it finds is counted apar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ import onnx
 import onnx.checker
 from onnx import ModelProto
 from opshift.passes import convert
+from opshift.passes.errors import InvalidModel
 from opshift.passes.expand import Op
 
 from opshift.engines import EngineError
@@ -24,7 +25,7 @@ from tests.conformance.cases import Case, Key
 from tests.conformance.engines import JUDGES, AsWritten, Judge, Runtime
 
 OK, WRONG, INVALID, REFUSED, CRASHED, UNJUDGED = "ok", "wrong", "invalid", "refused", "crashed", "unjudged"
-OK_BY_SOURCE = "ok by source"
+OK_BY_SOURCE, NOT_VALID = "ok by source", "source not valid"
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,25 @@ class _Finding:
 
 
 def judge(case: Case, target: int, ops: Sequence[Op] = ()) -> Verdict:
-    """Convert to `target`, expanding `ops`, and run; a model that no engine can judge is `unjudged`, never ok."""
+    """Convert to `target`, expanding `ops`, and run; a model that no engine can judge is `unjudged`, never ok.
 
+    What is refused or unjudged where onnx.checker rejects the published model itself is `source not valid`.
+    """
+    verdict = _judge(case, target, ops)
+    if verdict.status in (REFUSED, UNJUDGED) and _checked(case.model):
+        return replace(verdict, status=NOT_VALID)
+    return verdict
+
+
+def _judge(case: Case, target: int, ops: Sequence[Op]) -> Verdict:
     def verdict(status: str, why: str = "", grade: str = "", engine: str = "") -> Verdict:
         return Verdict(case.name, case.release, case.opset, target, status, why, grade, engine)
 
     try:
         result = convert.attempt(case.model, {"": target}, ops=ops)
     except Exception as error:
-        return verdict(CRASHED, f"{type(error).__name__}: {error}")
+        refused = isinstance(error, InvalidModel) and _checked(case.model)  # onnx.checker must agree
+        return verdict(REFUSED if refused else CRASHED, f"{type(error).__name__}: {error}")
     if result.model is None:
         return verdict(REFUSED, "; ".join(sorted({f"{r.op} {r.boundary}: {r.why}" for r in result.refusals})))
     complaint = _checked(result.model)

@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.conformance.judge import (
     CRASHED,
     INVALID,
+    NOT_VALID,
     OK,
     OK_BY_SOURCE,
     REFUSED,
@@ -21,7 +22,7 @@ from tests.conformance.judge import (
     Verdict,
 )
 
-STATUSES = (OK, OK_BY_SOURCE, WRONG, INVALID, CRASHED, UNJUDGED, REFUSED)
+STATUSES = (OK, OK_BY_SOURCE, WRONG, INVALID, CRASHED, UNJUDGED, REFUSED, NOT_VALID)
 DIRECTIONS = ("up", "same", "down")
 # One reason of several: "Operator opset 13 -> 12: why". What says why may hold semicolons itself.
 REASON = re.compile(
@@ -45,6 +46,7 @@ onnx {onnx}, onnxruntime {onnxruntime}.
   or what no engine reproduces differs between the two forms.
 - **invalid**: onnx.checker rejects the converted model. **crashed**: the converter raised an error of its own.
 - **unjudged**: no engine runs both forms. **refused**: the converter said no, and why.
+- **source not valid**: the same, of a published model that onnx.checker rejects as it is. It does not count in the percentage.
 """
 
 
@@ -62,8 +64,8 @@ def counts(verdicts: Iterable[Verdict]) -> dict[str, Counter[str]]:
 
 
 def share(count: Counter[str]) -> str:
-    """The percentage that is ok by either judge."""
-    total = sum(count.values())
+    """The percentage that is ok by either judge, of the pairs whose published model is valid."""
+    total = sum(count.values()) - count[NOT_VALID]
     return f"{100 * (count[OK] + count[OK_BY_SOURCE]) / total:.2f}" if total else "-"
 
 
@@ -77,7 +79,7 @@ def general(why: str) -> str:
     """A reason without what differs from model to model."""
     why = re.sub(r'"[^"]*"', '"…"', why)
     why = re.sub(r"^tensor\((\w+)\) does not exist at opset \d+$", r"\1 does not exist there", why)
-    return re.sub(r"(?<![\w.…])(?<!opset )-?\d+(?:\.\d+)?(?![\w.])", "…", why)
+    return re.sub(r"(?<![\w.…])(?<!opset )(?<!-> )-?\d+(?:\.\d+)?(?![\w.])", "…", why)
 
 
 def _parts(verdicts: list[Verdict]) -> Iterator[list[str]]:
@@ -103,7 +105,7 @@ def _parts(verdicts: list[Verdict]) -> Iterator[list[str]]:
         "",
         *_refused(verdicts),
     ]
-    for status in (WRONG, INVALID, CRASHED, UNJUDGED, OK_BY_SOURCE):
+    for status in (WRONG, INVALID, CRASHED, UNJUDGED, NOT_VALID, OK_BY_SOURCE):
         yield [f"## {status.capitalize()}", "", *_listed(verdicts, status)]
 
 

@@ -13,12 +13,12 @@ import pytest
 from onnx import ModelProto
 from opshift.passes import convert
 
-from opshift.engines import EngineError
+from opshift.engines import EngineError, Reference
 from tests.conformance import draws
 from tests.conformance.agreement import mismatch
 from tests.conformance.cases import Case
-from tests.conformance.engines import AsWritten, Runtime, newest_loaded, restamped
-from tests.conformance.judge import CRASHED, INVALID, OK, OK_BY_SOURCE, REFUSED, UNJUDGED, WRONG, judge
+from tests.conformance.engines import AsWritten, Evaluator, Runtime, newest_loaded, restamped
+from tests.conformance.judge import CRASHED, INVALID, NOT_VALID, OK, OK_BY_SOURCE, REFUSED, UNJUDGED, WRONG, judge
 from tests.conformance.oracle import truth
 from tests.support import model
 
@@ -81,11 +81,26 @@ def test_an_error_of_the_converter_is_a_crash(breaking: Callable[[Broken], None]
 
 
 def test_a_refusal_is_reported_with_its_boundary_and_reason():
-    text = "float[4] x"
-    case = replace(ABS, model=model("c = Less(x, x) y = Dropout(x, , c)", 13, inputs=text, outputs="float[4] y"))
-    found = judge(replace(case, model=model("y, i = Unique(x)", 11, inputs=text, outputs="float[N] y, int64[N] i")), 7)
+    narrow = model("y = Cast<to=1>(x)", 21, inputs="int4[4] x", outputs="float[4] y")
+    found = judge(replace(ABS, model=narrow), 13)
     assert found.status == REFUSED
-    assert found.why.startswith("Unique opset 11 -> 10: ")
+    assert found.why == "value opset 21 -> 20: tensor(int4) does not exist at opset 13"
+
+
+def test_a_published_model_that_is_not_valid_is_neither_refused_nor_unjudged():
+    wrong_type = replace(ABS, model=model("y = Abs(x)", 13, inputs="float[4] x", outputs="double[4] y"))
+    assert judge(replace(wrong_type, inputs={}), 7).status == NOT_VALID
+    too_early = replace(ABS, model=model("y = Mish(x)", 13, **IO))
+    assert judge(too_early, 15).status == NOT_VALID
+
+
+def test_onnx_reference_is_not_asked_about_versions_that_it_does_not_know():
+    rows = {"inputs": "float[2,3] x, float[2] b", "outputs": "float[2,3] y"}
+    for broken in (model("y = Add<axis=0, broadcast=1>(x, b)", 6, **rows), model("y = Softmax(x)", 11, **rows)):
+        with pytest.raises(EngineError):
+            Evaluator(broken)
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(Evaluator(model("y = Softmax(x)", 13, **rows)).run({"x": x, "b": x[:, 0]})[0], x / 3)
 
 
 # --- numbers drawn at random --------------------------------------------------------------------------------
@@ -115,6 +130,15 @@ def test_draws_of_another_distribution_are_wrong(body: str, complaint: str):
     outputs = "double[5] y" if "to=11" in body else "float[N] y"
     made = model(body, 15, inputs="float[5] p", outputs=outputs)
     assert complaint in draws.difference(Runtime, COINS, made)
+
+
+def test_an_engine_that_draws_with_the_opposite_probability_is_no_judge():
+    tossed = replace(COINS, model=model("y = Bernoulli(p)", 15, **DRAWN))
+    with pytest.raises(EngineError, match="as often as the text says"):
+        draws.difference(Runtime, tossed, tossed.model)
+    assert not draws.difference(Reference, tossed, COINS.model)
+    verdict = judge(tossed, 14)
+    assert (verdict.status, verdict.engine) == (OK_BY_SOURCE, "onnx.reference"), verdict.why
 
 
 def test_a_model_that_draws_nothing_is_not_judged_by_draws():

@@ -8,17 +8,16 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from onnx import ModelProto
 from rich.console import Console
 from rich.progress import track
 
-from opshift.engines import ENGINES
 from tests.conformance.cases import Case, all_cases
+from tests.conformance.draws import is_random
+from tests.conformance.engines import Runtime
 from tests.conformance.judge import CRASHED, INVALID, OK, WRONG, judge
 from tests.frozen import store
 
 LARGEST = 20_000
-RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 
 
 def main() -> int:
@@ -41,33 +40,30 @@ def main() -> int:
 
 
 def freeze(opset: int, published: list[Case], console: Console) -> None:
-    """Write one case per operator version that begins at `opset`: the smallest that reproduces.
+    """Write one case per operator version that no older file shows: the smallest that reproduces.
 
     Cases that onnxruntime reproduces come first: where only onnx.reference does, outputs may be published more exactly
     than float32 arithmetic in another order can compute them.
     """
+    wanted = store.unshown(opset)
     candidates = defaultdict(list)
     for case in published:
         if case.opset == opset and suitable(case):
-            for op in operators(case.model) & store.introduced(opset):
+            for op in store.operators(case.model) & wanted:
                 candidates[op].append(case)
     chosen: dict[str, Case] = {}
-    for op in sorted(store.introduced(opset)):
+    for op in sorted(wanted):
         ordered = sorted(candidates[op], key=plainest)
         free = [case for case in ordered if chosen.get(case.name, case) is case]
-        best = next((c for c in free if reproducing(c) == ENGINES[0].engine), None)
+        best = next((c for c in free if reproducing(c).startswith(Runtime.engine)), None)
         best = best or next((c for c in free if reproducing(c)), None)
-        if best is None:
-            console.print(f"opset {opset}: no suitable case of {op}")
-        else:
+        if best is not None:
             chosen[best.name] = best
+        elif op in store.introduced(opset):
+            console.print(f"opset {opset}: no suitable case of {op}")
     path = store.archive(opset)
     store.write(path, chosen.values())
     console.print(f"{path.name}: {len(chosen)} cases, {path.stat().st_size} bytes")
-
-
-def operators(model: ModelProto) -> set[str]:
-    return {node.op_type for node in model.graph.node if node.domain in ("", "ai.onnx")}
 
 
 def suitable(case: Case) -> bool:
@@ -78,7 +74,7 @@ def suitable(case: Case) -> bool:
         and len(case.inputs) == len(case.model.graph.input)
         and all(isinstance(value, np.ndarray) for value in values)
         and any(value.size for value in case.outputs)
-        and not operators(case.model) & RANDOM
+        and not is_random(case.model)
         and size(case) <= LARGEST
     )
 

@@ -33,6 +33,18 @@ def introduced(opset: int) -> set[str]:
     return {op for op in schemas.operators("") if opset in schemas.versions("", op)}
 
 
+def operators(model: ModelProto) -> set[str]:
+    """The operators of the default domain in the main graph."""
+    return {node.op_type for node in model.graph.node if node.domain in ("", "ai.onnx")}
+
+
+def unshown(opset: int, folder: Path = FOLDER) -> set[str]:
+    """The operators whose version in force at `opset` no file of an older opset shows, those that begin there included."""
+    older = [o for o in frozen_opsets(folder) if o < opset]
+    shown = {(op, schemas.since("", op, o)) for o in older for case in read(o, folder) for op in operators(case.model)}
+    return {op for op in schemas.operators("") if (at := schemas.since("", op, opset)) and (op, at) not in shown}
+
+
 def archive(opset: int, folder: Path = FOLDER) -> Path:
     return folder / f"opset-{opset:02}.zip"
 

@@ -83,9 +83,11 @@ def test_inline_by_target_and_by_domain():
     result = opshift.inline(norm, target="rknn-2.1")
     assert "ReduceL2" not in {n.op_type for n in result.graph.node}
     assert result.opset_import[0].version == 18
-    places = model("y = NonZero(x)", 13, inputs="float[2] x", outputs="int64[1,N] y")
-    with pytest.raises(opshift.Refused, match=r'for rknn-2.1:\n  NonZero "y"') as refused:
-        opshift.inline(places, target="rknn-2.1")
+    texts = model(
+        'y = StringNormalizer<case_change_action = "LOWER">(x)', 13, inputs="string[2] x", outputs="string[2] y"
+    )
+    with pytest.raises(opshift.Refused, match=r'for rknn-2.1:\n  StringNormalizer "y"') as refused:
+        opshift.inline(texts, target="rknn-2.1")
     assert refused.value.target == "rknn-2.1"
     with pytest.raises(ValueError, match="name operators, a domain or a target"):
         opshift.inline(norm)

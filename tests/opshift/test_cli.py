@@ -53,7 +53,7 @@ def test_a_refusal_writes_nothing(tmp_path, capsys):
     onnx.save(model("y = StringConcat(x, x)", 20, inputs="string[2] x", outputs="string[2] y"), path)
     assert cli.main(["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "13"]) == 3
     printed = capsys.readouterr().out
-    assert 'refused: StringConcat "y" (opset 20 -> 19): the operator exists from opset 20 on' in printed
+    assert 'refused: StringConcat "y" (opset 20 -> 19): no operator of opset 19 joins strings' in printed
     assert "nearest opset that can be reached: 20" in printed
     assert listing(tmp_path) == ["in.onnx"]
 
@@ -208,6 +208,12 @@ def test_inline_by_a_deny_list(norm, tmp_path, name, text):
     (tmp_path / name).write_text(text)
     assert cli.main(["inline", str(norm), str(tmp_path / "out.onnx"), "--deny", str(tmp_path / name)]) == 0
     assert [n.op_type for n in onnx.load(tmp_path / "out.onnx").graph.node] == ["Mul", "ReduceSum", "Sqrt"]
+
+
+def test_a_deny_list_without_operators_is_a_usage_error(norm, tmp_path, capsys):
+    (tmp_path / "deny.toml").write_text('lacks = ["ReduceL2"]')
+    assert cli.main(["inline", str(norm), "--deny", str(tmp_path / "deny.toml")]) == 2
+    assert "holds no list `ops`" in capsys.readouterr().err
 
 
 def test_inline_by_domain(tmp_path, capsys):

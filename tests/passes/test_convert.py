@@ -319,7 +319,9 @@ def test_every_refusal_is_collected_with_node_boundary_and_reason():
 
 def test_an_operator_that_does_not_exist_yet_is_refused_by_name():
     source = model("y = StringConcat(x, x)", 20, inputs="string[2] x", outputs="string[2] y")
-    with pytest.raises(Refused, match=r"StringConcat.*opset 20 -> 19.*exists from opset 20 on") as refused:
+    with pytest.raises(
+        Refused, match=r"StringConcat.*opset 20 -> 19.*no operator of opset 19 joins strings"
+    ) as refused:
         convert.convert(source, {"": 13})
     assert refused.value.nearest == 20
 
@@ -369,6 +371,23 @@ def test_an_illegal_attribute_is_refused_not_passed_on():
 
 def test_a_type_that_the_target_does_not_know_is_refused():
     check_refused("y = Identity(x)", 13, 12, "tensor(bfloat16)", inputs="bfloat16[2] x", outputs="bfloat16[2] y")
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "outputs", "target", "why"),
+    [
+        ("n = SequenceLength(s)", "seq(float) s", "int64 n", 10, "an input of the model and seq(tensor(float))"),
+        ("s = SequenceConstruct(x)", "float x", "seq(float) s", 10, "an output of the model and seq(tensor(float))"),
+        ("h = OptionalHasElement(o)", "optional(float) o", "bool h", 14, "optional(tensor(float)), which exists from"),
+    ],
+)
+def test_a_sequence_or_an_optional_cannot_come_or_go_before_there_were_any(body, inputs, outputs, target, why):
+    check_refused(body, target + 1, target, why, inputs=inputs, outputs=outputs)
+
+
+def test_a_sequence_that_only_a_custom_operator_knows_may_pass():
+    io = {"inputs": "float[2] x", "outputs": "seq(float) s, float[2] y", "domains": '"my" : 1'}
+    check_unchanged("s = my.Pieces(x) y = Relu(x)", 11, 10, **io)
 
 
 def test_an_undecided_transition_is_refused(monkeypatch):

@@ -71,9 +71,9 @@ def test_another_opset_is_tried_at_which_it_has_the_operator(own, lacking, reach
 
 
 def test_a_newer_opset_is_tried_that_has_another_operator():
-    io = {"inputs": "float[4] x, int64[2] i, float[2] u", "outputs": "float[4] y"}
-    after = fitted(model("y = Scatter(x, i, u)", 9, **io), opset=13, lacks={("", "Scatter"): 1})
-    assert (opsets(after)[""], operators(after)) == (13, {"ScatterElements"})
+    io = {"inputs": "float[1,1,2,2] x", "outputs": "float[1,1,4,4] y", "constants": "float[4] s = {1, 1, 2, 2}"}
+    after = fitted(model('y = Upsample<mode = "nearest">(x, s)', 9, **io), opset=13, lacks={("", "Upsample"): 1})
+    assert (opsets(after)[""], operators(after)) == (13, {"Resize"})
 
 
 def test_every_operator_without_a_definition_is_named_with_its_node():
@@ -94,6 +94,18 @@ def test_computed_parameters_are_refused_where_constants_are_needed():
     limits = (Limit(frozenset({("", "Reshape")}), constant=("shape",)),)
     source = model("s = Shape(x) y = Reshape(x, s)", 13, inputs="float[N,4] x", outputs="float[N,4] y")
     assert refusals(source, limits=limits) == ['Reshape "y": input shape "s" is computed; only constants are read']
+
+
+def test_an_operator_of_which_it_does_not_take_a_call_is_expanded():
+    source = model("y = HardSigmoid<alpha = 0.5>(x)", 13, inputs="float[4] x", outputs="float[4] y")
+    facts = {"limits": (Limit(frozenset({("", "HardSigmoid")}), attribute="alpha", takes=(0.2,)),)}
+    after = fitted(source, **facts)
+    assert "HardSigmoid" not in operators(after)
+    check_values(source, after, rtol=1e-6, atol=1e-6)
+    facts = {"limits": (Limit(frozenset({("", "HardSigmoid")}), attribute="alpha", takes=(0.5,)),)}
+    assert fitted(source, **facts).graph == source.graph
+    product = model("y = Gemm<alpha = 0.5>(x, x)", 13, inputs="float[4,4] x", outputs="float[4,4] y")
+    assert fitted(product, limits=(Limit(frozenset({("", "Gemm")}), attribute="alpha", takes=(0.5,)),))
 
 
 def test_open_dimensions_do_not_stand_in_the_way():

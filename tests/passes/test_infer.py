@@ -1,8 +1,11 @@
 """Types and shapes of what the source model says nothing about, and of what a conversion makes."""
 
+import onnx
+import onnx.checker
 import pytest
 from onnx import GraphProto, NodeProto, TensorProto
 from opshift.functions import OPENVINO
+from opshift.passes import convert
 from opshift.passes.build import Builder
 from opshift.passes.scope import Context, Scope, tensor_type
 
@@ -79,6 +82,18 @@ def test_a_value_made_from_an_if_is_known_too():
     assert scope.shape(Builder(scope, 18).Transpose(made)) == [3, 2]
 
 
+def test_below_opset_6_what_a_cast_yields_is_declared_where_a_graph_yields_it():
+    body = """y = Loop(n, go, x) <body = b (int64 i, bool g, float[2] before) => (bool h, float[2] after) {
+        h = Identity(g) k = Cast<to=7>(before) after = Cast<to=1>(k) }>"""
+    source = model(body, 11, inputs="int64 n, bool go, float[2] x", outputs="float[2] y")
+    inner = source.graph.node[0].attribute[0].g
+    for value in inner.output:
+        value.ClearField("type")
+    result = convert.attempt(source, {"": 5}).model
+    assert result is not None
+    onnx.checker.check_model(result, full_check=True)
+
+
 def made_loop():
     """A scope and what a Loop makes that carries x, of which it collects the rows."""
     scope = scope_of("y = Neg(x)", inputs="float[2,3] x, int64 m", outputs="float[2,3] y")
@@ -127,3 +142,10 @@ def test_constants_of_an_outer_graph_tell_shapes_in_an_inner_one():
     scope = scope_of(body + " z = Identity(x)", inputs="float[2,3] x, bool c", outputs="float[A,B,C] z",
                      constants="int64[1] axes = {0}")  # fmt: skip
     assert (scope.elem_type("y"), scope.shape("y")) == (T.FLOAT, [1, 2, 3])
+
+
+def test_a_vector_that_claims_terabytes_is_given_no_room():
+    io = {"inputs": f"float[{1 << 40}] x, int64[2] i", "outputs": "float[N] y"}
+    scope = scope_of("t = Gather(x, i) y = Neg(t)", **io)
+    assert (scope.elem_type("t"), scope.shape("t")) == (T.FLOAT, [2])
+    assert scope.shape("x") == [1 << 40]

@@ -9,6 +9,8 @@ import pytest
 from opshift.passes import registry, schemas
 from opshift.passes.registry import Pair
 
+from opshift import functions
+
 DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview.training")
 
 
@@ -64,6 +66,18 @@ def test_a_first_version_has_only_a_way_down():
             assert pair.down is not None
 
 
+def test_an_operator_without_a_definition_says_why():
+    silent = [
+        op
+        for domain in DOMAINS[:2]
+        for op in schemas.operators(domain)
+        if (first := schemas.versions(domain, op)[0]) > 1
+        and not functions.defined(domain, op)
+        and registry.step(domain, op, first) is None
+    ]
+    assert not silent
+
+
 def test_every_registration_is_in_the_file_of_its_family():
     strays = []
     for domain, op, version in registry.registered():
@@ -82,7 +96,12 @@ def test_every_file_of_steps_spells_out_what_it_registers():
 
 
 @pytest.mark.parametrize(
-    "register", [lambda: registry.same("RNN", 14, ""), lambda: registry.changed("RNN", 14, Pair())]
+    "register",
+    [
+        lambda: registry.same("RNN", 14, ""),
+        lambda: registry.changed("RNN", 14, Pair()),
+        lambda: registry.cannot("RNN", 14, ""),
+    ],
 )
 def test_a_second_registration_is_an_error(register):
     before = registry.registered()

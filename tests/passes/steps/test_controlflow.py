@@ -264,13 +264,3 @@ def test_bfloat16_goes_in_and_out_of_graphs_as_float32_below_16():
         onnx.checker.check_model(made, full_check=True)
         assert made.graph.node[-1].op_type == "Cast"
     check_refused(body, 16, 12, "bfloat16", **io)
-
-
-def test_sequences_cannot_leave_a_branch_below_13():
-    body = """
-    y = If (c) <
-        then_branch = t () => (seq(float[3]) a) { a = SequenceConstruct(x) },
-        else_branch = e () => (seq(float[3]) b) { b = SequenceConstruct(x, x) }
-    >
-    """
-    check_refused(body, 13, 12, "seq(tensor(float))", inputs="float[3] x, bool c", outputs="seq(float[3]) y")

@@ -11,7 +11,7 @@ from onnx import TensorProto
 from opshift.passes import convert
 
 from opshift.engines import Reference
-from tests.support import check, check_refused, check_unchanged, evaluate, model, show
+from tests.support import check, check_down, check_refused, check_unchanged, evaluate, model, show
 
 RANDOM = np.random.default_rng(3)
 SELF = {"inputs": "float[2,3,4,8] q, float[2,3,6,8] k, float[2,3,6,8] v", "outputs": "float[2,3,4,8] y"}
@@ -263,7 +263,7 @@ def test_masks_are_broadcast_below_23(kind, shape, causal, held):
     shown = check_against_text(source, feeds if held else feeds | {"mask": mask}, LAST, expected, 3)
     total = np.broadcast_to(mask if kind == "float" else np.where(mask, 0, -np.inf), (2, 3, 4, 6))
     total = np.where(np.tri(4, 6, dtype=bool), total, -np.inf) if causal else total
-    assert ("ReduceMax" in shown) is (not held or bool(np.isneginf(total.max(-1)).any()))
+    assert ("s = Where(" in shown) is (not held or bool(np.isneginf(total.max(-1)).any()))
 
 
 @pytest.mark.parametrize("dtype", ["d", "e"])
@@ -280,32 +280,69 @@ def test_softmax_has_its_own_precision(dtype, precision):
 
 
 @pytest.mark.newest
-def test_attention_as_a_graph():
-    for mask, made in {
-        "float[4,6] m": """t5 = Add(t4, m)
-        t6 = Softmax<axis=-1>(t5)
-        t7 = ReduceMax(m, [-1])
-        t8 = Equal(t7, -inf)
-        t9 = Where(t8, 0.0, t6)
-        y = MatMul(t9, v)""",
-        "bool[4,6] m": """t5 = Where(m, 0.0, -inf)
-        t6 = Add(t4, t5)
-        t7 = Softmax<axis=-1>(t6)
-        t8 = ReduceMax(t5, [-1])
-        t9 = Equal(t8, -inf)
-        t10 = Where(t9, 0.0, t7)
-        y = MatMul(t10, v)""",
-    }.items():
-        check(
-            "y = Attention(q, k, v, m)", 23,
-            """t1 = Mul(q, 0.594604)
-            t2 = Mul(k, 0.594604)
-            t3 = Transpose<perm=[0, 1, 3, 2]>(t2)
-            t4 = MatMul(t1, t3)
-            """ + made, LAST, grade="close",
-            feeds={**feeds_for("", 6), "m": np.zeros((4, 6), "f" if "float" in mask else bool)}, rtol=1e-5, atol=1e-6,
-            inputs=f"{SELF['inputs']}, {mask}", outputs=SELF["outputs"],
-        )  # fmt: skip
+@pytest.mark.parametrize(
+    ("mask", "made"),
+    [
+        (
+            "float[4,6] m",
+            """t4 = Add(t3, m)
+            t5 = Softmax<axis=-1>(t4)
+            t6 = Equal(t4, -inf)
+            t7 = Where(t6, 0.0, t5)""",
+        ),
+        (
+            "bool[4,6] m",
+            """t4 = Where(m, t3, -inf)
+            t5 = Softmax<axis=-1>(t4)
+            t6 = Where(m, t5, 0.0)""",
+        ),
+    ],
+)
+def test_attention_as_a_graph(mask, made):
+    check(
+        "y = Attention(q, k, v, m)", 23,
+        f"""t1 = Transpose<perm=[0, 1, 3, 2]>(k)
+        t2 = Mul(q, 0.353553)
+        t3 = MatMul(t2, t1)
+        {made}
+        y = MatMul({made.splitlines()[-1].split()[0]}, v)""", LAST, grade="close",
+        feeds={**feeds_for("", 6), "m": np.zeros((4, 6), "f" if "float" in mask else bool)}, rtol=1e-5, atol=1e-6,
+        inputs=f"{SELF['inputs']}, {mask}", outputs=SELF["outputs"],
+    )  # fmt: skip
+
+
+CALLS = {  # inputs and attributes, with the nodes that the opset before needs
+    "4D": ("q:1,8,9,64 k:1,8,9,64 v:1,8,9,64", "", 5),
+    "4D causal": ("q:1,8,9,64 k:1,8,9,64 v:1,8,9,64", "is_causal = 1", 6),
+    "4D mask": ("q:1,8,9,64 k:1,8,9,64 v:1,8,9,64 m:9,9", "", 8),
+    "4D past, causal and mask": ("q:1,8,9,64 k:1,8,9,64 v:1,8,9,64 m:9,14 a:1,8,5,64 b:1,8,5,64", "is_causal = 1", 11),
+    "3D": ("q:1,9,512 k:1,9,512 v:1,9,512", "q_num_heads = 8, kv_num_heads = 8", 12),
+    "3D causal": ("q:1,9,512 k:1,9,512 v:1,9,512", "q_num_heads = 8, kv_num_heads = 8, is_causal = 1", 13),
+    "3D mask": ("q:1,9,512 k:1,9,512 v:1,9,512 m:9,9", "q_num_heads = 8, kv_num_heads = 8", 15),
+    "3D past": ("q:1,9,512 k:1,9,512 v:1,9,512 a:1,8,5,64 b:1,8,5,64", "q_num_heads = 8, kv_num_heads = 8", 15),
+    "3D past, causal": ("q:1,9,512 k:1,9,512 v:1,9,512 a:1,8,5,64 b:1,8,5,64", "q_num_heads = 8, kv_num_heads = 8, is_causal = 1", 16),
+    "3D past, one token": ("q:1,1,512 k:1,1,512 v:1,1,512 a:1,8,5,64 b:1,8,5,64", "q_num_heads = 8, kv_num_heads = 8", 11),
+    "3D shared heads": ("q:1,9,512 k:1,9,128 v:1,9,128", "q_num_heads = 8, kv_num_heads = 2", 16),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_attention_has_the_nodes_that_the_call_needs(call):
+    given, attributes, count = CALLS[call]
+    shapes = {
+        name: [int(dim) for dim in dims.split(",")] for name, _, dims in (g.partition(":") for g in given.split())
+    }
+    operands = ", ".join(name if name in shapes else "" for name in "qkvmab").rstrip(", ")
+    outputs = ["y", "pk", "pv"][: 3 if "a" in shapes else 1]
+    inputs = ", ".join(f"float[{','.join(map(str, shape))}] {name}" for name, shape in shapes.items())
+    named = ", ".join(f"float[{','.join('wxyz'[: len(shapes['q']) if o == 'y' else 4])}] {o}" for o in outputs)
+    feeds = {name: RANDOM.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    if "m" in feeds:
+        feeds["m"][0] = feeds["m"][2, 3] = -np.inf
+    inside = f"<{attributes}>" if attributes else ""
+    text = f"{', '.join(outputs)} = Attention{inside}({operands})"
+    after = check_down(text, 23, LAST, feeds=feeds, rtol=1e-4, atol=1e-5, grade="close", inputs=inputs, outputs=named)
+    assert len(after.graph.node) == count
 
 
 def test_a_causal_mask_is_a_constant_that_needs_no_guard():

@@ -44,7 +44,13 @@ BOXES = np.array([[0, 0, 6, 5], [-3, 1, 3, 20], [2, 2, 2.3, 2.4], [7.5, 6, 30, 3
 @pytest.mark.parametrize("mode", ["avg", "max"])
 @pytest.mark.parametrize("shape", ["2,3,8,9", "N,C,H,W"])
 @pytest.mark.parametrize(
-    "sizes", ["sampling_ratio=1", "output_height=2, output_width=3, sampling_ratio=2, spatial_scale=0.7"]
+    "sizes",
+    [
+        "sampling_ratio=1",
+        "output_height=2, output_width=3, sampling_ratio=2, spatial_scale=0.7",
+        "output_height=2, output_width=3",
+        "sampling_ratio=0, spatial_scale=0.7",
+    ],
 )
 def test_samples_are_gathered(mode, shape, sizes):
     io = {"inputs": f"float[{shape}] x, float[R,4] r, int64[R] b", "outputs": "float[I,J,K,L] y"}
@@ -57,10 +63,26 @@ def test_samples_are_gathered(mode, shape, sizes):
     check_down(body, 16, 15, feeds={"x": POOLED, "b": np.array([1])}, atol=1e-6, grade="close", **io)
 
 
-def test_regions_without_a_number_of_samples_are_refused():
-    for opset in (16, 10):
-        body = f"y = RoiAlign<{SIZE}, sampling_ratio=0>(x, r, b)".replace("sampling_ratio=2, ", "")
-        check_refused(body, opset, opset - 1, "how many samples are taken hangs on the region", **IO)
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("sizes", [f"{SIZE}", "output_height=2, output_width=3"])
+def test_regions_turned_inside_out_or_none_at_all(mode, sizes):
+    io = {"inputs": "float[N,C,H,W] x, float[R,4] r, int64[R] b", "outputs": "float[I,J,K,L] y"}
+    x = -POOLED - np.float32(0.5)  # the largest lies below 0
+    boxes = np.array([[5, 4, 2, 1], [2, 5, 6, 4], [2, 2, 2, 2], [-9, -9, -5, -5]], np.float32)
+    for chosen in (boxes, boxes[:2], boxes[:0], BOXES):
+        feeds = {"x": x, "r": chosen, "b": np.zeros(len(chosen), np.int64)}
+        check_down(
+            f'y = RoiAlign<{sizes}, mode="{mode}">(x, r, b)', 16, 15, 7, feeds=feeds, atol=1e-6, grade="close", **io
+        )
+
+
+def test_regions_in_16_bits_are_sampled_by_their_size():
+    io = {"inputs": "float16[N,C,H,W] x, float16[R,4] r, int64[R] b", "outputs": "float16[I,J,K,L] y"}
+    feeds = {"x": POOLED.astype(np.float16), "r": BOXES.astype(np.float16), "b": np.array([0, 1, 1, 0])}
+    check_down("y = RoiAlign<output_height=3>(x, r, b)", 16, 15, 9, feeds=feeds, atol=2e-3, grade="close", **io)
+
+
+def test_unknown_placements_are_refused():
     wrong = f'y = RoiAlign<{SIZE}, coordinate_transformation_mode="x">(x, r, b)'
     check_refused(wrong, 16, 15, "coordinate_transformation_mode=x", **IO)
 

@@ -64,6 +64,6 @@ def test_an_optional_made_here_is_followed_below_15():
 
 def test_an_optional_from_outside_is_refused_below_15():
     io = {"inputs": "optional(float[2]) o", "outputs": "float[2] y"}
-    check_refused("y = OptionalGetElement(o)", 15, 14, "known only at run time", **io)
+    check_refused("y = OptionalGetElement(o)", 15, 14, "an input of the model and optional(tensor(float))", **io)
     io = {"inputs": "float[2] a", "outputs": "optional(float[2]) o"}
-    check_refused("o = Optional(a)", 15, 14, "which does not exist there", **io)
+    check_refused("o = Optional(a)", 15, 14, "an output of the model and optional(tensor(float))", **io)

@@ -1,0 +1,167 @@
+"""`python -m benchmarks backends [--backend NAME ...]`: how many models agree before and after `opshift inline`.
+
+Judged by what ONNX publishes with each model; by onnxruntime for models that come without outputs. A model that
+`opshift inline --target` refuses stays as it is, and counts as it was.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.backend.test
+import onnx.numpy_helper
+from onnx import ModelProto
+from opshift.passes import fit
+
+from opshift import adapters, backends, probe
+from opshift.engines import OnnxRuntime
+from opshift.workers import Worker
+
+DATA = Path(onnx.backend.test.__file__).parent / "data"
+EXAMPLE = Path(__file__).parents[1] / "examples" / "encoder.onnx"
+
+
+@dataclass
+class Row:
+    """One backend on one set of models."""
+
+    backend: str
+    what: str
+    total: int = 0
+    before: int = 0
+    rewritten: int = 0
+    refused: int = 0
+    after: int = 0
+    gained: int = 0
+    lost: tuple[str, ...] = ()
+
+
+def measure(backend: str, progress: Callable[[str, int, int], None] | None = None) -> Iterator[Row]:
+    """Every set of models on one backend, for the target of the installed release."""
+    target = backends.find(f"{backend}-{'.'.join(probe.installed(backend).split('.')[:2])}")
+    worker = Worker(adapters.KNOWN[backend])
+    try:
+        for what, cases in SETS.items():
+            row = Row(backend, what)
+            held = list(cases())
+            for place, case in enumerate(held):
+                if progress is not None:
+                    progress(f"{backend}, {what}: {case.name}", place, len(held))
+                _count(row, case, target, worker)
+            yield row
+    finally:
+        worker.stop()
+
+
+def _count(row: Row, case: probe.Case, target: backends.Backend, worker: Worker) -> None:
+    before = after = worker.run(case.task()).agrees
+    result = fit.attempt(case.model, target)
+    if result.model is None:
+        row.refused += 1
+    elif result.model.graph.node != case.model.graph.node or list(result.model.opset_import) != list(
+        case.model.opset_import
+    ):
+        row.rewritten += 1
+        after = worker.run(replace(case, model=result.model).task()).agrees
+    row.total += 1
+    row.before += before
+    row.after += after
+    row.gained += after and not before
+    if before and not after:
+        row.lost = (*row.lost, case.name)
+
+
+def _constants() -> Iterator[probe.Case]:
+    """Node tests with their small integer inputs as constants, the way exporters write parameters."""
+    for case in probe.published(whole=True):
+        bound = probe.parameters(case)
+        if bound:
+            yield probe.bind(case, bound)
+
+
+def _folders(name: str) -> Callable[[], Iterator[probe.Case]]:
+    def found() -> Iterator[probe.Case]:
+        for folder in sorted((DATA / name).iterdir()):
+            model = onnx.load(folder / "model.onnx")
+            values = [
+                [_tensor(path) for path in sorted((folder / "test_data_set_0").glob(f"{kind}_*.pb"), key=_number)]
+                for kind in ("input", "output")
+            ]
+            if not all(isinstance(value, np.ndarray) for value in chain(*values)):
+                continue
+            feeds = dict(zip((value.name for value in model.graph.input), values[0], strict=False))
+            yield probe.Case(folder.name, ("", ""), model, feeds, values[1], 1e-3, 1e-7)
+
+    return found
+
+
+def _number(path: Path) -> int:
+    return int(path.stem.rpartition("_")[2])
+
+
+def _tensor(path: Path) -> Any:
+    tensor = onnx.TensorProto()
+    try:
+        tensor.ParseFromString(path.read_bytes())
+        return onnx.numpy_helper.to_array(tensor)
+    except Exception:  # a sequence or an optional
+        return None
+
+
+def _zoo() -> Iterator[probe.Case]:
+    """Networks of the model zoo and an exported encoder, judged by onnxruntime."""
+    for path in [*sorted((DATA / "light").glob("*.onnx")), EXAMPLE]:
+        model = onnx.load(path)
+        feeds = _random(model)
+        expected = OnnxRuntime(model).run(feeds)
+        yield probe.Case(path.stem, ("", ""), model, feeds, expected, 1e-3, 1e-7)
+
+
+def _random(model: ModelProto) -> dict[str, Any]:
+    random = np.random.default_rng(0)
+    held = {tensor.name for tensor in model.graph.initializer}
+    feeds = {}
+    for value in model.graph.input:
+        if value.name not in held:
+            shape = [d.dim_value or 2 for d in value.type.tensor_type.shape.dim]
+            feeds[value.name] = random.standard_normal(shape).astype(np.float32)
+    return feeds
+
+
+SETS: dict[str, Callable[[], Iterator[probe.Case]]] = {
+    "node tests": lambda: probe.published(whole=True),
+    "node tests, parameters as constants": _constants,
+    "exported layers (pytorch-converted)": _folders("pytorch-converted"),
+    "exported operators (pytorch-operator)": _folders("pytorch-operator"),
+    "small graphs (simple)": _folders("simple"),
+    "networks (light, encoder)": _zoo,
+}
+
+
+def document(rows: list[Row]) -> str:
+    """The rows as docs/backends.md holds them."""
+    releases = ", ".join(f"{name} {probe.installed(name)}" for name in dict.fromkeys(row.backend for row in rows))
+    lines = [
+        "# What `opshift inline --target` changes",
+        "",
+        "Models that load and agree with what ONNX publishes for them, before and after `opshift inline --target` for",
+        f"the target that was measured of the backend ({releases}; onnx {importlib.metadata.version('onnx')}).",
+        "Models that are refused, or need nothing, stay as they are.",
+        "",
+        "Measured by `python -m benchmarks backends > docs/backends.md`.",
+        "",
+        "| backend | models | number | agree before | rewritten | refused | agree after | gained | lost |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        numbers = (row.total, row.before, row.rewritten, row.refused, row.after, row.gained, len(row.lost))
+        lines.append(f"| {row.backend} | {row.what} | {' | '.join(map(str, numbers))} |")
+    lost = [f"- {row.backend}, {row.what}: {', '.join(row.lost)}" for row in rows if row.lost]
+    return "\n".join([*lines, *(["", "Lost:", "", *lost] if lost else []), ""])

@@ -1,0 +1,97 @@
+"""The table of definitions: every operator that can be expanded, how, and from where.
+
+It is read from the registry, the compiled functions, and the docstrings of both.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from opshift import functions, ledger
+from opshift.passes import registry, schemas
+
+DOMAINS = (*ledger.DOMAINS, functions.OPENVINO)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """How an operator is expanded.
+
+    Attributes:
+        formula: its formula, or the sentence that its step says.
+        opset: the opset at which the definition is written, from where its nodes go on to any other; 0 for that of
+            the node itself.
+        grade: `exact`, `close`, or what it depends on.
+        source: the file and the function in it.
+    """
+
+    domain: str
+    op: str
+    formula: str
+    opset: int
+    grade: str
+    source: str
+
+
+def definitions() -> Iterator[Definition]:
+    """Every definition, by domain and name; an operator may have one for each group of element types."""
+    registry.registered()
+    for domain in DOMAINS:
+        for op in sorted(schemas.operators(domain) if domain in ledger.DOMAINS else functions.operators(domain)):
+            yield from _of(domain, op)
+
+
+def _of(domain: str, op: str) -> Iterator[Definition]:
+    on_request = registry.definition(domain, op)
+    if on_request is not None:
+        yield _step(domain, op, on_request.step, on_request.opset)
+    for body, grade in functions.bodies(domain, op):
+        opset = next(i.version for i in body.opset_import if not i.domain)
+        source = f"functions/{functions.source(domain, op)}.py: {body.name}"
+        yield Definition(domain, op, _first_sentence(body.doc_string), opset, grade, source)
+    first = min(schemas.versions(domain, op), default=0)
+    pair = registry.step(domain, op, first) if first else None
+    if on_request is None and pair is not None and pair.down is not None and not pair.why:
+        yield _step(domain, op, pair.down, first - 1)
+
+
+def _step(domain: str, op: str, step: Callable[..., Any], opset: int) -> Definition:
+    story = ledger.story(step)
+    module = inspect.unwrap(step).__module__.rpartition(".")[2]
+    return Definition(domain, op, story.what, opset, story.grade, f"passes/steps/{module}.py: {step.__name__}")
+
+
+def _first_sentence(text: str) -> str:
+    return " ".join(text.strip().split("\n\n")[0].split()).rstrip(".")
+
+
+def without() -> list[str]:
+    """The operators that came after opset 1 and have no definition."""
+    found = {(d.domain, d.op) for d in definitions()}
+    later = [(d, op) for d in ledger.DOMAINS for op in schemas.operators(d) if schemas.versions(d, op)[0] > 1]
+    return sorted(f"{domain}::{op}" if domain else op for domain, op in set(later) - found)
+
+
+def as_markdown() -> str:
+    """The whole table."""
+    lines = [
+        "# Definitions",
+        "",
+        "Written by `opshift ledger --definitions`; do not edit. What `opshift inline --op` puts in the place of an",
+        "operator, and what conversion does below the opset that brought it. A definition is written at the opset of",
+        "the table, 0 being that of the node, and is converted to that of the model. What a call does not need of it,",
+        "by its types, shapes and constants, is left out. *Exact* means the same values for all inputs, *close* the",
+        "same real-number function with other rounding.",
+        "",
+        "| operator | definition | written at | grade | source |",
+        "|---|---|---|---|---|",
+    ]
+    for found in definitions():
+        name = f"{found.domain}::{found.op}" if found.domain else found.op
+        formula = found.formula.replace("|", "\\|")
+        lines.append(f"| {name} | {formula} | {found.opset} | {found.grade} | {found.source} |")
+    lines += ["", "Operators that came after opset 1 and have none: " + ", ".join(without()) + "."]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,33 @@
+"""From and to the opsets 1 to 6, for which onnxruntime lacks kernels: judged as far as something else computes them.
+
+Upwards that is onnxruntime at the target. Downwards it is onnx.reference where nothing is broadcast along an axis, or
+onnxruntime after onnx's own converter has taken the result up again; the rest is unjudged, and none of it is claimed.
+"""
+
+import random
+
+import pytest
+
+from tests.conformance.cases import Case
+from tests.conformance.judge import CRASHED, INVALID, OK, UNJUDGED, WRONG, judge
+
+SEED, SIZE = 6, 60
+BAD = (WRONG, INVALID, CRASHED)
+
+
+def test_every_case_of_these_opsets_is_right_above(published: list[Case]):
+    old = [case for case in published if case.opset < 7 and "[bound]" not in case.name]
+    assert len(old) > 200
+    verdicts = [judge(case, target) for case in old for target in (7, 13)]
+    bad = [f"{v.case} {v.source}->{v.target} {v.status}: {v.why}" for v in verdicts if v.status in (*BAD, UNJUDGED)]
+    assert not bad, "\n".join(bad)
+    assert sum(v.status == OK for v in verdicts) > 0.9 * len(verdicts)
+
+
+@pytest.mark.parametrize("target", range(1, 7))
+def test_no_sampled_case_goes_wrong_below(published: list[Case], target: int):
+    sample = random.Random(SEED).sample([case for case in published if case.opset > target], SIZE)
+    verdicts = [judge(case, target) for case in sample]
+    bad = [f"{v.case} {v.source}->{v.target} {v.status}: {v.why}" for v in verdicts if v.status in BAD]
+    assert not bad, "\n".join(bad)
+    assert sum(v.status == OK for v in verdicts) > SIZE / 4, "too few conversions to say anything"

@@ -1,0 +1,51 @@
+"""The page that is written from the verdicts of a run."""
+
+import pytest
+
+from tests.conformance.judge import NOT_VALID, OK, OK_BY_SOURCE, REFUSED, UNJUDGED, Verdict
+from tests.conformance.report import counts, general, markdown, reasons, share
+
+TWO = 'Add opset 7 -> 6: "a/b" has rank 3; 2 could be expressed; Cast opset 9 -> 8: "c" is tensor(string); 12 could be'
+VERDICTS = [
+    Verdict("test_a", "1.2.2", 9, 13, OK, engine="onnxruntime"),
+    Verdict("test_a", "1.2.2", 9, 14, OK, engine="onnxruntime"),
+    Verdict("test_a", "1.2.2", 9, 15, NOT_VALID, "no such type"),
+    Verdict("test_a", "1.2.2", 9, 9, OK_BY_SOURCE, "engines | differ", engine="onnx.reference"),
+    Verdict("test_a", "1.2.2", 9, 8, UNJUDGED, "no engine"),
+    Verdict("test_b", "1.10.0", 9, 7, REFUSED, TWO),
+    Verdict("test_b", "1.10.0", 9, 6, REFUSED, TWO.replace('"a/b"', '"x"')),
+]
+
+
+def test_a_pair_counts_for_every_reason_without_names_and_numbers():
+    assert reasons(VERDICTS[5]) == reasons(VERDICTS[6])
+    assert reasons(VERDICTS[5]) == [
+        ("Add", "opset 7 -> 6", '"…" has rank …; … could be expressed'),
+        ("Cast", "opset 9 -> 8", '"…" is tensor(string); … could be'),
+    ]
+
+
+@pytest.mark.parametrize(("why", "expected"), [
+    ("tensor(int4) does not exist at opset 12", "int4 does not exist there"),
+    ("the operator exists from opset 20 on", "the operator exists from opset 20 on"),
+    ("mode=linear with -1.5; float16 could be expressed", "mode=linear with …; float16 could be expressed"),
+])  # fmt: skip
+def test_types_and_opsets_are_no_numbers(why: str, expected: str):
+    assert general(why) == expected
+
+
+def test_both_kinds_of_ok_make_the_share():
+    found = counts(VERDICTS)
+    assert [share(found[direction]) for direction in ("up", "same", "down")] == ["100.00", "100.00", "0.00"]
+
+
+def test_the_page():
+    page = markdown(VERDICTS)
+    assert "of onnx 1.2.2 and 1.10.0, is converted to every opset from 6 to 15" in page
+    assert "2 distinct cases, 7 pairs" in page
+    assert "| up | 2 | 0 | 0 | 0 | 0 | 0 | 0 | 1 | 3 | 100.00 |" in page
+    assert "| 13 | 1 | 0 |" in page
+    assert '| 2 | 0 | Add | opset 7 -> 6 | "…" has rank …; … could be expressed |' in page
+    assert "| test_a | 1.2.2 | 9 | 9 | engines \\| differ |" in page
+    assert "| test_a | 1.2.2 | 9 | 8 | no engine |" in page
+    assert "## Wrong\n\nNone.\n" in page

@@ -1,0 +1,149 @@
+"""`opshift probe`: what it concludes from verdicts, that a crash does not end it, and what it writes."""
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+import onnx
+import pytest
+
+from opshift import adapters, cli, probe
+from opshift.backends import parse
+from opshift.engines import EngineError, OnnxRuntime
+from opshift.workers import Task, Verdict, Worker
+from tests.support import model
+
+X = np.array([1.0, -2.0], np.float32)
+
+
+class Picky(OnnxRuntime):
+    """onnxruntime with the faults of others: it dies, hangs, refuses, computes nonsense, or wants constants."""
+
+    def __init__(self, model, outputs=None, folder=None):
+        ops = {node.op_type for node in model.graph.node}
+        if "Abs" in ops:
+            os._exit(1)
+        if "Neg" in ops:
+            time.sleep(60)
+        if "Ceil" in ops and model.opset_import[0].version >= 13:
+            raise EngineError("too new")
+        if "Clip" in ops and len(model.graph.input) > 1:
+            raise EngineError("bounds must be constants")
+        if any("N" in (d.dim_param for d in v.type.tensor_type.shape.dim) for v in model.graph.input):
+            raise EngineError("sizes must be numbers")
+        if model.functions:
+            raise ValueError("an error of no known kind")
+        super().__init__(model, outputs, folder)
+        self.nonsense = "Floor" in ops
+
+    def run(self, feeds):
+        return [value + 1 if self.nonsense else value for value in super().run(feeds)]
+
+
+PICKY = f"{__name__}:Picky"
+
+
+@pytest.fixture
+def worker():
+    made = Worker(PICKY, timeout=20)
+    yield made
+    made.stop()
+
+
+def task(body, expected, **options):
+    of = model(f"y = {body}", 13, inputs="float[2] x", outputs="float[2] y")
+    return Task(of.SerializeToString(), {"x": X}, [expected], **options)
+
+
+def test_verdicts_of_a_worker(worker):
+    assert worker.run(task("Relu(x)", np.maximum(X, 0))) == Verdict("agrees")
+    assert worker.run(task("Floor(x)", np.floor(X))) == Verdict("differs", "other values")
+    assert worker.run(task("Relu(x)", np.zeros(3, np.float32))) == Verdict("differs", "shape [2] instead of [3]")
+    assert worker.run(task("Relu(x)", np.zeros(2))) == Verdict("differs", "type float32 instead of float64")
+    assert worker.run(task("Nonsense(x)", X)).status == "refused"
+
+
+def test_a_crash_ends_neither_the_worker_nor_what_comes_after(worker):
+    assert worker.run(task("Abs(x)", np.abs(X))).status == "died"
+    assert worker.run(task("Relu(x)", np.maximum(X, 0))).agrees
+
+
+def test_what_takes_too_long_is_ended():
+    impatient = Worker(PICKY, timeout=8)
+    try:
+        assert impatient.run(task("Neg(x)", -X)) == Verdict("hung", "no answer within 8 s")
+        assert impatient.run(task("Relu(x)", np.maximum(X, 0))).agrees
+    finally:
+        impatient.stop()
+
+
+def test_nan_and_rounding_agree_and_more_does_not(worker):
+    assert worker.run(task("Log(x)", np.array([0, np.nan], np.float32))).agrees
+    assert worker.run(task("Mul(x, x)", np.array([1.0005, 4], np.float32))).agrees
+    assert not worker.run(task("Mul(x, x)", np.array([1.0005, 4], np.float32), rtol=1e-4)).agrees
+
+
+def test_what_is_measured(worker):
+    found = probe.measure(worker, {"Relu", "Ceil", "Floor", "Clip", "Abs"})
+    assert (found.opset, found.ir_version, found.ml_opset) == (26, 13, 5)
+    assert (found.static_shapes, found.functions) == (True, False)
+    assert "tensor(complex64)" in found.lacks_types
+    assert not {"tensor(float)", "tensor(int64)", "tensor(string)"} & set(found.lacks_types)
+    of = {op: finding for (_, op), finding in found.findings.items()}
+    assert (of["Relu"].newest, of["Relu"].missing) == (14, 0)
+    assert (of["Ceil"].newest, of["Ceil"].missing) == (6, 13)
+    assert (of["Floor"].newest, of["Abs"].newest) == (0, 0)
+    assert of["Clip"].constant == {"min", "max"}
+
+
+def test_what_is_written(worker):
+    found = probe.Measured(13, 7, 0, True, False, ["tensor(string)"], {})
+    found.findings = {
+        ("", "Abs"): probe.Finding(0, 13),
+        ("", "Ceil"): probe.Finding(6, 13, Counter(agrees=2)),
+        ("", "Clip"): probe.Finding(13, 0, Counter(agrees=2, differs=1), frozenset({"min"})),
+        ("ai.onnx.ml", "Scaler"): probe.Finding(0, 1),
+    }
+    text = probe.text("npu", "1.2.3", found)
+    backend = parse(text, "npu.toml")["npu-1.2"]
+    assert (backend.opset, backend.ir_version, backend.static_shapes, backend.functions) == (13, 7, True, False)
+    assert backend.lacks == {("", "Abs"): 1, ("", "Ceil"): 13, ("ai.onnx.ml", "Scaler"): 1}
+    assert "tensor(string)" not in backend.types
+    assert [(sorted(limit.ops), limit.constant) for limit in backend.limits] == [([("", "Clip")], ("min",))]
+    assert "agree: Clip 2/3." in text
+    assert "npu 1.2.3" in backend.source
+
+
+def test_the_command_writes_a_target_file(tmp_path, capsys):
+    path = tmp_path / "ort.toml"
+    assert cli.main(["probe", "--backend", "onnxruntime", "--op", "Relu", "--op", "Det", "--output", str(path)]) == 0
+    held = next(iter(parse(path.read_text(), "ort.toml").values()))
+    assert held.opset >= 23
+    assert held.functions
+    assert cli.main(["probe", "--backend", "onnxruntime", "--op", "Relu", "--op", "Det"]) == 0
+    assert capsys.readouterr().out == path.read_text()
+
+
+@pytest.mark.parametrize(("name", "complaint"), [("nonsense", "can be probed"), ("absent", "pip install absent")])
+def test_what_cannot_be_probed_is_a_usage_error(name, complaint, monkeypatch, capsys):
+    monkeypatch.setitem(adapters.KNOWN, "absent", "opshift.engines:OnnxRuntime")
+    assert cli.main(["probe", "--backend", name]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_version_is_tried_with_tests_of_others_converted_to_it():
+    held = [case for case in probe.published() if case.op == ("", "Relu")]
+    derived = list(probe._converted(("", "Relu"), held, 12))
+    assert [(n.op_type, case.model.opset_import[0].version) for case in derived for n in case.model.graph.node] == [
+        ("Relu", 12)
+    ]
+    onnx.checker.check_model(derived[0].model)
+
+
+def test_backends_are_not_imported_before_they_are_needed():
+    code = "import sys, opshift.adapters; print({'openvino', 'cv2', 'tract', 'onnx', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stdout.strip() == "set()"
