@@ -17,6 +17,7 @@ from opshift.passes.names import Census, bodies, census, with_nested
 from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.scope import Context
 
+_DEEPEST = 32  # a graph in a node's attribute is three messages deeper, and protobuf reads 100 levels
 _FUNCTIONS_SINCE = 8  # the IR version that introduced model-local functions
 
 
@@ -73,11 +74,11 @@ def attempt(
     while True:
         try:
             result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
+        except InvalidModel:
+            raise
         except Exception as error:  # steps trust that nodes have the inputs and attributes that they must have
             for problem in legal.problems(source):
                 raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
-            if _is_too_deep(source):
-                raise InvalidModel("the graphs are nested more deeply than protobuf reads") from error
             if why := contradiction(source):
                 raise InvalidModel(f"the model is not valid: {why}") from error
             raise
@@ -91,15 +92,6 @@ def attempt(
         changes = (*(_never_taken(node, source) for node in decided), *result.changes)
         return replace(result, before=None, changes=changes)
     return result
-
-
-def _is_too_deep(model: ModelProto) -> bool:
-    """Whether a model that was built in memory could not be read from a file."""
-    try:
-        ModelProto.FromString(model.SerializeToString())
-    except Exception:  # protobuf's errors, whose classes depend on its implementation
-        return True
-    return False
 
 
 def _never_taken(node: NodeProto, source: ModelProto) -> Change:
@@ -128,9 +120,11 @@ def _attempt(
         return Result(None, (), missing)
     ledger = Ledger(refusals=list(_training(source, targets)))
     source = retype.narrow_integers_carried(source, targets.get("", 0), ledger, folder)
+    before = census(source)
+    if before.depth > _DEEPEST:
+        raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {_DEEPEST}")
     model = ModelProto()
     model.CopyFrom(source)
-    before = census(source)
     context = Context(model, source, folder, before)
     local: dict[Op, list[FunctionProto]] = {}
     for function in source.functions:

@@ -40,27 +40,32 @@ def with_nested(pending: list[Body]) -> Iterator[Body]:
 
 @dataclass(frozen=True)
 class Census:
-    """What a model consists of: its bodies, outer before inner, and how often each (domain, operator) is called."""
+    """What a model consists of: its bodies, outer before inner, and how often each (domain, operator) is called.
+
+    `depth` counts the graphs that are nested in each other.
+    """
 
     bodies: list[Body]
     calls: Counter[tuple[str, str]]
+    depth: int
 
 
 def census(model: ModelProto) -> Census:
     """One walk over all nodes."""
-    found, graphless = Census([], Counter()), _graphless()
-    pending: list[Body] = [*reversed(model.functions), model.graph]
+    held, calls, deepest, graphless = list[Body](), Counter[tuple[str, str]](), 0, _graphless()
+    pending: list[tuple[Body, int]] = [*((f, 0) for f in reversed(model.functions)), (model.graph, 0)]
     while pending:
-        body = pending.pop()
-        calls = [(node.domain, node.op_type) for node in body.node]
-        counted = Counter(calls)
-        found.bodies.append(body)
-        found.calls.update(counted)
-        holding = {call for call in counted if call[0] or call[1] not in graphless}
+        body, depth = pending.pop()
+        ops = [(node.domain, node.op_type) for node in body.node]
+        counted = Counter(ops)
+        held.append(body)
+        calls.update(counted)
+        deepest = max(deepest, depth)
+        holding = {op for op in counted if op[0] or op[1] not in graphless}
         if holding:
-            for node in [node for node, call in zip(body.node, calls, strict=True) if call in holding]:
-                pending += [graph for _, _, graph in subgraphs(node)]
-    return found
+            for node in [node for node, op in zip(body.node, ops, strict=True) if op in holding]:
+                pending += [(graph, depth + 1) for _, _, graph in subgraphs(node)]
+    return Census(held, calls, deepest)
 
 
 @cache

@@ -132,8 +132,10 @@ def test_graphs_as_deep_as_protobuf_reads_them():
 
 
 def test_deeper_graphs_are_no_model():
-    with pytest.raises(InvalidModel, match="nested more deeply than protobuf reads"):
-        convert.attempt(nested(200), {"": 18})
+    with pytest.raises(InvalidModel, match="nested 33 deep; no protobuf reader follows more than 32"):
+        convert.attempt(nested(33), {"": 18})
+    with pytest.raises(InvalidModel, match="nested 3000 deep"):
+        convert.attempt(nested(3000), {"": 18})
 
 
 def test_a_branch_captures_the_outer_value_though_its_sibling_makes_one_of_that_name():
