@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("what", nargs="?", choices=["conversions", "definitions", "backends"], default="conversions")
     parser.add_argument("--op", action="append", default=[], help="only these operators, of the definitions")
     parser.add_argument("--backend", action="append", default=[], help="only these backends")
+    parser.add_argument("--markdown", action="store_true", help="the definitions as docs/expansions.md")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
@@ -50,7 +51,11 @@ def main() -> None:
     if options.what == "definitions":
         from benchmarks import definitions
 
-        console.print(definitions.measure(options.op, options.runs))
+        compared = definitions.measure(options.op, options.runs)
+        if options.markdown:
+            print(definitions.as_markdown(compared), end="")
+        else:
+            console.print(definitions.as_table(compared))
         return
     if options.what == "backends":
         from benchmarks import backends

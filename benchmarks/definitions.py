@@ -88,22 +88,47 @@ class Form:
     model: ModelProto
 
 
-def measure(ops: list[str], runs: int) -> Table:
+COLUMNS = ("call", "nodes", "nodes of the body", "µs", "ratio", "µs optimized", "ratio optimized")
+
+
+def measure(ops: list[str], runs: int) -> Iterator[list[str]]:
     """A row for each case: nodes of ours and of the body, and the ratio of latencies, optimizations off and on."""
-    columns = ("call", "nodes", "nodes of the body", "µs", "ratio", "µs optimized", "ratio optimized")
-    table = Table(*columns, title="expansions against the bodies of the schemas", title_justify="left")
     for call, opset, inputs, outputs in CASES:
         source = _model(call, opset, inputs, outputs)
         if ops and source.graph.node[0].op_type not in ops:
             continue
         ours, body = _ours(source), _body(source)
-        shown = [call, str(ours.nodes), str(body.nodes) if body else "fails"]
+        shown = [f"{call} at {opset}", str(ours.nodes), str(body.nodes) if body else "none"]
         given = _feeds(source)
         for level in (ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_ALL):
             seconds = list(_latencies([form for form in (ours, body) if form], given, level, runs))
             shown += [f"{seconds[0] * 1e6:.0f}", f"{seconds[0] / seconds[1]:.2f}" if len(seconds) > 1 else "-"]
-        table.add_row(*shown)
+        yield shown
+
+
+def as_table(rows: Iterator[list[str]]) -> Table:
+    """For the terminal."""
+    table = Table(*COLUMNS, title="expansions against the bodies of the schemas", title_justify="left")
+    for row in rows:
+        table.add_row(*row)
     return table
+
+
+def as_markdown(rows: Iterator[list[str]]) -> str:
+    """As it stands in docs/expansions.md."""
+    lines = [
+        "# Expansions and the bodies of the schemas",
+        "",
+        "Written by `python -m benchmarks definitions --markdown`. What `opshift inline` puts in the place of a call, and",
+        f"what `onnx.inliner` of onnx {onnx.__version__} does: nodes without constants, and latency in one run of onnxruntime",
+        f"{ort.__version__} on one thread of a CPU, with its graph optimizations off and on. A ratio below 1 is faster than",
+        "the body. *none*: the inliner fails, or what it leaves does not load. Bodies that overflow where the operator does",
+        "not (Softplus above 88, ReduceLogSumExp above 709) are kept from it here, which is what the ratio of Softplus pays.",
+        "",
+        f"| {' | '.join(COLUMNS)} |",
+        "|---" * len(COLUMNS) + "|",
+    ]
+    return "\n".join([*lines, *(f"| `{row[0]}` | {' | '.join(row[1:])} |" for row in rows)]) + "\n"
 
 
 def _model(call: str, opset: int, inputs: str, outputs: str) -> ModelProto:

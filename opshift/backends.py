@@ -30,6 +30,11 @@ _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "stat
 _LIMIT = {"ops", "attribute", "takes", "constant", "unused", "types", "why", "first", "last"}
 
 
+def loads(text: str) -> dict[str, Any]:
+    """The values of a TOML text; raises `ValueError`."""
+    return tomllib.loads(text)
+
+
 @cache
 def targets() -> dict[str, Backend]:
     """Every known target by name."""

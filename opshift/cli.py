@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 DONE, DEFECT, USAGE, REFUSED, DIFFERENT, UNREADABLE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
@@ -21,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from opshift.passes.errors import InvalidModel, Refused
 
     try:
-        return int(getattr(commands, options.command)(options))
+        with _interruptible():
+            return int(getattr(commands, options.command)(options))
     except InvalidModel as error:
         return _fail(UNREADABLE, str(error))
     except Refused as error:
@@ -40,6 +44,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if any(map(_is_damaged, ("model", "before", "after"), [options] * 3)):
             return _fail(UNREADABLE, "the model holds names that are not UTF-8")
         return _fail(DEFECT, f"a defect of opshift: {type(error).__name__}: {error} (OPSHIFT_DEBUG=1 shows where)")
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let a request to terminate clean up, as an interrupt does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _fail(code: int, text: str) -> int:

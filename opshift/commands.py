@@ -68,9 +68,12 @@ def _denied(path: Path) -> list[str]:
     """The operators in a deny list: `ops` of a TOML file, else one a line, comments behind `#`."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".toml":
-        from opshift.backends import tomllib
+        from opshift.backends import loads
 
-        return list(tomllib.loads(text)["ops"])
+        held = loads(text).get("ops")
+        if not isinstance(held, list):
+            raise ValueError(f"{path} holds no list `ops`")
+        return [str(name) for name in held]
     return [name for line in text.splitlines() if (name := line.partition("#")[0].strip())]
 
 
@@ -100,7 +103,7 @@ def _rewrite(
         return REFUSED
     outcome = replace(outcome, grade=result.grade)
     if options.dry_run:
-        _show(options, replace(outcome, after=report.facts(result.model, files.size(result.model))))
+        _show(options, replace(outcome, after=report.facts(result.model, files.size(result.model), result.calls)))
         return DONE
     started = perf_counter()
     with files.Draft(result.model, output, folder, options.external_data, options.threshold) as draft:
@@ -120,7 +123,7 @@ def _rewrite(
         code = _code(verification)
         if code == DONE:
             draft.publish()
-    outcome = replace(outcome, after=report.facts(result.model, draft.size), verification=verification)
+    outcome = replace(outcome, after=report.facts(result.model, draft.size, result.calls), verification=verification)
     _show(options, replace(outcome, output=str(output) if code == DONE else ""))
     return code
 

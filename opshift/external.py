@@ -8,7 +8,7 @@ from pathlib import Path
 
 from opshift.passes import payload
 from opshift.passes.errors import InvalidModel
-from opshift.passes.names import bodies, with_nested
+from opshift.passes.names import Body, bodies, with_nested
 from opshift.passes.protos import AttributeProto, GraphProto, ModelProto, TensorProto
 from opshift.wire import Piece, Range
 
@@ -26,7 +26,9 @@ def tensors(model: ModelProto) -> Iterator[TensorProto]:
 
 def _held(model: ModelProto) -> Iterator[tuple[TensorProto, bool]]:
     """The same, with whether a runtime reads it from external data: initializers and Constant nodes."""
-    training = [graph for info in model.training_info for graph in (info.initialization, info.algorithm)]
+    training: list[Body] = []
+    for info in model.training_info:
+        training += [info.initialization, info.algorithm]
     for body in (*bodies(model), *with_nested(training)):
         if isinstance(body, GraphProto):
             yield from ((tensor, True) for tensor in body.initializer)

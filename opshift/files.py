@@ -157,6 +157,10 @@ class Draft:
             self._clear()
             raise
 
+    def __del__(self) -> None:
+        if hasattr(self, "_publishing"):  # for an interrupt on the way into `__exit__`
+            self._clear()
+
     def _clear(self) -> None:
         if self._publishing and self._pending[-1][0].exists():  # data without their model are of no use
             for temporary, final in self._pending[:-1]:

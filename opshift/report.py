@@ -15,7 +15,7 @@ from opshift.passes.backend import Backend
 from opshift.passes.changes import Change
 from opshift.passes.convert import Result, opsets
 from opshift.passes.errors import Refusal
-from opshift.passes.names import bodies
+from opshift.passes.names import census
 from opshift.passes.protos import ELEMENT_TYPES, ModelProto
 from opshift.verification import Verification
 
@@ -66,11 +66,11 @@ class Prospect:
     needs: tuple[Refusal, ...]
 
 
-def facts(model: ModelProto, size: int) -> Facts:
-    """Count what a model consists of, its subgraphs and functions included."""
+def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | None = None) -> Facts:
+    """What a model consists of, its subgraphs and functions included; `calls` of operators, where they are known."""
     ops: Counter[str] = Counter()
-    for body in bodies(model):
-        ops.update(f"{n.domain}::{n.op_type}" if n.domain else _text(n.op_type) for n in body.node)
+    for (domain, op), count in (census(model).calls if calls is None else calls).items():
+        ops[f"{_text(domain)}::{_text(op)}" if domain else _text(op)] += count
     return Facts(
         opsets(model),
         model.ir_version,

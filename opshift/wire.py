@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from functools import cache
 from mmap import mmap
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 from google.protobuf.descriptor import Descriptor
 
@@ -40,6 +40,7 @@ _PLAIN = {
     _DOUBLES: (TensorProto.DOUBLE, TensorProto.COMPLEX128),
 }
 
+_MODEL = cast(Descriptor, ModelProto.DESCRIPTOR)
 _TENSOR = TensorProto.DESCRIPTOR
 _RESERVED = payload.FIELDS.encode()
 
@@ -64,7 +65,8 @@ Piece = bytes | Range
 @cache
 def _children(kind: Descriptor) -> dict[int, Descriptor]:
     """The fields of a message in which there may be a tensor, at any depth."""
-    return {field.number: field.message_type for field in kind.fields if _holds_tensors(field.message_type)}
+    held = {field.number: field.message_type for field in kind.fields}
+    return {number: inner for number, inner in held.items() if inner is not None and _holds_tensors(inner)}
 
 
 @cache
@@ -74,9 +76,9 @@ def _single(kind: Descriptor) -> frozenset[int]:
     return frozenset(_children(kind).keys() - repeated)
 
 
-def _holds_tensors(kind: Descriptor | None) -> bool:
+def _holds_tensors(kind: Descriptor) -> bool:
     seen: set[str] = set()
-    pending = [kind]
+    pending: list[Descriptor | None] = [kind]
     while pending:
         current = pending.pop()
         if current is None or current.full_name in seen:
@@ -113,6 +115,8 @@ def _encoded(value: int) -> bytes:
 def _skip(data: Buffer, pos: int, tag: int) -> int:
     """Behind the value of a field that holds no message."""
     wire = tag & 7
+    if tag < 8:
+        raise Malformed("there is no field of number 0")
     if wire == _VARINT:
         return _varint(data, pos)[1]
     if wire == _FIXED64:
@@ -160,7 +164,7 @@ def skeleton(data: Buffer, location: str, stamp: str, large: int = LARGE) -> byt
     pieces: list[bytes] = []
     thinning = _Thinning(data, location, stamp, large)
     try:
-        thinning.message(0, len(data), ModelProto.DESCRIPTOR, pieces, 1)
+        thinning.message(0, len(data), _MODEL, pieces, 1)
     except IndexError:
         raise Malformed(_TRUNCATED) from None
     made = b"".join(pieces)
@@ -313,7 +317,7 @@ def whole(data: bytes) -> list[Piece]:
     if not spots:
         return [data]
     pieces: list[Piece] = []
-    _grow(data, 0, len(data), ModelProto.DESCRIPTOR, spots[::-1], pieces)
+    _grow(data, 0, len(data), _MODEL, spots[::-1], pieces)
     return pieces
 
 

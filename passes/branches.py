@@ -38,10 +38,10 @@ def without_dead(source: ModelProto, opset: int, folder: str | None) -> tuple[Mo
 
 def _decide(node: NodeProto, scope: Scope) -> bool:
     """Copy the live branch over the dead one, if it is known which is which and they are not the same yet."""
-    condition = scope.array(node.input[0])
+    branches: dict[str, GraphProto] = {name: graph for name, _, graph in subgraphs(node)}
+    condition = scope.array(node.input[0]) if node.input and len(branches) == 2 else None
     if condition is None or condition.size != 1:
         return False
-    branches: dict[str, GraphProto] = {name: graph for name, _, graph in subgraphs(node)}
     live, dead = "then_branch", "else_branch"
     if not condition.reshape(-1)[0]:
         live, dead = dead, live

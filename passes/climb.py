@@ -164,8 +164,10 @@ class Climb:
         domain, op = default_domain(work.proto.domain), work.proto.op_type
         if not schemas.has_subgraphs(domain, op) or self._expander.wants(domain, op):
             return  # a function's graphs are converted where its body uses them
-        opset = work.versions.get("", 1)
-        self._keep_types(work, scope)
+        version, opset = work.versions.get(domain, 0), work.versions.get("", 1)
+        at, goal = schemas.since(domain, op, version), schemas.since(domain, op, self._target(domain, version))
+        if work.index is None or scope.path is None or (at or 0) > (goal or 0):
+            self._keep_types(work, scope)  # once its graphs are at the target, nothing is inferred from them
         for attribute, k, graph in subgraphs(work.proto):
             inferred = scope.path is not None and work.index is not None and op in HOLDING_GRAPHS and not domain
             path = (*scope.path, (work.index, attribute, k)) if inferred and scope.path is not None else None

@@ -13,7 +13,7 @@ from opshift.passes.climb import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.expand import Expander, Op
 from opshift.passes.infer import contradiction
-from opshift.passes.names import bodies, with_nested
+from opshift.passes.names import Census, bodies, census, with_nested
 from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.scope import Context
 
@@ -27,6 +27,8 @@ class Result:
     model: ModelProto | None
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
+    calls: Mapping[tuple[str, str], int] | None = None
+    """How often each (domain, operator) is called in `model`."""
 
     @property
     def grade(self) -> str:
@@ -71,8 +73,8 @@ def attempt(
         try:
             result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
         except Exception as error:  # steps trust that nodes have the inputs and attributes that they must have
-            for found in legal.problems(source):
-                raise InvalidModel(f"the model is not valid: {found.op} {found.node!r} is {found.why}") from error
+            for problem in legal.problems(source):
+                raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
             if why := contradiction(source):
                 raise InvalidModel(f"the model is not valid: {why}") from error
             raise
@@ -132,11 +134,16 @@ def _attempt(
         _stamp_imports(function, targets, required=False)
     if not ledger.refusals:
         tidy.drop_unused(model, context.released)
-        _prune_imports(model, source, targets, brought)
-        ledger.refusals += [*legal.problems(model), *legal.readers(model, context.dissolved), *legal.left(model, ops)]
-    if not ledger.refusals:
-        ledger.refusals += irversion.settle(model, targets, ir_version)
-    return Result(None if ledger.refusals else model, tuple(ledger.changes), tuple(ledger.refusals))
+        found = census(model)
+        _prune_imports(model, source, targets, brought, found)
+        ledger.refusals += [*legal.problems(model, found.bodies), *legal.readers(model, context.dissolved)]
+        if any((default_domain(domain), op) in ops for domain, op in found.calls):
+            ledger.refusals += legal.left(model, ops)
+        if not ledger.refusals:
+            ledger.refusals += irversion.settle(model, targets, ir_version, found.bodies)
+        if not ledger.refusals:
+            return Result(model, tuple(ledger.changes), (), found.calls)
+    return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
 
 
 def _training(source: ModelProto, targets: Mapping[str, int]) -> Iterator[Refusal]:
@@ -227,11 +234,11 @@ def _stamp_imports(holder: ModelProto | FunctionProto, targets: Mapping[str, int
 
 
 def _prune_imports(
-    model: ModelProto, source: ModelProto, targets: Mapping[str, int], brought: Mapping[str, int]
+    model: ModelProto, source: ModelProto, targets: Mapping[str, int], brought: Mapping[str, int], found: Census
 ) -> None:
     """Drop the imports of domains whose every call was expanded; import what expansions brought in."""
-    before, after = _domains(source), _domains(model)
-    gone = before - after - {""}
+    unused = {*opsets(model)} - {default_domain(domain) for domain, _ in found.calls} - {""}
+    gone = unused and {default_domain(domain) for domain, _ in census(source).calls} & unused
     for index in reversed(range(len(model.opset_import))):
         if default_domain(model.opset_import[index].domain) in gone:
             del model.opset_import[index]
@@ -248,7 +255,8 @@ def _brought(source: ModelProto) -> dict[str, int]:
 
     For the call of a function it is that of the first one; what steps make of other domains never changed.
     """
-    found = {domain: 1 for domain in ("ai.onnx.ml",) if domain not in _domains(source)}
+    used = {domain for domain, _ in census(source).calls}
+    found = {domain: 1 for domain in ("ai.onnx.ml",) if domain not in used}
     for function in source.functions:
         for domain, version in opsets(function).items():
             found.setdefault(domain, version)
@@ -258,10 +266,6 @@ def _brought(source: ModelProto) -> dict[str, int]:
 def _used(holder: ModelProto | FunctionProto) -> set[str]:
     body = holder.graph if isinstance(holder, ModelProto) else holder
     return {default_domain(node.domain) for nested in with_nested([body]) for node in nested.node}
-
-
-def _domains(model: ModelProto) -> set[str]:
-    return {default_domain(node.domain) for body in bodies(model) for node in body.node}
 
 
 def nearest(

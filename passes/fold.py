@@ -70,7 +70,7 @@ def _evaluate(node: NodeProto, scope: Scope, depth: int) -> TensorProto | None:
 
 def _constant(name: str, scope: Scope, depth: int) -> TensorProto | None:
     owner = scope.owner(name)
-    node = owner and owner.maker(name)
+    node = None if owner is None else owner.maker(name)
     if owner is None or node is None or node.op_type in ("Constant", "Identity"):
         return scope.tensor(name, constants.SMALL)
     return evaluate(node, owner, depth)

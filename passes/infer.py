@@ -27,6 +27,7 @@ Path = tuple[Any, ...]
 
 SCAN_WITHOUT_BATCH = 9  # the opset from which on Scan has neither a batch axis nor sequence_lens
 OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is also an input is only a default
+_LONGEST = 1 << 20  # elements: inference makes room for each of a vector's, whatever its type claims
 
 
 class Inference:
@@ -263,6 +264,10 @@ def without_weights(source: ModelProto) -> ModelProto:
             value.type.tensor_type.shape.SetInParent()
             for dim in tensor.dims:
                 value.type.tensor_type.shape.dim.add().dim_value = dim
+    for value in graph.input:
+        dims = value.type.tensor_type.shape.dim
+        if len(dims) == 1 and dims[0].dim_value > _LONGEST:
+            dims[0].ClearField("dim_value")
     if any(default_domain(entry.domain) != entry.domain for entry in light.opset_import):
         _without_alias(light)
     return light

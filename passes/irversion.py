@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from opshift.passes import constants, schemas
 from opshift.passes.errors import Refusal
-from opshift.passes.names import Names, bodies, subgraphs
+from opshift.passes.names import Body, Names, subgraphs
 from opshift.passes.protos import (
     FunctionProto,
     GraphProto,
@@ -50,10 +50,13 @@ def wanted(model: ModelProto, targets: Mapping[str, int], asked: int | None) -> 
     return max((schemas.ir_version(d, v) for d, v in imported.items() if schemas.known_domain(d)), default=3)
 
 
-def settle(model: ModelProto, targets: Mapping[str, int], asked: int | None) -> list[Refusal]:
-    """Write the IR version, raised to what the model's features need; refuse an asked one that is too low."""
+def settle(model: ModelProto, targets: Mapping[str, int], asked: int | None, held: Iterable[Body]) -> list[Refusal]:
+    """Write the IR version, raised to what the model's features need; refuse an asked one that is too low.
+
+    `held` are the model's bodies.
+    """
     follows = wanted(model, targets, asked)
-    reasons = {reason: ir for reason, ir in _needs(model) if ir > follows}
+    reasons = {reason: ir for reason, ir in _needs(model, held) if ir > follows}
     if asked is not None and reasons:
         return [
             Refusal("", "ir_version", "", 0, False, f"{reason} needs IR {ir}, asked for {asked}")
@@ -65,7 +68,7 @@ def settle(model: ModelProto, targets: Mapping[str, int], asked: int | None) -> 
     return []
 
 
-def _needs(model: ModelProto) -> Iterator[tuple[str, int]]:
+def _needs(model: ModelProto, held: Iterable[Body]) -> Iterator[tuple[str, int]]:
     """Every feature that a reader of an older IR would misread; what it would merely skip does not count."""
     if model.training_info:
         yield "training_info", 7
@@ -75,15 +78,17 @@ def _needs(model: ModelProto) -> Iterator[tuple[str, int]]:
             yield f"a default attribute of function {function.name}", 9
         if getattr(function, "overload", ""):
             yield f"an overload of function {function.name}", 10
-    for body in bodies(model):
+    for body in held:
         if isinstance(body, FunctionProto):
             continue
         if body.sparse_initializer:
             yield "a sparse initializer", 6
         for tensor in body.initializer:
-            yield f'the type of initializer "{tensor.name}"', _TYPES.get(tensor.data_type, 0)
+            if ir := _TYPES.get(tensor.data_type, 0):
+                yield f'the type of initializer "{tensor.name}"', ir
         for value in (*body.input, *body.output, *body.value_info):
-            yield f'the type of "{value.name}"', _type_needs(value.type)
+            if ir := _type_needs(value.type):
+                yield f'the type of "{value.name}"', ir
 
 
 def _type_needs(kind: TypeProto) -> int:

@@ -7,7 +7,7 @@ from functools import cache
 
 from opshift.passes import schemas
 from opshift.passes.errors import Refusal
-from opshift.passes.names import bodies
+from opshift.passes.names import Body, bodies
 from opshift.passes.protos import (
     ELEMENT_TYPES,
     FunctionProto,
@@ -19,45 +19,51 @@ from opshift.passes.protos import (
 )
 from opshift.passes.view import attribute_kind
 
-_Signature = tuple[str, str, int, int, tuple[tuple[str, int], ...]]
+_Signature = tuple[str, str, int, int, tuple[tuple[str, int], ...]]  # domain, operator, arity, attributes
 
 
-def problems(model: ModelProto) -> Iterator[Refusal]:
-    """Every node, of every graph and function, that the opsets it is imported at do not take."""
-    main = _imports(model)
-    judged: dict[tuple[int, _Signature], str | None] = {}
-    home: Mapping[str, int] = main
+def problems(model: ModelProto, held: Iterable[Body] | None = None) -> Iterator[Refusal]:
+    """Every node, of every graph and function, that the opsets it is imported at do not take.
+
+    `held` are the model's bodies, where they are known already.
+    """
+    home: dict[str, int] = {}
     where = ""
-    for body in bodies(model):
+    judged: dict[_Signature, str | None] = {}
+    verdicts: dict[tuple[tuple[str, int], ...], dict[_Signature, str | None]] = {}
+    for body in bodies(model) if held is None else held:
         if isinstance(body, FunctionProto):
             home, where = _imports(body), f"function {body.name}"
         elif body is model.graph:
-            home, where = main, ""
+            home, where = _imports(model), ""
+        if isinstance(body, FunctionProto) or body is model.graph:
+            judged = verdicts.setdefault(tuple(sorted(home.items())), {})
         for node in body.node:
-            domain = default_domain(node.domain)
-            opset = home.get(domain)
-            if opset is None or not schemas.known_domain(domain):
-                continue
-            key = (opset, _signature(node, domain))
-            if key not in judged:
-                judged[key] = _judge(node, domain, opset)
-            why = judged[key]
+            attributes = node.attribute
+            kinds = tuple([(a.name, a.type) for a in attributes]) if attributes else ()
+            signature = node.domain, node.op_type, len(node.input), len(node.output), kinds
+            try:
+                why = judged[signature]
+            except KeyError:
+                why = judged[signature] = _judge(node, home)
             if why:
                 name = node.name or next(iter(node.output), "")
-                yield Refusal(name, node.op_type, domain, 0, True, f"not legal at opset {opset}: {why}", where)
-    yield from _unknown_at(main.get("", 1), ((t.name, t.data_type) for t in model.graph.initializer))
+                domain = default_domain(node.domain)
+                why = f"not legal at opset {home.get(domain)}: {why}"
+                yield Refusal(name, node.op_type, domain, 0, True, why, where)
+    opset = _imports(model).get("", 1)
+    yield from _unknown_at(opset, ((t.name, t.data_type) for t in model.graph.initializer))
 
 
 def _imports(holder: ModelProto | FunctionProto) -> dict[str, int]:
     return {default_domain(i.domain): i.version for i in holder.opset_import}
 
 
-def _signature(node: NodeProto, domain: str) -> _Signature:
-    attributes = tuple((a.name, a.type) for a in node.attribute) if node.attribute else ()
-    return domain, node.op_type, len(node.input), len(node.output), attributes
-
-
-def _judge(node: NodeProto, domain: str, opset: int) -> str | None:
+def _judge(node: NodeProto, home: Mapping[str, int]) -> str | None:
+    domain = default_domain(node.domain)
+    opset = home.get(domain)
+    if opset is None or not schemas.known_domain(domain):
+        return None
     schema = schemas.schema(domain, node.op_type, opset)
     if schema is None:
         known = schemas.versions(domain, node.op_type)

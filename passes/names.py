@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 from opshift.passes import schemas
 from opshift.passes.protos import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
@@ -31,9 +34,26 @@ def with_nested(pending: list[Body]) -> Iterator[Body]:
         body = pending.pop()
         yield body
         graphless = _graphless()
-        for node in body.node:
-            if node.domain or node.op_type not in graphless:
-                pending += [graph for _, _, graph in subgraphs(node)]
+        for node in [node for node in body.node if node.op_type not in graphless or node.domain]:
+            pending += [graph for _, _, graph in subgraphs(node)]
+
+
+@dataclass(frozen=True)
+class Census:
+    """What a model consists of: its bodies, outer before inner, and the calls of each (domain, operator)."""
+
+    bodies: list[Body]
+    calls: Counter[tuple[str, str]]
+
+
+def census(model: ModelProto) -> Census:
+    """One walk over all nodes."""
+    calls: Counter[tuple[str, str]] = Counter()
+    held: list[Body] = []
+    for body in bodies(model):
+        calls.update([(node.domain, node.op_type) for node in body.node])
+        held.append(body)
+    return Census(held, calls)
 
 
 @cache
@@ -65,9 +85,8 @@ class Names:
 def _all_names(model: ModelProto) -> set[str]:
     taken: set[str] = set()
     for body in bodies(model):
-        for node in body.node:
-            taken.update(node.output)
-            taken.add(node.name)
+        nodes = list(body.node)
+        taken.update(chain.from_iterable([node.output for node in nodes]), [node.name for node in nodes])
         if isinstance(body, FunctionProto):
             taken.update(body.input)
             continue

@@ -82,7 +82,11 @@ class _Search:
         if not types:
             return
         body = scope.body
-        names = [] if isinstance(body, FunctionProto) else [v.name for v in (*body.input, *body.initializer)]
+        names = (
+            []
+            if isinstance(body, FunctionProto)
+            else [*(v.name for v in body.input), *(t.name for t in body.initializer)]
+        )
         names += [name for node in body.node for name in node.output if name]
         for name in dict.fromkeys(names):
             kind = scope.type(name)
@@ -112,7 +116,7 @@ class _Search:
         if limit.attribute and (why := _untaken(limit, node, schema)):
             return why
         for parameter, name in zip(schema.inputs, node.input, strict=False):
-            if name and parameter.name in limit.constant and scope.tensor(name) is None:
+            if name and parameter.name in limit.constant and not scope.is_constant(name):
                 return f'input {parameter.name} "{name}" is computed; only constants are read'
             kind = scope.type(name) if limit.types and name else None
             text = type_text(kind) if kind is not None else None
@@ -126,8 +130,10 @@ class _Search:
 
 def _untaken(limit: Limit, node: NodeProto, schema: schemas.Schema) -> str:
     declared = schema.attributes.get(limit.attribute)
-    held = next((a for a in node.attribute if a.name == limit.attribute), declared and declared.default)
-    if held is None or declared is None or held.ref_attr_name:
+    if declared is None:
+        return ""
+    held = next((a for a in node.attribute if a.name == limit.attribute), declared.default)
+    if held is None or held.ref_attr_name:
         return ""
     value: Any = attribute_value(held)
     if all(item in limit.takes for item in (value if isinstance(value, list) else [value])):

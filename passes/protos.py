@@ -10,7 +10,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 if not TYPE_CHECKING and "onnx" not in sys.modules and "onnx.onnx_ml_pb2" not in sys.modules:
     _onnx = importlib.util.find_spec("onnx")
@@ -64,6 +65,13 @@ __all__ = [
     "elem_type_of",
     "type_text",
 ]
+
+
+def retain(held: Any, kept: Sequence[bool]) -> None:
+    """Drop those of a repeated field's messages that are not `kept`; the others are not copied, only moved."""
+    flags = iter(kept)
+    held.sort(key=lambda _: not next(flags))
+    del held[sum(kept) :]
 
 
 def default_domain(domain: str) -> str:

@@ -159,16 +159,20 @@ def ir_version(domain: str, opset: int) -> int:
 @cache
 def types_at(opset: int) -> frozenset[str]:
     """Every type that some operator of the default domain takes at `opset`."""
-    found = (schema("", op, opset) for op in operators(""))
-    return frozenset().union(*(p.types for s in found if s for p in (*s.inputs, *s.outputs)))
+    table = _table()
+    held: set[int] = set()
+    for op, rows in table["schemas"][""].items():
+        at = since("", op, opset)
+        if at is not None:
+            held.update(formal[3] for way in ("inputs", "outputs") for formal in rows[str(at)][way])
+    return frozenset().union(*(table["types"][index] for index in held))
 
 
 @cache
 def has_subgraphs(domain: str, op: str) -> bool:
     """Whether any version of `op` takes graphs as attributes; True for operators that ONNX does not define."""
-    kinds = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
-    known = [schema(domain, op, version) for version in versions(domain, op)]
-    return not known or any(a.type in kinds for s in known if s for a in s.attributes.values())
+    rows = _table()["schemas"].get(default_domain(domain), {}).get(op)
+    return rows is None or any(a[0] in ("GRAPH", "GRAPHS") for row in rows.values() for a in row["attributes"].values())
 
 
 Difference = Literal["none", "widened", "narrowed", "changed"]

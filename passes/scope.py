@@ -114,8 +114,9 @@ class Scope:
 
     def _inputs(self) -> frozenset[str]:
         if self._given is None:
-            given = self.body.input
-            self._given = frozenset(given if isinstance(self.body, FunctionProto) else (v.name for v in given))
+            body = self.body
+            given = body.input if isinstance(body, FunctionProto) else (value.name for value in body.input)
+            self._given = frozenset(given)
         return self._given
 
     def producer(self, name: str) -> NodeProto | None:
@@ -163,6 +164,11 @@ class Scope:
         if held is None or (most is not None and constants.size(held) > most):
             return None
         return payload.load(held, self.context.folder)
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a value is constant; the bytes of an initializer are not read for that."""
+        owner = self.owner(name)
+        return owner is not None and (name in owner.initializers or self.tensor(name) is not None)
 
     def ints(self, name: str) -> list[int] | None:
         """The values of a constant integer vector or scalar; None if it is not constant."""

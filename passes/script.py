@@ -191,8 +191,10 @@ def _fill(node: NodeProto, names: Mapping[str, str]) -> None:
     pending = [graph for _, _, graph in subgraphs(node)]
     while pending:
         graph = pending.pop()
-        for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        for value in (*graph.input, *graph.output, *graph.value_info):
             value.name = names.get(value.name, value.name)
+        for tensor in graph.initializer:
+            tensor.name = names.get(tensor.name, tensor.name)
         for inner in graph.node:
             inner.input[:] = [names.get(name, name) for name in inner.input]
             inner.output[:] = [names.get(name, name) for name in inner.output]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -205,7 +205,8 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
     if kind == "small":
         value: Any = scope.tensor(name, constants.SMALL)
     else:
-        value = {"type": scope.type, "stated": scope.stated, "tensor": scope.tensor}[kind](name)
+        asked: dict[str, Callable[[str], Any]] = {"type": scope.type, "stated": scope.stated, "tensor": scope.tensor}
+        value = asked[kind](name)
     if kind == "tensor" and value is not None and constants.size(value) > constants.SMALL:
         return None, _TOO_LARGE
     return value, value and value.SerializeToString(deterministic=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from opshift.passes.names import bodies
-from opshift.passes.protos import FunctionProto, GraphProto, ModelProto, NodeProto
+from collections import Counter
+from itertools import chain
+
+from opshift.passes.names import Body, bodies, subgraphs, with_nested
+from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, retain
 
 
 def drop_unused(model: ModelProto, released: set[str]) -> None:
@@ -11,41 +14,66 @@ def drop_unused(model: ModelProto, released: set[str]) -> None:
 
     What they hung on is looked at next. Graph inputs and outputs stay.
     """
-    while released:
-        used = _used(model, released)
-        candidates, released = released - used, set()
-        if not candidates:
-            return
-        for body in bodies(model):
-            released |= _drop_nodes(body, candidates)
-            if isinstance(body, GraphProto):
-                _drop_initializers(body, candidates)
+    unused = _unused(model, released)
+    if not unused:
+        return
+    held = list(bodies(model))
+    uses = Counter(chain.from_iterable(_reads(body) for body in held))
+    makers: dict[str, list[tuple[int, int]]] = {}
+    for b, body in enumerate(held):
+        for i, node in enumerate(body.node):
+            for name in node.output:
+                makers.setdefault(name, []).append((b, i))
+    dead: dict[int, set[int]] = {b: set() for b in range(len(held))}
+    pending, seen = list(unused), set(unused)
+    while pending:
+        for b, i in makers.get(pending.pop(), ()):
+            node = held[b].node[i]
+            if i in dead[b] or not all(name in seen for name in node.output if name):
+                continue
+            dead[b].add(i)
+            uses.subtract(freed := _freed(node))
+            fresh = {name for name in freed if name and not uses[name]} - seen
+            seen |= fresh
+            pending += fresh
+    for b, body in enumerate(held):
+        _drop(body, dead[b], seen)
 
 
-def _used(model: ModelProto, names: set[str]) -> set[str]:
-    used: set[str] = set()
+def _unused(model: ModelProto, names: set[str]) -> set[str]:
+    """Those of `names` that nothing reads; the search ends where all of them are found."""
+    missing = {name for name in names if name}
     for body in bodies(model):
+        if not missing:
+            break
+        missing.difference_update(_results(body))
         for node in body.node:
-            used.update(name for name in node.input if name in names)
-        outputs = body.output if isinstance(body, FunctionProto) else [value.name for value in body.output]
-        used.update(name for name in outputs if name in names)
-    return used
+            if not missing.isdisjoint(node.input):
+                missing.difference_update(node.input)
+                if not missing:
+                    break
+    return missing
 
 
-def _drop_nodes(body: GraphProto | FunctionProto, unused: set[str]) -> set[str]:
-    dead = [i for i, n in enumerate(body.node) if n.output and all(not o or o in unused for o in n.output)]
-    freed = {name for i in dead for name in _inputs(body.node[i])}
-    for index in reversed(dead):
-        del body.node[index]
-    return freed
+def _results(body: Body) -> list[str]:
+    return list(body.output) if isinstance(body, FunctionProto) else [value.name for value in body.output]
 
 
-def _inputs(node: NodeProto) -> list[str]:
-    return [name for name in node.input if name]
+def _reads(body: Body) -> list[str]:
+    return [*chain.from_iterable([node.input for node in body.node]), *_results(body)]
 
 
-def _drop_initializers(graph: GraphProto, unused: set[str]) -> None:
-    unused = unused - {value.name for value in graph.input}
-    for index in reversed(range(len(graph.initializer))):
-        if graph.initializer[index].name in unused:
-            del graph.initializer[index]
+def _freed(node: NodeProto) -> list[str]:
+    """What a node reads, and what the graphs that it holds read."""
+    return [*node.input, *chain.from_iterable(map(_reads, with_nested([graph for _, _, graph in subgraphs(node)])))]
+
+
+def _drop(body: Body, dead: set[int], unused: set[str]) -> None:
+    if dead:
+        retain(body.node, [i not in dead for i in range(len(body.node))])
+    if isinstance(body, FunctionProto):
+        return
+    unused = unused - {value.name for value in body.input} if body.initializer else set()
+    kept = [tensor.name not in unused for tensor in body.initializer]
+    if not all(kept):
+        retain(body.initializer, kept)

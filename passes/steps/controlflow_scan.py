@@ -212,7 +212,7 @@ def _over_a_sequence(node: Node, build: Builder, operands: list[str], length: st
 
 
 def _either(build: Builder, condition: str, a: str, b: str) -> str:
-    then, other = (build.branch(lambda inner, name=name: inner.Identity(name), "held") for name in (a, b))
+    then, other = build.branch(lambda _: a, "held"), build.branch(lambda _: b, "held")
     return str(build.If(condition, then_branch=then, else_branch=other))
 
 

@@ -150,7 +150,8 @@ def _appends(made: NodeProto) -> bool:
 
 def _nodes(body: GraphProto) -> list[NodeProto]:
     """Every node of a graph and of the graphs in it."""
-    found, pending = [], [body]
+    found: list[NodeProto] = []
+    pending = [body]
     while pending:
         graph = pending.pop()
         found += graph.node
@@ -204,8 +205,9 @@ def _apart(node: Node, made: list[str], layouts: dict[int, Layout]) -> list[str]
     for k, name in enumerate(node.outputs):
         value = next(values)
         if k not in layouts:
-            kind = node.scope.type(name) if name else None
-            results.append(build.typed(value, elem_type_of(kind)) if kind is not None else value)
+            if name and (kind := node.scope.type(name)) is not None:
+                node.scope.typed[value] = kind
+            results.append(value)
             continue
         layout, sizes = layouts[k], next(values)
         build.typed(value, layout.elem_type)

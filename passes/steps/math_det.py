@@ -2,42 +2,81 @@
 
 from __future__ import annotations
 
+from opshift.passes import constants
+from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, changed
+from opshift.passes.scope import Dim, tensor_type
+from opshift.passes.steps import _indices
+from opshift.passes.steps._indices import Size
 from opshift.passes.view import Node
 
 T = TensorProto
-LARGEST = 4
+WRITTEN_OUT = 4  # rows of matrices that are expanded by cofactors
 
 
-def sum_of_cofactors(node: Node) -> str:
-    """The determinant becomes its expansion by the first row, in float32 for float16."""
-    shape, kind = node.scope.shape(node.input(0)), node.elem_type()
-    size = next((dim for dim in (shape or [])[-2:] if isinstance(dim, int)), 0)
-    if not 1 <= size <= LARGEST:
-        found = f"a matrix of {size} rows" if size else "a matrix of unknown size"
-        raise CannotConvert(node, f"{found}; 1 to {LARGEST} could be expressed")
+def cofactors_or_elimination(node: Node) -> str:
+    """The determinant becomes its expansion by the first row, for large matrices an elimination; float16 is widened."""
+    shape, rank, kind = node.scope.shape(node.input(0)) or [], node.rank(), node.elem_type()
+    if rank < 2:
+        raise CannotConvert(node, f"the data has rank {rank}; 2 or more could be expressed")
     node.close("products and sums round in their own order")
     build, carrier = node.build, T.FLOAT if kind == T.FLOAT16 else kind
     x = node.input(0) if carrier == kind else build.Cast(node.input(0), to=carrier)
-    rank = len(shape or [])
-    rows = [build.Gather(x, row, axis=rank - 2) for row in range(size)]
-    elements = [[build.Gather(row, column, axis=rank - 2) for column in range(size)] for row in rows]
-    value = _determinant(node, elements)
+    rows = next((dim for dim in shape[-2:] if isinstance(dim, int)), None)
+    if rows is not None and 1 <= rows <= WRITTEN_OUT:
+        matrix = [build.Gather(x, row, axis=rank - 2) for row in range(rows)]
+        value = _expanded(build, [[build.Gather(row, k, axis=rank - 2) for k in range(rows)] for row in matrix])
+    else:
+        value = _eliminated(node, x, carrier, rows)
     return value if carrier == kind else str(build.Cast(value, to=kind))
 
 
-def _determinant(node: Node, rows: list[list[str]]) -> str:
+def _expanded(build: Builder, rows: list[list[str]]) -> str:
     first, *others = rows
     if not others:
         return first[0]
-    build, total = node.build, ""
+    total = ""
     for column, factor in enumerate(first):
         minor = [[*row[:column], *row[column + 1 :]] for row in others]
-        term = build.Mul(factor, _determinant(node, minor))
+        term = build.Mul(factor, _expanded(build, minor))
         total = build.emit("Sub" if column % 2 else "Add", [total, term]) if total else term
     return total
 
 
-changed("Det", 11, Pair(down=sum_of_cofactors))
+def _eliminated(node: Node, x: str, kind: int, rows: Dim) -> str:
+    """One column a round: the row left with the greatest element in it is subtracted from the others left.
+
+    The determinant is the product of these elements, negated for each pair of rows that changed their order.
+    """
+    build, sizes = node.build, _indices.sizes(node, node.input(0))
+    size: Size = rows if isinstance(rows, int) else sizes[-1]
+    batch, one = _indices.product(build, sizes[:-2]), build.constant(1, kind)
+    number = build.Sub(size, _indices.count(build, size))
+    behind = _indices.places(build, [batch, 1], [size, 0], size)  # the row behind the last one of each matrix
+
+    def pivot(inner: Builder, at: str, so_far: list[str]) -> list[str]:
+        matrix, left, value = so_far
+        column = inner.Gather(matrix, at, axis=2)
+        first = _indices.first_greatest(inner, inner.Abs(column), left, number, 1, kind)
+        row = inner.Gather(inner.Reshape(matrix, _indices.vector(inner, [-1, size])), inner.Sub(behind, first), axis=0)
+        others = inner.And(left, inner.Not(inner.Equal(number, first)))
+        element = inner.Gather(row, at, axis=2)
+        vanishes = inner.Cast(inner.Not(inner.Cast(element, to=T.BOOL)), to=kind)
+        share = inner.Div(inner.Mul(column, inner.Cast(others, to=kind)), inner.Add(element, vanishes))
+        before = inner.Cast(inner.And(left, inner.Greater(number, first)), to=T.INT64)
+        before = inner.ReduceSum(before, axes=[1], keepdims=1)
+        odd = inner.Cast(inner.Sub(before, inner.Mul(inner.Div(before, 2), 2)), to=kind)
+        value = inner.Mul(inner.Mul(value, element), inner.Sub(one, inner.Add(odd, odd)))
+        return [inner.Sub(matrix, inner.Mul(inner.Unsqueeze(share, axes=[2]), row)), others, value]
+
+    ones = [_indices.vector(build, [batch, columns]) for columns in (size, 1)]
+    ones = [build.ConstantOfShape(shape, value=constants.tensor([1], kind)) for shape in ones]
+    start = (build.Reshape(x, _indices.vector(build, [batch, size, size])), build.Cast(ones[0], to=T.BOOL), ones[1])
+    kinds = (tensor_type(kind, [None] * 3), tensor_type(T.BOOL, [None] * 2), tensor_type(kind, [None] * 2))
+    value = build.loop(size, list(zip(start, kinds, strict=True)), pivot)[2]
+    return str(build.Reshape(value, _indices.vector(build, sizes[:-2])))
+
+
+changed("Det", 11, Pair(down=cofactors_or_elimination))

@@ -17,6 +17,11 @@ def tiled(node: Node) -> str:
     """Expand did not exist: axes of one element are repeated as often as the shape asks."""
     build, x, dims = node.build, node.input(0), node.scope.shape(node.input(0))
     wanted, length = node.scope.ints(node.input(1)), _length(node)
+    if length is None and dims == []:
+        ones = build.Add(build.Mul(node.input(1), [0]), [1])  # as many as there will be axes
+        return str(build.Tile(build.Reshape(x, ones), node.input(1)))
+    if length is None:
+        raise CannotConvert(node, "the length of the shape is unknown; a known length or a scalar could be expressed")
     if dims is None:
         raise CannotConvert(node, f'the rank of "{x}" is unknown; a known rank could be expressed')
     rank = max(len(dims), length)
@@ -37,7 +42,7 @@ def tiled(node: Node) -> str:
     return str(build.Tile(x, _repeats(node, x, known, shape)))
 
 
-def _length(node: Node) -> int:
+def _length(node: Node) -> int | None:
     dims = node.scope.shape(node.input(1))
     if dims and isinstance(dims[0], int):
         return dims[0]
@@ -45,7 +50,7 @@ def _length(node: Node) -> int:
     given = node.scope.shape(node.input(0))
     if result is not None and given is not None and len(result) > len(given):
         return len(result)
-    raise CannotConvert(node, "the length of the shape is unknown; a known length could be expressed")
+    return None
 
 
 def _repeats(node: Node, x: str, dims: list[Any], shape: str) -> str:

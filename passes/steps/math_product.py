@@ -40,7 +40,8 @@ def sum_and_product_of_integers(node: Node) -> Replacement:
     kind, build = node.elem_type(), node.build
     if kind not in INTEGERS:
         return None
-    product = _scaled(node, _product(build, *_factors(node), 2, 2), "alpha", kind)
+    a, b = _factors(node)
+    product = _scaled(node, _product(build, a, b, 2, 2), "alpha", kind)
     return str(build.Add(product, _scaled(node, node.input(2), "beta", kind)))
 
 

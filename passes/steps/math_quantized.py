@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, changed
+from opshift.passes.registry import Pair, changed, defined
 from opshift.passes.steps._recipes import saturated
 from opshift.passes.view import Node
 
@@ -45,3 +45,4 @@ def _row_by_row(node: Node, index: int, matrix: int) -> str:
 
 changed("MatMulInteger", 10, Pair(down=product_of_integers))
 changed("QLinearMatMul", 10, Pair(down=product_of_quantized))
+defined("QLinearMatMul", product_of_quantized, opset=11)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
-from opshift.passes.protos import GraphProto, TensorProto
+from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, changed
-from opshift.passes.scope import Scope, tensor_type
+from opshift.passes.scope import tensor_type
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -82,48 +80,29 @@ def _binary_division(node: Node) -> str:
     shaped = build.Less(a, b)  # the shape that both are broadcast to
     rest, size = (build.Where(shaped, part, part) for part in (build.Abs(a), build.Abs(b)))
     defined = build.And(build.Less(rest, infinity), build.Less(zero, size))
+    kind = tensor_type(T.DOUBLE, node.scope.shape(rest))
 
-    def double(inner: Builder, part: str) -> tuple[str, list[str]]:
-        twice = inner.Add(part, part)
+    def double(inner: Builder, at: str, values: list[str]) -> list[str]:
+        part, twice = values[0], inner.Add(values[0], values[0])
         fits = inner.And(defined, inner.Not(inner.Less(rest, twice)))
-        return fits, [inner.Where(fits, twice, part)]
+        return [_any(inner, fits), inner.Where(fits, twice, part)]
 
-    def subtract(inner: Builder, left: str, part: str) -> tuple[str, list[str]]:
+    def subtract(inner: Builder, at: str, values: list[str]) -> list[str]:
+        left, part = values
         fits = inner.And(defined, inner.Not(inner.Less(left, part)))
         larger = inner.And(defined, inner.Less(size, part))
-        return larger, [
-            inner.Where(fits, inner.Sub(left, part), left),
-            inner.Where(larger, inner.Mul(part, half), part),
-        ]
+        less = inner.Where(fits, inner.Sub(left, part), left)
+        return [_any(inner, larger), less, inner.Where(larger, inner.Mul(part, half), part)]
 
-    (part,) = _while_any(node, double, [size])
-    rest, _ = _while_any(node, subtract, [rest, part])
+    (part,) = build.loop(None, [(size, kind)], double, ends=True)
+    rest, _ = build.loop(None, [(rest, kind), (part, kind)], subtract, ends=True)
     rest = build.Where(defined, rest, build.constant(float("nan"), T.DOUBLE))
     return str(build.Mul(rest, _sign(build, a)))  # last, as runtimes may lose the sign of a zero in Where
 
 
-def _while_any(node: Node, update: Callable[..., tuple[str, list[str]]], values: list[str]) -> list[str]:
-    """`values`, doubles, after rounds of `update`, which gets them and yields where to go on, and them again."""
-    build, fresh = node.build, node.scope.context.names.fresh
-    shape = node.scope.shape(values[0])
-    graph = GraphProto(name="rounds")
-    at, go = fresh("at"), fresh("go")
-    held = [fresh("held") for _ in values]
-    for name, kind in ((at, T.INT64), (go, T.BOOL)):
-        graph.input.add(name=name).type.CopyFrom(tensor_type(kind, []))
-    inner = Builder(Scope(graph, node.scope.context, build.opset, build.scope), build.opset, node.proto)
-    for name in held:
-        graph.input.add(name=name).type.CopyFrom(tensor_type(T.DOUBLE, shape))
-    where, results = update(inner, *held)
-    count = inner.ReduceSum(inner.Cast(where, to=T.FLOAT), keepdims=0)
-    goes_on = inner.Less(inner.constant(0.0, T.FLOAT), count)
-    graph.node.extend(inner.nodes)
-    graph.output.add(name=goes_on).type.CopyFrom(tensor_type(T.BOOL, []))
-    for name in results:
-        graph.output.add(name=name).type.CopyFrom(tensor_type(T.DOUBLE, shape))
-    made = build.emit("Loop", [None, build.constant(True, T.BOOL), *values], {"body": graph}, outputs=len(values))
-    made = [made] if isinstance(made, str) else made
-    return [build.typed(name, T.DOUBLE, shape) for name in made]
+def _any(build: Builder, where: str) -> str:
+    count = build.ReduceSum(build.Cast(where, to=T.FLOAT), keepdims=0)
+    return str(build.Less(build.constant(0.0, T.FLOAT), count))
 
 
 def _cast(build: Builder, name: str, kind: int, to: int) -> str:

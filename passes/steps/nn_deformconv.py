@@ -87,7 +87,7 @@ def _interpolated(node: Node, x: str, axes: list[list[tuple[str, str, str]]], pa
             inside, weight = build.And(inside, within), build.Mul(weight, factor)
         place = build.Where(inside, place, pixels)
         place = place if first == 0 else build.Add(place, first)
-        value = build.Mul(build.Gather(rows, place, axis=0), build.Unsqueeze(weight, [-1]))
+        value = build.Mul(build.Gather(rows, place, axis=0), build.Unsqueeze(weight, [2 * len(axes) + 2]))
         total = build.Add(total, value) if total else value
     return total
 

@@ -6,7 +6,7 @@ from math import prod
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
-from opshift.passes.registry import Pair, changed
+from opshift.passes.registry import Pair, changed, defined
 from opshift.passes.steps._recipes import saturated
 from opshift.passes.view import Node
 
@@ -84,3 +84,4 @@ def _channel_by_channel(node: Node, index: int, axis: int) -> str:
 
 changed("ConvInteger", 10, Pair(down=convolution_of_integers))
 changed("QLinearConv", 10, Pair(down=convolution_of_quantized))
+defined("QLinearConv", convolution_of_quantized, opset=11)

@@ -61,15 +61,16 @@ def constants_in_carrier_types(node: Node) -> None:
     known = schemas.types_at(node.build.opset)
     for index, name in enumerate(node.inputs):
         kind = node.scope.elem_type(name) if name else 0
-        if kind not in CARRIERS or _spelled(kind) in known:
+        if kind not in CARRIERS or spelled(kind) in known:
             continue
         values = node.scope.array(name)
         if values is None:
-            raise CannotConvert(node, f'"{name}" is {_spelled(kind)}; a constant of that type could be expressed')
+            raise CannotConvert(node, f'"{name}" is {spelled(kind)}; a constant of that type could be expressed')
         node.set_input(index, node.build.constant(values.astype("float32"), CARRIERS[kind]))
 
 
-def _spelled(kind: int) -> str:
+def spelled(kind: int) -> str:
+    """An element type as schemas name it."""
     return next((text for text, value in ELEMENT_TYPES.items() if value == kind), str(kind))
 
 
@@ -83,7 +84,7 @@ def _blocked(node: Node) -> bool:
     return node.rank(SCALE) > 0 and node.rank(SCALE) == node.rank(X)
 
 
-def _spread(node: Node, value: str) -> str:
+def spread(node: Node, value: str) -> str:
     """A scale or zero point in a shape that broadcasts against x."""
     dims, axis = node.scope.shape(node.input(SCALE)), node.attributes.get("axis", 1)
     if dims == [] or node.scope.shape(node.input(X)) == []:
@@ -120,9 +121,9 @@ def _dequantize(node: Node) -> str:
         node.close("multiplied in float32 and rounded to the type of the scale")
     if node.input(ZERO):
         wide = T.INT32 if kind in (*RANGES, T.INT32) else T.FLOAT
-        zero = _spread(node, _cast(node, node.input(ZERO), kind, wide))
+        zero = spread(node, _cast(node, node.input(ZERO), kind, wide))
         x, kind = build.Sub(_cast(node, x, kind, wide), zero), wide
-    scale = _spread(node, _cast(node, node.input(SCALE), out, T.FLOAT))
+    scale = spread(node, _cast(node, node.input(SCALE), out, T.FLOAT))
     return _cast(node, build.Mul(_cast(node, x, kind, T.FLOAT), scale), T.FLOAT, out)
 
 
@@ -192,7 +193,7 @@ def _quantize(node: Node, kind: int) -> str:
     """cast(clip(round(x / scale) + zero_point, lowest, highest)); Round takes halves to even numbers, too."""
     build, value = node.build, node.build.Round(_ratio(node))
     if node.input(ZERO):
-        value = build.Add(value, _spread(node, build.Cast(node.input(ZERO), to=T.FLOAT)))
+        value = build.Add(value, spread(node, build.Cast(node.input(ZERO), to=T.FLOAT)))
     lowest, highest = (build.constant(float(limit), T.FLOAT) for limit in RANGES[kind])
     return str(build.Cast(build.Clip(value, lowest, highest), to=kind))
 
@@ -202,7 +203,7 @@ def _ratio(node: Node) -> str:
     if node.elem_type(X) != T.FLOAT:
         node.close("divided in float32")
     x, scale = (_cast(node, node.input(index), node.elem_type(index), T.FLOAT) for index in (X, SCALE))
-    return str(node.build.Div(x, _spread(node, scale)))
+    return str(node.build.Div(x, spread(node, scale)))
 
 
 def _output_type(node: Node) -> int:
@@ -212,9 +213,9 @@ def _output_type(node: Node) -> int:
         kind = node.elem_type(ZERO)
     older = schemas.schema("", node.op_type, node.build.opset)
     formal = older and older.output(0)
-    if kind and formal and _spelled(kind) not in formal.types:
+    if kind and formal and spelled(kind) not in formal.types:
         raise CannotConvert(
-            node, f"the output is {_spelled(kind)}; {', '.join(sorted(formal.types))} could be expressed"
+            node, f"the output is {spelled(kind)}; {', '.join(sorted(formal.types))} could be expressed"
         )
     return int(kind or T.UINT8)
 
@@ -230,7 +231,7 @@ def divided_in_one_type(node: Node) -> None:
     precision = node.attributes.pop("precision", 0) or node.elem_type(SCALE)
     if precision not in (T.FLOAT, T.FLOAT16, T.BFLOAT16, T.INT32):
         raise CannotConvert(
-            node, f"precision is {_spelled(precision)}; float32, float16 and bfloat16 could be expressed"
+            node, f"precision is {spelled(precision)}; float32, float16 and bfloat16 could be expressed"
         )
     for index in (X, SCALE):
         kind = node.elem_type(index)

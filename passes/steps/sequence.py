@@ -8,6 +8,7 @@ from opshift.passes.names import subgraphs
 from opshift.passes.protos import GraphProto, NodeProto, TensorProto, TypeProto, elem_type_of
 from opshift.passes.registry import Pair, changed
 from opshift.passes.scope import tensor_type
+from opshift.passes.steps._recipes import counted_from_front
 from opshift.passes.steps.tensor_shape import size_along
 from opshift.passes.view import Node
 
@@ -102,9 +103,25 @@ def _sizes(node: Node, axis: int) -> list[int]:
 
 
 def tensor_at(node: Node) -> str:
-    """Sequences did not exist: the tensor at the position is taken where it was put in."""
+    """Sequences did not exist: the tensor at the position is taken where it was put in, or from all of them stacked."""
     held = _held(node)
+    if held and node.scope.ints(node.input(1)) is None:
+        return _gathered(node, held)
     return held[_position(node, 1, len(held), len(held) - 1)]
+
+
+def _gathered(node: Node, held: list[str]) -> str:
+    """The tensor at a position known only at run time, which may count from the end."""
+    build, shapes = node.build, [node.scope.shape(name) for name in held]
+    alike = all(shape is not None and all(isinstance(dim, int) for dim in shape) for shape in shapes)
+    if not alike or any(shape != shapes[0] for shape in shapes):
+        raise CannotConvert(
+            node,
+            "the position is known only at run time; a constant, or tensors of one known shape, could be expressed",
+        )
+    place = build.Reshape(build.Cast(node.input(1), to=T.INT64), build.constant([], T.INT64))
+    place = counted_from_front(node, place, build.constant(len(held), T.INT64), T.INT64)
+    return str(build.Gather(build.Concat(*(build.Unsqueeze(name, axes=[0]) for name in held), axis=0), place, axis=0))
 
 
 def number_held(node: Node) -> str:

@@ -34,7 +34,7 @@ def scattered_by_coordinates(node: Node) -> str:
     column = build.Unsqueeze(indices, [rank])
     columns = [column] * rank
     if len(known) == rank and prod(known) <= _indices.WRITTEN_OUT:
-        places = np.stack(np.indices(known), axis=-1)
+        places = np.moveaxis(np.indices(known), 0, -1)
         before, after = places[..., :axis], places[..., axis + 1 :]
         columns = [build.constant(part, T.INT64) if part.shape[-1] else "" for part in (before, after)]
         columns = [name for name in (columns[0], column, columns[1]) if name]

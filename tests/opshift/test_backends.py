@@ -5,7 +5,7 @@ from importlib.resources import files
 import onnx.defs
 import pytest
 
-from opshift.backends import find, parse, read, targets, tomllib, write
+from opshift.backends import find, loads, parse, read, targets, write
 
 HEAD = 'name = "npu"\nsource = "its manual"\n'
 SCHEMAS = {}
@@ -20,7 +20,7 @@ def one(text):
 
 @pytest.mark.parametrize("name", CARRIED)
 def test_every_fact_in_a_file_is_about_something_that_onnx_defines(name):
-    held = tomllib.loads(files("opshift").joinpath("targets", name).read_text(encoding="utf-8"))
+    held = loads(files("opshift").joinpath("targets", name).read_text(encoding="utf-8"))
     assert held["title"]
     assert name == held["name"] + ".toml"
     for backend in parse(files("opshift").joinpath("targets", name).read_text(encoding="utf-8"), name).values():

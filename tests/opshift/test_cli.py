@@ -210,6 +210,12 @@ def test_inline_by_a_deny_list(norm, tmp_path, name, text):
     assert [n.op_type for n in onnx.load(tmp_path / "out.onnx").graph.node] == ["Mul", "ReduceSum", "Sqrt"]
 
 
+def test_a_deny_list_without_operators_is_a_usage_error(norm, tmp_path, capsys):
+    (tmp_path / "deny.toml").write_text('lacks = ["ReduceL2"]')
+    assert cli.main(["inline", str(norm), "--deny", str(tmp_path / "deny.toml")]) == 2
+    assert "holds no list `ops`" in capsys.readouterr().err
+
+
 def test_inline_by_domain(tmp_path, capsys):
     path, output = tmp_path / "in.onnx", tmp_path / "out.onnx"
     text = (

@@ -1,6 +1,9 @@
 """The command line over damaged files: an exit code that says so, never a defect, and nothing left behind."""
 
 import random
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import onnx
@@ -71,3 +74,12 @@ def test_an_input_of_no_type_is_not_verified(tmp_path):
     onnx.save(model, path)
     assert cli.main(["convert", str(path), str(output), "--opset", "15"]) == cli.REFUSED
     assert not output.exists()
+
+
+def test_bytes_that_a_fuzzer_chooses(tmp_path):
+    command = [sys.executable, "-m", "tests.opshift.fuzz", "--seconds", "8", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert not list(tmp_path.glob("crash*"))
+    runs = re.findall(r"Done (\d+) runs|(\d+) inputs", done.stdout + done.stderr)
+    assert int("".join(runs[-1])) > 50

@@ -142,3 +142,10 @@ def test_constants_of_an_outer_graph_tell_shapes_in_an_inner_one():
     scope = scope_of(body + " z = Identity(x)", inputs="float[2,3] x, bool c", outputs="float[A,B,C] z",
                      constants="int64[1] axes = {0}")  # fmt: skip
     assert (scope.elem_type("y"), scope.shape("y")) == (T.FLOAT, [1, 2, 3])
+
+
+def test_a_vector_that_claims_terabytes_is_given_no_room():
+    io = {"inputs": f"float[{1 << 40}] x, int64[2] i", "outputs": "float[N] y"}
+    scope = scope_of("t = Gather(x, i) y = Neg(t)", **io)
+    assert (scope.elem_type("t"), scope.shape("t")) == (T.FLOAT, [2])
+    assert scope.shape("x") == [1 << 40]

@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import pytest
+from opshift.passes import payload
 from opshift.passes.backend import Backend, Limit
 from opshift.passes.obstacles import obstacles, open_dimensions
 
@@ -89,6 +90,12 @@ def test_inputs_that_have_to_be_constants():
         ("s = Constant<value_ints = [-1, 4]>() y = Reshape(x, s)", ""),
     ):
         assert found(model(body, 13, constants=constants, **IO), **limit) == []
+
+
+def test_a_constant_is_one_wherever_its_data_lie():
+    of = model("y = Reshape(x, s)", 13, constants="int64[2] s = {-1, 4}", **IO)
+    payload.refer(of.graph.initializer[0], "absent.bin", (0, 16))
+    assert found(of, **limited("Reshape", constant=("shape",))) == []
 
 
 def test_outputs_that_must_not_be_used():

@@ -1,4 +1,4 @@
-"""Determinants by cofactors."""
+"""Determinants by cofactors, and by elimination."""
 
 import numpy as np
 import pytest
@@ -35,6 +35,36 @@ def test_a_matrix_of_one_row():
     )
 
 
-@pytest.mark.parametrize(("dims", "why"), [("5,5", "a matrix of 5 rows; 1 to 4"), ("N,N", "a matrix of unknown size")])
-def test_larger_matrices_are_refused(dims, why):
-    check_refused("y = Det(x)", 11, 10, why, inputs=f"float[{dims}] x", outputs="float y")
+LARGE = [RNG.normal(size=(n, n)) for n in (5, 6, 9)]
+LARGE += [np.eye(7)[RNG.permutation(7)] * [1, 2, 3, -1, 1, 0.5, 1], np.arange(36.0).reshape(6, 6), np.zeros((5, 5))]
+
+
+@pytest.mark.parametrize("matrix", LARGE)
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(("kind", "rtol"), [("float", 1e-4), ("double", 1e-11)])
+def test_large_matrices_are_eliminated(matrix, known, kind, rtol):
+    for batch in ((), (2,), (2, 3)):
+        x = np.stack([matrix, matrix[::-1], matrix * 2, matrix.T, -matrix, matrix[:, ::-1]][: int(np.prod(batch))])
+        x = x.reshape(*batch, *matrix.shape).astype(np.float32 if kind == "float" else kind)
+        expected = np.asarray(np.linalg.det(x.astype(np.float64))).astype(x.dtype)
+        dims = ",".join(map(str, x.shape) if known else "ABCD"[: x.ndim])
+        out = f"[{','.join('PQ'[: len(batch)])}]" if batch else ""
+        io = {"inputs": f"{kind}[{dims}] x", "outputs": f"{kind}{out} y"}
+        for target in (10, 9, 8):
+            check_computes(
+                "y = Det(x)", 11, target, expected, feeds={"x": x}, grade="close", rtol=rtol, atol=rtol, **io
+            )
+
+
+@pytest.mark.parametrize("size", [0, 1, 2])
+def test_a_size_that_is_known_only_at_run_time(size):
+    x = RNG.normal(size=(3, size, size)).astype(np.float32)
+    expected = np.linalg.det(x.astype(np.float64)).astype(np.float32)
+    io = {"inputs": "float[B,N,N] x", "outputs": "float[B] y"}
+    check_computes("y = Det(x)", 11, 10, expected, feeds={"x": x}, grade="close", rtol=1e-5, atol=1e-6, **io)
+
+
+def test_a_matrix_of_unknown_rank_is_refused():
+    io = {"inputs": "float[36] x, int64[P] s", "outputs": "float y"}
+    check_refused("d = Reshape(x, s) y = Det(d)", 11, 10, 'the rank of "d" is unknown', **io)
+    check_refused("y = Det(x)", 11, 10, "the data has rank 1", inputs="float[3] x", outputs="float y")

@@ -43,3 +43,13 @@ def test_expand_of_one_row_is_tile():
 def test_expand_to_an_unknown_rank_is_refused():
     io = {"inputs": "float[1,3] x, int64[N] s", "outputs": "float[A,B] y"}
     check_refused("y = Expand(x, s)", 8, 7, "the length of the shape is unknown", **io)
+
+
+@pytest.mark.parametrize("wanted", [[], [3], [0], [2, 3], [2, 0, 0, 3]])
+@pytest.mark.parametrize("elem_type", ["float", "bool", "int64"])
+def test_a_scalar_is_expanded_to_any_rank(elem_type, wanted):
+    dtype = {"float": np.float32, "bool": bool, "int64": np.int64}[elem_type]
+    io = {"inputs": f"{elem_type} x, int64[N] s", "outputs": "int64[R] shape, double[T] flat"}
+    body = "y = Expand(x, s) shape = Shape(y) whole = Reshape(y, all) flat = Cast<to=11>(whole)"
+    feeds = {"x": np.array(1, dtype), "s": np.array(wanted, np.int64)}
+    check_down(body, 8, 7, feeds=feeds, constants="int64[1] all = {-1}", **io)

@@ -62,8 +62,9 @@ TEXTS = call(skip=1).replace("pool_int64s=[5, 7, 5, 6, 7, 7, 0, 5, 5, 6, 7]", "p
 )  # fmt: skip
 
 
-def test_strings_are_numbered_where_there_are_categories():
-    io = {"inputs": "string[N,C] x", "outputs": "float[A,B] y", "domains": '"ai.onnx.ml" : 1'}
+@pytest.mark.parametrize("domains", ["", '"ai.onnx.ml" : 2'])
+def test_strings_are_numbered(domains):
+    io = {"inputs": "string[N,C] x", "outputs": "float[A,B] y", "domains": domains}
     texts = np.array(["a", "b", "c", "", "B"], object)[np.random.default_rng(0).integers(0, 5, (3, 20))]
     check_down(TEXTS, 9, 8, 7, feeds={"x": texts}, **io)
 

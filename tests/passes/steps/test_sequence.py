@@ -1,5 +1,6 @@
 """Sequences before they existed, and SequenceMap as a loop."""
 
+import numpy as np
 import pytest
 
 from tests.support import check, check_down, check_refused
@@ -63,7 +64,7 @@ def test_a_copied_sequence_is_followed():
             "s = SequenceConstruct(a, b) y = SequenceAt(s, p)",
             f"{TWO}, int64 p",
             "float[N] y",
-            "the position is known only",
+            "tensors of one known shape could be expressed",
         ),
         ("s = SequenceConstruct(a, b)", TWO, "seq(float[N]) s", "an output of the model and seq(tensor(float))"),
         (at(0), "seq(float[N]) s", "float[N] y", "an input of the model and seq(tensor(float))"),
@@ -75,6 +76,23 @@ def test_a_copied_sequence_is_followed():
 )
 def test_what_is_known_only_at_run_time_is_refused(body, inputs, outputs, why):
     check_refused(body, 11, 10, why, inputs=inputs, outputs=outputs)
+
+
+@pytest.mark.parametrize("kind", ["int64", "int32"])
+@pytest.mark.parametrize("position", [0, 1, 2, -1, -3])
+@pytest.mark.parametrize("target", [10, 9, 7])
+def test_a_position_known_at_run_time_below_11(target, position, kind):
+    io = {"inputs": f"float[2] a, float[2] b, {kind} p", "outputs": "float[2] y"}
+    feeds = {"p": np.array(position, kind)}
+    check_down("s = SequenceConstruct(a, b, a) y = SequenceAt(s, p)", 11, target, feeds=feeds, **io)
+
+
+def test_a_position_inside_a_loop_below_11():
+    body = """s = SequenceConstruct(a, b)
+    y = Loop (m, yes) <body = g (int64 i, bool go) => (bool going, float[2] row) { going = Identity(go) row = SequenceAt(s, i) }>"""
+    io = {"inputs": "float[2] a, float[2] b, int64 m", "outputs": "float[N,2] y", "constants": "bool yes = {1}"}
+    for trips in (0, 1, 2):
+        check_down(body, 11, 10, 7, feeds={"m": np.array(trips)}, **io)
 
 
 def test_a_sequence_that_a_branch_yields_is_refused():
