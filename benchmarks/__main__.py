@@ -65,7 +65,7 @@ def main() -> None:
         from opshift.report import progress
 
         with progress() as advance:
-            chosen = options.backend or ["openvino", "opencv", "tract"]
+            chosen = options.backend or ["openvino", "opencv"]
             rows = [row for backend in chosen for row in backends.measure(backend, advance)]
         print(backends.document(rows), end="")
         return
