@@ -94,7 +94,7 @@ def _rewrite(
     started = perf_counter()
     result = attempt(source, folder)
     seconds["convert"] = perf_counter() - started
-    before = report.facts(source, os.path.getsize(options.model))
+    before = report.facts(source, os.path.getsize(options.model), result.before if targets else None)
     needs = tuple(open_dimensions(source, backend)) if backend is not None else ()
     outcome = Outcome(options.model, "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
     if result.model is None:
@@ -103,7 +103,7 @@ def _rewrite(
         return REFUSED
     outcome = replace(outcome, grade=result.grade)
     if options.dry_run:
-        _show(options, replace(outcome, after=report.facts(result.model, files.size(result.model), result.calls)))
+        _show(options, replace(outcome, after=report.facts(result.model, files.size(result.model), result.after)))
         return DONE
     started = perf_counter()
     with files.Draft(result.model, output, folder, options.external_data, options.threshold) as draft:
@@ -123,7 +123,7 @@ def _rewrite(
         code = _code(verification)
         if code == DONE:
             draft.publish()
-    outcome = replace(outcome, after=report.facts(result.model, draft.size, result.calls), verification=verification)
+    outcome = replace(outcome, after=report.facts(result.model, draft.size, result.after), verification=verification)
     _show(options, replace(outcome, output=str(output) if code == DONE else ""))
     return code
 

@@ -1,1 +1,19 @@
-"""Everything that rewrites a graph."""
+"""Everything that rewrites a graph, and conversion as passes of `onnx_ir` pipelines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opshift.passes.pipeline import ConvertVersionPass, InlineFunctionsPass
+
+__all__ = ["ConvertVersionPass", "InlineFunctionsPass"]
+
+
+def __getattr__(name: str) -> object:
+    """Import onnx_ir only for those who build pipelines."""
+    if name not in __all__:
+        raise AttributeError(f"module 'opshift.passes' has no attribute {name!r}")
+    from opshift.passes import pipeline
+
+    return getattr(pipeline, name)

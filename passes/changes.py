@@ -27,3 +27,5 @@ class Ledger:
 
     changes: list[Change] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+    illegal: list[Refusal] = field(default_factory=list)
+    """What arrived in a form that the target does not take; it counts where nothing is refused."""

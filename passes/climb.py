@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 
-from opshift.passes import registry, schemas
+from opshift.passes import legal, registry, schemas
 from opshift.passes.build import Builder
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.errors import CannotConvert, Refusal
 from opshift.passes.expand import Expander, Op
 from opshift.passes.infer import HOLDING_GRAPHS
 from opshift.passes.names import Body, subgraphs
-from opshift.passes.protos import FunctionProto, NodeProto, default_domain, type_text
+from opshift.passes.protos import FunctionProto, NodeProto, default_domain, put, type_text
 from opshift.passes.replay import Replays
 from opshift.passes.scope import Context, Scope
 from opshift.passes.stamp import rename
@@ -37,6 +37,17 @@ class _Plan(Enum):
     KEEP = "the operator has the same version at both ends"
     DESCEND = "it may hold subgraphs, and may change"
     CLIMB = "it holds none; it changes, is expanded, or cannot exist at the target"
+
+
+class _Plans(dict[tuple[str, str], _Plan]):
+    """The plan for each (domain, operator), made when it is first asked for."""
+
+    def __init__(self, make: Callable[[str, str], _Plan]):
+        self._make = make
+
+    def __missing__(self, op: tuple[str, str]) -> _Plan:
+        self[op] = plan = self._make(*op)
+        return plan
 
 
 @dataclass
@@ -58,7 +69,8 @@ class Climb:
         self._targets = targets
         self._expander = expander
         self._ledger = ledger
-        self._known: dict[object, tuple[dict[tuple[str, str], _Plan], Replays]] = {}
+        self._known: dict[object, tuple[_Plans, set[object], Replays]] = {}
+        self._judge = legal.Judge()
         self._rehearsing = False
         self._where = ""
         self._home: Versions = {}
@@ -74,40 +86,42 @@ class Climb:
         self._convert(body, Scope(body, self._context, versions.get("", 1), path=path), versions)
 
     def _convert(self, body: Body, scope: Scope, versions: Versions, within: Within = ()) -> None:
-        rewritten: list[NodeProto] | None = None
-        plans, replays = self._at(versions, within)
-        for index, proto in enumerate(body.node):
+        plans, legal_forms, replays = self._at(versions, within)
+        nodes = body.node
+        taken: dict[int, list[NodeProto]] = {}
+
+        def rehearse(stand_in: NodeProto, stage: Scope) -> tuple[list[NodeProto], list[Change]] | None:
+            return self._rehearse(stand_in, stage, versions, within)
+
+        climbing = []
+        for index, proto in enumerate(nodes):
             op = proto.domain, proto.op_type
-            plan = plans.get(op)
-            if plan is None:
-                plan = plans[op] = self._plan(*op, versions)
-            if plan is _Plan.KEEP:
-                if rewritten is not None:
-                    rewritten.append(proto)
+            if plans[op] is not _Plan.KEEP:
+                climbing.append(index)
                 continue
-            produced = None
-            if plan is _Plan.CLIMB and not self._rehearsing:
-                produced = replays.settle(
-                    proto, scope, lambda p, s: self._rehearse(p, s, versions, within), self._ledger.changes
-                )
+            held = proto.attribute
+            form = op, len(proto.input), len(proto.output), tuple([(a.name, a.type) for a in held]) if held else ()
+            if form not in legal_forms and self._is_legal(proto, versions):
+                legal_forms.add(form)
+        for index in climbing:
+            proto, produced = nodes[index], None
+            if plans[proto.domain, proto.op_type] is _Plan.CLIMB and not self._rehearsing:
+                produced = replays.settle(proto, scope, rehearse, self._ledger.changes)
             if produced is None:
                 produced = self._settle(_Work(proto, versions, index, within=within), scope)
-            if rewritten is None and (len(produced) != 1 or produced[0] is not proto):
-                rewritten = list(body.node[:index])
-            if rewritten is not None:
-                rewritten += produced
-        if rewritten is not None:
-            del body.node[:]
-            body.node.extend(rewritten)
+            if len(produced) != 1 or produced[0] is not proto:
+                taken[index] = produced
+        if taken:
+            put(nodes, taken)
 
-    def _at(self, versions: Versions, within: Within) -> tuple[dict[tuple[str, str], _Plan], Replays]:
-        """The plans and scripts for nodes that are written at `versions`, and were made `within` operators."""
+    def _at(self, versions: Versions, within: Within) -> tuple[_Plans, set[object], Replays]:
+        """What is known of nodes that are written at `versions` and were made `within` operators."""
         key = frozenset(versions.items()), frozenset(self._home.items()), within
         if key not in self._known:
-            self._known[key] = {}, Replays()
+            self._known[key] = _Plans(partial(self._plan, versions)), set(), Replays()
         return self._known[key]
 
-    def _plan(self, raw: str, op: str, versions: Versions) -> _Plan:
+    def _plan(self, versions: Versions, raw: str, op: str) -> _Plan:
         domain = default_domain(raw)
         version = versions.get(domain, 0)
         if self._expander.wants(domain, op):
@@ -126,7 +140,8 @@ class Climb:
         ledger, self._ledger, self._rehearsing = self._ledger, Ledger(), True
         try:
             done = self._settle(_Work(proto, versions, within=within), scope)
-            return None if self._ledger.refusals else (done, self._ledger.changes)
+            failed = self._ledger.refusals or self._ledger.illegal
+            return None if failed else (done, self._ledger.changes)
         finally:
             self._ledger, self._rehearsing = ledger, False
 
@@ -151,6 +166,7 @@ class Climb:
                 scope.record(work.proto, work.versions.get("", 1))
                 continue
             if replacement is None:
+                self._is_legal(work.proto, work.versions)
                 done.append(work.proto)
                 opset = self._target("", work.versions.get("", 1))
                 scope.record(work.proto, opset)
@@ -160,9 +176,18 @@ class Climb:
                 pending += reversed(replacement)
         return done
 
+    def _is_legal(self, proto: NodeProto, versions: Versions) -> bool:
+        """Whether the target takes a node as it is now; what it does not take goes to the ledger."""
+        domain = default_domain(proto.domain)
+        opset = self._target(domain, versions.get(domain, 0))
+        why = self._judge.why_not(proto, opset) if opset else ""
+        if why:
+            self._ledger.illegal.append(legal.illegal(proto, opset, why, self._where))
+        return not why
+
     def _descend(self, work: _Work, scope: Scope) -> None:
         domain, op = default_domain(work.proto.domain), work.proto.op_type
-        if not schemas.has_subgraphs(domain, op) or self._expander.wants(domain, op):
+        if not schemas.has_subgraphs(domain, op) or self._expander.inlines(domain, op):
             return  # a function's graphs are converted where its body uses them
         version, opset = work.versions.get(domain, 0), work.versions.get("", 1)
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, self._target(domain, version))

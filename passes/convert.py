@@ -18,6 +18,7 @@ from opshift.passes.names import Census, bodies, census, with_nested
 from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.scope import Context
 
+_DEEPEST = 32  # a graph in a node's attribute is three messages deeper, and protobuf reads 100 levels
 _TOO_DEEP = "what takes the place of its innermost nodes is nested deeper than protobuf's 100 levels of messages"
 _FUNCTIONS_SINCE = 8  # the IR version that introduced model-local functions
 
@@ -29,8 +30,9 @@ class Result:
     model: ModelProto | None
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
-    calls: Mapping[tuple[str, str], int] | None = None
-    """How often each (domain, operator) is called in `model`."""
+    before: Mapping[tuple[str, str], int] | None = None
+    after: Mapping[tuple[str, str], int] | None = None
+    """How often each (domain, operator) was called in the source, and is called in `model`."""
 
     @property
     def grade(self) -> str:
@@ -74,6 +76,8 @@ def attempt(
     while True:
         try:
             result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
+        except InvalidModel:
+            raise
         except ProtobufError:
             return Result(None, (), (Refusal("", "graph", "", 0, False, _TOO_DEEP),))
         except Exception as error:  # steps trust that nodes have the inputs and attributes that they must have
@@ -86,10 +90,11 @@ def attempt(
         if not stuck:
             break
         inlined = inlined | stuck
-    if result.refusals and (found := branches.without_dead(source, opsets(source).get("", 1), folder)):
-        model, decided = found
+    if result.refusals and (pruned := branches.without_dead(source, opsets(source).get("", 1), folder)):
+        model, decided = pruned
         result = attempt(model, targets, ops=ops, ir_version=ir_version, folder=folder)
-        return replace(result, changes=(*(_never_taken(node, source) for node in decided), *result.changes))
+        changes = (*(_never_taken(node, source) for node in decided), *result.changes)
+        return replace(result, before=None, changes=changes)
     return result
 
 
@@ -119,9 +124,12 @@ def _attempt(
         return Result(None, (), missing)
     ledger = Ledger(refusals=list(_training(source, targets)))
     source = retype.narrow_integers_carried(source, targets.get("", 0), ledger, folder)
+    before = census(source)
+    if before.depth > _DEEPEST:
+        raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {_DEEPEST}")
     model = ModelProto()
     model.CopyFrom(source)
-    context = Context(model, source, folder)
+    context = Context(model, source, folder, before)
     local: dict[Op, list[FunctionProto]] = {}
     for function in source.functions:
         if (op := (default_domain(function.domain), function.name)) in inlined:
@@ -139,14 +147,15 @@ def _attempt(
     if not ledger.refusals:
         tidy.drop_unused(model, context.released)
         found = census(model)
-        _prune_imports(model, source, targets, brought, found)
-        ledger.refusals += [*legal.problems(model, found.bodies), *legal.readers(model, context.dissolved)]
+        _prune_imports(model, source, targets, brought, before, found)
+        ledger.refusals += [*ledger.illegal, *legal.unknown_initializers(model)]
+        ledger.refusals += legal.readers(model, context.dissolved)
         if any((default_domain(domain), op) in ops for domain, op in found.calls):
             ledger.refusals += legal.left(model, ops)
         if not ledger.refusals:
             ledger.refusals += irversion.settle(model, targets, ir_version, found.bodies)
         if not ledger.refusals:
-            return Result(model, tuple(ledger.changes), (), found.calls)
+            return Result(model, tuple(ledger.changes), (), before.calls, found.calls)
     return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
 
 
@@ -197,18 +206,18 @@ def _check_recursion(model: ModelProto) -> None:
     """Functions must not call themselves, directly or through others (ONNX IR specification, "Functions")."""
     if not model.functions:
         return
-    names = {(default_domain(f.domain), f.name) for f in model.functions}
-    calls: dict[Op, set[Op]] = {name: set() for name in names}
-    caller: Op | None = None
+    names = {(default_domain(f.domain), f.name, f.overload) for f in model.functions}
+    calls: dict[tuple[str, str, str], set[tuple[str, str, str]]] = {name: set() for name in names}
+    caller: tuple[str, str, str] | None = None
     for body in bodies(model):
         if isinstance(body, FunctionProto):
-            caller = (default_domain(body.domain), body.name)
+            caller = (default_domain(body.domain), body.name, body.overload)
         elif body is model.graph:
             caller = None
         if caller is not None:
-            calls[caller] |= {(default_domain(n.domain), n.op_type) for n in body.node} & names
+            calls[caller] |= {(default_domain(n.domain), n.op_type, n.overload) for n in body.node} & names
     ready = [name for name, callees in calls.items() if not callees]
-    callers: dict[Op, list[Op]] = {}
+    callers: dict[tuple[str, str, str], list[tuple[str, str, str]]] = {}
     for name, callees in calls.items():
         for callee in callees:
             callers.setdefault(callee, []).append(name)
@@ -238,11 +247,16 @@ def _stamp_imports(holder: ModelProto | FunctionProto, targets: Mapping[str, int
 
 
 def _prune_imports(
-    model: ModelProto, source: ModelProto, targets: Mapping[str, int], brought: Mapping[str, int], found: Census
+    model: ModelProto,
+    source: ModelProto,
+    targets: Mapping[str, int],
+    brought: Mapping[str, int],
+    before: Census,
+    after: Census,
 ) -> None:
     """Drop the imports of domains whose every call was expanded; import what expansions brought in."""
-    unused = {*opsets(model)} - {default_domain(domain) for domain, _ in found.calls} - {""}
-    gone = unused and {default_domain(domain) for domain, _ in census(source).calls} & unused
+    unused = {*opsets(model)} - {default_domain(domain) for domain, _ in after.calls} - {""}
+    gone = unused and {default_domain(domain) for domain, _ in before.calls} & unused
     for index in reversed(range(len(model.opset_import))):
         if default_domain(model.opset_import[index].domain) in gone:
             del model.opset_import[index]

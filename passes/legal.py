@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 from functools import cache
 
 from opshift.passes import schemas
 from opshift.passes.errors import Refusal
-from opshift.passes.names import Body, bodies
+from opshift.passes.names import bodies
 from opshift.passes.protos import (
     ELEMENT_TYPES,
     FunctionProto,
@@ -19,70 +19,82 @@ from opshift.passes.protos import (
 )
 from opshift.passes.view import attribute_kind
 
-_Signature = tuple[str, str, int, int, tuple[tuple[str, int], ...]]  # domain, operator, arity, attributes
+
+class Judge:
+    """Tells whether calls are legal at given opsets; calls that differ in names and values only are judged once."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, str] = {}
+
+    def why_not(self, node: NodeProto, opset: int) -> str:
+        """Why a call is not legal at `opset` of its own domain; empty if it is, and for domains that are not known."""
+        attributes = node.attribute
+        kinds = tuple([(a.name, a.type or attribute_kind(a)) for a in attributes]) if attributes else ()
+        key = node.domain, node.op_type, len(node.input), len(node.output), kinds, opset
+        try:
+            return self._known[key]
+        except KeyError:
+            self._known[key] = why = _judge(*key)
+            return why
 
 
-def problems(model: ModelProto, held: Iterable[Body] | None = None) -> Iterator[Refusal]:
-    """Every node, of every graph and function, that the opsets it is imported at do not take.
+def illegal(node: NodeProto, opset: int, why: str, where: str) -> Refusal:
+    """The refusal of a call that is not legal."""
+    name = node.name or next(iter(node.output), "")
+    domain = default_domain(node.domain)
+    return Refusal(name, node.op_type, domain, 0, True, f"not legal at opset {opset}: {why}", where)
 
-    `held` are the model's bodies, where they are known already.
-    """
+
+def problems(model: ModelProto) -> Iterator[Refusal]:
+    """Every node, of every graph and function, that the opsets it is imported at do not take."""
+    judge = Judge()
     home: dict[str, int] = {}
     where = ""
-    judged: dict[_Signature, str | None] = {}
-    verdicts: dict[tuple[tuple[str, int], ...], dict[_Signature, str | None]] = {}
-    for body in bodies(model) if held is None else held:
+    for body in bodies(model):
         if isinstance(body, FunctionProto):
             home, where = _imports(body), f"function {body.name}"
         elif body is model.graph:
             home, where = _imports(model), ""
-        if isinstance(body, FunctionProto) or body is model.graph:
-            judged = verdicts.setdefault(tuple(sorted(home.items())), {})
         for node in body.node:
-            attributes = node.attribute
-            kinds = tuple([(a.name, a.type) for a in attributes]) if attributes else ()
-            signature = node.domain, node.op_type, len(node.input), len(node.output), kinds
-            try:
-                why = judged[signature]
-            except KeyError:
-                why = judged[signature] = _judge(node, home)
-            if why:
-                name = node.name or next(iter(node.output), "")
-                domain = default_domain(node.domain)
-                why = f"not legal at opset {home.get(domain)}: {why}"
-                yield Refusal(name, node.op_type, domain, 0, True, why, where)
-    opset = _imports(model).get("", 1)
-    yield from _unknown_at(opset, ((t.name, t.data_type) for t in model.graph.initializer))
+            opset = home.get(default_domain(node.domain))
+            if opset is not None and (why := judge.why_not(node, opset)):
+                yield illegal(node, opset, why, where)
+    yield from unknown_initializers(model)
+
+
+def unknown_initializers(model: ModelProto) -> Iterator[Refusal]:
+    """Every initializer of a type that no operator takes at the opset that the model imports."""
+    held = ((tensor.name, tensor.data_type) for tensor in model.graph.initializer)
+    yield from _unknown_at(_imports(model).get("", 1), held)
 
 
 def _imports(holder: ModelProto | FunctionProto) -> dict[str, int]:
     return {default_domain(i.domain): i.version for i in holder.opset_import}
 
 
-def _judge(node: NodeProto, home: Mapping[str, int]) -> str | None:
-    domain = default_domain(node.domain)
-    opset = home.get(domain)
-    if opset is None or not schemas.known_domain(domain):
-        return None
-    schema = schemas.schema(domain, node.op_type, opset)
+def _judge(raw: str, op: str, inputs: int, outputs: int, attributes: tuple[tuple[str, int], ...], opset: int) -> str:
+    domain = default_domain(raw)
+    if not schemas.known_domain(domain):
+        return ""
+    schema = schemas.schema(domain, op, opset)
     if schema is None:
-        known = schemas.versions(domain, node.op_type)
+        known = schemas.versions(domain, op)
         return f"it exists from opset {known[0]} on" if known else "no such operator"
     if schema.deprecated:
         return f"deprecated since opset {schema.since}"
-    if not schema.min_input <= len(node.input) <= schema.max_input:
-        return f"{len(node.input)} inputs; {schema.min_input} to {schema.max_input} could be expressed"
-    if not schema.min_output <= len(node.output) <= schema.max_output:
-        return f"{len(node.output)} outputs; {schema.min_output} to {schema.max_output} could be expressed"
-    for attribute in node.attribute:
-        declared = schema.attributes.get(attribute.name)
+    if not schema.min_input <= inputs <= schema.max_input:
+        return f"{inputs} inputs; {schema.min_input} to {schema.max_input} could be expressed"
+    if not schema.min_output <= outputs <= schema.max_output:
+        return f"{outputs} outputs; {schema.min_output} to {schema.max_output} could be expressed"
+    for name, kind in attributes:
+        declared = schema.attributes.get(name)
         if declared is None:
-            return f"attribute {attribute.name} does not exist there"
-        if attribute_kind(attribute) != declared.type:
-            return f"attribute {attribute.name} has the wrong type"
-    given = {a.name for a in node.attribute}
+            return f"attribute {name} does not exist there"
+        if kind != declared.type:
+            return f"attribute {name} has the wrong type"
+    given = dict(attributes)
     missing = [n for n, a in schema.attributes.items() if a.required and n not in given]
-    return f"attribute {missing[0]} is missing" if missing else None
+    return f"attribute {missing[0]} is missing" if missing else ""
 
 
 def readers(model: ModelProto, dissolved: set[str]) -> Iterator[Refusal]:

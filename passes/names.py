@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -40,20 +40,32 @@ def with_nested(pending: list[Body]) -> Iterator[Body]:
 
 @dataclass(frozen=True)
 class Census:
-    """What a model consists of: its bodies, outer before inner, and the calls of each (domain, operator)."""
+    """What a model consists of: its bodies, outer before inner, and how often each (domain, operator) is called.
+
+    `depth` counts the graphs that are nested in each other.
+    """
 
     bodies: list[Body]
     calls: Counter[tuple[str, str]]
+    depth: int
 
 
 def census(model: ModelProto) -> Census:
     """One walk over all nodes."""
-    calls: Counter[tuple[str, str]] = Counter()
-    held: list[Body] = []
-    for body in bodies(model):
-        calls.update([(node.domain, node.op_type) for node in body.node])
+    held, calls, deepest, graphless = list[Body](), Counter[tuple[str, str]](), 0, _graphless()
+    pending: list[tuple[Body, int]] = [*((f, 0) for f in reversed(model.functions)), (model.graph, 0)]
+    while pending:
+        body, depth = pending.pop()
+        ops = [(node.domain, node.op_type) for node in body.node]
+        counted = Counter(ops)
         held.append(body)
-    return Census(held, calls)
+        calls.update(counted)
+        deepest = max(deepest, depth)
+        holding = {op for op in counted if op[0] or op[1] not in graphless}
+        if holding:
+            for node in [node for node, op in zip(body.node, ops, strict=True) if op in holding]:
+                pending += [(graph, depth + 1) for _, _, graph in subgraphs(node)]
+    return Census(held, calls, deepest)
 
 
 @cache
@@ -63,17 +75,20 @@ def _graphless() -> frozenset[str]:
 
 
 class Names:
-    """Hands out names that are used nowhere else in the model. The model is read once, at the first request."""
+    """Hands out names that are used nowhere else in the model. The model is read once, at the first request.
 
-    def __init__(self, model: ModelProto):
-        self._model = model
+    `bodies` are the model's, where they are known already.
+    """
+
+    def __init__(self, model: ModelProto, bodies: Iterable[Body] | None = None):
+        self._bodies = census(model).bodies if bodies is None else bodies
         self._taken: set[str] | None = None
         self._count = 0
 
     def fresh(self, hint: str) -> str:
         """`hint` itself where it is free, else `hint` with a number that no other name has."""
         if self._taken is None:
-            self._taken = _all_names(self._model)
+            self._taken = _all_names(self._bodies)
         name = hint
         while name in self._taken or not name:
             self._count += 1
@@ -82,9 +97,9 @@ class Names:
         return name
 
 
-def _all_names(model: ModelProto) -> set[str]:
+def _all_names(held: Iterable[Body]) -> set[str]:
     taken: set[str] = set()
-    for body in bodies(model):
+    for body in held:
         nodes = list(body.node)
         taken.update(chain.from_iterable([node.output for node in nodes]), [node.name for node in nodes])
         if isinstance(body, FunctionProto):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if not TYPE_CHECKING and "onnx" not in sys.modules and "onnx.onnx_ml_pb2" not in sys.modules:
@@ -72,6 +72,33 @@ def retain(held: Any, kept: Sequence[bool]) -> None:
     flags = iter(kept)
     held.sort(key=lambda _: not next(flags))
     del held[sum(kept) :]
+
+
+def put(held: Any, taken: Mapping[int, Sequence[Any]]) -> None:
+    """Put messages in the places of those at the indices in `taken`; the others are not copied, only moved."""
+    places: list[int] = []  # where each message goes, first those that are there, then those that are added
+    added: list[Any] = []
+    later: list[int] = []
+    position, last = 0, sum(map(len, taken.values())) + len(held)
+    for index in range(len(held)):
+        made = taken.get(index)
+        if made is None:
+            places.append(position)
+            position += 1
+            continue
+        own = held[index]
+        places.append(last)
+        for message in made:
+            if message is own:
+                places[-1] = position
+            else:
+                added.append(message)
+                later.append(position)
+            position += 1
+    held.extend(added)
+    order = iter(places + later)
+    held.sort(key=lambda _: next(order))
+    del held[position:]
 
 
 def default_domain(domain: str) -> str:

@@ -14,13 +14,14 @@ from typing import Any
 from opshift.passes import script
 from opshift.passes.changes import Change
 from opshift.passes.names import subgraphs
-from opshift.passes.protos import NodeProto
+from opshift.passes.protos import FunctionProto, NodeProto
 from opshift.passes.scope import Scope
 from opshift.passes.script import Script
 from opshift.passes.stage import DOC, INPUTS, NAME, OUTPUTS, Stage, answer
 
 _MOST_ANSWERS = 64  # calls that differ more than this are hardly alike
 _MOST_NODES = 4096  # a longer script is not worth keeping
+_SHORT = 128  # bytes of a text whose length takes one byte
 _LARGEST = 4096  # bytes of a call without its names: what is larger holds data of its own
 
 Rehearsal = Callable[[NodeProto, Scope], "tuple[list[NodeProto], Sequence[Change]] | None"]
@@ -47,21 +48,22 @@ class Replays:
     ) -> list[NodeProto] | None:
         """What takes the node's place, all of it at the target; None where the steps themselves have to look."""
         inputs, outputs, name = proto.input[:], proto.output[:], proto.name
-        key = _key(proto, inputs, outputs, name, scope)
+        key = _key(proto.SerializeToString(), inputs, outputs, name, scope)
+        if key not in self._heads and (proto.doc_string or proto.metadata_props):
+            key = _key(_without_notes(proto), inputs, outputs, name, scope)
+            key = key and (*key, bool(proto.doc_string), bool(proto.metadata_props))
         if key is None:
             return None
-        if key not in self._heads:
-            if key not in self._once:
-                self._once.add(key)
-                if any(True for _ in subgraphs(proto)):  # they mention values by their real names
-                    self._heads[key] = None
-                return None
-            at: _Question | Script | None = self._learn(key, proto, _names(inputs, outputs, name), scope, rehearse)
-        else:
-            at = self._heads[key]
-        if at is None:
-            return None
         names = _names(inputs, outputs, name)
+        if key in self._heads:
+            at = self._heads[key]
+        elif key in self._once:
+            at = self._learn(key, proto, names, scope, rehearse)
+        else:
+            self._once.add(key)
+            if any(True for _ in subgraphs(proto)):  # they mention values by their real names
+                self._heads[key] = None
+            return None
         while isinstance(at, _Question):
             found = answer(at.kind, names[at.place], scope)[1]
             if found in at.answers:
@@ -105,42 +107,42 @@ class Replays:
 
 
 def _names(inputs: list[str], outputs: list[str], name: str) -> dict[str, str]:
+    if len(inputs) == len(outputs) == 1:
+        return {INPUTS[0]: inputs[0], OUTPUTS[0]: outputs[0], NAME: name}
     names = dict(zip(INPUTS, inputs, strict=False))
     names.update(zip(OUTPUTS, outputs, strict=False))
     names[NAME] = name
     return names
 
 
-def _key(proto: NodeProto, inputs: list[str], outputs: list[str], name: str, scope: Scope) -> tuple[Any, ...] | None:
-    """All that steps see of a call but its names; None where it is not read that way."""
-    if len(inputs) > len(INPUTS) or not 0 < len(outputs) <= len(OUTPUTS):
+def _without_notes(proto: NodeProto) -> bytes:
+    bare = NodeProto()
+    bare.CopyFrom(proto)
+    bare.ClearField("doc_string")
+    bare.ClearField("metadata_props")
+    return bare.SerializeToString()
+
+
+def _key(data: bytes, inputs: list[str], outputs: list[str], name: str, scope: Scope) -> tuple[Any, ...] | None:
+    """All that steps see of a call, given as its bytes, but its names; None where it is not read that way."""
+    known, made = len(inputs), len(outputs)
+    if known > len(INPUTS) or not 0 < made <= len(OUTPUTS):
         return None
-    doc, metadata = bool(proto.doc_string), bool(proto.metadata_props)
-    if doc or metadata:
-        bare = NodeProto()
-        bare.CopyFrom(proto)
-        bare.ClearField("doc_string")
-        bare.ClearField("metadata_props")
-        data = bare.SerializeToString()
+    texts = "".join(inputs) + "".join(outputs) + name
+    if len(texts) < _SHORT and texts.isascii():
+        at = len(texts) + 2 * (known + made + (1 if name else 0))
     else:
-        data = proto.SerializeToString()
-    at = 0
-    for text in (*inputs, *outputs, name) if name else (*inputs, *outputs):
-        size = len(text) if text.isascii() else len(text.encode())
-        at += size + 2 if size < 128 else size + 3
+        sizes = [len(text.encode()) for text in (*inputs, *outputs, *([name] if name else []))]
+        at = sum(sizes) + sum(2 if size < _SHORT else 3 for size in sizes)
     rest = data[at:]
-    if len(rest) > _LARGEST:
-        return None
-    if rest[:1] != b'"' and rest[:3] != b'\x1a\x00"':  # op_type, perhaps behind an empty name
+    if len(rest) > _LARGEST or not rest.startswith((b'"', b'\x1a\x00"')):  # op_type, perhaps behind an empty name
         return None
     return (
         rest,
-        len(inputs) if len(inputs) < 2 and all(inputs) else tuple([inputs.index(n) if n else -1 for n in inputs]),
-        len(outputs) if all(outputs) else tuple(map(bool, outputs)),
+        known if known < 2 and all(inputs) else tuple([inputs.index(n) if n else -1 for n in inputs]),
+        made if all(outputs) else tuple(map(bool, outputs)),
         bool(name),
-        doc,
-        metadata,
-        scope.graph is None,
+        isinstance(scope.body, FunctionProto),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from opshift.passes import constants, fold, payload, schemas
 from opshift.passes.infer import OVERRIDABLE_SINCE, Inference
-from opshift.passes.names import Body, Names, unread
+from opshift.passes.names import Body, Census, Names, unread
 from opshift.passes.protos import (
     FunctionProto,
     GraphProto,
@@ -28,10 +28,12 @@ Dim = int | str | None
 class Context:
     """What all scopes of one model share. `source` is the model before any change, for type inference."""
 
-    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None = None):
+    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None = None, found: Census | None = None):
         self.model = model
         self.folder = folder
-        self.names = Names(source)  # not of `model`: functions that are inlined are gone from it
+        self.names = Names(
+            source, found and found.bodies
+        )  # not of `model`: functions that are inlined are gone from it
         self.inference = Inference(source)
         self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
         self.settled: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at

@@ -36,7 +36,8 @@ class _Edit:
     attributes: bytes | None
     more: tuple[str, ...]
     inputs: tuple[str, ...] | None
-    outputs: tuple[str, ...] | None
+    outputs: tuple[str, ...]
+    other_outputs: bool
     opset: int
 
 
@@ -113,7 +114,8 @@ def _edit(proto: NodeProto, before: NodeProto, stage: Stage) -> _Edit:
         attributes,
         tuple(more),
         tuple(inputs) if not more and inputs != before.input else None,
-        tuple(outputs) if outputs != before.output else None,
+        tuple(outputs),
+        outputs != before.output,
         _opset(proto, stage),
     )
 
@@ -121,14 +123,16 @@ def _edit(proto: NodeProto, before: NodeProto, stage: Stage) -> _Edit:
 def play(
     script: Script, proto: NodeProto, names: dict[str, str], scope: Scope, changes: list[Change]
 ) -> list[NodeProto]:
+    context, shared = scope.context, scope.shared
     for event in script.events:
-        names[event.place] = _event(event, names, scope)
+        held = shared.get(event.key) if event.key else None
+        names[event.place] = _event(event, names, scope) if held is None else held
     if script.released:
-        scope.context.released.update([names.get(name, name) for name in script.released])
+        context.released.update([names.get(name, name) for name in script.released])
     if script.settled:
-        scope.context.settled.update([names.get(name, name) for name in script.settled])
+        context.settled.update([names.get(name, name) for name in script.settled])
     for place, rest in script.changes:
-        changes.append(Change._make((names.get(place, place), *rest)))
+        changes.append(tuple.__new__(Change, (names.get(place, place), *rest)))
     result = []
     for line in script.lines:
         if isinstance(line, _Edit):
@@ -136,8 +140,9 @@ def play(
             node = proto
         else:
             node = _write(line, proto, names)
-        for name in node.output:
-            scope.made[name] = (node, line.opset)
+        made = (node, line.opset)
+        for place in line.outputs:
+            scope.made[names.get(place, place)] = made
         result.append(node)
     for place, kind in script.typed:
         scope.typed[names.get(place, place)] = kind
@@ -145,12 +150,11 @@ def play(
 
 
 def _event(event: Event, names: dict[str, str], scope: Scope) -> str:
+    hint = "".join([names.get(part, part) for part in event.hint])
     if event.tensor is None:
-        return scope.context.names.fresh("".join([names.get(part, part) for part in event.hint]))
-    held = scope.shared.get(event.key)
-    if held is None:
-        held = scope.constant(event.tensor, "".join([names.get(part, part) for part in event.hint]))
-        assert held is not None, "the script of a graph is not played in a function"
+        return scope.context.names.fresh(hint)
+    held = scope.constant(event.tensor, hint)
+    assert held is not None, "the script of a graph is not played in a function"
     return held
 
 
@@ -167,7 +171,7 @@ def _apply(edit: _Edit, proto: NodeProto, names: dict[str, str]) -> None:
         proto.input.extend([names.get(name, name) for name in edit.more])
     elif edit.inputs is not None:
         proto.input[:] = [names.get(name, name) for name in edit.inputs]
-    if edit.outputs is not None:
+    if edit.other_outputs:
         proto.output[:] = [names.get(name, name) for name in edit.outputs]
 
 
