@@ -28,7 +28,7 @@ SCRIPT = (
 )
 INLINER = (
     "import sys, onnx, onnx.inliner as i; m = onnx.load(sys.argv[1]);"
-    "onnx.save(i.inline_selected_functions2(m, [('', 'ReduceL2')], inline_schema_functions=True), sys.argv[2])"
+    "onnx.save(i.inline_selected_functions(m, [('', 'ReduceL2')], inline_schema_functions=True), sys.argv[2])"
 )
 CONVERT = {
     "opshift convert --no-verify": ["-m", "opshift", "convert", "--opset", "18", "--no-verify"],
