@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import onnx
@@ -27,8 +29,56 @@ def reduce_chain(nodes: int, opset: int = 13) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
-def write(folder: Path, nodes: int) -> Path:
-    """The file of a chain of so many nodes."""
-    path = folder / f"chain-{nodes}.onnx"
-    onnx.save(reduce_chain(nodes), path)
+def weights(nodes: int) -> onnx.ModelProto:
+    """Additions of a weight each, in front of one node that changes."""
+    chain = [helper.make_node("Add", [f"v{i - 1}" if i else "x", f"w{i}"], [f"v{i}"]) for i in range(nodes - 1)]
+    held = [helper.make_tensor(f"w{i}", TensorProto.FLOAT, [1], [0.5]) for i in range(nodes - 1)]
+    chain.append(helper.make_node("ReduceMax", [f"v{nodes - 2}"], ["y"], axes=[1]))
+    return _model(chain, "y", 13, held)
+
+
+def nested(nodes: int, depth: int = 20) -> onnx.ModelProto:
+    """Ifs in the then branches of Ifs, with an equal share of the nodes in each."""
+    share, graph, inner = max(2, nodes // depth), None, ""
+    for level in reversed(range(depth)):
+        start = f"l{level - 1}" if level else "x"
+        names = [start, *(f"v{level}_{i}" for i in range(share - 1)), f"l{level}"]
+        chain = [
+            helper.make_node("Relu", [a], [b]) if i % 2 else helper.make_node("ReduceMax", [a], [b], axes=[1])
+            for i, (a, b) in enumerate(pairwise(names))
+        ]
+        result = names[-1]
+        if graph is not None:
+            other = _graph([helper.make_node("Identity", [result], [f"o{level}"])], f"o{level}")
+            result = f"y{level}"
+            chain.append(helper.make_node("If", ["c"], [result], then_branch=graph, else_branch=other))
+        graph, inner = _graph(chain, result), result
+    assert graph is not None, "there is at least one level"
+    made = _model(list(graph.node), inner, 13)
+    made.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
+    return made
+
+
+def norms(nodes: int) -> onnx.ModelProto:
+    """A chain of ReduceL2 at opset 18, which has a definition there."""
+    names = ["x", *(f"v{i}" for i in range(nodes))]
+    chain = [helper.make_node("ReduceL2", [a, "axes"], [b]) for a, b in pairwise(names)]
+    return _model(chain, names[-1], 18, [helper.make_tensor("axes", TensorProto.INT64, [1], [1])])
+
+
+def _graph(nodes: list[onnx.NodeProto], result: str) -> onnx.GraphProto:
+    value = helper.make_tensor_value_info(result, TensorProto.FLOAT, ["N", 1])
+    return helper.make_graph(nodes, result, [], [value])
+
+
+def _model(nodes: list[onnx.NodeProto], result: str, opset: int, held: Sequence[TensorProto] = ()) -> onnx.ModelProto:
+    graph = _graph(nodes, result)
+    graph.input.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 8]))
+    graph.initializer.extend(held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def write(path: Path, model: onnx.ModelProto) -> Path:
+    """The model as a file."""
+    onnx.save(model, path)
     return path

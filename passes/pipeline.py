@@ -20,7 +20,7 @@ _AWAY = "opshift:weight"  # the location of tensors that stay where they are
 
 
 @dataclass(frozen=True)
-class ConvertVersionPass(FunctionalPass):
+class ConvertVersionPass(FunctionalPass):  # type: ignore[misc]
     """Converts a model to another opset, up or down.
 
     Args:
@@ -44,7 +44,7 @@ class ConvertVersionPass(FunctionalPass):
 
 
 @dataclass(frozen=True)
-class InlineFunctionsPass(FunctionalPass):
+class InlineFunctionsPass(FunctionalPass):  # type: ignore[misc]
     """Inlines a model's own functions; the IR version stays, unless a definition needs a newer one.
 
     Args:

@@ -75,6 +75,7 @@ class Scope:
         self._judged: set[str] = set()
         self._elements: dict[str, list[str]] = {}
         self._given: frozenset[str] | None = None
+        self._ends: dict[str, tuple[Scope, str]] = {}
         self._producers: dict[str, NodeProto] | None = None
         self._initializers: dict[str, TensorProto] | None = None
         self._declared: dict[str, TypeProto] | None = None
@@ -141,21 +142,36 @@ class Scope:
 
         One of more than `most` elements is None, too: its bytes may have to be read from a file.
         """
-        scope: Scope | None = self
-        passed = {name}
-        while name and scope is not None and (scope := scope.owner(name)) is not None:
+        scope, name = self._behind_identities(name)
+        if scope is None:
+            return None
+        node = scope.maker(name)
+        if node is None:
+            return scope.held(name, most)
+        if node.op_type == "Constant" and not default_domain(node.domain):
+            return self._at_hand(constants.of_constant(node), most)
+        return fold.evaluate(node, scope)
+
+    def _behind_identities(self, name: str) -> tuple[Scope | None, str]:
+        """The value that `name` repeats, with its scope; a long way there is gone once."""
+        scope = self.owner(name) if name else None
+        passed: dict[tuple[Scope, str], None] = {}
+        while scope is not None:
+            if name in scope._ends:
+                scope, name = scope._ends[name]
+                break
             node = scope.maker(name)
-            if node is None:
-                return scope.held(name, most)
-            if node.op_type == "Constant" and not default_domain(node.domain):
-                return self._at_hand(constants.of_constant(node), most)
-            if node.op_type != "Identity" or default_domain(node.domain):
-                return fold.evaluate(node, scope)
+            if node is None or node.op_type != "Identity" or default_domain(node.domain):
+                break
+            if (scope, name) in passed:  # a cycle, which is no valid graph
+                return None, name
+            passed[scope, name] = None
             name = node.input[0]
-            if name in passed:  # a cycle, which is no valid graph
-                return None
-            passed.add(name)
-        return None
+            scope = scope.owner(name) if name else None
+        if scope is not None:
+            for via, repeated in passed:
+                via._ends[repeated] = scope, name
+        return scope, name
 
     def held(self, name: str, most: int | None = None) -> TensorProto | None:
         """The initializer `name` of this very body; None for one of more than `most` elements."""
