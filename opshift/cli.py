@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-DONE, DEFECT, USAGE, REFUSED, DIFFERENT, UNREADABLE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+DONE, DEFECT, USAGE, REFUSED, DIFFERENT, UNREADABLE, INTERRUPTED, UNHEARD = 0, 1, 2, 3, 4, 5, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,13 +25,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         with _interruptible():
-            return int(getattr(commands, options.command)(options))
+            code = int(getattr(commands, options.command)(options))
+            sys.stdout.flush()
+            return code
     except InvalidModel as error:
         return _fail(UNREADABLE, str(error))
     except Refused as error:
         return _fail(REFUSED, *str(error).splitlines())
     except ValueError as error:
         return _fail(USAGE, str(error))
+    except BrokenPipeError:  # who reads what is printed has left; closing the pipe must not complain once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNHEARD
     except OSError as error:
         return _fail(UNREADABLE, f"{error.filename or ''}: {error.strerror or error}".lstrip(": "))
     except (RecursionError, MemoryError):

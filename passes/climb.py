@@ -72,6 +72,7 @@ class Climb:
         self._known: dict[object, tuple[_Plans, set[object], Replays]] = {}
         self._judge = legal.Judge()
         self._rehearsing = False
+        self._source = NodeProto()
         self._where = ""
         self._home: Versions = {}
 
@@ -151,6 +152,13 @@ class Climb:
 
     def _settle(self, first: _Work, scope: Scope) -> list[NodeProto]:
         """Everything that takes the node's place, all of it at the target."""
+        outer = self._source
+        if not first.within:
+            self._source = NodeProto(
+                name=first.proto.name or next(iter(first.proto.output), ""),
+                op_type=first.proto.op_type,
+                domain=default_domain(first.proto.domain),
+            )
         done: list[NodeProto] = []
         pending = [first]
         while pending:
@@ -174,6 +182,7 @@ class Climb:
                     scope.declare(work.proto.output[0])  # its schema infers nothing there
             else:
                 pending += reversed(replacement)
+        self._source = outer
         return done
 
     def _is_legal(self, proto: NodeProto, versions: Versions) -> bool:
@@ -340,11 +349,12 @@ class Climb:
         )
 
     def _refuse(self, work: _Work, refused: CannotConvert) -> None:
-        node = refused.node
-        domain = default_domain(node.domain)
-        self._ledger.refusals.append(
-            Refusal(node.name, node.op_type, domain, refused.edge, refused.up, refused.why, self._where)
-        )
+        """What a node became that the user did not write is named behind the one that they wrote."""
+        node, source = refused.node, self._source
+        name, op, domain, why = node.name, node.op_type, default_domain(node.domain), refused.why
+        if work.within:
+            name, op, domain, why = source.name, source.op_type, source.domain, f"it becomes {op} {name!r}: {why}"
+        self._ledger.refusals.append(Refusal(name, op, domain, refused.edge, refused.up, why, self._where))
 
 
 def _too_early(op: str, at: int | None) -> bool:

@@ -429,3 +429,16 @@ def test_a_terminal_gets_a_table_and_a_pipe_plain_lines(source, tmp_path, monkey
     printed = capsys.readouterr().out
     assert "before" in printed
     assert "│" in printed
+
+
+@pytest.mark.parametrize("command", [["targets"], ["inspect", str(EXAMPLE)]])
+def test_nothing_is_said_to_a_reader_who_has_left(command):
+    printing = subprocess.Popen(
+        [sys.executable, "-m", "opshift", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert printing.stdout is not None
+    printing.stdout.close()
+    assert printing.stderr is not None
+    assert printing.stderr.read() == b""
+    printing.stderr.close()
+    assert printing.wait() == 141

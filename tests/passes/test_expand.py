@@ -100,6 +100,20 @@ def test_the_graphs_of_an_operator_that_is_expanded_itself(denied):
     check_values(source, after, {"x": X[:, None, :2], "w": weights[0], "r": weights[1]}, rtol=1e-5, atol=1e-6)
 
 
+def test_the_node_that_the_user_wrote_is_refused_and_not_what_it_becomes():
+    taken = "taken () => (float[N] t) { p = NonZero(x) t = Cast<to=1>(p) }"
+    left = "left () => (float[N] e) { e = Identity(v) }"
+    source = model(
+        f"y = If(c) <then_branch = {taken}, else_branch = {left}> z = NonZero(v)",
+        13,
+        inputs="bool c, float[2] x, float[2] v",
+        outputs="float[N] y, int64[1,M] z",
+    )
+    result = convert.attempt(source, {"": 13}, ops=[("", "NonZero"), ("", "Loop")])
+    assert {(r.op, r.node) for r in result.refusals} == {("NonZero", "p"), ("NonZero", "z")}
+    assert all("it becomes Loop" in r.why for r in result.refusals)
+
+
 def test_definitions_that_need_each_other_are_refused(monkeypatch):
     def sine(node):
         return node.build.Cos(node.input(0))
