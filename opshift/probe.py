@@ -190,7 +190,7 @@ def _outcome(worker: Worker, case: Case) -> Outcome:
     verdict = worker.run(case.task())
     if verdict.agrees:
         return verdict, frozenset(), _formals(case, set(case.feeds))
-    for variant in (case, _cast(case)):
+    for variant in () if verdict.status == "hung" else (case, _cast(case)):
         for bound in [set[str](), *_bindings(case)]:
             if worker.run(bind(variant, bound).task()).agrees:
                 needed = _fewest(worker, variant, bound)

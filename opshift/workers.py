@@ -41,7 +41,7 @@ class Verdict:
 class Worker:
     """A process that opens models in one backend (`module:class`), started anew whenever it died or hung."""
 
-    def __init__(self, adapter: str, timeout: float = 60.0):
+    def __init__(self, adapter: str, timeout: float = 20.0):
         self._adapter = adapter
         self._timeout = timeout
         self._process: multiprocessing.process.BaseProcess | None = None
