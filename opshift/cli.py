@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RecursionError, MemoryError):
         return _fail(UNREADABLE, "the model is nested too deeply or too large for the memory")
     except KeyboardInterrupt:
-        return _fail(INTERRUPTED, "interrupted; nothing was written")
+        return _fail(INTERRUPTED, "interrupted")
     except Exception as error:
         if os.environ.get("OPSHIFT_DEBUG"):
             raise

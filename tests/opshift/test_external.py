@@ -375,7 +375,7 @@ def test_an_interrupt_at_any_line_leaves_nothing(here, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_leaves_nothing(number, here):
+def test_a_signal_leaves_nothing_or_all(number, here):
     held = source()
     held.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.zeros(30_000_000, np.float32), "w"))
     onnx.save(held, here / "in.onnx")
@@ -387,8 +387,10 @@ def test_a_signal_leaves_nothing(number, here):
         process.send_signal(number)
         process.communicate()
         seen.add(process.returncode)
-        assert listing(here) == (["in.onnx", "out.onnx"] if process.returncode == 0 else ["in.onnx"])
-        (here / "out.onnx").unlink(missing_ok=True)
+        if "out.onnx" in listing(here):  # it came too late, maybe while the report was printed
+            assert onnx.load(here / "out.onnx").opset_import[0].version == 13
+            (here / "out.onnx").unlink()
+        assert listing(here) == ["in.onnx"]
     assert seen & {130, -number}
 
 
