@@ -1,5 +1,6 @@
 """`python -m benchmarks [--nodes N ...] [--runs N] [--limit S]`: conversions, see `benchmarks.conversions`.
 
+`python -m benchmarks weights [--gigabytes N] [--runs N]` measures models that are mostly weights, beside a plain copy.
 `python -m benchmarks definitions [--op NAME ...] [--runs N]` compares expansions, see `benchmarks.definitions`;
 `python -m benchmarks backends [--backend NAME ...]` counts what backends run, see `benchmarks.backends`.
 """
@@ -16,11 +17,13 @@ from benchmarks import conversions
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    parser.add_argument("what", nargs="?", choices=["conversions", "definitions", "backends"], default="conversions")
+    subjects = ["conversions", "weights", "definitions", "backends"]
+    parser.add_argument("what", nargs="?", choices=subjects, default="conversions")
     parser.add_argument("--op", action="append", default=[], help="only these operators, of the definitions")
     parser.add_argument("--backend", action="append", default=[], help="only these backends")
     parser.add_argument("--markdown", action="store_true", help="the definitions as docs/expansions.md")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--gigabytes", type=int, default=1, help="of embedded weights")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--limit", type=int, default=60, help="seconds of the processor that one conversion may take")
     options = parser.parse_args()
@@ -39,9 +42,14 @@ def main() -> None:
         from opshift.report import progress
 
         with progress() as advance:
-            chosen = options.backend or ["openvino", "opencv", "tract"]
+            chosen = options.backend or ["openvino", "opencv"]
             rows = [row for backend in chosen for row in backends.measure(backend, advance)]
         print(backends.document(rows), end="")
+        return
+    if options.what == "weights":
+        from benchmarks import weights
+
+        weights.measure(options.gigabytes, options.runs)
         return
     print(conversions.HEAD)
     for rows in conversions.measure(options.nodes, options.runs, options.limit):

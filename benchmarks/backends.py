@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -86,35 +85,6 @@ def _constants() -> Iterator[probe.Case]:
             yield probe.bind(case, bound)
 
 
-def _folders(name: str) -> Callable[[], Iterator[probe.Case]]:
-    def found() -> Iterator[probe.Case]:
-        for folder in sorted((DATA / name).iterdir()):
-            model = onnx.load(folder / "model.onnx")
-            values = [
-                [_tensor(path) for path in sorted((folder / "test_data_set_0").glob(f"{kind}_*.pb"), key=_number)]
-                for kind in ("input", "output")
-            ]
-            if not all(isinstance(value, np.ndarray) for value in chain(*values)):
-                continue
-            feeds = dict(zip((value.name for value in model.graph.input), values[0], strict=False))
-            yield probe.Case(folder.name, ("", ""), model, feeds, values[1], 1e-3, 1e-7)
-
-    return found
-
-
-def _number(path: Path) -> int:
-    return int(path.stem.rpartition("_")[2])
-
-
-def _tensor(path: Path) -> Any:
-    tensor = onnx.TensorProto()
-    try:
-        tensor.ParseFromString(path.read_bytes())
-        return onnx.numpy_helper.to_array(tensor)
-    except Exception:  # a sequence or an optional
-        return None
-
-
 def _zoo() -> Iterator[probe.Case]:
     """Networks of the model zoo and an exported encoder, judged by onnxruntime."""
     for path in [*sorted((DATA / "light").glob("*.onnx")), EXAMPLE]:
@@ -138,9 +108,9 @@ def _random(model: ModelProto) -> dict[str, Any]:
 SETS: dict[str, Callable[[], Iterator[probe.Case]]] = {
     "node tests": lambda: probe.published(whole=True),
     "node tests, parameters as constants": _constants,
-    "exported layers (pytorch-converted)": _folders("pytorch-converted"),
-    "exported operators (pytorch-operator)": _folders("pytorch-operator"),
-    "small graphs (simple)": _folders("simple"),
+    "exported layers (pytorch-converted)": lambda: probe.exported("pytorch-converted"),
+    "exported operators (pytorch-operator)": lambda: probe.exported("pytorch-operator"),
+    "small graphs (simple)": lambda: probe.exported("simple"),
     "networks (light, encoder)": _zoo,
 }
 

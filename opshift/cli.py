@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InvalidModel as error:
         return _fail(UNREADABLE, str(error))
     except Refused as error:
-        return _fail(REFUSED, str(error))
+        return _fail(REFUSED, *str(error).splitlines())
     except ValueError as error:
         return _fail(USAGE, str(error))
     except OSError as error:
@@ -59,9 +59,16 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _fail(code: int, text: str) -> int:
-    print(f"opshift: {text}", file=sys.stderr)
+def _fail(code: int, *lines: str) -> int:
+    print("opshift:", "\n".join(map(printable, lines)), file=sys.stderr)
     return code
+
+
+def printable(line: str) -> str:
+    """A line with what names in a model may hold and a terminal would obey, or not show, spelled out."""
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 def _is_damaged(option: str, options: argparse.Namespace) -> bool:

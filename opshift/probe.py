@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from opshift import adapters, backends
 from opshift.passes import convert, schemas
 from opshift.passes.backend import Op
 from opshift.passes.convert import opsets
-from opshift.passes.protos import ELEMENT_TYPES, ModelProto, TensorProto, default_domain
+from opshift.passes.protos import ELEMENT_TYPES, ModelProto, NodeProto, TensorProto, default_domain
 from opshift.passes.stamp import rename
 from opshift.workers import Task, Verdict, Worker
 
@@ -116,21 +117,25 @@ def measure(worker: Worker, ops: set[str], progress: Progress | None = None) -> 
     for case in published():
         if not ops or case.op[1] in ops:
             groups.setdefault(case.op, []).append(case)
+    witnesses: dict[Op, list[Case]] = {}
+    for case in exported("pytorch-converted", "pytorch-operator", "simple"):
+        for op in {(default_domain(node.domain), node.op_type) for node in case.model.graph.node}:
+            witnesses.setdefault(op, []).append(case)
     findings: dict[Op, Finding] = {}
     for place, (op, cases) in enumerate(sorted(groups.items())):
         if progress is not None:
             progress(op[1], place, len(groups))
         limit = ml if op[0] else opset
         if limit:
-            findings[op] = judge(worker, op, cases, limit)
+            findings[op] = judge(worker, op, cases, limit, witnesses.get(op, []))
     return Measured(opset, ir, ml, not dynamic, functions, types, findings)
 
 
-def judge(worker: Worker, op: Op, cases: list[Case], newest: int) -> Finding:
+def judge(worker: Worker, op: Op, cases: list[Case], newest: int, witnesses: Iterable[Case] = ()) -> Finding:
     """From the newest version on downwards, until one agrees with a case.
 
     A version is tried with the cases that are published for it; if none agrees, with some of other versions,
-    converted to it.
+    converted to it, and with exported models that use the operator, `witnesses`.
     """
     found = Finding()
     for version in reversed([v for v in schemas.versions(*op) if v <= newest]):
@@ -138,8 +143,8 @@ def judge(worker: Worker, op: Op, cases: list[Case], newest: int) -> Finding:
         own = [c for c in cases if schemas.since(*op, opsets(c.model).get(op[0], 1)) == version]
         outcomes = [_outcome(worker, _stamped(case, op[0], stamp)) for case in own]
         if not any(verdict.agrees for verdict, _, _ in outcomes):
-            others = islice(_converted(op, [c for c in cases if c not in own], stamp), _DERIVED)
-            outcomes += [_outcome(worker, case) for case in others]
+            for others in ([c for c in cases if c not in own], witnesses):
+                outcomes += [_outcome(worker, case) for case in islice(_converted(op, others, stamp), _DERIVED)]
         if any(verdict.agrees for verdict, _, _ in outcomes):
             found.newest = version
             found.verdicts = Counter(verdict.status for verdict, _, _ in outcomes)
@@ -150,13 +155,17 @@ def judge(worker: Worker, op: Op, cases: list[Case], newest: int) -> Finding:
     return found
 
 
-def _converted(op: Op, cases: list[Case], stamp: int) -> Iterator[Case]:
-    """Cases at another opset, as far as they still are one node of the same operator there."""
+def _converted(op: Op, cases: Iterable[Case], stamp: int) -> Iterator[Case]:
+    """Cases at another opset, as far as they still use the operator there."""
     for case in cases:
         model = convert.attempt(case.model, {op[0]: stamp}).model
-        if model is not None and [(default_domain(n.domain), n.op_type) for n in model.graph.node] == [op]:
+        if model is not None and _node(model, op) is not None:
             model.ir_version = min(model.ir_version, case.model.ir_version)
-            yield replace(case, model=model)
+            yield replace(case, op=op, model=model)
+
+
+def _node(model: ModelProto, op: Op) -> NodeProto | None:
+    return next((n for n in model.graph.node if (default_domain(n.domain), n.op_type) == op), None)
 
 
 def _stamped(case: Case, domain: str, stamp: int) -> Case:
@@ -247,9 +256,9 @@ def bind(case: Case, names: set[str]) -> Case:
 
 def _formals(case: Case, names: set[str]) -> frozenset[str]:
     """What the operator's text calls the inputs that are bound to `names`."""
-    node = case.model.graph.node[0]
+    node = _node(case.model, case.op)
     schema = schemas.schema(*case.op, opsets(case.model).get(case.op[0], 1))
-    held = [(schema.input(i), name) for i, name in enumerate(node.input)] if schema else []
+    held = [(schema.input(i), name) for i, name in enumerate(node.input)] if schema and node is not None else []
     return frozenset(formal.name for formal, name in held if formal is not None and name in names)
 
 
@@ -289,6 +298,34 @@ def published(*, whole: bool = False) -> Iterator[Case]:
             feeds = dict(zip((v.name for v in test.model.graph.input), map(plain, inputs), strict=False))
             expected = list(map(plain, outputs))
             yield Case(test.name, op, test.model, feeds, expected, test.rtol, test.atol)
+
+
+def exported(*folders: str) -> Iterator[Case]:
+    """The models with data in folders of onnx's `backend/test/data`, in the order of their names."""
+    import numpy as np
+    import onnx.backend.test
+    import onnx.numpy_helper
+
+    def tensor(path: Path) -> Any:
+        try:
+            return onnx.numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes()))
+        except Exception:  # a sequence or an optional
+            return None
+
+    for folder in folders:
+        for place in sorted(Path(onnx.backend.test.__file__).with_name("data").joinpath(folder).iterdir()):
+            model = onnx.load(place / "model.onnx")
+            given, expected = (
+                [tensor(path) for path in sorted(place.glob(f"test_data_set_0/{kind}_*.pb"), key=_number)]
+                for kind in ("input", "output")
+            )
+            if all(isinstance(value, np.ndarray) for value in (*given, *expected)):
+                feeds = dict(zip((value.name for value in model.graph.input), given, strict=False))
+                yield Case(place.name, ("", ""), model, feeds, expected, 1e-3, 1e-7)
+
+
+def _number(path: Path) -> int:
+    return int(path.stem.rpartition("_")[2])
 
 
 def _newest(candidates: Iterable[int], attempt: Callable[[int], Verdict]) -> int:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from opshift.cli import printable
 from opshift.passes import schemas
 from opshift.passes.backend import Backend
 from opshift.passes.changes import Change
@@ -140,6 +141,7 @@ def show(outcome: Outcome, console: Console | None) -> None:
 
 
 def _say(line: str, console: Console | None, style: str | None = None) -> None:
+    line = printable(line)
     if console is None:
         print(line)
     else:

@@ -240,8 +240,7 @@ class _Thinning:
         data, pos, copied = self._data, start, start
         rest: list[bytes] = []
         fields: list[payload.Range] = []
-        values: list[tuple[int, int, int]] = []
-        elem_type = 0
+        first, count, elem_type = (0, 0, 0), 0, 0
         while pos < end:
             field = pos
             tag, pos = _varint(data, pos)
@@ -254,14 +253,16 @@ class _Thinning:
             if number in _DATA:
                 if tag & 7 not in (_BYTES, _DATA[number]):  # an unknown field to protobuf
                     return None
-                values.append((number, _varint(data, inside)[1] if tag & 7 == _BYTES else pos, pos))
+                count += 1
+                if count == 1 and tag & 7 == _BYTES:
+                    first = number, _varint(data, inside)[1], pos
             elif number != _LOCATION:
                 continue
             if fields and fields[-1][1] == field:
                 fields[-1] = (fields[-1][0], pos)
             else:
                 fields.append((field, pos))
-            rest.append(data[copied:field])
+                rest.append(data[copied:field])
             copied = pos
         if pos != end:
             raise Malformed(_TRUNCATED)
@@ -269,16 +270,15 @@ class _Thinning:
             return None
         self.references += 1
         made = TensorProto()
-        payload.mark(made, self._location, self._stamp, fields, _plain(values, elem_type))
+        payload.mark(made, self._location, self._stamp, fields, _plain(*first, elem_type) if count == 1 else None)
         return b"".join([*rest, data[copied:end], made.SerializeToString()])
 
 
-def _plain(values: list[tuple[int, int, int]], elem_type: int) -> payload.Range | None:
-    """Where the values lie in the form of external data, if they do."""
-    if len(values) != 1 or elem_type == TensorProto.STRING:
+def _plain(number: int, start: int, end: int, elem_type: int) -> payload.Range | None:
+    """Where the only values lie, if that is in the form of external data."""
+    if elem_type == TensorProto.STRING or (number != _RAW and elem_type not in _PLAIN.get(number, ())):
         return None
-    number, start, end = values[0]
-    return (start, end) if number == _RAW or elem_type in _PLAIN.get(number, ()) else None
+    return start, end
 
 
 def complaint(data: Buffer) -> str:

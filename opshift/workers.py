@@ -41,7 +41,7 @@ class Verdict:
 class Worker:
     """A process that opens models in one backend (`module:class`), started anew whenever it died or hung."""
 
-    def __init__(self, adapter: str, timeout: float = 20.0):
+    def __init__(self, adapter: str, timeout: float = 60.0):
         self._adapter = adapter
         self._timeout = timeout
         self._process: multiprocessing.process.BaseProcess | None = None
@@ -49,8 +49,8 @@ class Worker:
 
     def run(self, task: Task) -> Verdict:
         """Open the model, run it, compare what it yields."""
-        connection = self._connection or self._start()
         try:
+            connection = self._connection or self._start()
             connection.send(task)
             if not connection.poll(self._timeout):
                 self.stop()
@@ -66,6 +66,7 @@ class Worker:
         self._process = context.Process(target=_serve, args=(theirs, self._adapter), daemon=True)
         self._process.start()
         theirs.close()
+        self._connection.recv()  # once it has imported what it needs; that is not part of a task's time
         return self._connection
 
     def stop(self) -> None:
@@ -82,8 +83,11 @@ def _serve(connection: Connection[Verdict, Task], adapter: str) -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(silence, stream)
+    import onnx  # noqa: F401
+
     module, _, name = adapter.partition(":")
     session = getattr(importlib.import_module(module), name)
+    connection.send(Verdict("ready"))
     while True:
         try:
             task = connection.recv()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes.infer import Path
-from opshift.passes.names import Body, subgraphs
+from opshift.passes.names import Body, bodies, subgraphs
 from opshift.passes.protos import FunctionProto, GraphProto, ModelProto, NodeProto, default_domain
 from opshift.passes.scope import Context, Scope
 
@@ -13,6 +13,8 @@ def without_dead(source: ModelProto, opset: int, folder: str | None) -> tuple[Mo
 
     With it come the Ifs that this happened to; None if there is no such If. `opset` is that of the default domain.
     """
+    if not any(node.op_type == "If" for body in bodies(source) for node in body.node):
+        return None
     model = ModelProto()
     model.CopyFrom(source)
     context = Context(model, source, folder)

@@ -187,7 +187,7 @@ class Climb:
 
     def _descend(self, work: _Work, scope: Scope) -> None:
         domain, op = default_domain(work.proto.domain), work.proto.op_type
-        if not schemas.has_subgraphs(domain, op) or self._expander.wants(domain, op):
+        if not schemas.has_subgraphs(domain, op) or self._expander.inlines(domain, op):
             return  # a function's graphs are converted where its body uses them
         version, opset = work.versions.get(domain, 0), work.versions.get("", 1)
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, self._target(domain, version))

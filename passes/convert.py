@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from google.protobuf.message import Error as ProtobufError
 from opshift.passes import branches, irversion, legal, retype, schemas, tidy
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.climb import Climb
@@ -18,6 +19,7 @@ from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, default_
 from opshift.passes.scope import Context
 
 _DEEPEST = 32  # a graph in a node's attribute is three messages deeper, and protobuf reads 100 levels
+_TOO_DEEP = "what takes the place of its innermost nodes is nested deeper than protobuf's 100 levels of messages"
 _FUNCTIONS_SINCE = 8  # the IR version that introduced model-local functions
 
 
@@ -76,6 +78,8 @@ def attempt(
             result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
         except InvalidModel:
             raise
+        except ProtobufError:
+            return Result(None, (), (Refusal("", "graph", "", 0, False, _TOO_DEEP),))
         except Exception as error:  # steps trust that nodes have the inputs and attributes that they must have
             for problem in legal.problems(source):
                 raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
@@ -86,8 +90,8 @@ def attempt(
         if not stuck:
             break
         inlined = inlined | stuck
-    if result.refusals and (found := branches.without_dead(source, opsets(source).get("", 1), folder)):
-        model, decided = found
+    if result.refusals and (pruned := branches.without_dead(source, opsets(source).get("", 1), folder)):
+        model, decided = pruned
         result = attempt(model, targets, ops=ops, ir_version=ir_version, folder=folder)
         changes = (*(_never_taken(node, source) for node in decided), *result.changes)
         return replace(result, before=None, changes=changes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from opshift.passes import simplify
+from opshift.passes import schemas, simplify
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.names import subgraphs
@@ -32,6 +32,10 @@ class Expander:
     def wants(self, domain: str, op: str) -> bool:
         """Whether the operator must go even where the target has it."""
         return (domain, op) in self._ops or (domain, op) in self._local
+
+    def inlines(self, domain: str, op: str) -> bool:
+        """Whether the operator goes and is none of ONNX's own, but a function."""
+        return self.wants(domain, op) and ((domain, op) in self._local or not schemas.known_domain(domain))
 
     def opset(self, proto: NodeProto, scope: Scope, version: int) -> int | None:
         """The opset at which a node can be expanded; None if there is no definition."""

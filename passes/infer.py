@@ -30,6 +30,10 @@ OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is als
 _LONGEST = 1 << 20  # elements: inference makes room for each of a vector's, whatever its type claims
 
 
+SHAPE_TO_INPUT, RANK_BY_LENGTH = 5, 21
+"""Reshape took its shape as an input; its schema told the rank by the length of a shape that it cannot read."""
+
+
 class Inference:
     """Answers for the values of one source model."""
 
@@ -77,6 +81,8 @@ def _infer_node(node: NodeProto, opset: int, scope: Scope) -> None:
             data[name] = held
     try:
         domain = default_domain(node.domain)
+        if node.op_type == "Reshape" and not domain and opset >= SHAPE_TO_INPUT:
+            opset = max(opset, RANK_BY_LENGTH)
         schema = onnx.defs.get_schema(node.op_type, opset, domain)
         imports = [onnx.OperatorSetIdProto(domain=domain, version=opset)]
         inferred = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=imports)

@@ -31,9 +31,8 @@ class Context:
     def __init__(self, model: ModelProto, source: ModelProto, folder: str | None = None, found: Census | None = None):
         self.model = model
         self.folder = folder
-        self.names = Names(
-            source, found and found.bodies
-        )  # not of `model`: functions that are inlined are gone from it
+        # not of `model`: functions that are inlined are gone from it
+        self.names = Names(source, None if found is None else found.bodies)
         self.inference = Inference(source)
         self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
         self.settled: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at

@@ -8,6 +8,7 @@ from opshift.passes import constants
 from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, changed
+from opshift.passes.steps._recipes import carried
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -66,3 +67,4 @@ def _repeats(node: Node, x: str, dims: list[Any], shape: str) -> str:
 
 
 changed("Expand", 8, Pair(down=tiled))
+changed("Expand", 13, Pair(down=carried({T.BFLOAT16: T.FLOAT})))

@@ -65,13 +65,7 @@ def _rows(node: Node) -> tuple[str, Size, Size]:
     others = [k for k in range(len(sizes)) if k != axis]
     count, width = sizes[axis], _indices.product(build, [sizes[k] for k in others])
     turned = build.Transpose(x, perm=[axis, *others]) if axis else x
-    return _matrix(build, turned, count, width, node.elem_type()), count, width
-
-
-def _matrix(build: Builder, values: str, rows: Size, columns: Size, kind: int) -> str:
-    """A reshape of which inference might not even tell the rank."""
-    dims = [size if isinstance(size, int) else None for size in (rows, columns)]
-    return build.typed(build.Reshape(values, _indices.vector(build, [rows, columns])), kind, dims)
+    return build.Reshape(turned, _indices.vector(build, [count, width])), count, width
 
 
 def _keys(node: Node, rows: str, count: Size, width: Size) -> tuple[str, Size]:
@@ -92,7 +86,7 @@ def _keys(node: Node, rows: str, count: Size, width: Size) -> tuple[str, Size]:
         raise CannotConvert(node, "no operator of opset 10 orders strings or complex numbers")
     width = _indices.times(build, width, 2)
     side_by_side = build.Concat(*(build.Unsqueeze(part, axes=[2]) for part in parts), axis=2)
-    return _matrix(build, side_by_side, count, width, T.DOUBLE), width
+    return build.Reshape(side_by_side, _indices.vector(build, [count, width])), width
 
 
 def _order(build: Builder, keys: str, width: Size, count: Size) -> str:

@@ -10,6 +10,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +222,7 @@ def bound(case: Case) -> Case | None:
     return Case(f"{case.name}[bound]", case.release, model, inputs, case.outputs, case.rtol, case.atol)
 
 
-def expandable() -> set[str]:
+@cache
+def expandable() -> frozenset[str]:
     """The operators of the default domain that have definitions."""
-    return {found.op for found in definitions.definitions() if not found.domain}
+    return frozenset(found.op for found in definitions.definitions() if not found.domain)

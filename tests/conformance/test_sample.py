@@ -3,7 +3,8 @@
 import random
 
 import pytest
-from opshift.passes import schemas
+from opshift.passes import convert, schemas
+from opshift.passes.names import bodies
 
 from tests.conformance.cases import Case, expandable
 from tests.conformance.judge import CRASHED, INVALID, OK, WRONG, judge
@@ -33,3 +34,23 @@ def test_no_expanded_operator_of_a_sampled_case_goes_wrong(sample: list[Case]):
     bad = [f"{v.case} ({v.release}) {v.status}: {v.why}" for v in verdicts if v.status in (WRONG, INVALID, CRASHED)]
     assert not bad, "\n".join(bad)
     assert sum(v.status == OK for v in verdicts) > len(verdicts) / 2, "too few expansions to say anything"
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_nothing_goes_wrong_however_deep_operators_are_expanded(sample: list[Case], part: int):
+    """What an expansion is made of is expanded as well, again and again, until there is no definition or a refusal."""
+    judged = []
+    for case in sample[part::4]:
+        denied: set[str] = set()
+        more = case.ops & expandable()
+        while more:
+            result = convert.attempt(case.model, {"": case.opset}, ops=[("", op) for op in denied | more])
+            if result.model is None:
+                break
+            denied |= more
+            more = {node.op_type for body in bodies(result.model) for node in body.node} & expandable()
+        if denied:
+            judged.append(judge(case, case.opset, [("", op) for op in sorted(denied)]))
+    bad = [f"{v.case} ({v.release}) {v.status}: {v.why}" for v in judged if v.status in (WRONG, INVALID, CRASHED)]
+    assert not bad, "\n".join(bad)
+    assert sum(v.status == OK for v in judged) > len(judged) / 2, "too few expansions to say anything"

@@ -67,6 +67,29 @@ def test_names_that_are_no_utf8_are_shown_all_the_same(form, tmp_path, capsys):
     assert "not UTF-8" in capsys.readouterr().err
 
 
+def test_names_with_line_breaks_and_escapes_stay_on_one_line(tmp_path, capsys):
+    hostile = "a\n\x1b[2Jb"
+    for attribute, op, domain, code in (
+        (hostile, "Elu", "", cli.REFUSED),
+        ("alpha", hostile, "", cli.REFUSED),
+        ("alpha", "Elu", hostile, cli.UNREADABLE),
+    ):
+        model = onnx.parser.parse_model(
+            '<ir_version: 8, opset_import: ["": 13]> g (float x) => (float y) { y = Elu<alpha=0.5>(x) }'
+        )
+        model.graph.node[0].op_type = op
+        model.graph.node[0].attribute[0].name = attribute
+        for version in (1, 2) if domain else ():
+            model.opset_import.add(domain=domain, version=version)
+        path = tmp_path / "model.onnx"
+        path.write_bytes(model.SerializeToString())
+        assert cli.main(["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "21"]) == code
+        captured = capsys.readouterr()
+        assert "2J" in captured.out + captured.err
+        assert "\x1b" not in captured.out + captured.err
+        assert captured.err.count("\n") == (code == cli.UNREADABLE)
+
+
 def test_an_input_of_no_type_is_not_verified(tmp_path):
     model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 13]> g (float x) => (float y) { y = Relu(x) }')
     model.graph.input[0].type.tensor_type.ClearField("elem_type")
@@ -83,3 +106,23 @@ def test_bytes_that_a_fuzzer_chooses(tmp_path):
     assert not list(tmp_path.glob("crash*"))
     runs = re.findall(r"Done (\d+) runs|(\d+) inputs", done.stdout + done.stderr)
     assert int("".join(runs[-1])) > 50
+
+
+def test_what_would_be_nested_too_deeply_afterwards_is_refused(tmp_path, capsys):
+    """CumSum becomes a loop below opset 11, which is deeper than the branch it stands in."""
+    node = onnx.helper.make_node("CumSum", ["x", "axis"], ["o"])
+    for _ in range(31):
+        branches = {}
+        for name, inner in (("then", node), ("else", onnx.helper.make_node("Neg", ["x"], ["n"]))):
+            yielded = [onnx.ValueInfoProto(name=inner.output[0])]
+            branches[f"{name}_branch"] = onnx.helper.make_graph([inner], name, [], yielded)
+        node = onnx.helper.make_node("If", ["c"], ["o"], **branches)
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 13]> g (float[N,3] x, bool c, int32 axis) => (float[N,3] o) { o = Neg(x) }'
+    )
+    model.graph.node[0].CopyFrom(node)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    assert cli.main(["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "12", "--no-verify"]) == cli.DONE
+    assert cli.main(["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "10", "--no-verify"]) == cli.REFUSED
+    assert "100 levels of messages" in capsys.readouterr().out

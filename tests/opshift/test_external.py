@@ -15,8 +15,9 @@ from onnx import TensorProto
 from opshift.passes import payload
 from opshift.passes.errors import InvalidModel
 
+import opshift
 from opshift import cli, external, files, wire
-from tests.support import model
+from tests.support import evaluate, model
 
 WEIGHT = np.arange(1024, dtype=np.float32)
 X = np.array([[1, 5, 2]], np.float32)
@@ -458,3 +459,39 @@ def test_a_file_of_more_than_2_gb_is_rescued(here, copied):
     assert (here / "rescued.onnx.data").stat().st_size == 3 << 30
     assert onnx.load(here / "rescued.onnx", load_external_data=False).opset_import[0].version == 13
     assert copied == [(3 << 30) + 6, 3 << 30]
+
+
+# --- from Python --------------------------------------------------------------------------------------------
+
+
+def test_a_path_gives_a_model_with_its_data(here):
+    path = saved(here)
+    made = opshift.convert_version(str(path), 13)
+    assert made.graph.initializer[-1] == source().graph.initializer[-1]
+    assert evaluate(made, {"x": X})[0] == EXPECTED
+    assert opshift.verify(str(path), made).equal
+
+
+def test_a_step_reads_what_it_asks_for_from_the_file(here):
+    """A sparse constant of an attribute is written out below opset 11."""
+    held = model("t = Neg(x) y = Add(t, c)", 11, inputs="float[100] x", outputs="float[100] y")
+    values = onnx.numpy_helper.from_array(np.arange(1, 51, dtype=np.float32), "values")
+    indices = onnx.numpy_helper.from_array(np.arange(0, 100, 2), "indices")
+    sparse = onnx.helper.make_sparse_tensor(values, indices, [100])
+    held.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["c"], sparse_value=sparse))
+    onnx.save(held, here / "in.onnx")
+    read = files.read(here / "in.onnx")
+    assert all(map(payload.is_stored, external.tensors(read)))
+    made = opshift.convert_version(str(here / "in.onnx"), 10)
+    assert [a.name for a in made.graph.node[0].attribute] == ["value"]
+    dense = np.zeros(100, np.float32)
+    dense[::2] = np.arange(1, 51)
+    np.testing.assert_array_equal(evaluate(made, {"x": np.ones(100, np.float32)})[0], dense - 1)
+
+
+def test_numbers_that_are_no_numbers_are_no_places():
+    for value in ("", "x", "1e3", "0x10", "-3"):
+        tensor = TensorProto(data_location=TensorProto.EXTERNAL)
+        tensor.external_data.add(key="length", value=value)
+        with pytest.raises(InvalidModel, match="no number of bytes"):
+            payload.place(tensor)

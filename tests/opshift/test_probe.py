@@ -143,6 +143,36 @@ def test_a_version_is_tried_with_tests_of_others_converted_to_it():
     onnx.checker.check_model(derived[0].model)
 
 
+def test_an_exported_model_that_agrees_shows_that_an_operator_is_there(worker):
+    op = ("", "Floor")
+    held = [case for case in probe.published() if case.op == op]
+    assert probe.judge(worker, op, held, 13).missing
+    witness = probe.Case(
+        "w",
+        op,
+        model("t = Relu(x) y = Floor(t)", 9, inputs="float[2] x", outputs="float[2] y"),
+        {"x": X},
+        [np.array([2, 1], np.float32)],
+        1e-3,
+        1e-7,
+    )
+    found = probe.judge(worker, op, held, 13, [witness])
+    assert (found.newest, found.missing) == (13, 0)
+
+
+def test_exported_models_come_with_their_data():
+    held = {case.name: case for case in probe.exported("pytorch-converted", "simple")}
+    case = held["test_PReLU_2d_multiparam"]
+    assert [node.op_type for node in case.model.graph.node] == ["PRelu"]
+    np.testing.assert_allclose(
+        OnnxRuntime(next(probe._converted(("", "PRelu"), [case], 9)).model).run(case.feeds)[0],
+        case.expected[0],
+        rtol=1e-5,
+    )
+    values = [value for case in held.values() for value in (*case.feeds.values(), *case.expected)]
+    assert all(isinstance(value, np.ndarray) for value in values)  # sequences are left out
+
+
 def test_backends_are_not_imported_before_they_are_needed():
     code = "import sys, opshift.adapters; print({'openvino', 'cv2', 'tract', 'onnx', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)

@@ -3,6 +3,7 @@
 Protobuf's own parser is the judge.
 """
 
+import errno
 import os
 import random
 
@@ -208,24 +209,23 @@ def test_a_file_that_changes_meanwhile_is_noticed(tmp_path):
     assert os.listdir(tmp_path) == ["model.onnx"]
 
 
-@pytest.mark.parametrize("broken", ["EXDEV", "ENOSYS", None])
-def test_ranges_are_copied_by_hand_where_the_kernel_does_not(broken, tmp_path, monkeypatch):
-    import errno
-
+@pytest.mark.parametrize("first", [0, 5, 4096])
+@pytest.mark.parametrize("broken", ["", "EXDEV", "ENOSYS", "absent"])
+def test_ranges_are_copied_whatever_the_kernel_does(first, broken, tmp_path, monkeypatch):
     def refuses(*_):
         raise OSError(getattr(errno, broken), "no")
 
-    if broken:
-        monkeypatch.setattr(os, "copy_file_range", refuses, raising=False)
-    else:
+    if broken == "absent":
         monkeypatch.delattr(os, "copy_file_range", raising=False)
-    content = random.Random(0).randbytes(3 << 20)
+    elif broken:
+        monkeypatch.setattr(os, "copy_file_range", refuses, raising=False)
+    content = random.Random(0).randbytes((33 << 20) + 3)
     (tmp_path / "from").write_bytes(content)
     with (tmp_path / "from").open("rb") as source, (tmp_path / "to").open("wb") as target:
-        wire.copy_range(source.fileno(), target.fileno(), 5, len(content) - 7)
+        wire.copy_range(source.fileno(), target.fileno(), first, len(content) - 7)
         with pytest.raises(OSError, match="ended"):
-            wire.copy_range(source.fileno(), target.fileno(), len(content), len(content) + 1)
-    assert (tmp_path / "to").read_bytes() == content[5:-7]
+            wire.copy_range(source.fileno(), target.fileno(), len(content) - 7, len(content) + 1)
+    assert (tmp_path / "to").read_bytes() == content[first:]
 
 
 # --- random structure ---------------------------------------------------------------------------------------

@@ -88,6 +88,18 @@ def test_what_steps_emit_on_the_way_is_expanded_too():
     check_values(source, after, {"x": X.astype(np.int8), "lo": np.int8(2)}, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("denied", [["LSTM"], ["LSTM", "Scan"], ["LSTM", "Scan", "Sigmoid"]])
+def test_the_graphs_of_an_operator_that_is_expanded_itself(denied):
+    source = model(
+        "y = LSTM<hidden_size = 2>(x, w, r)", 14, outputs="float[3,1,1,2] y",
+        inputs="float[3,1,2] x, float[1,8,2] w, float[1,8,2] r",
+    )  # fmt: skip
+    after = inlined(source, *denied)
+    assert ("Scan" in operators(after)) is ("Scan" not in denied)
+    weights = np.random.default_rng(0).uniform(-1, 1, (2, 1, 8, 2)).astype(np.float32)
+    check_values(source, after, {"x": X[:, None, :2], "w": weights[0], "r": weights[1]}, rtol=1e-5, atol=1e-6)
+
+
 def test_definitions_that_need_each_other_are_refused(monkeypatch):
     def sine(node):
         return node.build.Cos(node.input(0))

@@ -137,6 +137,14 @@ def test_what_a_made_scan_yields_is_known(axes, expected):
     assert (scope.elem_type(rows), scope.shape(rows)) == (T.FLOAT, expected)
 
 
+@pytest.mark.parametrize("opset", [5, 13, 20, 21])
+def test_the_length_of_a_made_shape_tells_the_rank(opset):
+    source = model("y = Identity(x)", opset, inputs="float[N] x, int64[1] a", outputs="float[N] y")
+    build = Builder(Scope(source.graph, Context(source, source), opset, path=()), opset)
+    reshaped = build.Reshape("x", build.Concat("a", build.Shape("x"), axis=0))
+    assert (build.scope.elem_type(reshaped), build.scope.shape(reshaped)) == (T.FLOAT, [None, None])
+
+
 def test_constants_of_an_outer_graph_tell_shapes_in_an_inner_one():
     body = "y = If (c) < then_branch = t () => (a) { a = Unsqueeze(x, axes) }, else_branch = e () => (b) { b = Unsqueeze(x, axes) } >"
     scope = scope_of(body + " z = Identity(x)", inputs="float[2,3] x, bool c", outputs="float[A,B,C] z",

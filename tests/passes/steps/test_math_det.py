@@ -56,6 +56,15 @@ def test_large_matrices_are_eliminated(matrix, known, kind, rtol):
             )
 
 
+def test_rows_that_are_done_do_not_overflow():
+    x = np.triu(np.full((5, 5), 1e30, np.float32))
+    x[range(1, 5), range(1, 5)] = [1e-10, 1, 1, 1]
+    x[1:, 2:] = np.triu(np.ones((4, 3)), -1)
+    expected = np.asarray(np.linalg.det(x.astype(np.float64))).astype(np.float32)
+    io = {"inputs": "float[5,5] x", "outputs": "float y"}
+    check_computes("y = Det(x)", 11, 10, expected, feeds={"x": x}, grade="close", rtol=1e-5, **io)
+
+
 @pytest.mark.parametrize("size", [0, 1, 2])
 def test_a_size_that_is_known_only_at_run_time(size):
     x = RNG.normal(size=(3, size, size)).astype(np.float32)

@@ -1,9 +1,12 @@
 """Expand before it existed."""
 
+import ml_dtypes
 import numpy as np
 import pytest
+from opshift.passes import convert
 
-from tests.support import check, check_down, check_refused
+from opshift.engines import Reference
+from tests.support import check, check_down, check_refused, model, show
 
 CASES = [
     ([3, 1], [2, 1, 3]),
@@ -53,3 +56,12 @@ def test_a_scalar_is_expanded_to_any_rank(elem_type, wanted):
     body = "y = Expand(x, s) shape = Shape(y) whole = Reshape(y, all) flat = Cast<to=11>(whole)"
     feeds = {"x": np.array(1, dtype), "s": np.array(wanted, np.int64)}
     check_down(body, 8, 7, feeds=feeds, constants="int64[1] all = {-1}", **io)
+
+
+def test_bfloat16_is_tiled_as_float_where_expand_is_expanded():
+    source = model("y = Expand(x, s)", 18, inputs="bfloat16[1,3] x", outputs="bfloat16[2,3] y", constants="int64[2] s = {2, 1}")  # fmt: skip
+    after = convert.attempt(source, {"": 18}, ops=[("", "Expand")]).model
+    assert show(after) == "t1 = Cast<to=1>(x)\nt2 = Tile(t1, [2, 1])\ny = Cast<to=16>(t2)"
+    x = np.array([[1.5, -0.0, np.inf]], ml_dtypes.bfloat16)
+    (y,) = Reference(after).run({"x": x})
+    np.testing.assert_array_equal(y.astype(np.float32), np.repeat(x.astype(np.float32), 2, axis=0))

@@ -107,6 +107,12 @@ def test_scores_that_are_not_finite():
     )
 
 
+def test_negative_scores_fill_the_number_of_boxes():
+    boxes = np.arange(5, dtype=np.float32).reshape(1, 5, 1) + np.float32([0, 0, 0.5, 0.5])
+    given = {"b": boxes, "s": np.float32([[[-1, -5, -2, -4, -3]]]), "n": np.array(4)}
+    check_down("y = NonMaxSuppression(b, s, n)", 10, 9, feeds=given, grade="close", **io(given="int64 n"))
+
+
 def test_boxes_without_an_area_and_corners_in_any_order():
     boxes = [[0, 0, 1, 1], [1, 1, 0, 0], [0, 1, 1, 0], [0.5, 0.5, 0.5, 0.5], [0, 0, 1, 0], [0, 0, 1, 1], [1, 0, 2, 1]]
     given = {

@@ -64,7 +64,7 @@ def test_a_copied_sequence_is_followed():
             "s = SequenceConstruct(a, b) y = SequenceAt(s, p)",
             f"{TWO}, int64 p",
             "float[N] y",
-            "tensors of one known shape could be expressed",
+            "or tensors of one known shape, could be expressed",
         ),
         ("s = SequenceConstruct(a, b)", TWO, "seq(float[N]) s", "an output of the model and seq(tensor(float))"),
         (at(0), "seq(float[N]) s", "float[N] y", "an input of the model and seq(tensor(float))"),

@@ -39,10 +39,6 @@ def test_an_unknown_type_of_a_cast_is_refused():
     check_refused('y = Cast<to="integer">(x)', 1, 6, "a name of TensorProto.DataType", **io)
 
 
-def test_strings_cannot_be_cast_below_9():
-    check_refused("y = Cast<to=8>(x)", 9, 8, "tensor(string)", inputs="float[3] x", outputs="string[3] y")
-
-
 def test_concat_was_along_axis_1():
     io = {"inputs": "float[2,3] x", "outputs": "float[2,6] y"}
     expected = [np.concatenate([FLOATS, FLOATS], 1)]

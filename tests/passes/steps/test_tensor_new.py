@@ -193,6 +193,12 @@ def test_any_type_is_scattered_below_9(kind):
     check_down("y = Scatter<axis=2>(x, i, u)", 9, 8, 7, feeds={"i": np.array([[[3, 0]]])}, **io)
 
 
+def test_places_that_are_never_negative_are_taken_as_they_are_below_9():
+    io = {"inputs": "float[5] x, float[5] z, float[1] u", "outputs": "float[5] y"}
+    made = check_down("i = ArgMax<axis=0>(z) y = Scatter(x, i, u)", 9, 8, 7, **io)
+    assert "Less" not in {node.op_type for node in made.graph.node}
+
+
 def test_scattering_into_data_of_unknown_rank_is_refused_below_9():
     io = {"inputs": "float[2,3] x, int64[P] s, int64[2,2] i, float[2,2] u", "outputs": "float[A,B] y"}
     check_refused("d = Reshape(x, s) y = Scatter(d, i, u)", 9, 8, 'the rank of "d" is unknown', **io)
