@@ -27,17 +27,20 @@ SCRIPT = (
     "m = onnx_ir.load(sys.argv[1]); c.convert_version(m, 18, fallback=True); onnx_ir.save(m, sys.argv[2])"
 )
 INLINER = (
-    "import sys, onnx, onnx.inliner as i; m = onnx.load(sys.argv[1]);"
-    "onnx.save(i.inline_selected_functions(m, [('', 'ReduceL2')], inline_schema_functions=True), sys.argv[2])"
+    "import sys, onnx, onnx.inliner as i; m = onnx.load(sys.argv[2]);"
+    "onnx.save(i.inline_selected_functions(m, [('', sys.argv[1])], inline_schema_functions=True), sys.argv[3])"
 )
 CONVERT = {
     "opshift convert --no-verify": ["-m", "opshift", "convert", "--opset", "18", "--no-verify"],
     "onnx.version_converter": ["-c", PEER],
 }
-INLINE = {
-    "opshift inline --no-verify": ["-m", "opshift", "inline", "--op", "ReduceL2", "--no-verify"],
-    "onnx.inliner": ["-c", INLINER],
-}
+
+
+def _inlining(op: str) -> dict[str, list[str]]:
+    return {
+        "opshift inline --no-verify": ["-m", "opshift", "inline", "--op", op, "--no-verify"],
+        "onnx.inliner": ["-c", INLINER, op],
+    }
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,8 @@ SHAPES = [
     Shape("a chain, 13 -> 18", models.reduce_chain, {"onnxscript.version_converter": ["-c", SCRIPT]}, 1_000),
     Shape("a weight for each node, 13 -> 18", models.weights, CONVERT),
     Shape("20 Ifs in each other, 13 -> 18", models.nested, CONVERT),
-    Shape("ReduceL2 inlined at 18", models.norms, INLINE),
+    Shape("ReduceL2 inlined at 18", models.norms, _inlining("ReduceL2")),
+    Shape("LayerNormalization inlined at 18", models.layer_norms, _inlining("LayerNormalization")),
 ]
 
 

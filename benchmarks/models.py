@@ -66,6 +66,15 @@ def norms(nodes: int) -> onnx.ModelProto:
     return _model(chain, names[-1], 18, [helper.make_tensor("axes", TensorProto.INT64, [1], [1])])
 
 
+def layer_norms(nodes: int) -> onnx.ModelProto:
+    """A chain of LayerNormalization at opset 18, whose definition hangs on the types of its inputs."""
+    names = ["x", *(f"v{i}" for i in range(nodes))]
+    chain = [helper.make_node("LayerNormalization", [a, "scale"], [b]) for a, b in pairwise(names)]
+    made = _model(chain, names[-1], 18)
+    made.graph.input.append(helper.make_tensor_value_info("scale", TensorProto.FLOAT, [8]))  # the peer needs its type
+    return made
+
+
 def _graph(nodes: list[onnx.NodeProto], result: str) -> onnx.GraphProto:
     value = helper.make_tensor_value_info(result, TensorProto.FLOAT, ["N", 1])
     return helper.make_graph(nodes, result, [], [value])
