@@ -42,7 +42,7 @@ def main() -> None:
         from opshift.report import progress
 
         with progress() as advance:
-            chosen = options.backend or ["openvino", "opencv"]
+            chosen = options.backend or ["openvino", "opencv", "tract"]
             rows = [row for backend in chosen for row in backends.measure(backend, advance)]
         print(backends.document(rows), end="")
         return

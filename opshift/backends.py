@@ -26,7 +26,8 @@ else:
 
 _FILE = {"name", "title", "source", "versions", "limits"}
 _LISTS = ("supports", "adds", "lacks")
-_VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "static_shapes", "functions", *_LISTS}
+_FACTS = ("static_shapes", "functions", "folds_sizes")
+_VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", *_FACTS, *_LISTS}
 _LIMIT = {"ops", "attribute", "takes", "constant", "unused", "types", "why", "first", "last"}
 
 
@@ -135,9 +136,8 @@ def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Lim
         frozenset(state["supports"]) if "supports" in state else None,
         state["lacks"],
         types - missing if types - missing != set(ELEMENT_TYPES) else frozenset(),
-        bool(state.get("static_shapes", False)),
-        bool(state.get("functions", False)),
-        limits,
+        *(bool(state.get(fact, False)) for fact in _FACTS),
+        limits=limits,
     )
 
 

@@ -99,6 +99,7 @@ class Measured:
     ml_opset: int
     static_shapes: bool
     functions: bool
+    folds_sizes: bool
     lacks_types: list[str]
     findings: dict[Op, Finding]
 
@@ -107,12 +108,14 @@ def measure(worker: Worker, ops: set[str], progress: Progress | None = None) -> 
     """Try versions, types and shapes with models of one Relu or Identity, operators with their published cases."""
     opset = _newest(range(schemas.latest(), 6, -1), lambda v: worker.run(_simple(v, 3)))
     ir = _newest(range(schemas.ir_version("", schemas.latest()), 2, -1), lambda v: worker.run(_simple(7, v)))
-    ml = _newest(range(schemas.latest("ai.onnx.ml"), 0, -1), lambda v: worker.run(_binarizer(v)))
+    classical = range(schemas.latest("ai.onnx.ml"), 0, -1)
+    ml = next((v for v in classical if any(worker.run(task).agrees for task in _classical(v))), 0)
     types = [
         kind for kind in ELEMENT_TYPES if kind != _UNDEFINED and not any(worker.run(t).agrees for t in _holding(kind))
     ]
     dynamic = all(worker.run(_simple(7, 3, size)).agrees for size in (2, 3))
     functions = worker.run(_function()).agrees
+    folds_sizes = worker.run(_reshaped("N" if dynamic else "2")).agrees
     groups: dict[Op, list[Case]] = {}
     for case in published():
         if not ops or case.op[1] in ops:
@@ -125,10 +128,9 @@ def measure(worker: Worker, ops: set[str], progress: Progress | None = None) -> 
     for place, (op, cases) in enumerate(sorted(groups.items())):
         if progress is not None:
             progress(op[1], place, len(groups))
-        limit = ml if op[0] else opset
-        if limit:
-            findings[op] = judge(worker, op, cases, limit, witnesses.get(op, []))
-    return Measured(opset, ir, ml, not dynamic, functions, types, findings)
+        limit = (ml or schemas.latest(op[0])) if op[0] else opset
+        findings[op] = judge(worker, op, cases, limit, witnesses.get(op, []))
+    return Measured(opset, ir, ml, not dynamic, functions, folds_sizes, types, findings)
 
 
 def judge(worker: Worker, op: Op, cases: list[Case], newest: int, witnesses: Iterable[Case] = ()) -> Finding:
@@ -189,13 +191,18 @@ def _outcome(worker: Worker, case: Case) -> Outcome:
     """
     verdict = worker.run(case.task())
     if verdict.agrees:
-        return verdict, frozenset(), _formals(case, set(case.feeds))
+        return verdict, frozenset(), _formals(case, _filled(case))
     for variant in () if verdict.status == "hung" else (case, _cast(case)):
         for bound in [set[str](), *_bindings(case)]:
             if worker.run(bind(variant, bound).task()).agrees:
                 needed = _fewest(worker, variant, bound)
-                return Verdict("agrees"), _formals(case, needed), _formals(case, set(case.feeds) - needed)
+                return Verdict("agrees"), _formals(case, needed), _formals(case, _filled(case) - needed)
     return verdict, frozenset(), frozenset()
+
+
+def _filled(case: Case) -> set[str]:
+    """The inputs that hold anything: what an empty one holds is known from its type."""
+    return {name for name, value in case.feeds.items() if getattr(value, "size", 1)}
 
 
 def _fewest(worker: Worker, case: Case, bound: set[str]) -> set[str]:
@@ -351,13 +358,18 @@ def _simple(opset: int, ir: int, size: int = 0) -> Task:
     )
 
 
-def _binarizer(opset: int) -> Task:
+def _classical(opset: int) -> Iterator[Task]:
+    """Models of one operator of ai.onnx.ml."""
     import numpy as np
 
     header = f'<ir_version: 3, opset_import: ["" : 7, "ai.onnx.ml" : {opset}]>'
-    body = "g (float[1,3] x) => (float[1,3] y) { y = ai.onnx.ml.Binarizer<threshold = 0.0>(x) }"
     x = np.array([[1, -2, 3]], np.float32)
-    return Task(_model(f"{header} {body}"), {"x": x}, [(x > 0).astype(np.float32)])
+    for node, expected in (
+        ("Binarizer<threshold = 0.0>", (x > 0).astype(np.float32)),
+        ('Normalizer<norm = "L1">', x / np.abs(x).sum()),
+    ):
+        body = f"g (float[1,3] x) => (float[1,3] y) {{ y = ai.onnx.ml.{node}(x) }}"
+        yield Task(_model(f"{header} {body}"), {"x": x}, [expected])
 
 
 def _holding(kind: str) -> Iterator[Task]:
@@ -407,11 +419,24 @@ def _function() -> Task:
     return Task(_model(text), {"x": x}, [np.maximum(x, 0)])
 
 
+def _reshaped(dim: str) -> Task:
+    """A Reshape to what is computed from the size of its input."""
+    import numpy as np
+
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    text = (
+        f'<ir_version: 7, opset_import: ["" : 13]> g (float[{dim},3] x) => (float[M] y) {{'
+        " s = Shape(x) zero = Constant<value_ints = [0]>() one = Constant<value_ints = [1]>()"
+        " rows = Gather(s, zero) columns = Gather(s, one) all = Mul(rows, columns) y = Reshape(x, all) }"
+    )
+    return Task(_model(text), {"x": x}, [x.reshape(6)])
+
+
 def text(backend: str, release: str, found: Measured) -> str:
     """The target file that says what was measured."""
     lacks, limits, partly = [], [], []
     for (domain, op), finding in sorted(found.findings.items()):
-        name = f"{domain}::{op}" if domain else op
+        name = _name(domain, op)
         if finding.missing:
             lacks.append(f"{name}-{finding.missing}" if finding.newest else name)
         if not finding.newest:
@@ -428,11 +453,14 @@ def text(backend: str, release: str, found: Measured) -> str:
         facts["static_shapes"] = True
     if found.functions:
         facts["functions"] = True
-    tried = {
-        op for (domain, op), finding in found.findings.items() if not domain and (finding.newest or finding.missing)
+    if found.folds_sizes:
+        facts["folds_sizes"] = True
+    tried = {op for op, finding in found.findings.items() if finding.newest or finding.missing}
+    newest = {"": found.opset, "ai.onnx.ml": found.ml_opset}
+    known = {
+        (domain, op): schemas.schema(domain, op, v) for domain, v in newest.items() for op in schemas.operators(domain)
     }
-    known = {op: schemas.schema("", op, found.opset) for op in schemas.operators("")}
-    untried = sorted(op for op, schema in known.items() if schema and not schema.deprecated and op not in tried)
+    untried = sorted(_name(*op) for op, schema in known.items() if schema and not schema.deprecated and op not in tried)
     remarks = [
         *_remark("Operators of which only some published tests agree: ", partly),
         *_remark("Operators without a published test of one node, or a random result: ", untried),
@@ -443,6 +471,10 @@ def text(backend: str, release: str, found: Measured) -> str:
     source = f"measured by `opshift probe` with {backend} {release} and {tests}"
     version = ".".join(release.split(".")[:2])
     return backends.write(backend, f"{backend}, as installed by pip", source, version, facts, limits, remarks)
+
+
+def _name(domain: str, op: str) -> str:
+    return f"{domain}::{op}" if domain else op
 
 
 def _remark(title: str, names: list[str]) -> list[str]:

@@ -108,6 +108,7 @@ def of_backend(backend: Backend) -> dict[str, Any]:
         "lacks_types": sorted(set(ELEMENT_TYPES) - backend.types) if backend.types else [],
         "static_shapes": backend.static_shapes,
         "functions": backend.functions,
+        "folds_sizes": backend.folds_sizes,
         "limits": [
             {**asdict(limit), "ops": sorted(op for _, op in limit.ops), "types": sorted(limit.types)}
             for limit in backend.limits

@@ -49,6 +49,7 @@ class Backend:
         types: the types that values may have; empty for all.
         static_shapes: whether every dimension of every input must be a number.
         functions: whether it is known to read model-local functions.
+        folds_sizes: whether what is computed from sizes and constants alone counts as a constant.
         limits: what it does not take of the operators that it has.
     """
 
@@ -62,6 +63,7 @@ class Backend:
     types: frozenset[str] = frozenset()
     static_shapes: bool = False
     functions: bool = False
+    folds_sizes: bool = False
     limits: tuple[Limit, ...] = ()
 
     def has(self, domain: str, op: str, opset: int) -> bool:

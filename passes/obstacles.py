@@ -54,6 +54,7 @@ class _Search:
         self._model = model
         self._backend = backend
         self._context = Context(model, model, folder)
+        self._held = {tensor.name for tensor in model.graph.initializer}
         self._local = {(default_domain(f.domain), f.name) for f in model.functions}
 
     def found(self) -> Iterator[Refusal]:
@@ -109,6 +110,25 @@ class _Search:
                     return why
         return ""
 
+    def _known(self, scope: Scope, name: str) -> bool:
+        """Whether a backend knows a value before it runs: also an empty one, and one that callers could override."""
+        pending, seen = [name], {name}
+        while pending:
+            name = pending.pop()
+            if scope.is_constant(name) or self._is_default(scope, name) or 0 in (scope.shape(name) or ()):
+                continue
+            node = scope.producer(name) if self._backend.folds_sizes else None
+            if node is None or not node.input or next(subgraphs(node), None) is not None:
+                return False
+            if node.op_type not in ("Shape", "Size"):
+                pending += {name for name in node.input if name} - seen
+                seen.update(node.input)
+        return True
+
+    def _is_default(self, scope: Scope, name: str) -> bool:
+        owner = scope.owner(name) if name in self._held else None
+        return owner is not None and owner.parent is None and owner.graph is not None
+
     def _beyond(self, limit: Limit, node: NodeProto, scope: Scope, schema: schemas.Schema | None) -> str:
         """How a node exceeds a limit; empty if it does not."""
         if schema is None:
@@ -116,7 +136,7 @@ class _Search:
         if limit.attribute and (why := _untaken(limit, node, schema)):
             return why
         for parameter, name in zip(schema.inputs, node.input, strict=False):
-            if name and parameter.name in limit.constant and not scope.is_constant(name):
+            if name and parameter.name in limit.constant and not self._known(scope, name):
                 return f'input {parameter.name} "{name}" is computed; only constants are read'
             kind = scope.type(name) if limit.types and name else None
             text = type_text(kind) if kind is not None else None

@@ -89,7 +89,7 @@ def test_nan_and_rounding_agree_and_more_does_not(worker):
 def test_what_is_measured(worker):
     found = probe.measure(worker, {"Relu", "Ceil", "Floor", "Clip", "Abs"})
     assert (found.opset, found.ir_version, found.ml_opset) == (26, 13, 5)
-    assert (found.static_shapes, found.functions) == (True, False)
+    assert (found.static_shapes, found.functions, found.folds_sizes) == (True, False, True)
     assert "tensor(complex64)" in found.lacks_types
     assert not {"tensor(float)", "tensor(int64)", "tensor(string)"} & set(found.lacks_types)
     of = {op: finding for (_, op), finding in found.findings.items()}
@@ -100,7 +100,7 @@ def test_what_is_measured(worker):
 
 
 def test_what_is_written(worker):
-    found = probe.Measured(13, 7, 0, True, False, ["tensor(string)"], {})
+    found = probe.Measured(13, 7, 0, True, False, True, ["tensor(string)"], {})
     found.findings = {
         ("", "Abs"): probe.Finding(0, 13),
         ("", "Ceil"): probe.Finding(6, 13, Counter(agrees=2)),
@@ -110,10 +110,13 @@ def test_what_is_written(worker):
     text = probe.text("npu", "1.2.3", found)
     backend = parse(text, "npu.toml")["npu-1.2"]
     assert (backend.opset, backend.ir_version, backend.static_shapes, backend.functions) == (13, 7, True, False)
+    assert backend.folds_sizes
     assert backend.lacks == {("", "Abs"): 1, ("", "Ceil"): 13, ("ai.onnx.ml", "Scaler"): 1}
     assert "tensor(string)" not in backend.types
     assert [(sorted(limit.ops), limit.constant) for limit in backend.limits] == [([("", "Clip")], ("min",))]
     assert "agree: Clip 2/3." in text
+    assert "AveragePool" in text[: text.index("name =")]  # nobody tried it
+    assert "ai.onnx.ml::" not in text[: text.index("name =")]  # none of them is read
     assert "npu 1.2.3" in backend.source
 
 
@@ -132,6 +135,37 @@ def test_what_cannot_be_probed_is_a_usage_error(name, complaint, monkeypatch, ca
     monkeypatch.setitem(adapters.KNOWN, "absent", "opshift.engines:OnnxRuntime")
     assert cli.main(["probe", "--backend", name]) == 2
     assert complaint in capsys.readouterr().err
+
+
+class Sizes(OnnxRuntime):
+    """onnxruntime without Binarizer, shapes that are inputs, and axes that hold anything unless they are constants."""
+
+    def __init__(self, model, outputs=None, folder=None):
+        given = {value.name for value in model.graph.input}
+        for node in model.graph.node:
+            if node.op_type == "Binarizer":
+                raise EngineError("unknown")
+            if node.op_type == "Reshape" and node.input[1] in given:
+                raise EngineError("only known shapes")
+        super().__init__(model, outputs, folder)
+        self._parameters = [n.input[1] for n in model.graph.node if n.op_type == "ReduceMean" and len(n.input) > 1]
+
+    def run(self, feeds):
+        if any(feeds[name].size for name in self._parameters if name in feeds):
+            raise EngineError("only known axes")
+        return super().run(feeds)
+
+
+def test_sizes_empty_inputs_and_operators_of_ml_that_are_missing():
+    small = Worker(f"{__name__}:Sizes")
+    try:
+        found = probe.measure(small, {"Reshape", "ReduceMean", "Binarizer"})
+    finally:
+        small.stop()
+    assert (found.static_shapes, found.folds_sizes, found.ml_opset) == (False, True, 5)
+    of = {op: finding for (_, op), finding in found.findings.items()}
+    assert (of["Reshape"].constant, of["ReduceMean"].constant) == ({"shape"}, {"axes"})
+    assert (of["Binarizer"].newest, of["Binarizer"].missing) == (0, 1)
 
 
 def test_a_version_is_tried_with_tests_of_others_converted_to_it():

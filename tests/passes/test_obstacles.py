@@ -92,6 +92,45 @@ def test_inputs_that_have_to_be_constants():
         assert found(model(body, 13, constants=constants, **IO), **limit) == []
 
 
+@pytest.mark.parametrize(
+    ("body", "reads"),
+    [
+        ("s = Shape(x) y = Reshape(x, s)", True),
+        ("s = Shape(x) b = Gather(s, zero) t = Concat<axis = 0>(b, s2) y = Reshape(x, t)", False),
+        ("s = Shape(x) b = Gather(s, zero) t = Concat<axis = 0>(b, zero) y = Reshape(x, t)", True),
+        ("s = Shape(x) r = Cast<to = 7>(x) t = Add(s, r) y = Reshape(x, t)", False),
+        ("r = RandomNormal<shape = [2]>() t = Cast<to = 7>(r) y = Reshape(x, t)", False),
+        ("s = Shape(x) t = If(q)<then_branch = g () => (a) { a = Identity(s) }, else_branch = h () => (b) { b = Neg(s) }> "
+        "y = Reshape(x, t)", False),
+    ],
+)  # fmt: skip
+def test_what_is_computed_from_sizes_alone_is_known_to_some(body, reads):
+    of = model(
+        body,
+        13,
+        inputs="float[N,4] x, int64[1] s2, bool q",
+        outputs="float[A,B] y",
+        constants="int64[1] zero = {0}",
+    )
+    limit = limited("Reshape", constant=("shape",))
+    assert (found(of, folds_sizes=True, **limit) == []) is reads
+    assert found(of, **limit) != []
+
+
+def test_an_empty_input_is_known():
+    limit = limited("ReduceSum", constant=("axes",))
+    for size, expected in ((0, []), (1, ['ReduceSum "y": input axes "a" is computed; only constants are read'])):
+        of = model("y = ReduceSum(x, a)", 13, inputs=f"float[2,4] x, int64[{size}] a", outputs="float[A,B] y")
+        assert found(of, **limit) == expected
+
+
+def test_a_constant_that_callers_could_override_is_one():
+    of = model("y = Reshape(x, s)", 13, constants="int64[2] s = {-1, 4}", **IO)
+    of.graph.input.append(onnx.helper.make_tensor_value_info("s", onnx.TensorProto.INT64, [2]))
+    assert of.ir_version >= 4
+    assert found(of, **limited("Reshape", constant=("shape",))) == []
+
+
 def test_a_constant_is_one_wherever_its_data_lie():
     of = model("y = Reshape(x, s)", 13, constants="int64[2] s = {-1, 4}", **IO)
     payload.refer(of.graph.initializer[0], "absent.bin", (0, 16))
