@@ -193,3 +193,11 @@ def drop_consumed_inputs(node: Node) -> None:
     """consumed_inputs allowed a runtime to overwrite inputs and is gone; no value depends on it."""
     if "consumed_inputs" in node.attributes:
         del node.attributes["consumed_inputs"]
+
+
+def mirrored(build: Builder, name: str, kind: int) -> str:
+    """Values in the opposite order: floats negated, integers (the least has no negative) from -1 or the largest."""
+    if kind in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16):
+        return str(build.Neg(name))
+    unsigned = {TensorProto.UINT8: 8, TensorProto.UINT16: 16, TensorProto.UINT32: 32, TensorProto.UINT64: 64}
+    return str(build.Sub(build.constant(2 ** unsigned[kind] - 1 if kind in unsigned else -1, kind), name))
