@@ -136,7 +136,7 @@ def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Lim
         frozenset(state["supports"]) if "supports" in state else None,
         state["lacks"],
         types - missing if types - missing != set(ELEMENT_TYPES) else frozenset(),
-        *(bool(state.get(fact, False)) for fact in _FACTS),
+        **{fact: bool(state.get(fact, False)) for fact in _FACTS},
         limits=limits,
     )
 

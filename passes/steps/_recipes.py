@@ -199,5 +199,10 @@ def mirrored(build: Builder, name: str, kind: int) -> str:
     """Values in the opposite order: floats negated, integers (the least has no negative) from -1 or the largest."""
     if kind in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16):
         return str(build.Neg(name))
-    unsigned = {TensorProto.UINT8: 8, TensorProto.UINT16: 16, TensorProto.UINT32: 32, TensorProto.UINT64: 64}
-    return str(build.Sub(build.constant(2 ** unsigned[kind] - 1 if kind in unsigned else -1, kind), name))
+    bits: dict[int, int] = {
+        TensorProto.UINT8: 8,
+        TensorProto.UINT16: 16,
+        TensorProto.UINT32: 32,
+        TensorProto.UINT64: 64,
+    }
+    return str(build.Sub(build.constant(2 ** bits[kind] - 1 if kind in bits else -1, kind), name))
