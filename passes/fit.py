@@ -44,8 +44,10 @@ def attempt(
         beyond = {(r.domain, r.op) for r in result.refusals if schemas.versions(r.domain, r.op)} - wanted
         if result.model is None and beyond:
             wanted |= beyond
-            again = convert.attempt(source, targets, ops=wanted, ir_version=asked, folder=folder)
-            result = min(result, _checked(again, backend, folder), key=lambda found: len(found.refusals))
+            again = _checked(
+                convert.attempt(source, targets, ops=wanted, ir_version=asked, folder=folder), backend, folder
+            )
+            result = again if again.model is not None else result
         if result.model is not None:
             return result
         failures.append(result)

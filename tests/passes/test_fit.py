@@ -31,6 +31,20 @@ def refusals(source, **facts):
     return [str(refusal) for refusal in result.refusals]
 
 
+def test_what_it_does_not_take_and_nothing_replaces_is_refused_for_what_it_is():
+    body = "y = BatchNormalization(x, s, b, b, v) z = Clip(y, low)"
+    values = "float[N,4] x, float[4] s, float[4] b, float[4] v, float low"
+    both = (
+        Limit(frozenset({("", "BatchNormalization")}), constant=("scale",)),
+        Limit(frozenset({("", "Clip")}), constant=("min",)),
+    )
+    source = model(body, 15, inputs=values, outputs="float[N,4] z")
+    assert refusals(source, limits=both) == [
+        'BatchNormalization "y": input scale "s" is computed; only constants are read',
+        'Clip "z": input min "low" is computed; only constants are read',
+    ]
+
+
 def test_what_it_reads_stays_as_it_is():
     source = model(NORM, 17, **NORM_IO)
     assert fitted(source, opset=20, ir_version=10).graph == source.graph
