@@ -127,3 +127,14 @@ def test_minima_along_axes(dtype, opset):
 def test_no_axes_may_mean_none():
     call = "ReduceMin<noop_with_empty_axes = 1>(x)"
     same_bits(computed(call, X, opset=18), X)
+
+
+def test_inside_a_branch():
+    branches = "then_branch = g () => (a) { a = Abs(x) }, else_branch = h () => (b) { b = Neg(x) }"
+    of = model(f"r = If(q)<{branches}>", 16, inputs="float[12] x, bool q", outputs="float[12] r")
+    after = convert.attempt(of, {"": 16}, ops=[("", "Abs"), ("", "Neg")]).model
+    assert after is not None
+    made = {node.op_type for a in after.graph.node[-1].attribute for node in a.g.node}
+    assert made == {"Greater", "Sub", "Where", "Mul"}
+    same_bits(evaluate(after, {"x": X, "q": np.array(True)})[0], np.abs(X))
+    same_bits(evaluate(after, {"x": X, "q": np.array(False)})[0], np.negative(X))
