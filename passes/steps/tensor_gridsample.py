@@ -213,10 +213,9 @@ def transformed_coordinates(node: Node) -> str:
     wide = T.FLOAT if elem_type in (T.FLOAT16, T.BFLOAT16) else elem_type
     node.close("the products are summed up in another order")
     theta = node.input(0) if wide == elem_type else build.Cast(node.input(0), to=wide)
-    theta = build.Unsqueeze(theta, list(range(1, axes + 1)))
-    total = build.Gather(theta, axes, axis=axes + 2)
-    for axis in range(axes):
-        column = build.Gather(theta, axes - 1 - axis, axis=axes + 2)
+    theta = build.Unsqueeze(build.Transpose(theta, perm=[0, 2, 1]), list(range(2, axes + 1)))
+    *columns, total = build.emit("Split", [theta], {"axis": 1, "num_outputs": axes + 1}, outputs=axes + 1)
+    for axis, column in enumerate(reversed(columns)):
         total = build.Add(total, build.Mul(column, _coordinate(node, axis, axes, wide)))
     return str(build.Cast(total, to=elem_type) if wide != elem_type else total)
 
