@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             return code
     except InvalidModel as error:
-        return _fail(UNREADABLE, str(error))
+        return _fail(UNREADABLE, _NO_TEXT if _is_damaged(options) else str(error))
     except Refused as error:
         return _fail(REFUSED, *str(error).splitlines())
     except ValueError as error:
@@ -46,8 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("OPSHIFT_DEBUG"):
             raise
-        if any(map(_is_damaged, ("model", "before", "after"), [options] * 3)):
-            return _fail(UNREADABLE, "the model holds names that are not UTF-8")
+        if _is_damaged(options):
+            return _fail(UNREADABLE, _NO_TEXT)
         return _fail(DEFECT, f"a defect of opshift: {type(error).__name__}: {error} (OPSHIFT_DEBUG=1 shows where)")
 
 
@@ -76,13 +76,17 @@ def printable(line: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
-def _is_damaged(option: str, options: argparse.Namespace) -> bool:
+_NO_TEXT = "the model holds names that are not UTF-8"
+
+
+def _is_damaged(options: argparse.Namespace) -> bool:
     """Whether names are not UTF-8. Only looked at once something went wrong: it takes long for a large model."""
     from opshift import files
 
+    given = [getattr(options, name) for name in ("model", "before", "after") if hasattr(options, name)]
     try:
-        return hasattr(options, option) and not files.names_are_texts(files.read(getattr(options, option)))
-    except Exception:  # the defect that led here is what is told
+        return not all(files.names_are_texts(files.read(path)) for path in given)
+    except Exception:  # what led here is what is told
         return False
 
 
