@@ -77,13 +77,16 @@ def gathered_and_weighted(node: Node) -> str:
     axes = [_taps(node, axis, size, mode, padding) for axis, size in enumerate(sizes)]
     steps = _indices.strides(build, [batch, *sizes])
     first = _indices.places(build, [batch, *([1] * len(sizes))], [steps[0], *([0] * len(sizes))])
+    along = [
+        [(build.Mul(index, step) if step != 1 else index, *rest) for index, *rest in taps]
+        for taps, step in zip(axes, steps[1:], strict=True)
+    ]
     zero = build.constant(0, wide)
     total = ""
-    for taps in itertools.product(*axes):
+    for taps in itertools.product(*along):
         place: Any = first
-        for (index, _, _), step in zip(taps, steps[1:], strict=True):
-            along = build.Mul(index, step) if step != 1 else index
-            place = along if isinstance(place, int) and place == 0 else build.Add(place, along)
+        for index, *_ in taps:
+            place = index if isinstance(place, int) and place == 0 else build.Add(place, index)
         value = build.Gather(rows, place, axis=0)
         if padding == "zeros":
             inside = _joined(build, "And", [tap[1] for tap in taps])
