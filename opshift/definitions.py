@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import onnx.defs
-
 from opshift import functions, ledger
 from opshift.passes import registry, schemas
 
@@ -75,9 +73,9 @@ def _text(domain: str, op: str) -> str:
     """Where the operator's own text stands, in the repository of onnx or on the pages of OpenVINO."""
     if domain == functions.OPENVINO:
         return f"the specification of OpenVINO's {op}"
-    schema = onnx.defs.get_schema(op, domain=domain)
+    schema = schemas.schema(domain, op, schemas.latest(domain))
     page = f"onnx/docs/Operators-ml.md#{domain}.{op}" if domain else f"onnx/docs/Operators.md#{op}"
-    return f"{page}, with a body" if schema.has_function or schema.has_context_dependent_function else page
+    return f"{page}, with a body" if schema and schema.body else page
 
 
 def _first_sentence(text: str) -> str:
