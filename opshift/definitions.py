@@ -1,11 +1,12 @@
 """The table of definitions: every operator that can be expanded, how, and from where.
 
-It is read from the registry, the compiled functions, and the docstrings of both.
+It is read from the registry, the compiled functions, the docstrings of both, and the operators' schemas.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,8 @@ class Definition:
         opset: the opset at which the definition is written, from where its nodes go on to any other; 0 for that of
             the node itself.
         grade: `exact`, `close`, or what it depends on.
-        source: the file and the function in it.
+        source: the text that it follows: the operator's own, a specification, or a paper that its file names.
+        code: the file and the function in it.
     """
 
     domain: str
@@ -34,6 +36,7 @@ class Definition:
     opset: int
     grade: str
     source: str
+    code: str
 
 
 def definitions() -> Iterator[Definition]:
@@ -50,8 +53,8 @@ def _of(domain: str, op: str) -> Iterator[Definition]:
         yield _step(domain, op, on_request.step, on_request.opset)
     for body, grade in functions.bodies(domain, op):
         opset = next(i.version for i in body.opset_import if not i.domain)
-        source = f"functions/{functions.source(domain, op)}.py: {body.name}"
-        yield Definition(domain, op, _first_sentence(body.doc_string), opset, grade, source)
+        code = f"functions/{functions.source(domain, op)}.py: {body.name}"
+        yield Definition(domain, op, _first_sentence(body.doc_string), opset, grade, _text(domain, op), code)
     first = min(schemas.versions(domain, op), default=0)
     pair = registry.step(domain, op, first) if first else None
     if on_request is None and pair is not None and pair.down is not None and not pair.why:
@@ -59,9 +62,20 @@ def _of(domain: str, op: str) -> Iterator[Definition]:
 
 
 def _step(domain: str, op: str, step: Callable[..., Any], opset: int) -> Definition:
-    story = ledger.story(step)
-    module = inspect.unwrap(step).__module__.rpartition(".")[2]
-    return Definition(domain, op, story.what, opset, story.grade, f"passes/steps/{module}.py: {step.__name__}")
+    story, module = ledger.story(step), inspect.getmodule(inspect.unwrap(step))
+    assert module is not None, "steps are functions of modules"
+    paper = re.search(r'"[^"]+", [0-9]{4}', " ".join((module.__doc__ or "").replace("(", "").replace(")", ",").split()))
+    code = f"passes/steps/{module.__name__.rpartition('.')[2]}.py: {step.__name__}"
+    return Definition(domain, op, story.what, opset, story.grade, paper[0] if paper else _text(domain, op), code)
+
+
+def _text(domain: str, op: str) -> str:
+    """Where the operator's own text stands, in the repository of onnx or on the pages of OpenVINO."""
+    if domain == functions.OPENVINO:
+        return f"the specification of OpenVINO's {op}"
+    schema = schemas.schema(domain, op, schemas.latest(domain))
+    page = f"onnx/docs/Operators-ml.md#{domain}.{op}" if domain else f"onnx/docs/Operators.md#{op}"
+    return f"{page}, with a body" if schema and schema.body else page
 
 
 def _first_sentence(text: str) -> str:
@@ -76,22 +90,35 @@ def without() -> list[str]:
 
 
 def as_markdown() -> str:
-    """The whole table."""
+    """The whole table; converts a call of every operator, which takes seconds."""
+    from opshift.lowest import lowest_opset
+
     lines = [
         "# Definitions",
         "",
         "Written by `opshift ledger --definitions`; do not edit. What `opshift inline --op` puts in the place of an",
         "operator, and what conversion does below the opset that brought it. A definition is written at the opset of",
-        "the table, 0 being that of the node, and is converted to that of the model. What a call does not need of it,",
-        "by its types, shapes and constants, is left out. *Exact* means the same values for all inputs, *close* the",
-        "same real-number function with other rounding.",
+        "the table, 0 being that of the node, and is converted to that of the model, down to the lowest opset: found",
+        "by converting a call of onnx's node tests, of float32 where there is one; other calls may need a newer one.",
+        "What a call does not need of it, by its types, shapes and constants, is left out. *Exact* means the same",
+        "values for all inputs, *close* the same real-number function with other rounding. The source is the text",
+        "that the definition follows.",
         "",
-        "| operator | definition | written at | grade | source |",
-        "|---|---|---|---|---|",
+        "| operator | definition | written at | lowest opset | grade | source | code |",
+        "|---|---|---|---|---|---|---|",
     ]
     for found in definitions():
         name = f"{found.domain}::{found.op}" if found.domain else found.op
         formula = found.formula.replace("|", "\\|")
-        lines.append(f"| {name} | {formula} | {found.opset} | {found.grade} | {found.source} |")
+        cells = (
+            name,
+            formula,
+            found.opset,
+            lowest_opset(found.domain, found.op),
+            found.grade,
+            found.source,
+            found.code,
+        )
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     lines += ["", "Operators that came after opset 1 and have none: " + ", ".join(without()) + "."]
     return "\n".join(lines) + "\n"

@@ -25,7 +25,7 @@ def window_of_cosines(node: Node) -> str:
         return str(build.constant(value, T.FLOAT))
 
     a0, a1, a2 = COSINES[node.op_type]
-    size = build.Reshape(build.Cast(node.input(0), to=T.FLOAT), build.constant([], T.INT64))
+    size = _scalar(node, 0, T.FLOAT)
     length = size if node.attributes.get("periodic", 1) else build.Sub(size, number(1.0))
     angle = build.Mul(build.Range(number(0.0), size, number(1.0)), build.Div(number(TAU), length))
     window = build.Sub(number(a0), build.Mul(number(a1), build.Cos(angle)))
@@ -67,7 +67,9 @@ def triangular_filters(node: Node) -> str:
 
 
 def _scalar(node: Node, index: int, kind: int) -> str:
-    value = node.build.Cast(node.input(index), to=kind)
+    value = str(node.build.Cast(node.input(index), to=kind))
+    if node.scope.shape(node.input(index)) == []:
+        return value
     return str(node.build.Reshape(value, node.build.constant([], T.INT64)))
 
 

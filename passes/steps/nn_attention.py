@@ -75,8 +75,11 @@ def products_and_softmax(node: Node) -> list[str]:
     node.close("attention is computed from its definition")
     build, kind = node.build, node.elem_type(QUERY)
     turned = not node.input(PAST_KEY) and not node.is_used(1)  # nobody sees the key but the product
-    query, value = _heads_apart(node, QUERY), _heads_apart(node, VALUE)
-    key = _heads_apart(node, KEY, [0, 1, 3, 2] if turned else None)
+    if _are_alike(node):
+        query, key, value = _all_heads_apart(node)
+    else:
+        query, value = _heads_apart(node, QUERY), _heads_apart(node, VALUE)
+        key = _heads_apart(node, KEY, [0, 1, 3, 2] if turned else None)
     if node.input(PAST_KEY):
         key = build.Concat(node.input(PAST_KEY), key, axis=2)
         value = build.Concat(node.input(PAST_VALUE), value, axis=2)
@@ -117,6 +120,26 @@ def _heads_apart(node: Node, index: int, order: list[int] | None = None) -> str:
     return str(build.Transpose(apart, perm=[axes[axis] for axis in order] if order else axes))
 
 
+def _are_alike(node: Node) -> bool:
+    """Whether query, key and value are taken apart as one, which copies them once more.
+
+    Only the calls with most nodes, with a mask and a past, are worth it: what follows a past is short.
+    """
+    if not node.input(MASK) or not node.input(PAST_KEY) or node.rank(QUERY) != 3 or _dim(node, QUERY, -2) == 1:
+        return False
+    shapes = {(_heads(node, index), _dim(node, index, -2), _dim(node, index, -1)) for index in (QUERY, KEY, VALUE)}
+    return len(shapes) == 1 and None not in shapes.pop() and node.elem_type(QUERY) == node.elem_type(VALUE)
+
+
+def _all_heads_apart(node: Node) -> list[str]:
+    """The same for query, key and value at once, one behind the other in the batch."""
+    build, together = node.build, node.build.Concat(*node.inputs[:MASK], axis=0)
+    heads, width = node.attributes[HEADS[QUERY]], _dim(node, QUERY, -1)
+    apart = build.Reshape(together, [0, 0, heads, width // heads if isinstance(width, int) else -1])
+    turned = build.Transpose(apart, perm=[0, 2, 1, 3])
+    return list(build.emit("Split", [turned], {"axis": 0, "num_outputs": 3}, outputs=3))
+
+
 def _heads_together(node: Node, y: str) -> str:
     dim, build = _dim(node, VALUE, -1), node.build
     size = dim // node.attributes[HEADS[VALUE]] * node.attributes[HEADS[QUERY]] if isinstance(dim, int) else -1
@@ -126,7 +149,7 @@ def _heads_together(node: Node, y: str) -> str:
 
 
 def _heads(node: Node, index: int) -> Dim:
-    return node.attributes[HEADS[index]] if node.rank(QUERY) == 3 else _dim(node, index, 1)
+    return node.attributes.get(HEADS[index]) if node.rank(QUERY) == 3 else _dim(node, index, 1)
 
 
 def _groups(node: Node, query: str, key: str) -> tuple[Operand, Operand]:
@@ -207,7 +230,7 @@ class _Mask:
     `some` is a boolean constant that says which may be attended, where it is known that a query may attend none.
     """
 
-    bias: str = ""
+    bias: tuple[str, ...] = ()
     allowed: str = ""
     may_exclude_all: bool = False
     some: str = ""
@@ -215,7 +238,9 @@ class _Mask:
     def applied(self, build: Builder, scores: str, kind: int) -> str:
         if self.allowed:
             return str(build.Where(self.allowed, scores, build.constant(-inf, kind)))
-        return str(build.Add(scores, self.bias)) if self.bias else scores
+        if len(self.bias) > 1:  # the scores come last: they are large, and sums are taken from left to right
+            return str(build.Sum(*self.bias, scores))
+        return str(build.Add(scores, *self.bias)) if self.bias else scores
 
     def zeroed(self, build: Builder, biased: str, shares: str, kind: int) -> str:
         """Shares of a query without keys are 0, not NaN."""
@@ -230,7 +255,7 @@ class _Mask:
 def _mask(node: Node, kind: int) -> _Mask:
     build, mask, causal = node.build, node.input(MASK), _causal(node)
     if not mask:
-        return _Mask(_excluding(build, causal, kind) if causal is not None else "")
+        return _Mask(() if causal is None else (_excluding(build, causal, kind),))
     elem_type, held = _mask_type(node), node.scope.array(mask)
     if node.scope.shape(mask) == []:
         mask = build.Reshape(mask, [1])
@@ -240,14 +265,12 @@ def _mask(node: Node, kind: int) -> _Mask:
         bias = mask if elem_type == kind and causal is None else build.constant(known, kind)
         excludes_all = bool(np.isneginf(known.max(axis=-1, initial=-inf)).any())
         some = build.constant(~np.isneginf(known), T.BOOL) if excludes_all else ""
-        return _Mask(bias, may_exclude_all=excludes_all, some=some)
+        return _Mask((bias,), may_exclude_all=excludes_all, some=some)
     if elem_type == T.BOOL:
         allowed = mask if causal is None else str(build.And(mask, _named(build, causal)))
         return _Mask(allowed=allowed, may_exclude_all=True)
     bias = mask if elem_type == kind else str(build.Cast(mask, to=kind))
-    return _Mask(
-        bias if causal is None else str(build.Add(bias, _excluding(build, causal, kind))), may_exclude_all=True
-    )
+    return _Mask((bias,) if causal is None else (bias, _excluding(build, causal, kind)), may_exclude_all=True)
 
 
 def _causal(node: Node) -> Allowed | None:

@@ -47,8 +47,7 @@ def quantized_in_steps(node: Node) -> list[str]:
     scale = build.Div(build.Sub(highest, lowest), build.constant(255.0, T.FLOAT))
     flat = build.Cast(build.Not(build.Greater(scale, nought)), to=T.FLOAT)
     divisor = build.Add(scale, flat)  # where all of x is 0, so are zero point and y instead of 0 / 0
-    shift = clipped(build, build.Sub(nought, build.Div(lowest, divisor)), 0.0, 255.0, T.FLOAT)
-    zero = build.Cast(rounded_to_even(build, shift, T.FLOAT), to=T.UINT8)
+    zero = build.QuantizeLinear(build.Sub(nought, lowest), divisor)
     return [build.QuantizeLinear(x, divisor, zero), scale, zero]
 
 

@@ -77,13 +77,16 @@ def gathered_and_weighted(node: Node) -> str:
     axes = [_taps(node, axis, size, mode, padding) for axis, size in enumerate(sizes)]
     steps = _indices.strides(build, [batch, *sizes])
     first = _indices.places(build, [batch, *([1] * len(sizes))], [steps[0], *([0] * len(sizes))])
+    along = [
+        [(build.Mul(index, step) if step != 1 else index, *rest) for index, *rest in taps]
+        for taps, step in zip(axes, steps[1:], strict=True)
+    ]
     zero = build.constant(0, wide)
     total = ""
-    for taps in itertools.product(*axes):
+    for taps in itertools.product(*along):
         place: Any = first
-        for (index, _, _), step in zip(taps, steps[1:], strict=True):
-            along = build.Mul(index, step) if step != 1 else index
-            place = along if isinstance(place, int) and place == 0 else build.Add(place, along)
+        for index, *_ in taps:
+            place = index if isinstance(place, int) and place == 0 else build.Add(place, index)
         value = build.Gather(rows, place, axis=0)
         if padding == "zeros":
             inside = _joined(build, "And", [tap[1] for tap in taps])
@@ -213,10 +216,9 @@ def transformed_coordinates(node: Node) -> str:
     wide = T.FLOAT if elem_type in (T.FLOAT16, T.BFLOAT16) else elem_type
     node.close("the products are summed up in another order")
     theta = node.input(0) if wide == elem_type else build.Cast(node.input(0), to=wide)
-    theta = build.Unsqueeze(theta, list(range(1, axes + 1)))
-    total = build.Gather(theta, axes, axis=axes + 2)
-    for axis in range(axes):
-        column = build.Gather(theta, axes - 1 - axis, axis=axes + 2)
+    theta = build.Unsqueeze(build.Transpose(theta, perm=[0, 2, 1]), list(range(2, axes + 1)))
+    *columns, total = build.emit("Split", [theta], {"axis": 1, "num_outputs": axes + 1}, outputs=axes + 1)
+    for axis, column in enumerate(reversed(columns)):
         total = build.Add(total, build.Mul(column, _coordinate(node, axis, axes, wide)))
     return str(build.Cast(total, to=elem_type) if wide != elem_type else total)
 

@@ -22,6 +22,17 @@ def test_windows(op, periodic, size_type, kind):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("size", "nodes"), [("int64 n", 7), ("int64[1] n", 8), ("int64[K] n", 8)])
+def test_a_size_that_is_no_scalar_is_made_one(size, nodes):
+    expected = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(10) / 10)).astype(np.float32)
+    feeds = {"n": np.array(10) if nodes == 7 else np.array([10])}
+    after = check_computes(
+        "y = HannWindow(n)", 17, 16, expected, feeds=feeds, grade="close", rtol=1e-5, atol=1e-6, inputs=size,
+        outputs="float[N] y",
+    )  # fmt: skip
+    assert len(after.graph.node) == nodes
+
+
 def filters(count, length, rate, low, high):
     """The triangles between bins that are evenly spaced on the Mel scale."""
     low, high = (2595 * np.log10(1 + f / 700) for f in (low, high))

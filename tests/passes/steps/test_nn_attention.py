@@ -176,11 +176,21 @@ def attend(
 
 
 def attention(
-    rank: int, heads: int, groups: int, *, mask="", shape=(4, 6), past=False, known=True, dtype="f", **attributes
+    rank: int,
+    heads: int,
+    groups: int,
+    *,
+    mask="",
+    shape=(4, 6),
+    past=False,
+    known=True,
+    dtype="f",
+    alike=False,
+    **attributes,
 ):
     """A model of one Attention with all of its outputs, and something to feed it."""
-    sizes = {"B": 2, "H": heads, "G": groups, "S": 4, "K": 6 - 2 * past, "P": 2, "D": 8, "E": 5}
-    sizes |= {"X": heads * 8, "Y": groups * 8, "Z": groups * 5}
+    sizes = {"B": 2, "H": heads, "G": groups, "S": 4, "K": 6 - 2 * past, "P": 2, "D": 8, "E": 8 if alike else 5}
+    sizes |= {"X": heads * 8, "Y": groups * 8, "Z": groups * (8 if alike else 5)}
     dims = {"q": "BHSD", "k": "BGKD", "v": "BGKE"} if rank == 4 else {"q": "BSX", "k": "BKY", "v": "BKZ"}
     dims |= {"pk": "BGPD", "pv": "BGPE"} if past else {}
     feeds = {n: RANDOM.normal(size=[sizes[d] for d in shape]).astype(dtype) for n, shape in dims.items()}
@@ -315,12 +325,13 @@ CALLS = {  # inputs and attributes, with the nodes that the opset before needs
     "4D": ("q:1,8,9,64 k:1,8,9,64 v:1,8,9,64", "", 5),
     "4D causal": ("q:1,8,9,64 k:1,8,9,64 v:1,8,9,64", "is_causal = 1", 6),
     "4D mask": ("q:1,8,9,64 k:1,8,9,64 v:1,8,9,64 m:9,9", "", 8),
-    "4D past, causal and mask": ("q:1,8,9,64 k:1,8,9,64 v:1,8,9,64 m:9,14 a:1,8,5,64 b:1,8,5,64", "is_causal = 1", 11),
+    "4D past, causal and mask": ("q:1,8,9,64 k:1,8,9,64 v:1,8,9,64 m:9,14 a:1,8,5,64 b:1,8,5,64", "is_causal = 1", 10),
     "3D": ("q:1,9,512 k:1,9,512 v:1,9,512", "q_num_heads = 8, kv_num_heads = 8", 12),
     "3D causal": ("q:1,9,512 k:1,9,512 v:1,9,512", "q_num_heads = 8, kv_num_heads = 8, is_causal = 1", 13),
     "3D mask": ("q:1,9,512 k:1,9,512 v:1,9,512 m:9,9", "q_num_heads = 8, kv_num_heads = 8", 15),
     "3D past": ("q:1,9,512 k:1,9,512 v:1,9,512 a:1,8,5,64 b:1,8,5,64", "q_num_heads = 8, kv_num_heads = 8", 15),
     "3D past, causal": ("q:1,9,512 k:1,9,512 v:1,9,512 a:1,8,5,64 b:1,8,5,64", "q_num_heads = 8, kv_num_heads = 8, is_causal = 1", 16),
+    "3D past, causal and mask": ("q:1,9,512 k:1,9,512 v:1,9,512 m:9,14 a:1,8,5,64 b:1,8,5,64", "q_num_heads = 8, kv_num_heads = 8, is_causal = 1", 16),
     "3D past, one token": ("q:1,1,512 k:1,1,512 v:1,1,512 a:1,8,5,64 b:1,8,5,64", "q_num_heads = 8, kv_num_heads = 8", 11),
     "3D shared heads": ("q:1,9,512 k:1,9,128 v:1,9,128", "q_num_heads = 8, kv_num_heads = 2", 16),
 }  # fmt: skip
@@ -343,6 +354,61 @@ def test_attention_has_the_nodes_that_the_call_needs(call):
     text = f"{', '.join(outputs)} = Attention{inside}({operands})"
     after = check_down(text, 23, LAST, feeds=feeds, rtol=1e-4, atol=1e-5, grade="close", inputs=inputs, outputs=named)
     assert len(after.graph.node) == count
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("mask", ["", "bool", "float"])
+@pytest.mark.parametrize("past", [False, True])
+@pytest.mark.parametrize("rank", [3, 4])
+def test_no_call_of_known_shapes_needs_more_than_16_nodes(rank, past, mask, causal):
+    source, feeds = attention(rank, 3, 3, mask=mask, past=past, is_causal=causal, alike=True)
+    del source.graph.output[3 if past else 1 :]
+    del source.graph.node[0].output[len(source.graph.output) :]
+    computed = convert.attempt(source, {"": LAST}).model
+    assert computed is not None
+    assert len(computed.graph.node) <= 16
+    expected = attend(feeds, heads=3, groups=3, causal=causal)
+    for name, value in zip("yac", evaluate(computed, feeds), strict=False):
+        np.testing.assert_allclose(value, expected[name], rtol=2e-5, atol=2e-6, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("q", "k", "v", "joined"),
+    [
+        ("N,S,24", "N,S,24", "N,S,24", True),
+        ("N,S,24", "N,S,8", "N,S,8", False),
+        ("2,4,24", "2,5,24", "2,5,24", False),
+        ("2,4,24", "2,4,24", "2,4,15", False),
+        ("N,S,24", "N,K,24", "N,K,24", False),
+        ("N,S,W", "N,S,W", "N,S,W", True),
+        ("2,1,24", "2,1,24", "2,1,24", False),
+    ],
+)
+def test_query_key_and_value_are_joined_after_a_past_if_alike(q, k, v, joined):
+    widths = [int(dims.split(",")[2].replace("W", "24")) for dims in (q, k, v)]
+    heads = {"q_num_heads": 3, "kv_num_heads": 1 if widths[1] == 8 else 3}
+    size = [width // heads["kv_num_heads"] for width in widths[1:]]
+    pasts = ", ".join(f"float[2,{heads['kv_num_heads']},2,{s}] {name}" for s, name in zip(size, "ab", strict=True))
+    inputs = f"float[{q}] q, float[{k}] k, float[{v}] v, float[1,1] m, {pasts}"
+    attributes = ", ".join(f"{name}={count}" for name, count in heads.items())
+    source = model(
+        f"y, pk, pv = Attention<{attributes}>(q, k, v, m, a, b)", 23, inputs=inputs,
+        outputs="float[B,S,C] y, float[B,G,T,D] pk, float[B,G,T,E] pv",
+    )  # fmt: skip
+    after = convert.attempt(source, {"": LAST}).model
+    assert after is not None
+    assert ("Split" in [node.op_type for node in after.graph.node]) is joined
+    dims = {"N": 2, "S": 4, "K": 5, "W": 24}
+    feeds = {
+        value.name: RANDOM.normal(
+            size=[dims[d.dim_param] if d.dim_param else d.dim_value for d in value.type.tensor_type.shape.dim]
+        ).astype(np.float32)
+        for value in source.graph.input
+    }
+    renamed = {{"a": "pk", "b": "pv", "m": "mask"}.get(name, name): value for name, value in feeds.items()}
+    expected = attend(renamed, heads=3, groups=heads["kv_num_heads"])
+    for name, value in zip("yac", evaluate(after, feeds), strict=True):
+        np.testing.assert_allclose(value, expected[name], rtol=2e-5, atol=2e-6, err_msg=name)
 
 
 def test_a_causal_mask_is_a_constant_that_needs_no_guard():

@@ -68,6 +68,21 @@ def test_the_range_gives_scale_and_zero_point(scale, shift):
         check_values(source, result.model, {"x": x.astype(np.float32)}, rtol=0, atol=0)
 
 
+def test_the_zero_point_is_quantized_like_the_data():
+    source = model("y, s, z = DynamicQuantizeLinear(x)", 13, **DYNAMIC)
+    after = convert.attempt(source, {"": 13}, ops=[("", "DynamicQuantizeLinear")]).model
+    assert [node.op_type for node in after.graph.node] == [
+        "ReduceMin", "Min", "ReduceMax", "Max", "Sub", "Div", "Greater", "Not", "Cast", "Add",
+        "Sub", "QuantizeLinear", "QuantizeLinear",
+    ]  # fmt: skip
+    for x in (
+        [[-1.0, 2.0], [0.5, -0.0]],
+        [[3.0, 4.0], [5.0, 1e-30]],
+        [[-3.0, -4.0], [-5.0, -1e-30]],
+    ):
+        check_values(source, after, {"x": np.array(x, np.float32)}, rtol=0, atol=0)
+
+
 def test_a_range_of_nothing_gives_zeros():
     result = convert.attempt(model("y, s, z = DynamicQuantizeLinear(x)", 11, **DYNAMIC), {"": 10})
     y, s, z = evaluate(result.model, {"x": np.zeros((2, 2), np.float32)})

@@ -30,6 +30,13 @@ def test_volumes_are_gathered_and_weighted_below_20(mode, padding, corners):
     check_down(body, 20, 19, feeds={"x": VOLUME, "g": PLACES}, grade="close", atol=1e-5, **io)
 
 
+def test_images_need_one_product_along_each_row():
+    io = {"inputs": "float[1,3,8,8] x, float[1,5,6,2] g", "outputs": "float[A,B,C,D] y"}
+    feeds = {"x": rng.random((1, 3, 8, 8), np.float32), "g": rng.uniform(-1.2, 1.2, (1, 5, 6, 2)).astype(np.float32)}
+    made = check_down("y = GridSample(x, g)", 20, 15, feeds=feeds, grade="close", atol=1e-5, **io)
+    assert len(made.graph.node) == 78
+
+
 def test_what_lies_outside_counts_nothing_even_if_infinite():
     x = np.full((1, 1, 2, 2), np.inf, np.float32)
     feeds = {"x": x, "g": np.array([[[[-3, -3], [0, 0]]]], np.float32)}
@@ -68,7 +75,9 @@ def test_a_grid_is_computed_below_20(size, corners):
     )
     held = {"constants": f"int64[{axes + 2}] s = {{{','.join(map(str, size))}}}"}
     given = f"float[{size[0]},{axes},{axes + 1}] t"
-    check_down(body, 20, 19, 13, 10, feeds={"t": theta}, grade="close", atol=1e-6, inputs=given, **held, **io)
+    made = check_down(body, 20, 19, feeds={"t": theta}, grade="close", atol=1e-6, inputs=given, **held, **io)
+    assert len(made.graph.node) == 2 * axes + 3
+    check_down(body, 20, 13, 10, feeds={"t": theta}, grade="close", atol=1e-6, inputs=given, **held, **io)
     feeds, given = {"t": theta, "s": np.array(size)}, f"float[N,{axes},{axes + 1}] t, int64[{axes + 2}] s"
     check_down(body, 20, 19, 13, feeds=feeds, grade="close", atol=1e-6, inputs=given, **io)
 
