@@ -1,12 +1,12 @@
-"""Many models into one folder: one after the other, or several at once by joblib, on one machine or many."""
+"""Many models into one folder: one after the other, or several at once by joblib or Dask, on one machine or many."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -82,8 +82,9 @@ def convert_files(
             after its model gets the model's name in front.
         target, ir_version: as for `convert_version`.
         jobs: how many at once, by joblib; -1 for all cores. Without it, one, or with a backend, all that it has.
-        backend: of joblib: `"loky"` for processes, `"threading"`, `"dask"` for the cluster of the current client or
-            of DASK_SCHEDULER_ADDRESS, or one that is registered.
+            Several run in processes of their own, so that one which dies is one failed model.
+        backend: `"loky"` for processes, `"threading"` or another one that joblib knows; `"dask"` for all of the
+            cluster of the current client or of DASK_SCHEDULER_ADDRESS.
         verify: run both forms of each before it is written.
         external_data, threshold: where data go: `"keep"`, `"copy"`, `"all"`, `"none"`; see `opshift.external.arrange`.
         seed: of the inputs that both forms run on.
@@ -220,20 +221,21 @@ def _why(outcome: Outcome) -> str:
 
 def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> Iterator[tuple[int, FileResult]]:
     """Results with their places, as they come. Where a process dies, those that it may have had run one by one."""
+    if backend == "dask":
+        yield from _on_cluster(jobs)
+        return
     try:
         import joblib
     except ImportError:
         raise ValueError("--jobs and --backend need joblib: pip install opshift[batch]") from None
-    with _cluster(backend), joblib.parallel_config(backend or "loky", n_jobs=workers or -1):
+    with joblib.parallel_config(backend or "loky", n_jobs=workers or -1):
         pending = dict(enumerate(jobs))
         while pending:
             try:
                 for place, result in _parallel(pending):
                     del pending[place]
                     yield place, result
-            except Exception as error:
-                if not _is_death(error):
-                    raise
+            except BrokenExecutor:
                 # joblib hands out twice as many as it has workers, in their order
                 for place in list(pending)[: 2 * joblib.effective_n_jobs(workers or -1)]:
                     yield place, _alone(place, pending.pop(place))
@@ -242,10 +244,12 @@ def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> I
 def _alone(place: int, job: Job) -> FileResult:
     try:
         return next(result for _, result in _parallel({place: job}))
-    except Exception as error:
-        if not _is_death(error):
-            raise
-        return FileResult(job.source, "", UNREADABLE, "the process that worked on it died of it")
+    except BrokenExecutor:
+        return _died(job)
+
+
+def _died(job: Job) -> FileResult:
+    return FileResult(job.source, "", UNREADABLE, "the process that worked on it died of it")
 
 
 def _parallel(jobs: Mapping[int, Job]) -> Iterator[tuple[int, FileResult]]:
@@ -259,31 +263,30 @@ def _placed(place: int, job: Job) -> tuple[int, FileResult]:
     return place, do(job)
 
 
-def _is_death(error: Exception) -> bool:
-    """Whether an engine says that a process ended in the middle of its work."""
-    from concurrent.futures import BrokenExecutor
-
-    distributed = sys.modules.get("distributed")
-    return isinstance(error, (BrokenExecutor, *([distributed.KilledWorker] if distributed else [])))
-
-
-@contextmanager
-def _cluster(backend: str | None) -> Iterator[None]:
-    """A client of the Dask cluster that is configured, or else of one on this machine, unless there is one."""
-    if backend != "dask":
-        yield
-        return
+def _on_cluster(jobs: Sequence[Job]) -> Iterator[tuple[int, FileResult]]:
+    """The same on Dask, asked without joblib, which waits forever for a task whose workers died."""
     try:
         import distributed
     except ImportError:
-        raise ValueError("the backend dask needs its package: pip install distributed") from None
+        raise ValueError("the backend dask needs its package: pip install opshift[dask]") from None
     try:
-        distributed.get_client()
-    except ValueError:
-        with distributed.Client():
-            yield
-    else:
-        yield
+        held = nullcontext(distributed.get_client())
+    except ValueError:  # there is none; the address is Dask's own setting, a cluster on this machine its default
+        held = distributed.Client()
+    with held as client:
+        places = {client.submit(do, job, pure=False): place for place, job in enumerate(jobs)}
+        suspects = []
+        for future in distributed.as_completed(list(places)):
+            place = places.pop(future)
+            try:
+                yield place, future.result()
+            except distributed.KilledWorker:  # by this one, or by another on the same worker
+                suspects.append(place)
+        for place in suspects:
+            try:
+                yield place, client.submit(do, jobs[place], pure=False).result()
+            except distributed.KilledWorker:
+                yield place, _died(jobs[place])
 
 
 def line(result: FileResult) -> str:

@@ -182,8 +182,8 @@ def _add_rewriting(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--backend",
         choices=("loky", "threading", "dask"),
-        help="what of joblib runs the jobs: processes (the default), threads, or the Dask cluster whose scheduler is "
-        "at DASK_SCHEDULER_ADDRESS",
+        help="what runs the jobs: processes or threads of joblib (default: loky, processes), or all of the Dask "
+        "cluster whose scheduler is at DASK_SCHEDULER_ADDRESS",
     )
     parser.add_argument("--in-place", action="store_true", help="replace the model itself, at once or not at all")
     parser.add_argument(

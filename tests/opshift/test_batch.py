@@ -2,10 +2,13 @@
 
 import builtins
 import json
+import logging
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import dask
+import distributed
 import fsspec
 import numpy as np
 import onnx
@@ -262,14 +265,27 @@ class Deadly(Conversion):
         return super().attempt(source, folder)
 
 
-def test_a_process_that_dies_is_one_failed_model(here, tmp_path):
+@pytest.fixture
+def cluster():
+    """Two worker processes that are not given a second try."""
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.Client(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL),
+    ):
+        yield
+
+
+@pytest.mark.parametrize("backend", [None, "dask"])
+def test_a_process_that_dies_is_one_failed_model(here, tmp_path, backend, request):
+    if backend == "dask":
+        request.getfixturevalue("cluster")
     deadly = rows()
     deadly.graph.name = "deadly"
     onnx.save(deadly, here / "deadly.onnx")
     paths = [str(here / name) for name in ("deadly.onnx", "a.onnx", "b.onnx")]
     told = []
     jobs = batch.arrange(paths, str(tmp_path / "out"), Deadly({"": 13}), Manner())
-    results = batch.run(jobs, 2, advance=lambda result, count: told.append(count))
+    results = batch.run(jobs, 2, backend, advance=lambda result, count: told.append(count))
     assert [result.code for result in results] == [5, 0, 0]
     assert results[0].why == "the process that worked on it died of it"
     assert told == [1, 2, 3]
