@@ -58,7 +58,7 @@ def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
     from opshift.passes.errors import InvalidModel, Refused
 
     if isinstance(error, InvalidModel):
-        return UNREADABLE, [str(error)]
+        return UNREADABLE, [_NO_TEXT if any(map(_is_damaged, models)) else str(error)]
     if isinstance(error, Refused):
         return REFUSED, str(error).splitlines()
     if isinstance(error, ValueError):
@@ -68,7 +68,7 @@ def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
     if isinstance(error, (RecursionError, MemoryError)):
         return UNREADABLE, ["the model is nested too deeply or too large for the memory"]
     if any(map(_is_damaged, models)):
-        return UNREADABLE, ["the model holds names that are not UTF-8"]
+        return UNREADABLE, [_NO_TEXT]
     return DEFECT, [f"a defect of opshift: {type(error).__name__}: {error} (OPSHIFT_DEBUG=1 shows where)"]
 
 
@@ -97,13 +97,16 @@ def printable(line: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
+_NO_TEXT = "the model holds names that are not UTF-8"
+
+
 def _is_damaged(model: str) -> bool:
     """Whether names are not UTF-8. Only looked at once something went wrong: it takes long for a large model."""
     from opshift import files
 
     try:
         return not files.names_are_texts(files.read(model))
-    except Exception:  # the defect that led here is what is told
+    except Exception:  # what led here is what is told
         return False
 
 

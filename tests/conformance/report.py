@@ -29,6 +29,8 @@ REASON = re.compile(
     r"(?:^|; )([\w.:]+) ((?:opset \d+ -> \d+)?): (.*?)(?=; [\w.:]+ (?:opset \d+ -> \d+)?: |$)", re.DOTALL
 )
 
+OPSET = re.compile(r"opset \d+")
+
 HEAD = """\
 # Conformance
 
@@ -136,7 +138,7 @@ def _listed(verdicts: list[Verdict], status: str) -> list[str]:
     found: dict[tuple[str, str, int, str], list[int]] = defaultdict(list)
     for v in verdicts:
         if v.status == status:
-            found[v.case, v.release, v.source, general(v.why)].append(v.target)
+            found[v.case, v.release, v.source, OPSET.sub("opset …", general(v.why))].append(v.target)
     if not found:
         return ["None."]
     rows = [
