@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from opshift import api, external, files, remote, report
 from opshift.cli import DEFECT, DIFFERENT, DONE, REFUSED, UNREADABLE, USAGE, fault
+from opshift.passes.errors import InvalidModel
 from opshift.report import Outcome
 from opshift.rewriting import Conversion, Inlining, Manner, rewrite
 
@@ -194,7 +195,7 @@ def do(job: Job) -> FileResult:
         code, outcome = _rewrite(job)
     except Exception as error:
         code, lines = fault(error, *([] if remote.is_url(job.source) else [job.source]))
-        return FileResult(job.source, "", code, "; ".join(map(str.strip, lines)))
+        return FileResult(job.source, "", code, "; ".join(map(str.strip, lines)).removeprefix(f"{job.source}: "))
     return FileResult(job.source, outcome.output, code, _why(outcome), outcome)
 
 
@@ -205,7 +206,10 @@ def _rewrite(job: Job) -> tuple[int, Outcome]:
     with TemporaryDirectory() as fetched, TemporaryDirectory() as made:
         model = remote.fetch(job.source, Path(fetched)) if from_afar else Path(job.source)
         output = Path(made, _name(job.output)) if to_afar else Path(job.output)
-        code, outcome = rewrite(model, output, job.goal, job.manner)
+        try:
+            code, outcome = rewrite(model, output, job.goal, job.manner)
+        except InvalidModel as error:
+            raise InvalidModel(str(error).replace(str(model), job.source)) from None
         if to_afar and outcome.output:
             remote.send(output, job.output)
         return code, replace(outcome, source=job.source, output=job.output if outcome.output else "")

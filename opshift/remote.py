@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from opshift import external, files
+from opshift.passes.errors import InvalidModel
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -56,8 +57,14 @@ def fetch(url: str, folder: Path) -> Path:
     """
     filesystem, path = _at(url)
     model = folder / PurePosixPath(path).name
-    filesystem.get_file(path, str(model))
-    for location in external.locations(files.read(model)):
+    try:
+        filesystem.get_file(path, str(model))
+        read = files.read(model)
+    except FileNotFoundError:
+        raise InvalidModel(f"{url}: No such file") from None
+    except InvalidModel as error:
+        raise InvalidModel(str(error).replace(str(model), url)) from None
+    for location in external.locations(read):
         data = str(PurePosixPath(path).parent / location)
         if filesystem.exists(data):
             (folder / location).parent.mkdir(parents=True, exist_ok=True)

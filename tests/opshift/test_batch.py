@@ -4,6 +4,9 @@ import builtins
 import json
 import logging
 import os
+import signal
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -97,7 +100,7 @@ def test_a_failure_does_not_stop_the_others(here, tmp_path, capsys):
     assert (refused["code"], refused["nearest"], refused["output"]) == (3, 20, "")
     assert refused["refusals"][0]["text"] in refused["why"]
     assert (unreadable["code"], unreadable["source"]) == (5, str(here / "1.onnx"))
-    assert "not an ONNX model" in unreadable["why"]
+    assert unreadable["why"].startswith("not an ONNX model (")
     assert [held["code"] for held in done] == [0, 0]
     assert done[0]["after"]["opsets"] == {"": 13}
     assert listing(tmp_path / "out") == ["a.onnx", "b.onnx"]
@@ -230,9 +233,13 @@ def test_urls_that_cannot_be(memory, here, capsys):
     assert convert(["nonsense://c.onnx"], "memory://out") == 2
     assert convert(["memory://in/missing.onnx"], "memory://out") == 5
     assert not memory.exists("/out")
+    memory.pipe_file("/in/bad.onnx", b"junk")
+    assert convert(["memory://in/bad.onnx"], "memory://out") == 5
     told = capsys.readouterr()
     for complaint in ("is the input", "nothing there", "nonsense"):
         assert complaint in told.err
+    assert "unreadable: memory://in/missing.onnx: No such file\n" in told.out
+    assert "unreadable: memory://in/bad.onnx: not an ONNX model (" in told.out
 
 
 def test_nothing_new_is_left_at_a_url_where_sending_fails(memory, tmp_path, monkeypatch):
@@ -290,6 +297,20 @@ def test_a_process_that_dies_is_one_failed_model(here, tmp_path, backend, reques
     assert results[0].why == "the process that worked on it died of it"
     assert told == [1, 2, 3]
     assert listing(tmp_path / "out") == ["a.onnx", "b.onnx"]
+
+
+def test_an_interrupt_leaves_only_what_is_complete(here, tmp_path):
+    for number in range(200):
+        onnx.save(rows(), here / f"{number}.onnx")
+    out = tmp_path / "out"
+    command = ["convert", *map(str, here.iterdir()), "--out-dir", str(out), "--opset", "13", "--jobs", "2"]
+    with subprocess.Popen([sys.executable, "-m", "opshift", *command], stdout=-1, stderr=-1, text=True) as process:
+        assert process.stdout.readline().startswith("done: ")
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (cli.INTERRUPTED, "opshift: interrupted\n")
+    assert 0 < len(listing(out)) < 202
+    assert {opset(path) for path in out.iterdir()} == {13}
 
 
 def test_from_python(here, tmp_path):
