@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from opshift import api, external, files, remote, report
-from opshift.cli import DEFECT, DIFFERENT, DONE, REFUSED, UNREADABLE, USAGE, fault
+from opshift.cli import DEFECT, DIFFERENT, DONE, REFUSED, UNREADABLE, USAGE, fault, printable
 from opshift.passes.errors import InvalidModel
 from opshift.report import Outcome
 from opshift.rewriting import Conversion, Inlining, Manner, rewrite
@@ -322,7 +322,7 @@ def summarize(results: Sequence[FileResult], console: Console | None) -> None:
         table = Table("model", "", "opset", "what was done")
         for result in results:
             cells = (result.source, WORDS[result.code], _opsets(result.outcome), _told(result))
-            table.add_row(*(Text(report.printable(cell)) for cell in cells), style="red" if result.code else None)
+            table.add_row(*(Text(printable(cell)) for cell in cells), style="red" if result.code else None)
         console.print(table)
     counted = Counter(result.code for result in results)
     told = ", ".join(f"{counted[code]} {word}" for code, word in WORDS.items() if counted[code])
