@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -162,8 +163,9 @@ def run(
         raise ValueError("--jobs is 1 or more, or -1 for all cores")
     several = backend is not None or workers not in (None, 1)
     found: dict[int, FileResult] = {}
-    with _folder_of(jobs, sweep=several):
-        for place, result in _several(jobs, workers, backend) if several else enumerate(map(do, jobs)):
+    coming = _several(jobs, workers, backend) if several else (_placed(*each) for each in enumerate(jobs))
+    with _folder_of(jobs, sweep=several), closing(coming):
+        for place, result in coming:
             found[place] = result
             if advance is not None:
                 advance(result, len(found))
@@ -260,7 +262,14 @@ def _parallel(jobs: Mapping[int, Job]) -> Iterator[tuple[int, FileResult]]:
     import joblib
 
     work = (joblib.delayed(_placed)(place, job) for place, job in list(jobs.items()))
-    yield from joblib.Parallel(return_as="generator_unordered", batch_size=1)(work)
+    results = joblib.Parallel(return_as="generator_unordered", batch_size=1)(work)
+    try:
+        for placed in results:  # noqa: UP028 - `yield from` would close it before the `finally`
+            yield placed
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of what nobody waits for after an interrupt
+            results.close()
 
 
 def _placed(place: int, job: Job) -> tuple[int, FileResult]:
@@ -278,6 +287,7 @@ def _on_cluster(jobs: Sequence[Job]) -> Iterator[tuple[int, FileResult]]:
     except ValueError:  # there is none; the address is Dask's own setting, a cluster on this machine its default
         held = distributed.Client()
     with held as client:
+        jobs = [replace(job, source=_absolute(job.source), output=_absolute(job.output)) for job in jobs]
         places = {client.submit(do, job, pure=False): place for place, job in enumerate(jobs)}
         suspects = []
         for future in distributed.as_completed(list(places)):
@@ -291,6 +301,11 @@ def _on_cluster(jobs: Sequence[Job]) -> Iterator[tuple[int, FileResult]]:
                 yield place, client.submit(do, jobs[place], pure=False).result()
             except distributed.KilledWorker:
                 yield place, _died(jobs[place])
+
+
+def _absolute(path: str) -> str:
+    """For a worker, whose working directory is another."""
+    return path if remote.is_url(path) else os.path.abspath(path)
 
 
 def line(result: FileResult) -> str:
