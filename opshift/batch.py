@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Advance = Callable[["FileResult", int], None]
+Placed = Generator[tuple[int, "FileResult"], None, None]
 WORDS = {
     DONE: "done",
     DEFECT: "defect",
@@ -225,7 +226,7 @@ def _why(outcome: Outcome) -> str:
     return report.verdict(found) if found is not None and not found.equal else ""
 
 
-def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> Iterator[tuple[int, FileResult]]:
+def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> Placed:
     """Results with their places, as they come. Where a process dies, those that it may have had run one by one."""
     if backend == "dask":
         yield from _on_cluster(jobs)
@@ -258,7 +259,7 @@ def _died(job: Job) -> FileResult:
     return FileResult(job.source, "", UNREADABLE, "the process that worked on it died of it")
 
 
-def _parallel(jobs: Mapping[int, Job]) -> Iterator[tuple[int, FileResult]]:
+def _parallel(jobs: Mapping[int, Job]) -> Placed:
     import joblib
 
     work = (joblib.delayed(_placed)(place, job) for place, job in list(jobs.items()))
@@ -276,7 +277,7 @@ def _placed(place: int, job: Job) -> tuple[int, FileResult]:
     return place, do(job)
 
 
-def _on_cluster(jobs: Sequence[Job]) -> Iterator[tuple[int, FileResult]]:
+def _on_cluster(jobs: Sequence[Job]) -> Placed:
     """The same on Dask, asked without joblib, which waits forever for a task whose workers died."""
     try:
         import distributed
