@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opshift.api import Plan, convert_version, inline, plan, verify
+    from opshift.batch import FileResult, convert_files
     from opshift.passes.changes import Change
     from opshift.passes.errors import InvalidModel, Refusal, Refused
     from opshift.verification import Verification
@@ -13,11 +14,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Change",
+    "FileResult",
     "InvalidModel",
     "Plan",
     "Refusal",
     "Refused",
     "Verification",
+    "convert_files",
     "convert_version",
     "inline",
     "plan",
@@ -26,10 +29,12 @@ __all__ = [
 
 _HOMES = {
     "Change": "opshift.passes.changes",
+    "FileResult": "opshift.batch",
     "InvalidModel": "opshift.passes.errors",
     "Refusal": "opshift.passes.errors",
     "Refused": "opshift.passes.errors",
     "Verification": "opshift.verification",
+    "convert_files": "opshift.batch",
 }
 
 

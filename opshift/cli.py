@@ -1,7 +1,8 @@
 """The command line.
 
 Exit codes: 0 done; 1 a defect of opshift itself; 2 usage; 3 refused: it cannot be converted, or no engine can run
-it; 4 converted, but the outputs differ; 5 unreadable input. Nothing is left at the output path unless it is 0.
+it; 4 converted, but the outputs differ; 5 unreadable input. Nothing is left at the output path unless it is 0. Of many
+models, the largest code counts.
 """
 
 from __future__ import annotations
@@ -19,36 +20,56 @@ DONE, DEFECT, USAGE, REFUSED, DIFFERENT, UNREADABLE, INTERRUPTED, UNHEARD = 0, 1
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if hasattr(options, "paths"):
+        _tell_apart(parser, options)
     from opshift import commands
-    from opshift.passes.errors import InvalidModel, Refused
 
     try:
         with _interruptible():
             code = int(getattr(commands, options.command)(options))
             sys.stdout.flush()
             return code
-    except InvalidModel as error:
-        return _fail(UNREADABLE, _NO_TEXT if _is_damaged(options) else str(error))
-    except Refused as error:
-        return _fail(REFUSED, *str(error).splitlines())
-    except ValueError as error:
-        return _fail(USAGE, str(error))
     except BrokenPipeError:  # who reads what is printed has left; closing the pipe must not complain once more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNHEARD
-    except OSError as error:
-        return _fail(UNREADABLE, f"{error.filename or ''}: {error.strerror or error}".lstrip(": "))
-    except (RecursionError, MemoryError):
-        return _fail(UNREADABLE, "the model is nested too deeply or too large for the memory")
     except KeyboardInterrupt:
         return _fail(INTERRUPTED, "interrupted")
     except Exception as error:
-        if os.environ.get("OPSHIFT_DEBUG"):
+        named = (getattr(options, name, None) for name in ("model", "before", "after"))
+        code, lines = fault(error, *filter(None, named))
+        if code == DEFECT and os.environ.get("OPSHIFT_DEBUG"):
             raise
-        if _is_damaged(options):
-            return _fail(UNREADABLE, _NO_TEXT)
-        return _fail(DEFECT, f"a defect of opshift: {type(error).__name__}: {error} (OPSHIFT_DEBUG=1 shows where)")
+        return _fail(code, *lines)
+
+
+def _tell_apart(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Which paths are models: the first of two, unless all go to a folder."""
+    options.model = options.output = None
+    if options.out_dir is None:
+        if len(options.paths) > 2:
+            parser.error("one model and its output, or --out-dir for several models")
+        options.model, options.output = [*options.paths, None][:2]
+
+
+def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
+    """What an error means to a user who asked for something about these models: the exit code, and what to say."""
+    from opshift.passes.errors import InvalidModel, Refused
+
+    if isinstance(error, InvalidModel):
+        return UNREADABLE, [_NO_TEXT if any(map(_is_damaged, models)) else str(error)]
+    if isinstance(error, Refused):
+        return REFUSED, str(error).splitlines()
+    if isinstance(error, ValueError):
+        return USAGE, [str(error)]
+    if isinstance(error, OSError):
+        return UNREADABLE, [f"{error.filename or ''}: {error.strerror or error}".lstrip(": ")]
+    if isinstance(error, (RecursionError, MemoryError)):
+        return UNREADABLE, ["the model is nested too deeply or too large for the memory"]
+    if any(map(_is_damaged, models)):
+        return UNREADABLE, [_NO_TEXT]
+    return DEFECT, [f"a defect of opshift: {type(error).__name__}: {error} (OPSHIFT_DEBUG=1 shows where)"]
 
 
 @contextmanager
@@ -79,13 +100,12 @@ def printable(line: str) -> str:
 _NO_TEXT = "the model holds names that are not UTF-8"
 
 
-def _is_damaged(options: argparse.Namespace) -> bool:
+def _is_damaged(model: str) -> bool:
     """Whether names are not UTF-8. Only looked at once something went wrong: it takes long for a large model."""
     from opshift import files
 
-    given = [getattr(options, name) for name in ("model", "before", "after") if hasattr(options, name)]
     try:
-        return not all(files.names_are_texts(files.read(path)) for path in given)
+        return not files.names_are_texts(files.read(model))
     except Exception:  # what led here is what is told
         return False
 
@@ -94,7 +114,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="opshift",
         description="Move ONNX models between opset versions, up and down, and prove that they compute the same.",
-        epilog="exit codes: 0 done, 2 usage, 3 refused, 4 the outputs differ, 5 unreadable input",
+        epilog="exit codes: 0 done, 2 usage, 3 refused, 4 the outputs differ, 5 unreadable input; "
+        "with --out-dir the largest among all models",
     )
     parser.add_argument("--version", action="version", version=_version())
     verbs = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -147,8 +168,26 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_rewriting(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model")
-    parser.add_argument("output", nargs="?", help="where to write; without it, beside the model under a telling name")
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="the model, and where to write it; without the latter, beside the model under a telling name. With "
+        "--out-dir, any number of models",
+    )
+    parser.add_argument(
+        "--out-dir",
+        metavar="DIR",
+        help="write each model into this folder under its own name, external data beside it; a failure of one does not "
+        "stop the others, and the exit code is the largest of all. Models and folder can be URLs that fsspec opens",
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help="how many models at once (default: 1); -1 for all cores")
+    parser.add_argument(
+        "--backend",
+        choices=("loky", "threading", "dask"),
+        help="what runs the jobs: processes or threads of joblib (default: loky, processes), or all of the Dask "
+        "cluster whose scheduler is at DASK_SCHEDULER_ADDRESS",
+    )
     parser.add_argument("--in-place", action="store_true", help="replace the model itself, at once or not at all")
     parser.add_argument(
         "--external-data",

@@ -6,21 +6,16 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from opshift import api, files, report
-from opshift.cli import DIFFERENT, DONE, REFUSED
+from opshift.cli import DONE, REFUSED
 from opshift.passes import convert as engine
 from opshift.passes import fit, schemas
-from opshift.passes.backend import Backend
 from opshift.passes.obstacles import obstacles, open_dimensions
-from opshift.passes.protos import ModelProto
-from opshift.report import Outcome
-from opshift.verification import Verification, verify_protos
+from opshift.rewriting import Conversion, Inlining, Manner, code_of, rewrite
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,33 +30,19 @@ def convert(options: argparse.Namespace) -> int:
         found, of_target = api.resolve({domain: int(number)} if equals and number.isdigit() else text)
         targets.update(found)
         ir = of_target or ir
-    label = "-".join(f"{domain or 'opset'}{opset}" for domain, opset in targets.items())
-
-    def attempt(source: ModelProto, folder: str) -> engine.Result:
-        return engine.attempt(source, targets, ir_version=options.ir_version or ir, folder=folder)
-
-    return _rewrite(options, label, attempt, targets=targets)
+    return _rewrite(options, Conversion(targets, options.ir_version or ir))
 
 
 def inline(options: argparse.Namespace) -> int:
     """`opshift inline`."""
     if options.target and options.opset:
         raise ValueError("--target and --opset say the same thing; give one")
-    names = [*options.op, *(_denied(Path(options.deny)) if options.deny else ())]
+    names = (*options.op, *(_denied(Path(options.deny)) if options.deny else ()))
     if not names and not options.domain and not options.target:
         raise ValueError("name what is to go: --op, --deny, --domain or --target")
     backend = api.backend_of(options.target)
-    targets = api.resolve(options.opset)[0] if options.opset else {}
-
-    def attempt(source: ModelProto, folder: str) -> engine.Result:
-        ops = api.named(source, names, options.domain)
-        if backend is not None:
-            return fit.attempt(source, backend, ops=ops, ir_version=options.ir_version, folder=folder)
-        goal = targets or api.own_opset(source)
-        return engine.attempt(source, goal, ops=ops, ir_version=options.ir_version, folder=folder)
-
-    label = f"for-{backend.name}" if backend is not None else "inlined"
-    return _rewrite(options, label, attempt, backend=backend)
+    opsets = api.resolve(options.opset)[0] if options.opset else None
+    return _rewrite(options, Inlining(names, options.domain, backend, opsets, options.ir_version))
 
 
 def _denied(path: Path) -> list[str]:
@@ -77,55 +58,44 @@ def _denied(path: Path) -> list[str]:
     return [name for line in text.splitlines() if (name := line.partition("#")[0].strip())]
 
 
-def _rewrite(
-    options: argparse.Namespace,
-    label: str,
-    attempt: Callable[[ModelProto, str], engine.Result],
-    *,
-    targets: Mapping[str, int] | None = None,
-    backend: Backend | None = None,
-) -> int:
-    """From file to file; `targets` are the opsets that a refusal looks for near ones to."""
-    output = _output(options, label)
-    started = perf_counter()
-    source = files.read(options.model)
-    folder = str(Path(options.model).resolve().parent)
-    seconds = {"read": perf_counter() - started}
-    started = perf_counter()
-    result = attempt(source, folder)
-    seconds["convert"] = perf_counter() - started
-    before = report.facts(source, os.path.getsize(options.model), result.before if targets else None)
-    needs = tuple(open_dimensions(source, backend)) if backend is not None else ()
-    outcome = Outcome(options.model, "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
-    if result.model is None:
-        nearest = engine.nearest(source, result.refusals, targets, folder) if targets else None
-        _show(options, replace(outcome, nearest=nearest))
-        return REFUSED
-    outcome = replace(outcome, grade=result.grade)
-    if options.dry_run:
-        _show(options, replace(outcome, after=report.facts(result.model, files.size(result.model), result.after)))
-        return DONE
-    started = perf_counter()
-    with files.Draft(result.model, output, folder, options.external_data, options.threshold) as draft:
-        seconds["write"] = perf_counter() - started
-        verification = None
-        if not options.no_verify:
-            started = perf_counter()
-            verification = verify_protos(
-                source,
-                draft.written(),
-                grade=result.grade,
-                seed=options.seed,
-                before_folder=folder,
-                after_folder=str(output.parent),
-            )
-            seconds["verify"] = perf_counter() - started
-        code = _code(verification)
-        if code == DONE:
-            draft.publish()
-    outcome = replace(outcome, after=report.facts(result.model, draft.size, result.after), verification=verification)
-    _show(options, replace(outcome, output=str(output) if code == DONE else ""))
+def _rewrite(options: argparse.Namespace, goal: Conversion | Inlining) -> int:
+    """One model to a path of its own, or many into a folder."""
+    manner = Manner(options.external_data, options.threshold, not options.no_verify, options.dry_run, options.seed)
+    if options.out_dir is not None:
+        return _rewrite_all(options, goal, manner)
+    if options.jobs is not None or options.backend is not None:
+        raise ValueError("--jobs and --backend are for many models; give --out-dir")
+    code, outcome = rewrite(Path(options.model), _output(options, goal.label), goal, manner)
+    if options.format == "json":
+        print(report.as_json(outcome))
+    else:
+        report.show(outcome, _console())
     return code
+
+
+def _rewrite_all(options: argparse.Namespace, goal: Conversion | Inlining, manner: Manner) -> int:
+    """Many models into a folder; one that fails does not keep the others from it."""
+    from opshift import batch
+
+    if options.in_place:
+        raise ValueError("--in-place writes to the models themselves; give no --out-dir")
+    jobs = batch.arrange(options.paths, options.out_dir, goal, manner)
+    console = _console()
+    plain = console is None and options.format == "text"
+    with report.progress() as advance:
+
+        def tell(result: batch.FileResult, place: int) -> None:
+            if plain:
+                report.say(batch.line(result))
+            if advance is not None:
+                advance(os.path.basename(result.source), place, len(jobs))
+
+        results = batch.run(jobs, options.jobs, options.backend, tell)
+    if options.format == "json":
+        print(json.dumps([batch.as_facts(result) for result in results], indent=2, default=report.text))
+    else:
+        batch.summarize(results, console)
+    return max(result.code for result in results)
 
 
 def _output(options: argparse.Namespace, label: str) -> Path:
@@ -144,19 +114,6 @@ def _output(options: argparse.Namespace, label: str) -> Path:
     return output
 
 
-def _code(found: Verification | None) -> int:
-    if found is None or found.equal:
-        return DONE
-    return DIFFERENT if found.status == "different" else REFUSED
-
-
-def _show(options: argparse.Namespace, outcome: Outcome) -> None:
-    if options.format == "json":
-        print(report.as_json(outcome))
-    else:
-        report.show(outcome, _console())
-
-
 def _console() -> Console | None:
     """A console for a terminal; None for a file or a pipe, where each entry is one plain line."""
     if not sys.stdout.isatty():
@@ -170,7 +127,7 @@ def verify(options: argparse.Namespace) -> int:
     """`opshift verify`."""
     found = api.verify(options.before, options.after, grade="close" if options.close else "exact", seed=options.seed)
     print(json.dumps(asdict(found), indent=2) if options.format == "json" else report.verdict(found))
-    return _code(found)
+    return code_of(found)
 
 
 def inspect(options: argparse.Namespace) -> int:

@@ -76,7 +76,9 @@ def check(model: ModelProto, folder: str | os.PathLike[str]) -> None:
             raise InvalidModel(problem)
 
 
-def arrange(model: ModelProto, folder: Path, output: Path, policy: str | None, threshold: int) -> Files:
+def arrange(
+    model: ModelProto, folder: Path, output: Path, policy: str | None, threshold: int, *, together: bool = False
+) -> Files:
     """Let a model's tensors refer to where their data will lie, and say what has to be written there.
 
     Args:
@@ -85,6 +87,7 @@ def arrange(model: ModelProto, folder: Path, output: Path, policy: str | None, t
         policy: `keep` leaves external data where they are; `copy` copies their files along with the model; `all` puts
             every tensor of at least `threshold` bytes into one data file; `none` embeds everything. Without one,
             data are kept where the output goes to the same folder, and copied otherwise.
+        together: other models' data are copied to the same folder: the files' names begin with the output's name.
 
     Returns:
         The content of every data file to write, by its location relative to the output.
@@ -101,7 +104,12 @@ def arrange(model: ModelProto, folder: Path, output: Path, policy: str | None, t
         return {}
     same = os.path.realpath(folder) == os.path.realpath(target)
     if policy == "copy" or (policy is None and not same):
-        return _copy(model, folder, f"{output.stem}." if same else "")
+        prefix = f"{output.name}."
+        if not together:
+            prefix = f"{output.stem}." if same else ""
+        elif not same and all(Path(location).name.startswith(prefix) for location in locations(model)):
+            prefix = ""
+        return _copy(model, folder, prefix)
     if not same:
         _keep(model, folder, target)
     return {}

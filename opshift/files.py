@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
+import re
+from collections.abc import Sequence
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from opshift.passes.protos import GraphProto, ModelProto
 PathLike = str | os.PathLike[str]
 
 WHOLE = 16 * 1024 * 1024  # bytes: a smaller file is parsed as it is
+OVERWRITES = "it exists and would be overwritten by the model's external data"
 MOST = 2**31 - 1  # bytes of a message that protobuf reads
 
 
@@ -106,6 +110,14 @@ def names_are_texts(model: ModelProto) -> bool:
     return all(isinstance(name, str) for names in held for name in names)
 
 
+def sweep(folder: Path, names: Sequence[str]) -> None:
+    """Remove what drafts of models of these names, whose processes were killed, left in a folder."""
+    for leftover in folder.rglob(".*.part"):
+        found = re.fullmatch(r"\.(.+)\.[0-9a-f]{12}\.part", leftover.name)
+        if found and any(found[1] == name[:100] or found[1].startswith(f"{name}.") for name in names):
+            leftover.unlink(missing_ok=True)
+
+
 class Draft:
     """A model on its way to `path`: written beside it under another name until `publish` renames it.
 
@@ -115,7 +127,7 @@ class Draft:
         model: what to write; where its data go, it is changed to refer to them.
         path: the model file to write.
         folder: where the model's data lie; the source's folder.
-        policy, threshold: where data go, see `opshift.external.arrange`.
+        policy, threshold, together: where data go, see `opshift.external.arrange`.
 
     Raises (on entering):
         InvalidModel: data cannot be had or kept, or protobuf cannot write the model.
@@ -130,6 +142,8 @@ class Draft:
         folder: PathLike | None = None,
         policy: str | None = None,
         threshold: int = external.THRESHOLD,
+        *,
+        together: bool = False,
     ):
         self.size = 0
         self._model = model
@@ -137,6 +151,7 @@ class Draft:
         self._folder = Path(folder) if folder is not None else self._path.parent
         self._policy = policy
         self._threshold = threshold
+        self._together = together
         self._temporary: list[Path] = []
         self._pending: list[tuple[Path, Path]] = []
         self._made: list[Path] = []
@@ -195,14 +210,21 @@ class Draft:
     def _write(self) -> None:
         data, files = serialized(self._model), external.Files()
         if self._policy is not None or b"location" in data:
-            files = external.arrange(self._model, self._folder, self._path, self._policy, self._threshold)
+            files = external.arrange(
+                self._model, self._folder, self._path, self._policy, self._threshold, together=self._together
+            )
             data = serialized(self._model)
         for location, pieces in files.items():
             final = self._path.parent / location
-            if final.exists():
-                raise FileExistsError(0, "it exists and would be overwritten by the model's external data", str(final))
+            there = final.exists()
+            if there and not (self._together and final.stat().st_size == wire.length_of(pieces)):
+                raise FileExistsError(0, OVERWRITES, str(final))
             self._make_folder(final.parent)
             self._fill(final, pieces)
+            if there:  # what an interrupted run left there is used again
+                written, _ = self._pending.pop()
+                if not filecmp.cmp(written, final, shallow=False):
+                    raise FileExistsError(0, OVERWRITES, str(final))
         pieces = wire.whole(data)
         self.size = wire.length_of(pieces)
         if self._policy == "none" and self.size > MOST:

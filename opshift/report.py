@@ -71,7 +71,7 @@ def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | N
     """What a model consists of, its subgraphs and functions included; `calls` of operators, where they are known."""
     ops: Counter[str] = Counter()
     for (domain, op), count in (census(model).calls if calls is None else calls).items():
-        ops[f"{_text(domain)}::{_text(op)}" if domain else _text(op)] += count
+        ops[f"{text(domain)}::{text(op)}" if domain else text(op)] += count
     return Facts(
         opsets(model),
         model.ir_version,
@@ -84,7 +84,7 @@ def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | N
 
 def as_json(outcome: Outcome) -> str:
     """One JSON object; refusals carry their boundary."""
-    return json.dumps(as_facts(outcome), indent=2, default=_text)
+    return json.dumps(as_facts(outcome), indent=2, default=text)
 
 
 def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def of_backend(backend: Backend) -> dict[str, Any]:
     }
 
 
-def _text(name: str | bytes) -> str:
+def text(name: str | bytes) -> str:
     """A name in a model: protobuf yields bytes where a file holds what is not UTF-8."""
     return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
 
@@ -130,21 +130,22 @@ def show(outcome: Outcome, console: Console | None) -> None:
     rows = _rows(outcome.before, after or outcome.before)
     _tabulate(rows if after else [row[:2] for row in rows], console)
     for line in _changes(outcome.changes):
-        _say(line, console)
+        say(line, console)
     for refusal in outcome.refusals:
-        _say(f"refused: {refusal}", console, style="red")
+        say(f"refused: {refusal}", console, style="red")
     for need in outcome.needs:
-        _say(f"left to you: {need}", console)
+        say(f"left to you: {need}", console)
     if outcome.refusals and outcome.nearest is not None:
-        _say(f"nearest opset that can be reached: {outcome.nearest}", console)
+        say(f"nearest opset that can be reached: {outcome.nearest}", console)
     for line in _closing(outcome):
-        _say(line, console)
+        say(line, console)
 
 
-def _say(line: str, console: Console | None, style: str | None = None) -> None:
+def say(line: str, console: Console | None = None, style: str | None = None) -> None:
+    """Print one line, at once."""
     line = printable(line)
     if console is None:
-        print(line)
+        print(line, flush=True)
     else:
         console.print(line, style=style, highlight=False, markup=False)
 
@@ -167,33 +168,33 @@ def inspection(found: Facts, reach: Mapping[int, Result], console: Console | Non
     """What a model consists of, and what stands in the way of each opset."""
     rows = [row[:2] for row in _rows(found, found)]
     _tabulate([*rows, *((f"  {op}", str(count)) for op, count in found.ops.items())], console)
-    _say(f"opsets that can be reached: {_ranges([o for o, r in reach.items() if not r.refusals])}", console)
+    say(f"opsets that can be reached: {_ranges([o for o, r in reach.items() if not r.refusals])}", console)
     first: dict[str, list[int]] = {}
     for opset, result in reach.items():
         for text in dict.fromkeys(f"{r.op}: {r.why}" for r in result.refusals):
             first.setdefault(text, []).append(opset)
     for text, opsets_blocked in first.items():
-        _say(f"not at {_ranges(opsets_blocked)}: {text}", console)
+        say(f"not at {_ranges(opsets_blocked)}: {text}", console)
 
 
 def prospect(found: Facts, held: Prospect, console: Console | None) -> None:
     """What a target thinks of a model, the nodes of one operator and one reason in one line."""
     _tabulate([*(row[:2] for row in _rows(found, found)), ("target", held.target)], console)
     for line in _grouped(held.obstacles):
-        _say(f"not read: {line}", console)
+        say(f"not read: {line}", console)
     if not held.refusals:
         for line in _changes(held.changes):
-            _say(f"would be rewritten: {line}", console)
+            say(f"would be rewritten: {line}", console)
     for line in _grouped(held.refusals):
-        _say(f"would be refused: {line}", console, style="red")
+        say(f"would be refused: {line}", console, style="red")
     for need in held.needs:
-        _say(f"left to you: {need}", console)
+        say(f"left to you: {need}", console)
     if held.refusals:
-        _say(f"{held.target} does not read this model, and it cannot be rewritten for it", console)
+        say(f"{held.target} does not read this model, and it cannot be rewritten for it", console)
     elif held.obstacles:
-        _say(f"`opshift inline --target {held.target}` makes it a model that {held.target} reads", console)
+        say(f"`opshift inline --target {held.target}` makes it a model that {held.target} reads", console)
     else:
-        _say(f"{held.target} reads this model as it is", console)
+        say(f"{held.target} reads this model as it is", console)
 
 
 def _grouped(refusals: Sequence[Refusal]) -> list[str]:

@@ -12,7 +12,7 @@ import onnx.numpy_helper
 import pytest
 
 import opshift
-from opshift import cli, commands, verification
+from opshift import cli, files, rewriting, verification
 from tests.support import evaluate, model
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "encoder.onnx"
@@ -60,7 +60,7 @@ def test_a_refusal_writes_nothing(tmp_path, capsys):
 
 def test_different_outputs_are_not_written(source, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
-        commands,
+        rewriting,
         "verify_protos",
         lambda *_, **__: verification.Verification("different", "onnxruntime", 1, tensor="y", why="1 instead of 2"),
     )
@@ -294,7 +294,7 @@ def test_targets_lists_them_with_their_source(capsys):
 
 
 def test_a_defect_is_one_line_too(source, monkeypatch, capsys):
-    monkeypatch.setattr(commands.files, "read", lambda _: 1 / 0)
+    monkeypatch.setattr(files, "read", lambda _: 1 / 0)
     assert cli.main(["convert", str(source), "--opset", "13"]) == 1
     assert "a defect of opshift: ZeroDivisionError" in capsys.readouterr().err
 
@@ -303,7 +303,7 @@ def test_an_interrupt_leaves_nothing(source, tmp_path, monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(commands, "verify_protos", interrupted)
+    monkeypatch.setattr(rewriting, "verify_protos", interrupted)
     assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "13"]) == 130
     assert "interrupted" in capsys.readouterr().err
     assert listing(tmp_path) == ["in.onnx"]

@@ -30,6 +30,7 @@ def test_windows_are_compared_below_9(kind, dims, lengths, skip):
     check_down(call("TF", *lengths, skip=skip), 9, 8, 7, feeds={"x": tokens}, **io)
 
 
+@pytest.mark.newest  # older kernels end the process where there are no weights to multiply with
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
 @pytest.mark.parametrize("weights", ["", "[0.5, 1.25, -2.0, 0.0, 3.5, 0.1]"])
 def test_counts_are_weighted_below_9(mode, weights):
