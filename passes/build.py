@@ -167,9 +167,10 @@ class Builder:
         for value, kind in zip(graph.output, [flag, *types, *(tensor_type(*kind) for kind in each)], strict=True):
             value.type.CopyFrom(kind)
         graph.node.extend(inner.nodes)
-        made = self.emit(
-            "Loop", [count, None, *(name for name, _ in carried)], {"body": graph}, outputs=len(types) + len(each)
-        )
+        # without either, it goes on until `body` says so, but onnx.reference makes no round
+        start = self.constant(True, TensorProto.BOOL) if count is None else None
+        given = [count, start, *(name for name, _ in carried)]
+        made = self.emit("Loop", given, {"body": graph}, outputs=len(types) + len(each))
         stacked = [tensor_type(kind, None if dims is None else [None, *dims]) for kind, dims in each]
         made = [made] if isinstance(made, str) else list(made)
         self.scope.typed.update(zip(made, types + stacked, strict=True))

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from opshift.passes import convert
 
-from tests.support import check, check_computes, check_refused, evaluate
+from opshift import engines
+from tests.support import check, check_computes, check_refused, evaluate, model
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 
@@ -110,3 +112,11 @@ def test_the_sign_of_zero_is_that_of_the_dividend():
 def test_floor_mod_of_floats_is_refused_where_only_integers_had_it():
     io = {"inputs": "float[3] a, float[3] b", "outputs": "float[3] y"}
     check_refused("y = Mod(a, b)", 10, 9, "without fmod=1; with it, and of integers, could be expressed", **io)
+
+
+def test_a_loop_that_only_its_body_ends_runs_in_every_engine():
+    source = model("y = Mod(a, b)", 28, inputs="double[6] a, double[6] b", outputs="double[6] y")
+    after = convert.attempt(source, {"": 28}, ops=[("", "Mod")]).model
+    a = np.array([-4.3, 7.2, 5.0, 4.3, -7.2, 8.0])
+    b = np.array([2.1, -3.4, 8.0, -2.1, 3.4, 5.0])
+    np.testing.assert_array_equal(engines.Reference(after).run({"a": a, "b": b})[0], np.mod(a, b))
