@@ -382,7 +382,13 @@ def test_a_signal_leaves_nothing_or_all(number, here):
     command = [sys.executable, "-m", "opshift", "convert", "in.onnx", "out.onnx", "--opset", "13"]
     seen = set()
     for delay in (0.2, 0.4, None, None, None):  # None: as soon as there is a draft, which is then verified
-        process = subprocess.Popen(command, cwd=here, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        process = subprocess.Popen(
+            command,
+            cwd=here,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # a shell's background jobs ignore interrupts
+        )
         while delay is None and process.poll() is None and listing(here) == ["in.onnx"]:
             time.sleep(0.001)
         time.sleep(delay or 0)

@@ -86,6 +86,7 @@ def test_nan_and_rounding_agree_and_more_does_not(worker):
     assert not worker.run(task("Mul(x, x)", np.array([1.0005, 4], np.float32), rtol=1e-4)).agrees
 
 
+@pytest.mark.newest
 def test_what_is_measured(worker):
     found = probe.measure(worker, {"Relu", "Ceil", "Floor", "Clip", "Abs"})
     assert (found.opset, found.ir_version, found.ml_opset) == (26, 13, 5)

@@ -314,7 +314,7 @@ def test_random_messages_are_worth_it():
     """The strategy makes messages that protobuf reads, with tensors that are left in the file."""
     found = []
 
-    @settings(max_examples=200, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=600, deadline=None, database=None, derandomize=True)
     @given(messages(ModelProto.DESCRIPTOR))
     def look(data):
         if parsed(data) is not None:

@@ -337,6 +337,7 @@ CALLS = {  # inputs and attributes, with the nodes that the opset before needs
 }  # fmt: skip
 
 
+@pytest.mark.newest  # older kernels give NaN where a mask leaves nothing
 @pytest.mark.parametrize("call", CALLS)
 def test_attention_has_the_nodes_that_the_call_needs(call):
     given, attributes, count = CALLS[call]

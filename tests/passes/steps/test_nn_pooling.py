@@ -266,6 +266,7 @@ def test_indices_are_dropped_where_nobody_reads_them():
     check(before, 8, "y = MaxPool<kernel_shape=[2, 2]>(x)", 7, feeds=FEEDS, **IMAGE)
 
 
+@pytest.mark.newest  # older kernels take the least number for -inf
 @pytest.mark.parametrize("order", [0, 1])
 @pytest.mark.parametrize(
     ("shape", "how"),
@@ -290,6 +291,7 @@ def test_indices_of_maxima_are_looked_up_below_8(shape, how, order):
     check_down(f"y, i = MaxPool<{how}, storage_order={order}>(x)", 8, 7, feeds={"x": x}, **io)
 
 
+@pytest.mark.newest  # older kernels end the windows of ceil_mode elsewhere
 @pytest.mark.parametrize("order", [0, 1])
 @pytest.mark.parametrize("ceil", [0, 1])
 @pytest.mark.parametrize("kind", ["float", "double", "uint8"])
