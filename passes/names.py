@@ -107,14 +107,13 @@ class Names:
     @cached_property
     def _held(self) -> bytes:
         """Bytes that hold every name, those of nested graphs included, but not the weights."""
-        held: list[bytes] = []
-        for body in (self._model.graph, *self._model.functions):
-            held += [node.SerializeToString() for node in body.node]
-            if isinstance(body, FunctionProto):
-                held += [name.encode() for name in body.input]
-                continue
-            sparse = [tensor.values for tensor in body.sparse_initializer]
-            held += [value.name.encode() for value in (*body.input, *body.initializer, *sparse)]
+        graph = self._model.graph
+        held = [function.SerializeToString() for function in self._model.functions]
+        if not graph.initializer and not graph.sparse_initializer:
+            return b"\n".join([*held, graph.SerializeToString()])
+        held += [node.SerializeToString() for node in graph.node]
+        sparse = [tensor.values for tensor in graph.sparse_initializer]
+        held += [value.name.encode() for value in (*graph.input, *graph.initializer, *sparse)]
         return b"\n".join(held)
 
 
