@@ -12,6 +12,8 @@ from opshift.passes.protos import AttributeProto, FunctionProto, GraphProto, Mod
 
 Body = GraphProto | FunctionProto
 
+_MOST_ENDINGS = 64  # of fresh names that are searched for one by one
+
 
 def subgraphs(node: NodeProto) -> Iterator[tuple[str, int, GraphProto]]:
     """The graphs in a node's attributes: (attribute name, index, graph)."""
@@ -76,7 +78,7 @@ class Names:
     """Hands out names that are used nowhere else in the model, which is read once, at the first request.
 
     No name is looked up: a name is free if the bytes of the model's nodes hold no such ending. That is asked once for
-    each ending, which is what stands behind the last slash.
+    each ending, which is what stands behind the last slash; where there are many, they share a mark that is free.
     """
 
     def __init__(self, model: ModelProto):
@@ -88,15 +90,20 @@ class Names:
     def fresh(self, hint: str) -> str:
         """`hint` itself where it is free, else `hint` with a number that no other name has."""
         at = max(hint.rfind("/"), 0)
-        ending = self._endings.get(hint[at:])
-        if ending is None:
-            ending = self._endings[hint[at:]] = self._free(hint[at:])
-        stem = name = hint[:at] + ending
+        ending = hint[at:]
+        if ending not in self._endings:
+            many = len(self._endings) >= _MOST_ENDINGS
+            self._endings[ending] = self._mark + ending if many else self._free(ending)
+        stem = name = hint[:at] + self._endings[ending]
         while name in self._given:
             self._count += 1
             name = f"{stem}_{self._count}"
         self._given.add(name)
         return name
+
+    @cached_property
+    def _mark(self) -> str:
+        return self._free("/new")
 
     def _free(self, ending: str) -> str:
         found, number = ending, 1

@@ -319,9 +319,9 @@ class Scope:
         added = self.graph.initializer.add()
         added.CopyFrom(tensor)
         added.name = name
-        if self._declared is not None:
-            self._declared.pop(name, None)
         self.initializers[name] = self._tensors[name] = added
+        if self.declared(name) is not None and self._declared is not None:
+            self._declared[name] = tensor_type(tensor.data_type, tensor.dims)  # whatever was declared
 
 
 def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:
