@@ -1,7 +1,8 @@
 """`python -m benchmarks [--nodes N ...] [--runs N] [--limit S]`: whole processes, imports included.
 
-Each round runs every contender once, in turn, so that a machine that slows down slows all of them. Seconds are those
-of the processor, so that other work on the machine counts less; the ratio is to the first peer.
+The modules are compiled in the first round, which does not count; those of an installed package are compiled already.
+Each round runs every contender once, in turn, so that a machine that slows down slows all of them. Seconds are those of
+the processor, so that other work on the machine counts less; the ratio is to the first peer.
 """
 
 from __future__ import annotations
@@ -111,6 +112,7 @@ def _once(command: list[str], folder: Path, limit: int) -> tuple[float, float] |
     process = subprocess.Popen(
         [sys.executable, *command],
         cwd=folder,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit)),

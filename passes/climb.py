@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 
 from opshift.passes import legal, registry, schemas
@@ -28,26 +28,17 @@ from opshift.passes.view import Node
 from opshift import functions
 
 Versions = Mapping[str, int]
+Form = tuple[str, str, int, int, int]  # domain, operator, and how many inputs, outputs and attributes a call has
 Within = tuple[tuple[Op, int], ...]  # the operators, with their versions, that a node was made of, the outermost first
 
 _FIRST_INFERRED = 7  # many schemas below it infer no types or no broadcast shapes
 
 
 class _Plan(Enum):
-    KEEP = "the operator has the same version at both ends"
+    KEEP = "the operator has the same version at both ends, and such a call is legal there"
+    JUDGE = "the same, but whether it is legal hangs on its attributes, or it is not"
     DESCEND = "it may hold subgraphs, and may change"
     CLIMB = "it holds none; it changes, is expanded, or cannot exist at the target"
-
-
-class _Plans(dict[tuple[str, str], _Plan]):
-    """The plan for each (domain, operator), made when it is first asked for."""
-
-    def __init__(self, make: Callable[[str, str], _Plan]):
-        self._make = make
-
-    def __missing__(self, op: tuple[str, str]) -> _Plan:
-        self[op] = plan = self._make(*op)
-        return plan
 
 
 @dataclass
@@ -69,7 +60,7 @@ class Climb:
         self._targets = targets
         self._expander = expander
         self._ledger = ledger
-        self._known: dict[object, tuple[_Plans, set[object], Replays]] = {}
+        self._known: dict[object, tuple[dict[Form, _Plan], Replays]] = {}
         self._judge = legal.Judge()
         self._rehearsing = False
         self._source = NodeProto()
@@ -87,26 +78,26 @@ class Climb:
         self._convert(body, Scope(body, self._context, versions.get("", 1), path=path), versions)
 
     def _convert(self, body: Body, scope: Scope, versions: Versions, within: Within = ()) -> None:
-        plans, legal_forms, replays = self._at(versions, within)
+        plans, replays = self._at(versions, within)
         nodes = body.node
         taken: dict[int, list[NodeProto]] = {}
 
         def rehearse(stand_in: NodeProto, stage: Scope) -> tuple[list[NodeProto], list[Change]] | None:
             return self._rehearse(stand_in, stage, versions, within)
 
-        climbing = []
-        for index, proto in enumerate(nodes):
-            op = proto.domain, proto.op_type
-            if plans[op] is not _Plan.KEEP:
-                climbing.append(index)
-                continue
-            held = proto.attribute
-            form = op, len(proto.input), len(proto.output), tuple([(a.name, a.type) for a in held]) if held else ()
-            if form not in legal_forms and self._is_legal(proto, versions):
-                legal_forms.add(form)
-        for index in climbing:
+        forms = ((n.domain, n.op_type, len(n.input), len(n.output), len(n.attribute)) for n in nodes)
+        plan_of = plans.get
+        visited = [
+            (index, plan)
+            for index, form in enumerate(forms)
+            if (plan := plan_of(form) or self._plan(plans, versions, form)) is not _Plan.KEEP
+        ]
+        for index, plan in visited:
             proto, produced = nodes[index], None
-            if plans[proto.domain, proto.op_type] is _Plan.CLIMB and not self._rehearsing:
+            if plan is _Plan.JUDGE:
+                self._is_legal(proto, versions)
+                continue
+            if plan is _Plan.CLIMB and not self._rehearsing:
                 produced = replays.settle(proto, scope, rehearse, self._ledger.changes)
             if produced is None:
                 produced = self._settle(_Work(proto, versions, index, within=within), scope)
@@ -115,14 +106,18 @@ class Climb:
         if taken:
             put(nodes, taken)
 
-    def _at(self, versions: Versions, within: Within) -> tuple[_Plans, set[object], Replays]:
+    def _at(self, versions: Versions, within: Within) -> tuple[dict[Form, _Plan], Replays]:
         """What is known of nodes that are written at `versions` and were made `within` operators."""
         key = frozenset(versions.items()), frozenset(self._home.items()), within
         if key not in self._known:
-            self._known[key] = _Plans(partial(self._plan, versions)), set(), Replays()
+            self._known[key] = {}, Replays()
         return self._known[key]
 
-    def _plan(self, versions: Versions, raw: str, op: str) -> _Plan:
+    def _plan(self, plans: dict[Form, _Plan], versions: Versions, form: Form) -> _Plan:
+        plans[form] = plan = self._planned(versions, *form)
+        return plan
+
+    def _planned(self, versions: Versions, raw: str, op: str, inputs: int, outputs: int, attributes: int) -> _Plan:
         domain = default_domain(raw)
         version = versions.get(domain, 0)
         if self._expander.wants(domain, op):
@@ -133,7 +128,11 @@ class Climb:
         holds_graphs = schemas.has_subgraphs(domain, op)
         if any(_needs_work(domain, op, *edge) for edge in _edges(domain, op, at or 0, goal or 0)):
             return _Plan.CLIMB if not holds_graphs else _Plan.DESCEND
-        return _Plan.DESCEND if holds_graphs else _Plan.KEEP
+        if holds_graphs:
+            return _Plan.DESCEND
+        opset = self._target(domain, version)
+        legal_as_it_is = not attributes and not (opset and self._judge.why(raw, op, inputs, outputs, (), opset))
+        return _Plan.KEEP if legal_as_it_is else _Plan.JUDGE
 
     def _rehearse(
         self, proto: NodeProto, scope: Scope, versions: Versions, within: Within
@@ -176,6 +175,8 @@ class Climb:
             if replacement is None:
                 self._is_legal(work.proto, work.versions)
                 done.append(work.proto)
+                if scope.context.released:
+                    scope.context.released.difference_update(work.proto.input)
                 opset = self._target("", work.versions.get("", 1))
                 scope.record(work.proto, opset)
                 if opset < 6 and work.proto.op_type == "Cast":

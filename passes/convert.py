@@ -42,13 +42,19 @@ class Result:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Messages and nodes form no cycles; looking for some costs a third of the time on a large graph."""
+    """Messages and nodes form no cycles; looking for some costs a third of the time on a large graph.
+
+    What is alive in the end is made old at once, so that no look is taken at it then.
+    """
     running = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if running:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
@@ -129,7 +135,7 @@ def _attempt(
         raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {_DEEPEST}")
     model = ModelProto()
     model.CopyFrom(source)
-    context = Context(model, source, folder, before)
+    context = Context(model, source, folder)
     local: dict[Op, list[FunctionProto]] = {}
     for function in source.functions:
         if (op := (default_domain(function.domain), function.name)) in inlined:
@@ -138,7 +144,7 @@ def _attempt(
         if (default_domain(model.functions[index].domain), model.functions[index].name) in inlined:
             del model.functions[index]
     climb = Climb(context, targets, Expander(ops, local), ledger)
-    brought = _brought(source)
+    brought = _brought(source, before)
     climb.body(model.graph, {**brought, **opsets(model)})
     _stamp_imports(model, targets, required=True)
     for function in model.functions:
@@ -261,19 +267,21 @@ def _prune_imports(
         if default_domain(model.opset_import[index].domain) in gone:
             del model.opset_import[index]
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
+    called = {default_domain(domain) for domain, _ in after.calls}
     for holder in holders:
-        missing = _used(holder) - set(opsets(holder))
+        missing = (brought.keys() & called) - opsets(holder).keys()
+        used = _used(holder) if missing else set()
         for domain, version in brought.items():
-            if domain in missing:
+            if domain in missing & used:
                 holder.opset_import.add(domain=domain, version=targets.get(domain, version))
 
 
-def _brought(source: ModelProto) -> dict[str, int]:
+def _brought(source: ModelProto, before: Census) -> dict[str, int]:
     """The opset by domain that what takes a node's place brings in where nothing is imported.
 
     For the call of a function it is that of the first one; what steps make of other domains never changed.
     """
-    used = {domain for domain, _ in census(source).calls}
+    used = {domain for domain, _ in before.calls}
     found = {domain: 1 for domain in ("ai.onnx.ml",) if domain not in used}
     for function in source.functions:
         for domain, version in opsets(function).items():

@@ -30,7 +30,13 @@ class Judge:
         """Why a call is not legal at `opset` of its own domain; empty if it is, and for domains that are not known."""
         attributes = node.attribute
         kinds = tuple([(a.name, a.type or attribute_kind(a)) for a in attributes]) if attributes else ()
-        key = node.domain, node.op_type, len(node.input), len(node.output), kinds, opset
+        return self.why(node.domain, node.op_type, len(node.input), len(node.output), kinds, opset)
+
+    def why(
+        self, domain: str, op: str, inputs: int, outputs: int, attributes: tuple[tuple[str, int], ...], opset: int
+    ) -> str:
+        """The same for any call with so many inputs and outputs and attributes of these names and types."""
+        key = domain, op, inputs, outputs, attributes, opset
         try:
             return self._known[key]
         except KeyError:

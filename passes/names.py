@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from itertools import chain
+from functools import cache, cached_property
 
 from opshift.passes import schemas
 from opshift.passes.protos import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 Body = GraphProto | FunctionProto
+
+_MOST_ENDINGS = 64  # of fresh names that are searched for one by one
 
 
 def subgraphs(node: NodeProto) -> Iterator[tuple[str, int, GraphProto]]:
@@ -62,9 +63,8 @@ def census(model: ModelProto) -> Census:
         calls.update(counted)
         deepest = max(deepest, depth)
         holding = {op for op in counted if op[0] or op[1] not in graphless}
-        if holding:
-            for node in [node for node, op in zip(body.node, ops, strict=True) if op in holding]:
-                pending += [(graph, depth + 1) for _, _, graph in subgraphs(node)]
+        for index in [index for index, op in enumerate(ops) if op in holding] if holding else ():
+            pending += [(graph, depth + 1) for _, _, graph in subgraphs(body.node[index])]
     return Census(held, calls, deepest)
 
 
@@ -75,40 +75,53 @@ def _graphless() -> frozenset[str]:
 
 
 class Names:
-    """Hands out names that are used nowhere else in the model. The model is read once, at the first request.
+    """Hands out names that are used nowhere else in the model, which is read once, at the first request.
 
-    `bodies` are the model's, where they are known already.
+    No name is looked up: a name is free if the bytes of the model's nodes hold no such ending. That is asked once for
+    each ending, which is what stands behind the last slash; where there are many, they share a mark that is free.
     """
 
-    def __init__(self, model: ModelProto, bodies: Iterable[Body] | None = None):
-        self._bodies = census(model).bodies if bodies is None else bodies
-        self._taken: set[str] | None = None
+    def __init__(self, model: ModelProto):
+        self._model = model
+        self._endings: dict[str, str] = {}
+        self._given: set[str] = set()
         self._count = 0
 
     def fresh(self, hint: str) -> str:
         """`hint` itself where it is free, else `hint` with a number that no other name has."""
-        if self._taken is None:
-            self._taken = _all_names(self._bodies)
-        name = hint
-        while name in self._taken or not name:
+        at = max(hint.rfind("/"), 0)
+        ending = hint[at:]
+        if ending not in self._endings:
+            many = len(self._endings) >= _MOST_ENDINGS
+            self._endings[ending] = self._mark + ending if many else self._free(ending)
+        stem = name = hint[:at] + self._endings[ending]
+        while name in self._given:
             self._count += 1
-            name = f"{hint}_{self._count}"
-        self._taken.add(name)
+            name = f"{stem}_{self._count}"
+        self._given.add(name)
         return name
 
+    @cached_property
+    def _mark(self) -> str:
+        return self._free("/new")
 
-def _all_names(held: Iterable[Body]) -> set[str]:
-    taken: set[str] = set()
-    for body in held:
-        nodes = list(body.node)
-        taken.update(chain.from_iterable([node.output for node in nodes]), [node.name for node in nodes])
-        if isinstance(body, FunctionProto):
-            taken.update(body.input)
-            continue
-        taken.update(v.name for v in body.input)
-        taken.update(t.name for t in body.initializer)
-        taken.update(t.values.name for t in body.sparse_initializer)
-    return taken
+    def _free(self, ending: str) -> str:
+        found, number = ending, 1
+        while found.encode() in self._held:
+            found, number = f"{ending}_{number}", 2 * number
+        return found
+
+    @cached_property
+    def _held(self) -> bytes:
+        """Bytes that hold every name, those of nested graphs included, but not the weights."""
+        graph = self._model.graph
+        held = [function.SerializeToString() for function in self._model.functions]
+        if not graph.initializer and not graph.sparse_initializer:
+            return b"\n".join([*held, graph.SerializeToString()])
+        held += [node.SerializeToString() for node in graph.node]
+        sparse = [tensor.values for tensor in graph.sparse_initializer]
+        held += [value.name.encode() for value in (*graph.input, *graph.initializer, *sparse)]
+        return b"\n".join(held)
 
 
 def unread(model: ModelProto) -> set[str]:

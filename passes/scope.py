@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes import constants, fold, payload, schemas
 from opshift.passes.infer import OVERRIDABLE_SINCE, Inference
-from opshift.passes.names import Body, Census, Names, unread
+from opshift.passes.names import Body, Names, unread
 from opshift.passes.protos import (
     FunctionProto,
     GraphProto,
@@ -28,11 +29,11 @@ Dim = int | str | None
 class Context:
     """What all scopes of one model share. `source` is the model before any change, for type inference."""
 
-    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None = None, found: Census | None = None):
+    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None = None):
         self.model = model
         self.folder = folder
         # not of `model`: functions that are inlined are gone from it
-        self.names = Names(source, None if found is None else found.bodies)
+        self.names = Names(source)
         self.inference = Inference(source)
         self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
         self.settled: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at
@@ -97,12 +98,17 @@ class Scope:
     def initializers(self) -> dict[str, TensorProto]:
         """The initializers that nobody can override."""
         if self._initializers is None:
-            found = {t.name: t for t in self.graph.initializer} if self.graph else {}
-            if self.graph and self.context.overridable:
-                for value in self.graph.input:
-                    found.pop(value.name, None)
-            self._initializers = found
+            given = self._inputs() if self.context.overridable else frozenset()
+            lasting = given.isdisjoint(self._tensors)
+            self._initializers = (
+                self._tensors if lasting else {n: t for n, t in self._tensors.items() if n not in given}
+            )
         return self._initializers
+
+    @cached_property
+    def _tensors(self) -> dict[str, TensorProto]:
+        """All initializers."""
+        return {tensor.name: tensor for tensor in self.graph.initializer} if self.graph else {}
 
     def owner(self, name: str) -> Scope | None:
         """The innermost scope that defines `name`."""
@@ -243,21 +249,14 @@ class Scope:
 
     def declared(self, name: str) -> TypeProto | None:
         """The type that the model itself states for a value of this body."""
-        return self._declared_types().get(name)
-
-    def _declared_types(self) -> dict[str, TypeProto]:
         if self._declared is None:
-            self._declared = {}
-            if self.graph is not None:
-                for tensor in self.graph.initializer:
-                    self._declared[tensor.name] = tensor_type(tensor.data_type, tensor.dims)
-                for value in (*self.graph.value_info, *self.graph.output, *self.graph.input):
-                    if value.HasField("type"):
-                        self._declared[value.name] = value.type
-            else:
-                for value in getattr(self.body, "value_info", ()):
-                    self._declared[value.name] = value.type
-        return self._declared
+            graph = self.graph
+            stated = (*graph.value_info, *graph.output, *graph.input) if graph else getattr(self.body, "value_info", ())
+            self._declared = {value.name: value.type for value in stated if value.HasField("type")}
+        if name not in self._declared and name in self._tensors:
+            tensor = self._tensors[name]
+            self._declared[name] = tensor_type(tensor.data_type, tensor.dims)
+        return self._declared.get(name)
 
     def elem_type(self, name: str) -> int:
         """The element type of a tensor; 0 where it is unknown."""
@@ -320,8 +319,9 @@ class Scope:
         added = self.graph.initializer.add()
         added.CopyFrom(tensor)
         added.name = name
-        self.initializers[name] = added
-        self._declared_types()[name] = tensor_type(tensor.data_type, tensor.dims)
+        self.initializers[name] = self._tensors[name] = added
+        if self.declared(name) is not None and self._declared is not None:
+            self._declared[name] = tensor_type(tensor.data_type, tensor.dims)  # whatever was declared
 
 
 def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:

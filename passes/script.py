@@ -146,6 +146,9 @@ def play(
         result.append(node)
     for place, kind in script.typed:
         scope.typed[names.get(place, place)] = kind
+    if context.released:
+        for node in result:
+            context.released.difference_update(node.input)
     return result
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import proxy
 
 from opshift.passes import constants
 from opshift.passes.protos import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
@@ -49,7 +50,7 @@ class _Unread:
     """Which outputs nobody reads, as an answer to be remembered."""
 
     def __init__(self, stage: Stage):
-        self._stage = stage
+        self._stage = proxy(stage)  # no cycle, which would keep the real scope
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self._stage.stands_for(name) and bool(self._stage.ask("unread", name))

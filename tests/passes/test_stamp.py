@@ -42,7 +42,7 @@ def text(nodes):
 def test_inputs_and_outputs_are_bound_and_inner_names_are_fresh():
     body = function("(a, b) => (r) { t = Mul(a, b) x = Neg(t) r = Add(x, a) }")
     nodes = stamped(body, ["x", "y"], ["z"])
-    assert text(nodes) == ["t_1 = Mul(x, y)", "x_2 = Neg(t_1)", "z = Add(x_2, x)"]
+    assert text(nodes) == ["t_1 = Mul(x, y)", "x_1 = Neg(t_1)", "z = Add(x_1, x)"]
     assert [n.output[0] for n in body.node] == ["t", "x", "r"], "the body itself was changed"
 
 
@@ -123,8 +123,8 @@ def test_the_same_name_in_both_branches_becomes_two():
         "z = If(y)",
         "  then_branch() -> t_1",
         "  t_1 = Neg(x)",
-        "  else_branch() -> t_2",
-        "  t_2 = Abs(x)",
+        "  else_branch() -> t_1_1",
+        "  t_1_1 = Abs(x)",
     ]
 
 
@@ -139,7 +139,7 @@ def test_formal_inputs_and_constants_of_subgraphs_are_fresh():
     nodes = stamped(body, ["y", "n"], ["z"], scale=0.5)
     assert text(nodes) == [
         "z = Loop(n, , y)",
-        "  body(x_1, t_2, v) -> t_2, w",
+        "  body(x_1, t_1, v) -> t_1, w",
         "  w = Mul<alpha=0.5>(v, k)",
     ]
     assert nodes[0].attribute[0].g.initializer[0].name == "k"

@@ -1,0 +1,40 @@
+"""Fresh names: used nowhere else, however many are asked for."""
+
+import time
+
+import pytest
+from opshift.passes.names import Names
+
+from tests.support import model
+
+
+def fresh_in(body):
+    return Names(model(body, 18, inputs="float[2] x, bool c", outputs="float[2] y")).fresh
+
+
+@pytest.mark.parametrize("hint", ["x", "y", "t", "inner", "c", ""])
+def test_no_name_of_the_model_is_given(hint):
+    branches = "then_branch = g1 () => (inner) { inner = Neg(t) }, else_branch = g2 () => (other) { other = Abs(t) }"
+    fresh = fresh_in(f"t = Neg(x) y = If(c) <{branches}>")
+    given = [fresh(hint) for _ in range(5)]
+    assert len({*given}) == 5
+    assert not {*given} & {"x", "y", "t", "inner", "other", "c", ""}
+
+
+def test_a_free_name_is_given_as_it_is():
+    assert fresh_in("y = Neg(x)")("y/Mul") == "y/Mul"
+
+
+def test_a_name_that_the_model_uses_gets_a_number():
+    fresh = fresh_in("y = Neg(x)")
+    assert [fresh("y"), fresh("y")] == ["y_1", "y_1_1"]
+
+
+def test_names_with_many_endings_stay_apart_and_are_found_in_linear_time():
+    taken = [f"v{i}" for i in range(3000)]
+    body = " ".join(f"{b} = Neg({a})" for a, b in zip(["x", *taken[:-1]], taken, strict=True))
+    fresh, started = fresh_in(f"{body} y = Neg({taken[-1]})"), time.process_time()
+    given = {fresh(hint) for hint in (*taken, *taken)}
+    assert len(given) == 6000
+    assert not given & {*taken}
+    assert time.process_time() - started < 0.5
