@@ -119,9 +119,9 @@ class Names:
         if not graph.initializer and not graph.sparse_initializer:
             return b"\n".join([*held, graph.SerializeToString()])
         held += [node.SerializeToString() for node in graph.node]
-        sparse = [tensor.values for tensor in graph.sparse_initializer]
-        held += [value.name.encode() for value in (*graph.input, *graph.initializer, *sparse)]
-        return b"\n".join(held)
+        held += [value.name.encode() for value in (*graph.input, *graph.output, *graph.value_info)]
+        tensors = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
+        return b"\n".join([*held, *(tensor.name.encode() for tensor in tensors)])
 
 
 def unread(model: ModelProto) -> set[str]:
