@@ -317,7 +317,8 @@ def verdict(found: Verification) -> str:
     judged = f"{found.engine}, {found.runs} runs"
     if found.equal:
         worst = f"worst absolute error {found.absolute:.3g}, relative {found.relative:.3g}"
-        return f"equal ({judged}; {worst})"
+        drawn = f"; drawn at random, compared by type and shape alone: {', '.join(found.drawn)}" if found.drawn else ""
+        return f"equal ({judged}; {worst}{drawn})"
     place = f' first at tensor "{found.tensor}"' if found.tensor else ""
     return f"DIFFERENT{place} ({judged}): {found.why}"
 
