@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes import constants, fold, payload, schemas
+from opshift.passes import constants, evaluate, payload, schemas
 from opshift.passes.infer import OVERRIDABLE_SINCE, Inference
 from opshift.passes.names import Body, Names, unread
 from opshift.passes.protos import (
@@ -156,7 +156,7 @@ class Scope:
             return scope.held(name, most)
         if node.op_type == "Constant" and not default_domain(node.domain):
             return self._at_hand(constants.of_constant(node), most)
-        return fold.evaluate(node, scope)
+        return evaluate.constant(node, scope)
 
     def _behind_identities(self, name: str) -> tuple[Scope | None, str]:
         """The value that `name` repeats, with its scope; a long way there is gone once."""

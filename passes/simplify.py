@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opshift.passes import constants, fold
+from opshift.passes import constants, evaluate
 from opshift.passes.names import subgraphs
 from opshift.passes.protos import GraphProto, NodeProto, TensorProto
 from opshift.passes.stamp import rename
@@ -91,7 +91,7 @@ def _known(made: NodeProto, node: Node) -> str | None:
     if made.op_type == "Constant":
         held = constants.of_constant(made)
     elif len(made.output) == 1:
-        held = fold.evaluate(made, scope)
+        held = evaluate.constant(made, scope)
     return None if held is None or scope.graph is None else scope.constant(held, "const")
 
 

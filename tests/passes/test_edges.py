@@ -5,7 +5,7 @@ import onnx
 import onnx.checker
 import onnx.parser
 import pytest
-from opshift.passes import constants, convert, fold
+from opshift.passes import constants, convert, evaluate
 from opshift.passes.errors import InvalidModel
 from opshift.passes.scope import Context, Scope, tensor_type
 
@@ -63,7 +63,7 @@ def test_a_shape_from_a_referenced_start_is_not_folded(bound, expected):
     body = onnx.FunctionProto(name="F", input=["x"], output=["k"], attribute=["s"], node=[node])
     scope = Scope(body, Context(onnx.ModelProto(), onnx.ModelProto()), 15)
     scope.typed["x"] = tensor_type(onnx.TensorProto.FLOAT, [2, 3, 4])
-    held = fold.evaluate(body.node[0], scope)
+    held = evaluate.constant(body.node[0], scope)
     assert (held and constants.integers(held)) == expected
 
 

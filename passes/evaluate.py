@@ -1,0 +1,122 @@
+"""Evaluates the small arithmetic on integers, bools and texts in front of axes, shapes, pads and conditions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opshift.passes import constants, schemas
+from opshift.passes.protos import NodeProto, TensorProto, default_domain
+
+if TYPE_CHECKING:
+    from opshift.passes.scope import Scope
+
+# Operators whose value does not depend on their version once broadcasting is numpy's, for all but floats.
+_PURE = frozenset(
+    [
+        "Abs",
+        "Add",
+        "Cast",
+        "Concat",
+        "ConstantOfShape",
+        "Div",
+        "Equal",
+        "Expand",
+        "Gather",
+        "Less",
+        "Mod",
+        "Mul",
+        "Neg",
+        "Not",
+        "Range",
+        "ReduceProd",
+        "ReduceSum",
+        "Reshape",
+        "Shape",
+        "Size",
+        "Slice",
+        "Squeeze",
+        "Sub",
+        "Unique",
+        "Unsqueeze",
+        "Where",
+    ]
+)
+_DEPTH = 24
+
+
+def constant(node: NodeProto, scope: Scope, depth: int = _DEPTH) -> TensorProto | None:
+    """The constant output of `node`, if all it needs is constant and small; else None."""
+    if node.op_type not in _PURE or default_domain(node.domain) or len(node.output) != 1 or not depth:
+        return None
+    if any(attribute.ref_attr_name for attribute in node.attribute):
+        return None
+    name = node.output[0]
+    if name not in scope.folded:
+        scope.folded[name] = _computed(node, scope, depth)
+    return scope.folded[name]
+
+
+def _computed(node: NodeProto, scope: Scope, depth: int) -> TensorProto | None:
+    if node.op_type in ("Shape", "Size"):
+        return _static_shape(node, scope)
+    feeds: dict[str, TensorProto] = {}
+    for name in filter(None, node.input):
+        held = _constant(name, scope, depth - 1)
+        if held is None:
+            return None
+        feeds[name] = held
+    return _run(node, feeds, scope)
+
+
+def _constant(name: str, scope: Scope, depth: int) -> TensorProto | None:
+    owner = scope.owner(name)
+    node = None if owner is None else owner.maker(name)
+    if owner is None or node is None or node.op_type in ("Constant", "Identity"):
+        return scope.tensor(name, constants.SMALL)
+    return constant(node, owner, depth)
+
+
+def _static_shape(node: NodeProto, scope: Scope) -> TensorProto | None:
+    shape = scope.shape(node.input[0])
+    if shape is None or not all(isinstance(dim, int) for dim in shape):
+        return None
+    dims = [dim for dim in shape if isinstance(dim, int)]
+    if node.op_type == "Size":
+        count = 1
+        for dim in dims:
+            count *= dim
+        return constants.int64s([count], [])
+    bounds = {a.name: a.i for a in node.attribute}
+    return constants.int64s(dims[bounds.get("start", 0) : bounds.get("end", len(dims))])
+
+
+def _exact(kind: str, node: NodeProto) -> bool:
+    """Whether every engine computes the same: floats are only compared, or rounded once to the nearest."""
+    if kind in "iubO" or node.op_type in ("Equal", "Less"):
+        return True
+    to = next((a.i for a in node.attribute if a.name == "to"), 0)
+    return node.op_type == "Cast" and to in (TensorProto.FLOAT, TensorProto.DOUBLE)
+
+
+def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: Scope) -> TensorProto | None:
+    import onnx.helper
+    import onnx.numpy_helper
+    import onnx.reference
+
+    opset = scope.opset_of(node)
+    if opset < 7 or schemas.since(node.domain, node.op_type, opset) is None:
+        return None
+    arrays = {name: constants.array(held) for name, held in feeds.items()}
+    if not all(value is not None and _exact(value.dtype.kind, node) for value in arrays.values()):
+        return None
+    inputs = [onnx.helper.make_tensor_value_info(n, t.data_type, list(t.dims)) for n, t in feeds.items()]
+    outputs = [onnx.helper.make_empty_tensor_value_info(node.output[0])]
+    graph = onnx.helper.make_graph([node], "evaluate", inputs, outputs)
+    imports = [onnx.helper.make_opsetid("", opset)]
+    try:
+        result = onnx.reference.ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports)).run(
+            None, arrays
+        )
+        return onnx.numpy_helper.from_array(result[0])  # type: ignore[index]
+    except Exception:  # what cannot be evaluated is simply not constant
+        return None
