@@ -7,5 +7,8 @@ from opshift.passes.protos import ModelProto
 
 
 def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
-    """Optimize a copy of `source` at the opsets that it imports; nothing is refused. `folder` is where external data lie."""
+    """Optimize a copy of `source` at the opsets that it imports; nothing is refused.
+
+    `folder` is where external data lie.
+    """
     raise NotImplementedError
