@@ -13,11 +13,13 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from opshift import api, external, files, remote, report
+from opshift import external, files, goals, remote, report
 from opshift.cli import DEFECT, DIFFERENT, DONE, REFUSED, UNREADABLE, USAGE, fault, printable
+from opshift.goals import Goal
 from opshift.passes.errors import InvalidModel
+from opshift.passes.refine import Refinement
 from opshift.report import Outcome
-from opshift.rewriting import Conversion, Inlining, Manner, rewrite
+from opshift.rewriting import Manner, rewrite
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,18 +62,20 @@ class Job:
 
     source: str
     output: str
-    goal: Conversion | Inlining
+    goal: Goal
     manner: Manner
 
 
 def convert_files(
     paths: Iterable[str | os.PathLike[str]],
     out_dir: str | os.PathLike[str],
-    target: api.Target,
+    target: goals.Target,
     *,
     jobs: int | None = None,
     backend: str | None = None,
     ir_version: int | None = None,
+    modernize: bool = False,
+    optimize: bool = False,
     verify: bool = True,
     external_data: str | None = None,
     threshold: int = external.THRESHOLD,
@@ -83,7 +87,7 @@ def convert_files(
         paths: model files: paths, or URLs that fsspec opens, those with `*` for all that match.
         out_dir: the folder to write to, made if need be, or a URL. Data files go there, too; one that is not named
             after its model gets the model's name in front.
-        target, ir_version: as for `convert_version`.
+        target, ir_version, modernize, optimize: as for `convert_version`.
         jobs: how many at once, by joblib; -1 for all cores. Without it, one, or with a backend, all that it has.
             Several run in processes of their own, so that one which dies is one failed model.
         backend: `"loky"` for processes, `"threading"` or another one that joblib knows; `"dask"` for all of the
@@ -99,15 +103,12 @@ def convert_files(
         ValueError: before anything is written: an unknown target, no models, two that would be written to one place,
             an output that is an input, a package that is not installed.
     """
-    targets, ir = api.resolve(target)
+    goal = goals.conversion(target, ir_version, Refinement(modernize, optimize=optimize))
     manner = Manner(external_data, threshold, verify, seed=seed)
-    held = arrange(
-        [os.fspath(path) for path in paths], os.fspath(out_dir), Conversion(targets, ir_version or ir), manner
-    )
-    return run(held, jobs, backend)
+    return run(arrange([os.fspath(path) for path in paths], os.fspath(out_dir), goal, manner), jobs, backend)
 
 
-def arrange(paths: Sequence[str], out_dir: str, goal: Conversion | Inlining, manner: Manner) -> list[Job]:
+def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> list[Job]:
     """What is to be done, each model under its own name in `out_dir`.
 
     Raises:

@@ -33,6 +33,8 @@ class Result:
     before: Mapping[tuple[str, str], int] | None = None
     after: Mapping[tuple[str, str], int] | None = None
     """How often each (domain, operator) was called in the source, and is called in `model`."""
+    folded: int | None = None
+    """How many operators were recognised and put in the place of what computed them; None where nobody asked."""
 
     @property
     def grade(self) -> str:
@@ -81,17 +83,10 @@ def attempt(
     inlined = local if irversion.wanted(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
     while True:
         try:
-            result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
-        except InvalidModel:
-            raise
+            with blaming(source):
+                result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
         except ProtobufError:
             return Result(None, (), (Refusal("", "graph", "", 0, False, _TOO_DEEP),))
-        except Exception as error:  # steps trust that nodes have the inputs and attributes that they must have
-            for problem in legal.problems(source):
-                raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
-            if why := contradiction(source):
-                raise InvalidModel(f"the model is not valid: {why}") from error
-            raise
         stuck = {op for op in local - inlined if _blames(result.refusals, op)}
         if not stuck:
             break
@@ -102,6 +97,21 @@ def attempt(
         changes = (*(_never_taken(node, source) for node in decided), *result.changes)
         return replace(result, before=None, changes=changes)
     return result
+
+
+@contextmanager
+def blaming(source: ModelProto) -> Iterator[None]:
+    """Rewrites trust that nodes have what they must have: `InvalidModel` says where they fail for want of it."""
+    try:
+        yield
+    except (InvalidModel, ProtobufError):
+        raise
+    except Exception as error:
+        for problem in legal.problems(source):
+            raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
+        if why := contradiction(source):
+            raise InvalidModel(f"the model is not valid: {why}") from error
+        raise
 
 
 def _never_taken(node: NodeProto, source: ModelProto) -> Change:
