@@ -321,7 +321,8 @@ def _told(result: FileResult) -> str:
     if result.why or outcome is None:
         return result.why
     proved = report.verdict(outcome.verification) if outcome.verification is not None else "not verified"
-    return f"{len(outcome.changes)} changes, {outcome.grade}; {proved}"
+    done = f"{len(outcome.changes)} changes, {outcome.grade}"
+    return "; ".join([done, *(["nothing to fold"] if outcome.folded == 0 else []), proved])
 
 
 def as_facts(result: FileResult) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from opshift.passes.convert import Result
 from opshift.passes.errors import Refused
 from opshift.passes.expand import Op
 from opshift.passes.names import bodies
-from opshift.passes.protos import ModelProto, default_domain
+from opshift.passes.protos import FunctionProto, ModelProto, default_domain
 from opshift.passes.refine import NOTHING, Refinement, refined
 
 Target = int | str | Mapping[str, int] | Backend
@@ -134,7 +134,9 @@ def _check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
     for domain, op in sorted(wanted.ops or ()):
         opset, first = opsets.get(domain, 1), min(schemas.versions(domain, op), default=1)
         if opset < first:
-            raise ValueError(f"{op} came with opset {first} and the model is at {opset}; --opset {first} converts it")
+            raise ValueError(
+                f"{op} came with opset {first} and the model is at {opset}; --opset {first} converts it first"
+            )
         if wanted.backend is not None and not wanted.backend.has(domain, op, opset):
             raise ValueError(f"{wanted.backend.name} lacks {op}")
 
@@ -189,7 +191,8 @@ def _known(domain: str, opset: int) -> int:
 
 def own_opset(model: ModelProto) -> dict[str, int]:
     """The default-domain opset that a model imports, or else its functions, as a target."""
-    found = (convert.opsets(holder).get("") for holder in (model, *model.functions))
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
+    found = (convert.opsets(holder).get("") for holder in holders)
     return {"": next(filter(None, found), schemas.latest())}
 
 

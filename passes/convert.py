@@ -111,6 +111,8 @@ def blaming(source: ModelProto) -> Iterator[None]:
             raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
         if why := contradiction(source):
             raise InvalidModel(f"the model is not valid: {why}") from error
+        if isinstance(error, ValueError):  # which to a user means something that was asked for in vain
+            raise RuntimeError(str(error)) from error
         raise
 
 
