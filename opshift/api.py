@@ -246,7 +246,9 @@ def _loaded(model: Any) -> tuple[ModelProto, str | None]:
     if _is_ir(model):
         import onnx_ir
 
-        return onnx_ir.to_proto(model), None
+        from opshift.passes import bridge
+
+        return onnx_ir.to_proto(model), bridge.folder(model)
     raise InvalidModel(f"a path, an onnx.ModelProto or an onnx_ir.Model is needed, not {type(model).__name__}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -53,6 +54,13 @@ def lent(model: onnx_ir.Model) -> Iterator[tuple[ModelProto, Back]]:
             for node, attribute in nodes:
                 node.attributes["value"] = attribute
         yield source, back
+
+
+def folder(model: onnx_ir.Model) -> str | None:
+    """Where the external data of a model lie; None for a model without, or with some in several folders."""
+    held = (tensor for holders in (_initializers(model), _constants(model)) for _, tensor in holders)
+    found = {os.path.abspath(tensor.base_dir) for tensor in held if isinstance(tensor, onnx_ir.ExternalTensor)}
+    return found.pop() if len(found) == 1 else None
 
 
 def _is_weight(tensor: onnx_ir.TensorProtocol) -> bool:

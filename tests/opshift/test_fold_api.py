@@ -137,6 +137,8 @@ def test_external_tensors_of_an_ir_model_stay_where_they_are(tmp_path):
     assert show(onnx_ir.to_proto(made)) == "y = ReduceMax<axes=[1]>(x)"
     assert made.graph.initializers["b"].const_value is given.graph.initializers["b"].const_value
     assert made.graph.initializers["b"].const_value.numpy().tolist() == [1]
+    for before in (given, tmp_path / "in.onnx"):
+        assert opshift.verify(before, made).equal
 
 
 def test_a_refusal_of_an_ir_model_is_listed():
