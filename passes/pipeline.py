@@ -21,6 +21,8 @@ class ConvertVersionPass(FunctionalPass):  # type: ignore[misc]
     Args:
         target: as for `opshift.convert_version`.
         ir_version: the IR version to write; without it, what the opset and the model's features ask for.
+        modernize: then recognise operators, as `FoldFunctionsPass` does, but none that a named target lacks.
+        optimize: then optimize, as `OptimizePass` does.
 
     Raises:
         Refused: the model cannot be expressed at the target; every reason is listed (as the cause of a PassError
@@ -29,10 +31,14 @@ class ConvertVersionPass(FunctionalPass):  # type: ignore[misc]
 
     target: Target
     ir_version: int | None = None
+    modernize: bool = False
+    optimize: bool = False
 
     def call(self, model: onnx_ir.Model) -> PassResult:
         """A converted model, and whether it differs from what was given."""
-        return _brought(model, conversion(self.target, self.ir_version))
+        return _brought(
+            model, conversion(self.target, self.ir_version, Refinement(self.modernize, optimize=self.optimize))
+        )
 
 
 @dataclass(frozen=True)

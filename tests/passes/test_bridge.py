@@ -7,7 +7,7 @@ import onnx.parser
 import onnx_ir
 import pytest
 from onnx_ir.passes import Sequential
-from opshift.passes import FoldFunctionsPass, OptimizePass, bridge, constants, payload
+from opshift.passes import ConvertVersionPass, FoldFunctionsPass, OptimizePass, bridge, constants, payload
 
 from tests.fakes import _engines  # noqa: F401
 from tests.support import model, show
@@ -69,6 +69,7 @@ def test_tensors_that_cannot_be_read_are_unknown():
         (FoldFunctionsPass(), "t1 = Identity(x)\ny = ReduceL2<axes=[1], keepdims=1>(t1)"),
         (FoldFunctionsPass(["ReduceL2"]), "t1 = Identity(x)\ny = ReduceL2<axes=[1], keepdims=1>(t1)"),
         (OptimizePass(), "t1 = Mul(x, x)\nt2 = ReduceSum<keepdims=1>(t1, [1])\ny = Sqrt(t2)"),
+        (ConvertVersionPass("onnxruntime-1.7", modernize=True, optimize=True), "y = ReduceL2<axes=[1], keepdims=1>(x)"),
         (Sequential(OptimizePass(), FoldFunctionsPass()), "y = ReduceL2<axes=[1], keepdims=1>(x)"),
     ],
 )
