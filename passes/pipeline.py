@@ -1,4 +1,4 @@
-"""Conversion as passes of `onnx_ir.passes` pipelines; weights are neither copied nor read on the way."""
+"""Conversion, inlining, folding and optimization as passes of `onnx_ir.passes` pipelines; weights are not copied."""
 
 from __future__ import annotations
 
