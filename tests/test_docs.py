@@ -1,6 +1,7 @@
 """What the documentation shows is run: its commands and its Python, with the output that stands there."""
 
 import contextlib
+import inspect
 import io
 import itertools
 import os
@@ -10,6 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from opshift.passes import pipeline
+
+import opshift
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -85,6 +89,20 @@ def test_a_page_does_what_it_shows(page, tmp_path, monkeypatch):
             printed = out.getvalue()
         else:
             check_output("the Python above", printed, text)
+
+
+DOCUMENTED = [
+    *(made for name in opshift.__all__ if inspect.isfunction(made := getattr(opshift, name))),
+    *(made for _, made in inspect.getmembers(pipeline, inspect.isclass) if made.__module__ == pipeline.__name__),
+]
+
+
+@pytest.mark.parametrize("made", DOCUMENTED, ids=lambda made: made.__name__)
+def test_each_argument_is_described_by_itself(made):
+    """The reference is built from docstrings: a line for two arguments would have no type."""
+    _, _, rest = (inspect.getdoc(made) or "").partition("Args:\n")
+    described = re.findall(r"^    (\S.*?): ", rest.partition("\n\n")[0], re.M)
+    assert described == list(inspect.signature(made).parameters)
 
 
 @pytest.mark.parametrize(
