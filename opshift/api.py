@@ -101,14 +101,16 @@ def inline(
             by the path of a TOML file: everything that it lacks is replaced, to any depth, at an opset and an IR
             version that it reads. The model keeps its opset where that will do.
         domain: replace all operators of a domain, the model's own functions among them.
-        ir_version, modernize, optimize: as for `convert_version`; what was replaced does not come back.
+        ir_version: as for `convert_version`.
+        modernize: as for `convert_version`; what was replaced does not come back.
+        optimize: as for `convert_version`.
 
     Returns:
         A rewritten copy of the same kind; see `convert_version`.
 
     Raises:
-        Refused: an operator has no definition, or one that does not fit a call, or the backend does not read what
-            is left; every node is named.
+        Refused: an operator has no definition, or one that does not fit the types or shapes of a call, or the backend
+            does not read what is left; every node is named.
         InvalidModel: as for `convert_version`.
         ValueError: as for `convert_version`, or there is nothing to replace.
     """
@@ -180,11 +182,17 @@ def plan(
         model: as for `convert_version`.
         target: an opset, or opsets by domain, as for `convert_version`; or a backend, as for `inline`; without it,
             the model's own opset.
-        ops, domain: operators to replace by their definitions on the way, as for `inline`.
-        modernize, optimize: what would be folded and optimized then, too, as for `convert_version`.
+        ops: operators to replace by their definitions on the way, as for `inline`.
+        domain: replace all operators of a domain on the way, as for `inline`.
+        modernize: list what would be folded then, too, as for `convert_version`.
+        optimize: list what would be optimized then, too, as for `convert_version`.
+
+    Returns:
+        The changes with their grades, or the refusals with the nearest opset that can be reached.
 
     Raises:
-        InvalidModel, ValueError: as for `convert_version`.
+        InvalidModel: as for `convert_version`.
+        ValueError: as for `convert_version`.
     """
     wanted = Refinement(modernize, optimize=optimize)
     goal = goals.inlining(ops, domain, target, wanted=wanted)
@@ -201,8 +209,11 @@ def verify(before: Any, after: Any, *, grade: str = "exact", seed: int = 0) -> V
     dimensions take several sizes, integer inputs values that are valid where they are used.
 
     Args:
-        before, after: as for `convert_version`.
-        grade: the tolerance, `"exact"` or `"close"`; see `opshift.compare`.
+        before: the model that counts as right; as for `convert_version`.
+        after: the model to compare with it, with inputs and outputs of the same names in the same order.
+        grade: the tolerance. `"exact"`: 32 units of the type's precision, at the scale of the tensor, for kernels that
+            add in another order; `"close"`: 4096, for another formula of the same function. Integers, booleans and
+            strings must be equal, NaN and infinities in the same places.
         seed: of the random inputs.
 
     Returns:

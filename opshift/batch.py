@@ -87,13 +87,19 @@ def convert_files(
         paths: model files: paths, or URLs that fsspec opens, those with `*` for all that match.
         out_dir: the folder to write to, made if need be, or a URL. Data files go there, too; one that is not named
             after its model gets the model's name in front.
-        target, ir_version, modernize, optimize: as for `convert_version`.
+        target: as for `convert_version`.
         jobs: how many at once, by joblib; -1 for all cores. Without it, one, or with a backend, all that it has.
             Several run in processes of their own, so that one which dies is one failed model.
         backend: `"loky"` for processes, `"threading"` or another one that joblib knows; `"dask"` for all of the
             cluster of the current client or of DASK_SCHEDULER_ADDRESS.
+        ir_version: as for `convert_version`.
+        modernize: as for `convert_version`.
+        optimize: as for `convert_version`.
         verify: run both forms of each before it is written.
-        external_data, threshold: where data go: `"keep"`, `"copy"`, `"all"`, `"none"`; see `opshift.external.arrange`.
+        external_data: where data go: `"keep"` leaves external data where they are, `"copy"` copies their files along,
+            `"all"` puts all large tensors into one data file, `"none"` embeds everything. Without it, data stay where
+            they are for an output in the same folder and are copied otherwise.
+        threshold: the least size, in bytes, of a tensor that `"all"` puts into the data file.
         seed: of the inputs that both forms run on.
 
     Returns:

@@ -19,7 +19,7 @@ class ConvertVersionPass(FunctionalPass):  # type: ignore[misc]
     """Converts a model to another opset, up or down.
 
     Args:
-        target: as for `opshift.convert_version`.
+        target: an opset, a target or opsets by domain, as for `opshift.convert_version`.
         ir_version: the IR version to write; without it, what the opset and the model's features ask for.
         modernize: then recognise operators, as `FoldFunctionsPass` does, but none that a named target lacks.
         optimize: then optimize, as `OptimizePass` does.
