@@ -17,7 +17,7 @@ from opshift.passes.backend import Backend
 from opshift.passes.obstacles import open_dimensions
 from opshift.passes.protos import ModelProto
 from opshift.report import Outcome
-from opshift.verification import Verification, verify_protos
+from opshift.verification import Verification, verify_apart
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def rewrite(model: Path, output: Path, goal: Conversion | Inlining, manner: Mann
         verification = None
         if manner.verify:
             started = perf_counter()
-            verification = verify_protos(
+            verification = verify_apart(
                 source,
                 draft.written(),
                 grade=result.grade,
