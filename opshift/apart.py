@@ -96,7 +96,7 @@ def _forked(work: Callable[[], object], _: object) -> tuple[bytes, int]:
     return answer, os.waitstatus_to_exitcode(status)
 
 
-def _work(target: int, work: Callable[[], object], held: set[signal.Signals]) -> NoReturn:
+def _work(target: int, work: Callable[[], object], held: set[int | signal.Signals]) -> NoReturn:
     """The whole life of the copy, which must never return into what its parent was doing."""
     code = 1
     try:
