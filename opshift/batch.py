@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from opshift import external, files, goals, remote, report
+from opshift import engines, external, files, goals, remote, report
 from opshift.cli import DEFECT, DIFFERENT, DONE, REFUSED, UNREADABLE, USAGE, fault, printable
 from opshift.goals import Goal
 from opshift.passes.errors import InvalidModel
@@ -202,6 +202,8 @@ def _folder_of(jobs: Sequence[Job], *, sweep: bool) -> Iterator[None]:
 def do(job: Job) -> FileResult:
     """One job, wherever it runs; whatever goes wrong is its result."""
     try:
+        if job.manner.verify:
+            engines.load()
         code, outcome = _rewrite(job)
     except Exception as error:
         code, lines = fault(error, *([] if remote.is_url(job.source) else [job.source]))

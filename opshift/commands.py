@@ -19,6 +19,7 @@ from opshift.passes.backend import Backend
 from opshift.passes.obstacles import obstacles, open_dimensions
 from opshift.passes.refine import Refinement
 from opshift.rewriting import Manner, code_of, rewrite
+from opshift.verification import verify_apart
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -146,7 +147,15 @@ def _console() -> Console | None:
 
 def verify(options: argparse.Namespace) -> int:
     """`opshift verify`."""
-    found = api.verify(options.before, options.after, grade="close" if options.close else "exact", seed=options.seed)
+    (before, before_folder), (after, after_folder) = api.load(options.before), api.load(options.after)
+    found = verify_apart(
+        before,
+        after,
+        grade="close" if options.close else "exact",
+        seed=options.seed,
+        before_folder=before_folder,
+        after_folder=after_folder,
+    )
     print(json.dumps(asdict(found), indent=2) if options.format == "json" else report.verdict(found))
     return code_of(found)
 

@@ -12,7 +12,7 @@ from opshift.cli import DIFFERENT, DONE, REFUSED
 from opshift.goals import Goal
 from opshift.passes.obstacles import open_dimensions
 from opshift.report import Outcome
-from opshift.verification import Verification, verify_protos
+from opshift.verification import Verification, verify_apart
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
         verification = None
         if manner.verify:
             started = perf_counter()
-            verification = verify_protos(
+            verification = verify_apart(
                 source,
                 draft.written(),
                 grade=result.grade,
