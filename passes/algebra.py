@@ -129,9 +129,11 @@ class Terms:
             if exponent == 1:
                 if coefficient == 1:
                     return base
-                if self.keys[base][0] == SUM:
+                if self.keys[base][0] == SUM and (self.keys[base][1] or coefficient < 0):
                     _, constant, members = self.keys[base]
-                    return self.sum(constant * coefficient, {m: c * coefficient for m, c in members})
+                    by = coefficient if constant else -1.0
+                    negated = self.sum(constant * by, {m: c * by for m, c in members})
+                    return negated if constant else self.product(-coefficient, {negated: 1.0})
                 if self.keys[base][0] == PRODUCT:
                     return self.mul(self.number(coefficient), base)
             if exponent == -1 and (found := _sigmoid(self, base)) is not None:
@@ -139,14 +141,11 @@ class Terms:
         return self.of(PRODUCT, coefficient, tuple(sorted(left.items())))
 
     def _content(self, term: int) -> float:
-        """What can stand in front of a sum: its constant, or the coefficient that all its members share."""
+        """What stands in front of a sum with a constant that other factors stand beside."""
         key = self.keys[term]
         if key[0] != SUM:
             return 1.0
-        if key[1]:
-            return abs(float(key[1]))
-        sizes = {abs(c) for _, c in key[2]}
-        return sizes.pop() if len(sizes) == 1 else 1.0
+        return abs(float(key[1])) or 1.0
 
     def _divided(self, term: int, by: float) -> int:
         _, constant, members = self.keys[term]
@@ -162,7 +161,9 @@ class Terms:
         if key[0] == NUMBER:
             return key[1], {}
         if key[0] == PRODUCT and key[1] != 1:
-            return 0.0, {self.product(1.0, dict(key[2])): key[1]}
+            inner = self.product(1.0, dict(key[2]))
+            constant, members = self.members(inner) if self.keys[inner][0] == SUM else (0.0, {inner: 1.0})
+            return constant * key[1], {m: c * key[1] for m, c in members.items()}
         return 0.0, {term: 1.0}
 
     def add(self, a: int, b: int, sign: float = 1.0) -> int:
@@ -191,6 +192,10 @@ class Terms:
             (part, coefficient), *_ = left.items()
             coefficient_within, powers = self.factors(part)
             return self.product(coefficient_within * coefficient, powers)
+        sizes = {abs(coefficient) for coefficient in left.values()}
+        if not constant and len(sizes) == 1 and (size := sizes.pop()) != 1:
+            primitive = self.of(SUM, 0.0, tuple(sorted((part, c / size) for part, c in left.items())))
+            return self.of(PRODUCT, size, ((primitive, 1.0),))
         return self.of(SUM, constant, tuple(sorted(left.items())))
 
     def _alike(self, members: Mapping[int, float]) -> tuple[int, int, dict[int, float]] | None:
