@@ -145,28 +145,28 @@ class _Visit:
         """Apply the first rule that changes something: None if none did, "" if the node is gone."""
         call = Call(node, self._draft)
         for rule in self._rules.get(node.op_type, ()):
-            op = node.op_type
+            op, named = node.op_type, node.name or call.output
             outcome = rule(call)
-            if outcome is None or outcome is False:
+            if not outcome:
                 continue
             if outcome is rules.EDITED:
-                self._note_call(call, op, rule)
+                self._note_rule(call, named, op, rule)
                 return call, op
             name = node.output[0]
             if self._draft.stand_for(name, str(outcome)):
-                self._note_call(call, op, rule)
+                self._note_rule(call, named, op, rule)
                 return call, ""
             if op != "Identity":
                 node.op_type = "Identity"
                 del node.attribute[:]
                 call.read(str(outcome))
-                self._note_call(call, op, rule)
+                self._note_rule(call, named, op, rule)
                 return call, op
         return call, None
 
-    def _note_call(self, call: Call, op: str, rule: rules.Rule) -> None:
+    def _note_rule(self, call: Call, named: str, op: str, rule: rules.Rule) -> None:
         how = " ".join((rule.__doc__ or "").split()).rstrip(".")
-        self._note(call.proto.name or call.output, op, how, call.grade, call.remark)
+        self._note(named, op, how, call.grade, call.remark)
 
     def _note(self, node: str, op: str, how: str, grade: str = "exact", remark: str = "") -> None:
         since = schemas.since("", op, self._draft.opset) or 0

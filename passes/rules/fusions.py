@@ -103,6 +103,8 @@ def _tensor(array: Any) -> TensorProto:
 def _become(call: Call, made: Call, names: list[str]) -> None:
     """Let a node do what the one in front of it does, with other inputs."""
     call.proto.op_type = made.op
+    if made.proto.name:
+        call.proto.name = made.proto.name
     del call.proto.attribute[:]
     call.proto.attribute.extend(made.proto.attribute)
     del call.proto.output[1:]
