@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from opshift.passes import compute, constants, follow, legal, rules, schemas
@@ -52,9 +52,9 @@ def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
         for _ in range(_MOST_ROUNDS):
             whole.begin()
             _sweep(whole)
-            holders: list[Body] = [model.graph, *model.functions]
-            for body in holders:
-                _without_dead(body, whole)
+            _without_dead(model.graph, whole, opsets(model))
+            for function in model.functions:
+                _without_dead(function, whole, opsets(function))
             if not whole.changed:
                 break
     except Exception as error:  # rules trust that nodes have the inputs and attributes that they must have
@@ -360,8 +360,11 @@ def rename_all(node: NodeProto, names: dict[str, str]) -> None:
             value.name = names.get(value.name, value.name)
 
 
-def _without_dead(body: Body, whole: Whole) -> set[str]:
-    """Drop nodes and initializers that nobody reads; returns what the body reads from outside, and its own names."""
+def _without_dead(body: Body, whole: Whole, versions: Mapping[str, int]) -> set[str]:
+    """Drop nodes and initializers that nobody reads; returns all names that the body reads.
+
+    `versions` are the opsets that it is written at, by domain.
+    """
     needed = set(results(body))
     needed |= whole.fixed
     kept = [False] * len(body.node)
@@ -373,15 +376,16 @@ def _without_dead(body: Body, whole: Whole) -> set[str]:
         needed.update(filter(None, node.input))
         if node.attribute:
             for _, _, graph in subgraphs(node):
-                needed |= _without_dead(graph, whole)
+                needed |= _without_dead(graph, whole, versions)
     if not all(kept):
         for index, keep in enumerate(kept):
             if not keep:
                 node = body.node[index]
-                since = schemas.since(node.domain, node.op_type, 99) or 0
+                domain = default_domain(node.domain)
+                since = schemas.since(domain, node.op_type, versions.get(domain, 0)) or 0
                 whole.changed += 1
                 name = node.name or next(iter(node.output), "")
-                whole.changes.append(Change(name, node.op_type, default_domain(node.domain), since, since, _DEAD))
+                whole.changes.append(Change(name, node.op_type, domain, since, since, _DEAD))
         retain(body.node, kept)
     if isinstance(body, GraphProto):
         _without_unread(body, needed)
