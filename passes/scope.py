@@ -81,6 +81,7 @@ class Scope:
         self._initializers: dict[str, TensorProto] | None = None
         self._declared: dict[str, TypeProto] | None = None
         self.shared: dict[bytes, str] = {}
+        self.constants_made: set[str] = set()
 
     @property
     def graph(self) -> GraphProto | None:
@@ -310,6 +311,7 @@ class Scope:
         if name is None:
             name = self.shared[key] = self.context.names.fresh(hint)
             self.context.released.add(name)
+            self.constants_made.add(name)
             self.hold(name, tensor)
         return name
 
