@@ -14,7 +14,7 @@ from opshift.passes.protos import ModelProto, NodeProto, TensorProto, TypeProto,
 if TYPE_CHECKING:
     import numpy as np
 
-MOST = 1 << 30  # elements of an input: more is hardly meant
+_MOST = 1 << 30  # elements of an input: more is hardly meant
 SIZES = (3, 1, 4)  # what a symbolic dimension becomes, in turn
 _AXES = 32  # which every numpy has
 FALLBACKS = ("fitting", "zeros", "ones", "counting")
@@ -114,8 +114,8 @@ def _value(
     for dim in kind.tensor_type.shape.dim:
         known = dim.HasField("dim_value") and dim.dim_value >= 0
         shape.append(dim.dim_value if known else symbols.setdefault(dim.dim_param or "", size))
-    if len(shape) > _AXES or math.prod(shape) > MOST:
-        raise EngineError(f"an input has {len(shape)} dimensions, or more than {MOST} elements")
+    if len(shape) > _AXES or math.prod(shape) > _MOST:
+        raise EngineError(f"an input has {len(shape)} dimensions, or more than {_MOST} elements")
     return _array(kind.tensor_type.elem_type, shape, random, meaning, fallback)
 
 

@@ -107,11 +107,11 @@ def _exact(kind: str, node: NodeProto) -> bool:
 def _claimed(op: str, given: list[np.ndarray[Any, Any]]) -> float:
     """How many elements a result has, or fewer."""
     first, *others = given
-    values = others[0].ravel().tolist() if op == "Expand" else first.ravel().tolist()
+    values: list[int] = others[0].ravel().tolist() if op == "Expand" else first.ravel().tolist()
     if op == "ConstantOfShape":
         return math.prod(values)
     if op == "Range":
-        start, limit, delta = (value.item() for value in given)
+        start, limit, delta = (float(value.item()) for value in given)
         return (limit - start) / delta
     if op == "Gather":
         return first.size // min(first.shape) * others[0].size if first.size else 0
