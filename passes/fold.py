@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from opshift.passes import patterns, schemas, tidy
+from opshift.passes import forms, patterns, schemas, tidy
 from opshift.passes.algebra import NUMBER, ONES, OP, PRODUCT, SUM, TENSOR, VECTOR, Terms
 from opshift.passes.build import Builder
 from opshift.passes.changes import Change
 from opshift.passes.convert import Result, check_imports, opsets
 from opshift.passes.expand import Op
 from opshift.passes.fits import fits
+from opshift.passes.forms import Form
 from opshift.passes.match import Found, Matcher
 from opshift.passes.names import Body, census, subgraphs, with_nested
 from opshift.passes.patterns import Clues, Pattern, Tensor
@@ -32,7 +33,8 @@ _WIDTHS = {T.DOUBLE: 53, T.FLOAT: 24, T.FLOAT16: 11, T.BFLOAT16: 8}
 
 _OFTEN = (
     "Abs Add Cast Clip Concat Div Equal Erf Exp Identity IsNaN Less Log MatMul Max Min Mul Neg Pow Reciprocal "
-    "ReduceMax ReduceMean ReduceSum ReduceSumSquare Relu Reshape Sigmoid Sqrt Squeeze Sub Sum Tanh Transpose Unsqueeze Where"
+    "ReduceMax ReduceMean ReduceSum ReduceSumSquare Relu Reshape Sigmoid Sqrt Squeeze Sub Sum Tanh Transpose "
+    "Unsqueeze Where"
 )
 _BETWEEN = frozenset(_OFTEN.split())
 """What may stand between an anchor and the result."""
@@ -146,6 +148,9 @@ class _Search:
         self._ops = ops
         self._changes = changes
         self._taken: dict[int, list[NodeProto]] = {}
+        self._made: dict[tuple[str, str], str] = {}
+        self._added: dict[int, list[NodeProto]] = {}
+        """Nodes that stand behind a node; those at -1 before all."""
         self._uses = _Uses(reader.scope.body)
 
     def taken(self) -> dict[int, list[NodeProto]]:
@@ -154,7 +159,20 @@ class _Search:
         for index in sorted(suspects, reverse=True):
             if index not in self._taken:
                 self._fold(index, suspects[index])
+        for index, nodes in self._added.items():
+            if index < 0:
+                self._taken[0] = [*nodes, *self._taken.get(0, self._nodes[:1])]
+            else:
+                self._taken[index] = [*self._taken.get(index, [self._nodes[index]]), *nodes]
         return self._taken
+
+    def _beside(self, name: str, key: str, make: Callable[[Builder], str]) -> str:
+        """What is made of a value once, beside it, for all that need it."""
+        if (name, key) not in self._made:
+            build = Builder(self._scope, self._reader.opset)
+            self._made[name, key] = make(build)
+            self._added.setdefault(self._uses.makers.get(name, -1), []).extend(build.nodes)
+        return self._made[name, key]
 
     def _suspects(self) -> dict[int, set[Op]]:
         """The nodes that may make the result of an operator: those behind its anchors."""
@@ -235,7 +253,7 @@ class _Search:
                 return None
             inside.add(at)
             pending += maker.input
-        if not self._is_closed(index, inside):
+        if not self._is_closed(index, inside) or len(self._operators(inside)) < 2:
             return None
         held: dict[int, Held] = {}
         for variable, term in found.bound.items():
@@ -259,6 +277,9 @@ class _Search:
         key = self._terms.keys[term]
         return _Turned(key[2][0][1], key[3][0]) if self._terms.is_op(term, "Transpose") else None
 
+    def _operators(self, inside: set[int]) -> list[str]:
+        return [op for at in sorted(inside) if (op := self._nodes[at].op_type) not in _SILENT]
+
     def _is_narrower(self, name: str, kind: int) -> bool:
         own = self._reader.kind(name)
         return own in FLOATS and _WIDTHS[own] < _WIDTHS[kind]
@@ -272,12 +293,13 @@ class _Search:
         return True
 
     def _fits(self, index: int, pattern: Pattern, held: dict[int, Held]) -> bool:
-        shapes = [self._shape(held[i]) if i in held else None for i in range(len(pattern.call.inputs))]
-        result = self._scope.shape(self._nodes[index].output[0])
-        return fits(pattern.call, shapes, result)
+        return fits(pattern.call, self._shapes(pattern, held), self._reader.shape(self._nodes[index].output[0]))
+
+    def _shapes(self, pattern: Pattern, held: dict[int, Held]) -> list[list[Dim] | None]:
+        return [self._shape(held[i]) if i in held else None for i in range(len(pattern.call.inputs))]
 
     def _shape(self, held: Held) -> list[Dim] | None:
-        shape = self._scope.shape(held.name)
+        shape = self._reader.shape(held.name)
         return [shape[axis] for axis in held.perm] if shape is not None and held.perm else shape
 
     def _replace(self, index: int, pattern: Pattern, found: Found, inside: set[int], held: dict[int, Held]) -> None:
@@ -290,8 +312,10 @@ class _Search:
                 inputs.append(str(build.Transpose(of.name, perm=list(of.perm))) if of.perm else of.name)
             else:
                 inputs.append(None if given is None else list(given))
-        given_floats = {name: found.floats.get(name) for name in call.marks}
-        build.emit(call.op[1], inputs, {**dict(call.attributes), **given_floats}, domain=call.op[0])
+        floats = {name: found.floats.get(name) for name in call.marks}
+        form = Form(build, inputs, {**dict(call.attributes), **floats}, self._shapes(pattern, held), self._beside)
+        forms.settle(call.op, form)
+        build.emit(call.op[1], form.inputs, form.attributes, domain=call.op[0])
         made = build.nodes[-1]
         made.output[:] = old.output[:1]
         made.name, made.doc_string = old.name, old.doc_string
@@ -301,7 +325,7 @@ class _Search:
             self._taken[at] = []
             self._scope.context.released.update(self._nodes[at].input)
         self._taken[index] = build.nodes
-        of = [self._nodes[at].op_type for at in sorted(inside) if self._nodes[at].op_type not in _SILENT]
+        of = self._operators(inside)
         exact = pattern.grade == "exact" and Counter(of) == Counter(pattern.nodes)
         self._changes.append(
             Change(

@@ -101,7 +101,7 @@ class Matcher:
         if len(pattern[2]) != len(subject[2]):
             return
         for (name, p), (other, s) in zip(pattern[2], subject[2], strict=True):
-            if name == other == "to":
+            if name == other == "shape":
                 held = self._shapes(p, s, found)
                 if held is None:
                     return

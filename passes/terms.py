@@ -24,8 +24,13 @@ PER_AXIS = 13
 _DRAWING = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 )
+_KEEPING = frozenset(("Cast", "Identity", "Softmax", "Sigmoid", "Tanh", "Neg", "Dropout", "LayerNormalization", "Gelu"))
+_BROADCAST = frozenset(("Add", "Sub", "Mul", "Div", "Where", "Pow"))
+_FAR = 24  # nodes that a shape is followed through
 _COMMUTATIVE = frozenset(("Equal", "And", "Or", "Xor"))
 
+Dims = tuple[int, ...]
+"""The terms of dimensions."""
 Rule = Callable[["Reader", NodeProto], "int | None"]
 
 
@@ -39,6 +44,7 @@ class Reader:
         self._outer = outer
         self._terms: dict[str, int] = {}
         self._kinds: dict[str, int] = {}
+        self._dims: dict[str, tuple[int, ...] | None] = {}
 
     def term(self, name: str) -> int:
         """The term of a value, which is a leaf if no node was read that makes it."""
@@ -158,10 +164,69 @@ class Reader:
             return tuple(map(self.terms.number, key[3]))
         return None
 
-    def dims(self, name: str) -> tuple[int, ...] | None:
+    def dims(self, name: str, depth: int = _FAR) -> tuple[int, ...] | None:
         """The terms of the dimensions of a value; None where its rank is unknown."""
-        shape = self.scope.shape(name)
-        return None if shape is None else tuple(self._dim(name, axis, dim) for axis, dim in enumerate(shape))
+        if name not in self._dims:
+            shape = self.scope.shape(name)
+            known = shape is not None and all(isinstance(dim, int) for dim in shape)
+            made = self._dims_made(name, depth) if depth and not known else None
+            if shape is not None:
+                stated = tuple(self._dim(name, axis, dim) for axis, dim in enumerate(shape))
+                like = made if made is not None and len(made) == len(stated) else stated
+                made = tuple(a if self.terms.value(a) is not None else b for a, b in zip(stated, like, strict=True))
+            self._dims[name] = made
+        return self._dims[name]
+
+    def _dims_made(self, name: str, depth: int) -> tuple[int, ...] | None:
+        """The dimensions that the node gives which makes a value."""
+        node = self.scope.maker(name)
+        if node is None or default_domain(node.domain):
+            return None
+        first = self.dims(node.input[0], depth - 1) if node.input else None
+        if node.op_type == "Reshape" and len(node.input) > 1:
+            target = self.elements(node.input[1])
+            return None if target is None else self.target(node, target, first)
+        if node.op_type == "Transpose" and first is not None:
+            perm = next((a.ints for a in node.attribute if a.name == "perm"), range(len(first))[::-1])
+            return tuple(first[axis] for axis in perm)
+        if node.op_type in _BROADCAST:
+            return self._broadcast([self.dims(operand, depth - 1) for operand in node.input])
+        return first if node.op_type in _KEEPING else None
+
+    def target(
+        self, node: NodeProto, wanted: tuple[int, ...], before: tuple[int, ...] | None
+    ) -> tuple[int, ...] | None:
+        """The dimensions that a Reshape asks for; -1 where one is to be computed."""
+        target = list(wanted)
+        for axis, element in enumerate(wanted):
+            if self.terms.value(element) == 0 and not integer(node, "allowzero", 0):
+                if before is None or axis >= len(before):
+                    return None
+                target[axis] = before[axis]
+        return tuple(target)
+
+    def _broadcast(self, shapes: list[tuple[int, ...] | None]) -> tuple[int, ...] | None:
+        rank, one = max((len(shape) for shape in shapes if shape is not None), default=0), self.terms.number(1)
+        made = [one] * rank
+        for shape in shapes:
+            if shape is None:
+                return None
+            for axis, dim in enumerate(shape, rank - len(shape)):
+                if dim != one and made[axis] not in (one, dim):
+                    return None
+                made[axis] = dim if dim != one else made[axis]
+        return tuple(made)
+
+    def shape(self, name: str) -> list[Dim] | None:
+        """The dimensions of a value, as far as they are known to be the same as others: numbers, or names of terms."""
+        dims = self.dims(name)
+        if dims is None:
+            return None
+        values = [self.terms.value(dim) for dim in dims]
+        return [
+            f"#{dim}" if value is None else int(value) if value >= 0 else None
+            for dim, value in zip(dims, values, strict=True)
+        ]
 
     def _dim(self, name: str, axis: int, dim: Dim) -> int:
         if isinstance(dim, int):

@@ -98,16 +98,15 @@ def _reshaped(reader: Reader, node: NodeProto) -> int | None:
     if wanted is None:
         known = reader.dims(node.output[0]) if after is not None and None not in after else None
         return None if known is None else reshape(terms, reader.term(node.input[0]), before, known)
-    target = list(wanted)
-    for index, element in enumerate(wanted):
-        value = terms.value(element)
-        if value == 0 and not integer(node, "allowzero", 0):
-            if before is None or index >= len(before):
-                return None
-            target[index] = before[index]
-        elif value == -1 and after is not None and len(after) == len(wanted) and after[index] is not None:
-            target[index] = (reader.dims(node.output[0]) or wanted)[index]
-    return reshape(terms, reader.term(node.input[0]), before, tuple(target))
+    target = reader.target(node, wanted, before)
+    if target is None:
+        return None
+    if after is not None and len(after) == len(target):
+        known = reader.dims(node.output[0]) or target
+        target = tuple(
+            k if terms.value(t) == -1 and dim is not None else t for t, k, dim in zip(target, known, after, strict=True)
+        )
+    return reshape(terms, reader.term(node.input[0]), before, target)
 
 
 def reshape(terms: Terms, x: int, before: Key | None, target: Key) -> int:
@@ -125,7 +124,7 @@ def reshape(terms: Terms, x: int, before: Key | None, target: Key) -> int:
         if shape is not None and kept and target == (*shape[:2], shape[3], shape[2]):
             return transpose(terms, inner, (0, 1, 3, 2))
     coefficient, x = _apart(terms, x)
-    made = terms.op("Reshape", (("to", target),), x)
+    made = terms.op("Reshape", (("shape", target),), x)
     if before is not None:
         terms.reshaped[made] = before
     return terms.scaled(made, coefficient)

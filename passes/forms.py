@@ -1,0 +1,55 @@
+"""The form in which an operator is written where a definition was: defaults left out, shapes as runtimes want them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isclose
+from typing import Any
+
+from opshift.passes.build import Builder
+from opshift.passes.expand import Op
+from opshift.passes.scope import Dim
+
+Beside = Callable[[str, str, Callable[[Builder], str]], str]
+
+
+@dataclass
+class Form:
+    """A call that is about to be written. `beside` makes a value of another one once, for all calls that need it."""
+
+    build: Builder
+    inputs: list[Any]
+    attributes: dict[str, Any]
+    shapes: Sequence[Sequence[Dim] | None]
+    beside: Beside
+
+
+def settle(op: Op, form: Form) -> None:
+    """Write the call as exporters write it."""
+    rule = _RULES.get(op)
+    if rule is not None:
+        rule(form)
+
+
+def _attention(form: Form) -> None:
+    """The scale that the size of the heads gives is not written; a mask has a row for each query, as runtimes want."""
+    query = form.shapes[0] or [None]
+    size, scale = query[-1], form.attributes["scale"]
+    if isinstance(size, int) and isclose(scale, size**-0.5, rel_tol=1e-6):
+        form.attributes["scale"] = None
+    if len(form.inputs) < 4:
+        return
+    mask, rows = form.shapes[3] or [], query[2]
+    if len(mask) < 2 or mask[-2] != 1 or rows == 1:
+        return
+    if isinstance(rows, int):
+        form.inputs[3] = form.beside(
+            form.inputs[3], f"rows {rows}", lambda build: str(build.Expand(form.inputs[3], [rows, 1]))
+        )
+    else:
+        length = form.build.Concat(form.build.Shape(form.inputs[0], start=2, end=3), [1], axis=0)
+        form.inputs[3] = form.build.Expand(form.inputs[3], length)
+
+
+_RULES: dict[Op, Callable[[Form], None]] = {("", "Attention"): _attention}
