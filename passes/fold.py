@@ -126,15 +126,17 @@ class _Folder:
 
 
 class Held(NamedTuple):
-    """What an input of the new node gets: a value, or its transpose."""
+    """What an input of the new node gets: a value, or what a Transpose or a Reshape makes of it."""
 
     name: str
     perm: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
 
 
-class _Turned(NamedTuple):
-    perm: tuple[int, ...]
+class _Moved(NamedTuple):
     term: int
+    perm: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
 
 
 class _Search:
@@ -227,7 +229,7 @@ class _Search:
     def _group(self, index: int, kind: int, pattern: Pattern, found: Found) -> tuple[set[int], dict[int, Held]] | None:
         """The nodes between the variables and the result, and what the variables hold; None if they leave a gap."""
         wanted = {term: self._wanted(pattern, variable) for variable, term in found.bound.items()}
-        turned = {term: self._turned(term) for term in wanted}
+        turned = {term: self._moved(term) for term in wanted}
         wanted |= {of.term: wanted[term] for term, of in turned.items() if of is not None}
         names: dict[int, str] = {}
         inside, pending = {index}, list(self._nodes[index].input)
@@ -261,7 +263,7 @@ class _Search:
             if term in names:
                 held[variable] = Held(names[term])
             elif of is not None and of.term in names:
-                held[variable] = Held(names[of.term], of.perm)
+                held[variable] = Held(names[of.term], of.perm, of.shape)
             else:
                 return None
         return (inside, held) if self._fits(index, pattern, held) else None
@@ -272,10 +274,16 @@ class _Search:
         assert isinstance(given, Tensor), "variables stand for tensors"
         return given.kind
 
-    def _turned(self, term: int) -> _Turned | None:
-        """What a term is a Transpose of."""
+    def _moved(self, term: int) -> _Moved | None:
+        """What a term is a Transpose or a Reshape of, where a node can make it again."""
         key = self._terms.keys[term]
-        return _Turned(key[2][0][1], key[3][0]) if self._terms.is_op(term, "Transpose") else None
+        if self._terms.is_op(term, "Transpose"):
+            return _Moved(key[3][0], perm=key[2][0][1])
+        if self._terms.is_op(term, "Reshape"):
+            sizes = [self._terms.value(dim) for dim in key[2][0][1]]
+            if all(size is not None and size > 0 for size in sizes):
+                return _Moved(key[3][0], shape=tuple(int(size) for size in sizes if size is not None))
+        return None
 
     def _operators(self, inside: set[int]) -> list[str]:
         return [op for at in sorted(inside) if (op := self._nodes[at].op_type) not in _SILENT]
@@ -299,6 +307,8 @@ class _Search:
         return [self._shape(held[i]) if i in held else None for i in range(len(pattern.call.inputs))]
 
     def _shape(self, held: Held) -> list[Dim] | None:
+        if held.shape:
+            return list(held.shape)
         shape = self._reader.shape(held.name)
         return [shape[axis] for axis in held.perm] if shape is not None and held.perm else shape
 
@@ -308,8 +318,7 @@ class _Search:
         inputs: list[str | list[int] | None] = []
         for i, given in enumerate(call.inputs):
             if isinstance(given, Tensor):
-                of = held[i]
-                inputs.append(str(build.Transpose(of.name, perm=list(of.perm))) if of.perm else of.name)
+                inputs.append(_made(build, held[i]))
             else:
                 inputs.append(None if given is None else list(given))
         floats = {name: found.floats.get(name) for name in call.marks}
@@ -339,6 +348,12 @@ class _Search:
                 "" if exact else "the operator may round otherwise than its definition",
             )
         )
+
+
+def _made(build: Builder, held: Held) -> str:
+    if held.perm:
+        return str(build.Transpose(held.name, perm=list(held.perm)))
+    return str(build.Reshape(held.name, held.shape)) if held.shape else held.name
 
 
 _HELD = frozenset((NUMBER, ONES, TENSOR, VECTOR))

@@ -204,7 +204,7 @@ def mean_and_variance(op: Op, clues: Clues) -> Iterator[Call]:
 def one_axis(op: Op, clues: Clues) -> Iterator[Call]:
     for axes in clues.over("Total", "Softmax"):
         if len(axes) == 1:
-            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(clues.rank or -axes[0])))
+            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(max(clues.rank or 0, -axes[0]))))
             for texts in _CHOICES.get(op[1], ((),)):
                 if spelled := clues.spelled(axes):
                     yield Call(op, clues.opset, (x,), (("axis", spelled[0]), *texts))
@@ -216,7 +216,7 @@ def reduction(op: Op, clues: Clues) -> Iterator[Call]:
     for axes in clues.over("Total", "Mean"):
         for keepdims in (1, 0):
             dropped = 0 if keepdims else len(axes)
-            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range((clues.rank or -axes[0]) + dropped)))
+            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(max((clues.rank or 0) + dropped, -axes[0]))))
             if schema is not None and "axes" not in schema.attributes:
                 yield Call(op, clues.opset, (x, axes), (("keepdims", keepdims),))
             elif spelled := clues.spelled(axes, dropped):

@@ -24,8 +24,9 @@ PER_AXIS = 13
 _DRAWING = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 )
-_KEEPING = frozenset(("Cast", "Identity", "Softmax", "Sigmoid", "Tanh", "Neg", "Dropout", "LayerNormalization", "Gelu"))
-_BROADCAST = frozenset(("Add", "Sub", "Mul", "Div", "Where", "Pow"))
+_SAME = "Cast Dropout Gelu Identity LayerNormalization Neg Not Sigmoid Softmax Tanh Trilu"
+_KEEPING = frozenset(_SAME.split())
+_BROADCAST = frozenset(("Add", "Sub", "Mul", "Div", "Where", "Pow", "Equal", "Less", "And", "Or"))
 _FAR = 24  # nodes that a shape is followed through
 _COMMUTATIVE = frozenset(("Equal", "And", "Or", "Xor"))
 
@@ -189,6 +190,10 @@ class Reader:
         if node.op_type == "Transpose" and first is not None:
             perm = next((a.ints for a in node.attribute if a.name == "perm"), range(len(first))[::-1])
             return tuple(first[axis] for axis in perm)
+        if node.op_type == "Slice" and first is not None:
+            return self._sliced(node, first)
+        if node.op_type == "Expand":
+            return self._broadcast([first, self.elements(node.input[1])])
         if node.op_type in _BROADCAST:
             return self._broadcast([self.dims(operand, depth - 1) for operand in node.input])
         return first if node.op_type in _KEEPING else None
@@ -203,7 +208,42 @@ class Reader:
                 if before is None or axis >= len(before):
                     return None
                 target[axis] = before[axis]
+        computed = [axis for axis, element in enumerate(target) if self.terms.value(element) == -1]
+        if len(computed) == 1 and before is not None:
+            rest = self._quotient(before, [element for element in target if self.terms.value(element) != -1])
+            if rest is not None:
+                target[computed[0]] = rest
         return tuple(target)
+
+    def _quotient(self, before: Dims, after: list[int]) -> int | None:
+        """The dimension that is left of some when others are taken out; None if that is no single one."""
+        left, size = list(before), 1
+        for dim in after:
+            if dim in left:
+                left.remove(dim)
+            elif (value := self.terms.value(dim)) is not None:
+                size *= int(value)
+            else:
+                return None
+        values = [self.terms.value(dim) for dim in left]
+        others = [dim for dim, value in zip(left, values, strict=True) if value is None]
+        whole = prod(int(value) for value in values if value is not None)
+        if not size or whole % size or len(others) > 1 or (others and whole != size):
+            return None
+        return others[0] if others else self.terms.number(whole // size)
+
+    def _sliced(self, node: NodeProto, before: Dims) -> Dims | None:
+        """The dimensions of a Slice with known bounds; those along unknown axes stay unknown."""
+        bounds = [self.ints(name) if name else None for name in node.input[1:]]
+        if len(bounds) < 3 or any(bound is None or len(bound) != 1 for bound in bounds):
+            return None
+        start, end, axis, *steps = (bound[0] for bound in bounds if bound)
+        size = self.terms.value(before[axis])
+        if size is None or steps not in ([], [1]):
+            return None
+        made = list(before)
+        made[axis] = self.terms.number(len(range(int(size))[start:end]))
+        return tuple(made)
 
     def _broadcast(self, shapes: list[tuple[int, ...] | None]) -> tuple[int, ...] | None:
         rank, one = max((len(shape) for shape in shapes if shape is not None), default=0), self.terms.number(1)

@@ -6,7 +6,7 @@ from opshift.passes.algebra import NUMBER, ONES, TENSOR, VECTOR, Key, Terms
 from opshift.passes.protos import NodeProto, TensorProto
 from opshift.passes.terms import Reader, Rule, integer
 
-END = 2**31 - 1
+_LAST = (0, 1, 3, 2)  # the last two axes change places
 
 
 def vector(terms: Terms, elements: tuple[int, ...]) -> int:
@@ -117,12 +117,12 @@ def reshape(terms: Terms, x: int, before: Key | None, target: Key) -> int:
         return reshape(terms, x, before, target)
     if before == target:
         return x
-    if terms.is_op(x, "Transpose") and key[2] == (("perm", (0, 2, 1)),) and terms.is_op(key[3][0], "Reshape"):
-        joined = key[3][0]
-        shape, (_, _, ((_, joint),), (inner,)) = terms.reshaped.get(joined), terms.keys[joined]
-        kept = shape is not None and len(shape) == 4 and joint[1:] == shape[2:]
-        if shape is not None and kept and target == (*shape[:2], shape[3], shape[2]):
-            return transpose(terms, inner, (0, 1, 3, 2))
+    if terms.is_op(x, "Transpose") and key[2] == (("perm", (0, 2, 1)),) and before is not None and len(target) == 4:
+        joined, rows, columns = before[0], before[2], before[1]
+        if target[2:] == before[1:]:
+            return transpose(
+                terms, reshape(terms, key[3][0], (joined, rows, columns), (*target[:2], rows, columns)), _LAST
+            )
     coefficient, x = _apart(terms, x)
     made = terms.op("Reshape", (("shape", target),), x)
     if before is not None:
