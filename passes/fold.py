@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -126,17 +126,19 @@ class _Folder:
 
 
 class Held(NamedTuple):
-    """What an input of the new node gets: a value, or what a Transpose or a Reshape makes of it."""
+    """What an input of the new node gets: a value, or what a Transpose, a Reshape or an Add makes of it."""
 
     name: str
     perm: tuple[int, ...] = ()
     shape: tuple[int, ...] = ()
+    plus: str = ""
 
 
 class _Moved(NamedTuple):
     term: int
     perm: tuple[int, ...] = ()
     shape: tuple[int, ...] = ()
+    plus: int = -1
 
 
 class _Search:
@@ -220,17 +222,29 @@ class _Search:
     def _as_call(self, index: int, term: int, kind: int, pattern: Pattern) -> bool:
         matcher = Matcher(pattern.terms, pattern.root, pattern.marks, self._terms, _TOLERANCES[kind])
         for found in matcher.all(term):
-            group = self._group(index, kind, pattern, found)
-            if group is not None:
-                self._replace(index, pattern, found, *group)
-                return True
+            for read in (found, *self._unscaled(pattern, found)):
+                group = self._group(index, kind, pattern, read)
+                if group is not None:
+                    self._replace(index, pattern, read, *group)
+                    return True
         return False
+
+    def _unscaled(self, pattern: Pattern, found: Found) -> Iterator[Found]:
+        """The same with a number at an input that has no name without it, and not in the float."""
+        for name, variables in patterns.FAMILIES[pattern.call.op].scaled.items():
+            for variable in variables:
+                number = found.floats.get(name, 1.0)
+                if number != 1:
+                    term = self._terms.scaled(found.bound[variable], number)
+                    yield Found({**found.bound, variable: term}, found.dims, {**found.floats, name: 1.0})
 
     def _group(self, index: int, kind: int, pattern: Pattern, found: Found) -> tuple[set[int], dict[int, Held]] | None:
         """The nodes between the variables and the result, and what the variables hold; None if they leave a gap."""
         wanted = {term: self._wanted(pattern, variable) for variable, term in found.bound.items()}
         turned = {term: self._moved(term) for term in wanted}
-        wanted |= {of.term: wanted[term] for term, of in turned.items() if of is not None}
+        for term, of in turned.items():
+            if of is not None:
+                wanted = {of.term: wanted[term], **({of.plus: wanted[term]} if of.plus >= 0 else {}), **wanted}
         names: dict[int, str] = {}
         inside, pending = {index}, list(self._nodes[index].input)
         while pending:
@@ -262,8 +276,8 @@ class _Search:
             of = turned[term]
             if term in names:
                 held[variable] = Held(names[term])
-            elif of is not None and of.term in names:
-                held[variable] = Held(names[of.term], of.perm, of.shape)
+            elif of is not None and of.term in names and (of.plus < 0 or of.plus in names):
+                held[variable] = Held(names[of.term], of.perm, of.shape, names.get(of.plus, ""))
             else:
                 return None
         return (inside, held) if self._fits(index, pattern, held) else None
@@ -275,10 +289,12 @@ class _Search:
         return given.kind
 
     def _moved(self, term: int) -> _Moved | None:
-        """What a term is a Transpose or a Reshape of, where a node can make it again."""
+        """What a term is a Transpose, a Reshape or a sum of, where a node can make it again."""
         key = self._terms.keys[term]
         if self._terms.is_op(term, "Transpose"):
             return _Moved(key[3][0], perm=key[2][0][1])
+        if key[0] == SUM and not key[1] and len(key[2]) == 2 and all(c == 1 for _, c in key[2]):
+            return _Moved(key[2][0][0], plus=key[2][1][0])
         if self._terms.is_op(term, "Reshape"):
             sizes = [self._terms.value(dim) for dim in key[2][0][1]]
             if all(size is not None and size > 0 for size in sizes):
@@ -309,6 +325,8 @@ class _Search:
     def _shape(self, held: Held) -> list[Dim] | None:
         if held.shape:
             return list(held.shape)
+        if held.plus:
+            return self._reader.broadcast(held.name, held.plus)
         shape = self._reader.shape(held.name)
         return [shape[axis] for axis in held.perm] if shape is not None and held.perm else shape
 
@@ -353,6 +371,8 @@ class _Search:
 def _made(build: Builder, held: Held) -> str:
     if held.perm:
         return str(build.Transpose(held.name, perm=list(held.perm)))
+    if held.plus:
+        return str(build.Add(held.name, held.plus))
     return str(build.Reshape(held.name, held.shape)) if held.shape else held.name
 
 

@@ -248,6 +248,8 @@ class Family:
 
     suggest: Suggest
     anchors: frozenset[str]
+    scaled: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Float attributes that are a factor of an input: what the one is multiplied by, the other may be instead."""
 
 
 def _family(suggest: Suggest, *anchors: str) -> Family:
@@ -255,7 +257,7 @@ def _family(suggest: Suggest, *anchors: str) -> Family:
 
 
 FAMILIES: dict[Op, Family] = {
-    ("", "Attention"): _family(attention, "Softmax", "Exp"),
+    ("", "Attention"): Family(attention, frozenset(("Softmax", "Exp")), {"scale": (0, 1)}),
     ("", "LayerNormalization"): Family(layer, _AVERAGING),
     ("", "RMSNormalization"): Family(root_mean_square, _AVERAGING),
     ("", "InstanceNormalization"): Family(behind_channels, _AVERAGING),

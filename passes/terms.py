@@ -259,7 +259,13 @@ class Reader:
 
     def shape(self, name: str) -> list[Dim] | None:
         """The dimensions of a value, as far as they are known to be the same as others: numbers, or names of terms."""
-        dims = self.dims(name)
+        return self._spelled(self.dims(name))
+
+    def broadcast(self, *names: str) -> list[Dim] | None:
+        """The same for what values are broadcast to."""
+        return self._spelled(self._broadcast([self.dims(name) for name in names]))
+
+    def _spelled(self, dims: Dims | None) -> list[Dim] | None:
         if dims is None:
             return None
         values = [self.terms.value(dim) for dim in dims]

@@ -10,6 +10,7 @@ from opshift.passes import numbers
 from opshift.passes.algebra import NUMBER, ONES, Key, clip, mean
 from opshift.passes.protos import NodeProto, TensorProto
 from opshift.passes.terms import FLOATS, PER_AXIS, Reader, Rule, integer
+from opshift.passes.terms_layout import elementwise, product_of_sizes
 
 _COUNTS = frozenset((TensorProto.INT64, TensorProto.INT32))
 
@@ -81,6 +82,8 @@ def _subtracted(reader: Reader, node: NodeProto) -> int | None:
 def _multiplied(reader: Reader, node: NodeProto) -> int | None:
     if (known := _products(reader, node)) is not None:
         return known
+    if reader.kind(node.input[0]) in _COUNTS:
+        return _sizes(reader, node)
     return reader.terms.mul(*reader.operands(node.input)) if _arithmetic(reader, node) else None
 
 
@@ -96,6 +99,9 @@ def _divided(reader: Reader, node: NodeProto) -> int | None:
 
 _sums, _differences, _products = _computed(add), _computed(sub), _computed(mul)
 _ratios, _quotients = _computed(_ratio), _computed(lambda a, b: float(int(_ratio(a, b))) if b else nan)
+
+
+_sizes = elementwise(product_of_sizes)
 
 
 def _arithmetic(reader: Reader, node: NodeProto) -> bool:

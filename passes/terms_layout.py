@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from opshift.passes import numbers
 from opshift.passes.algebra import NUMBER, ONES, TENSOR, VECTOR, Key, Terms
 from opshift.passes.protos import NodeProto, TensorProto
 from opshift.passes.terms import Reader, Rule, integer
@@ -36,6 +39,56 @@ def _gathered(reader: Reader, node: NodeProto) -> int | None:
     if reader.terms.keys[reader.term(node.input[1])][0] == NUMBER:
         return elements[places[0]]
     return vector(reader.terms, tuple(elements[place] for place in places))
+
+
+def _filled(reader: Reader, node: NodeProto) -> int | None:
+    """A small constant of one value."""
+    held = next((a.t for a in node.attribute if a.name == "value"), None)
+    value = 0.0 if held is None else (numbers.read(held) or [None])[0]
+    sizes = [reader.terms.value(size) for size in reader.elements(node.input[0]) or ()]
+    if value is None or len(sizes) != 1 or sizes[0] is None or not 0 < sizes[0] <= numbers.FEW:
+        return None
+    return vector(reader.terms, (reader.terms.number(value),) * int(sizes[0]))
+
+
+def elementwise(compute: Callable[[Terms, list[int]], int | None]) -> Rule:
+    """What is computed for each element of shapes of the same length, or of one number."""
+
+    def rule(reader: Reader, node: NodeProto) -> int | None:
+        terms, parts = reader.terms, [reader.elements(name) for name in node.input]
+        for index, name in enumerate(node.input):
+            if parts[index] is None and terms.value(reader.term(name)) is not None:
+                parts[index] = (reader.term(name),)
+        sizes = {len(part) for part in parts if part is not None}
+        if None in parts or len(sizes - {1}) != 1:
+            return None
+        made = []
+        for place in range(max(sizes)):
+            made.append(compute(terms, [part[place if len(part) > 1 else 0] for part in parts if part]))
+        return None if None in made else vector(terms, tuple(term for term in made if term is not None))
+
+    return rule
+
+
+def same_size(terms: Terms, pair: list[int]) -> int | None:
+    """Whether two dimensions are the same; none is negative."""
+    a, b = (terms.value(term) for term in pair)
+    if pair[0] == pair[1]:
+        return terms.number(1)
+    if a is not None and b is not None:
+        return terms.number(a == b)
+    stated = b if a is None else a
+    return terms.number(0) if stated is not None and stated < 0 else None
+
+
+def chosen_size(terms: Terms, operands: list[int]) -> int | None:
+    condition = terms.value(operands[0])
+    return None if condition is None else operands[1] if condition else operands[2]
+
+
+def product_of_sizes(terms: Terms, pair: list[int]) -> int | None:
+    a, b = (terms.value(term) for term in pair)
+    return None if a is None or b is None else terms.number(a * b)
 
 
 def _sliced(reader: Reader, node: NodeProto) -> int | None:
@@ -110,19 +163,20 @@ def _reshaped(reader: Reader, node: NodeProto) -> int | None:
 
 
 def reshape(terms: Terms, x: int, before: Key | None, target: Key) -> int:
-    """The last of several shapes counts; two axes that become one only while others are transposed stay two."""
+    """The last of several shapes counts; the last two axes change places behind it."""
     key = terms.keys[x]
     if terms.is_op(x, "Reshape"):
         before, x = terms.reshaped.get(x), key[3][0]
         return reshape(terms, x, before, target)
     if before == target:
         return x
-    if terms.is_op(x, "Transpose") and key[2] == (("perm", (0, 2, 1)),) and before is not None and len(target) == 4:
-        joined, rows, columns = before[0], before[2], before[1]
-        if target[2:] == before[1:]:
-            return transpose(
-                terms, reshape(terms, key[3][0], (joined, rows, columns), (*target[:2], rows, columns)), _LAST
-            )
+    if terms.is_op(x, "Transpose") and before is not None and len(target) == 4 and target[2:] == before[1:]:
+        ((_, perm),), (inner,) = key[2:]
+        if len(perm) == 3 and perm[1] > perm[2]:  # the last two axes change places behind the Reshape, not before
+            rows, columns = before[2], before[1]
+            straight = transpose(terms, inner, (perm[0], perm[2], perm[1]))
+            apart = reshape(terms, straight, (before[0], rows, columns), (*target[:2], rows, columns))
+            return transpose(terms, apart, _LAST)
     coefficient, x = _apart(terms, x)
     made = terms.op("Reshape", (("shape", target),), x)
     if before is not None:
@@ -159,6 +213,8 @@ def _apart(terms: Terms, x: int) -> tuple[float, int]:
 RULES: dict[str, Rule] = {
     "Shape": _shape,
     "Gather": _gathered,
+    "ConstantOfShape": _filled,
+    "Equal": elementwise(same_size),
     "Slice": _sliced,
     "Concat": _concatenated,
     "Squeeze": _squeezed,
