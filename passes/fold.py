@@ -17,7 +17,7 @@ from opshift.passes.fits import fits
 from opshift.passes.forms import Form
 from opshift.passes.match import Found, Matcher
 from opshift.passes.names import Body, census, subgraphs, with_nested
-from opshift.passes.patterns import Clues, Pattern, Tensor
+from opshift.passes.patterns import Clues, Pattern, Splat, Tensor
 from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, TensorProto, default_domain, put
 from opshift.passes.scope import Context, Dim, Scope
 from opshift.passes.terms import FLOATS, Reader
@@ -132,6 +132,8 @@ class Held(NamedTuple):
     perm: tuple[int, ...] = ()
     shape: tuple[int, ...] = ()
     plus: str = ""
+    behind: int = 0
+    """How many axes of one element are behind those that the input has."""
 
 
 class _Moved(NamedTuple):
@@ -139,6 +141,7 @@ class _Moved(NamedTuple):
     perm: tuple[int, ...] = ()
     shape: tuple[int, ...] = ()
     plus: int = -1
+    behind: int = 0
 
 
 class _Search:
@@ -277,7 +280,7 @@ class _Search:
             if term in names:
                 held[variable] = Held(names[term])
             elif of is not None and of.term in names and (of.plus < 0 or of.plus in names):
-                held[variable] = Held(names[of.term], of.perm, of.shape, names.get(of.plus, ""))
+                held[variable] = Held(names[of.term], of.perm, of.shape, names.get(of.plus, ""), of.behind)
             else:
                 return None
         return (inside, held) if self._fits(index, pattern, held) else None
@@ -295,6 +298,8 @@ class _Search:
             return _Moved(key[3][0], perm=key[2][0][1])
         if key[0] == SUM and not key[1] and len(key[2]) == 2 and all(c == 1 for _, c in key[2]):
             return _Moved(key[2][0][0], plus=key[2][1][0])
+        if self._terms.is_op(term, "Vector"):
+            return _Moved(key[3][0], behind=key[2][0][1])
         if self._terms.is_op(term, "Reshape"):
             sizes = [self._terms.value(dim) for dim in key[2][0][1]]
             if all(size is not None and size > 0 for size in sizes):
@@ -327,6 +332,10 @@ class _Search:
             return list(held.shape)
         if held.plus:
             return self._reader.broadcast(held.name, held.plus)
+        if held.behind:
+            dims = self._reader.shape(held.name)
+            kept = None if dims is None else len(dims) - held.behind
+            return dims[:kept] if dims is not None and dims[kept:] == [1] * held.behind else None
         shape = self._reader.shape(held.name)
         return [shape[axis] for axis in held.perm] if shape is not None and held.perm else shape
 
@@ -335,12 +344,14 @@ class _Search:
         build = Builder(self._scope, call.opset, old)
         inputs: list[str | list[int] | None] = []
         for i, given in enumerate(call.inputs):
-            if isinstance(given, Tensor):
+            if isinstance(given, Splat):
+                inputs.append("")
+            elif isinstance(given, Tensor):
                 inputs.append(_made(build, held[i]))
             else:
                 inputs.append(None if given is None else list(given))
         floats = {name: found.floats.get(name) for name in call.marks}
-        form = Form(build, inputs, {**dict(call.attributes), **floats}, self._shapes(pattern, held), self._beside)
+        form = Form(build, call, inputs, {**dict(call.attributes), **floats}, self._shapes(pattern, held), self._beside)
         forms.settle(call.op, form)
         build.emit(call.op[1], form.inputs, form.attributes, domain=call.op[0])
         made = build.nodes[-1]
@@ -373,7 +384,9 @@ def _made(build: Builder, held: Held) -> str:
         return str(build.Transpose(held.name, perm=list(held.perm)))
     if held.plus:
         return str(build.Add(held.name, held.plus))
-    return str(build.Reshape(held.name, held.shape)) if held.shape else held.name
+    if held.behind:
+        return forms.reshaped(build, held.name, [-1])
+    return forms.reshaped(build, held.name, held.shape) if held.shape else held.name
 
 
 _HELD = frozenset((NUMBER, ONES, TENSOR, VECTOR))
@@ -389,6 +402,8 @@ def _axes(terms: Terms, term: int) -> dict[str, list[tuple[int, ...]]]:
             key = terms.keys[at]
             if key[0] == OP and key[2] and key[2][0][0] == "axes":
                 found.setdefault(key[1], []).append(key[2][0][1])
+            if terms.is_op(at, "Reshape") and len(shape := key[2][0][1]) == 3 and (groups := terms.value(shape[1])):
+                found.setdefault("groups", []).append((int(groups),))
         front = [inner for at in front for inner in terms.operands(at) if inner not in seen]
         seen.update(front)
     return found

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import isclose
+from math import isclose, prod
 from typing import Any
 
 from opshift.passes.build import Builder
 from opshift.passes.expand import Op
+from opshift.passes.lazy import np
+from opshift.passes.patterns import Call, Splat
+from opshift.passes.protos import TensorProto
 from opshift.passes.scope import Dim
 
 Beside = Callable[[str, str, Callable[[Builder], str]], str]
@@ -19,10 +22,25 @@ class Form:
     """A call that is about to be written. `beside` makes a value of another one once, for all calls that need it."""
 
     build: Builder
+    call: Call
     inputs: list[Any]
     attributes: dict[str, Any]
     shapes: Sequence[Sequence[Dim] | None]
     beside: Beside
+
+
+def reshaped(build: Builder, name: str, dims: Sequence[int]) -> str:
+    """A value in another shape, or as a vector for [-1]; an initializer gets a copy of it, unread."""
+    scope = build.scope
+    held = scope.initializers.get(name)
+    if held is None:
+        return str(build.Reshape(name, list(dims)))
+    copy = TensorProto()
+    copy.CopyFrom(held)
+    copy.dims[:] = dims if -1 not in dims else [prod(held.dims)]
+    made = str(scope.context.names.fresh(name))
+    scope.hold(made, copy)
+    return made
 
 
 def settle(op: Op, form: Form) -> None:
@@ -52,4 +70,22 @@ def _attention(form: Form) -> None:
         form.inputs[3] = form.build.Expand(form.inputs[3], length)
 
 
-_RULES: dict[Op, Callable[[Form], None]] = {("", "Attention"): _attention}
+def _scaled(form: Form) -> None:
+    """Scale and bias have the shape of the axes that are normalized; a scale that is not there is one of ones."""
+    axis, x = form.attributes["axis"], form.shapes[0] or []
+    for index, given in enumerate(form.call.inputs[1:], 1):
+        shape = form.shapes[index]
+        if isinstance(given, Splat):
+            dims = [int(dim) for dim in x[axis:] if isinstance(dim, int)]
+            form.inputs[index] = form.build.constant(np.full(dims, given.value), given.kind)
+        elif shape is not None and len(shape) > -axis:
+            form.inputs[index] = reshaped(
+                form.build, form.inputs[index], [int(dim) for dim in shape[axis:] if isinstance(dim, int)]
+            )
+
+
+_RULES: dict[Op, Callable[[Form], None]] = {
+    ("", "Attention"): _attention,
+    ("", "LayerNormalization"): _scaled,
+    ("", "RMSNormalization"): _scaled,
+}

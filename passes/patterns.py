@@ -24,6 +24,9 @@ from opshift.passes.view import make_attribute
 NEGATIVE_AXES = 11
 """The opset from which on axes may be negative."""
 
+PER_CHANNEL = 21
+"""The opset from which on GroupNormalization has a scale and a bias for each channel."""
+
 Op = tuple[str, str]
 Axes = tuple[int, ...]
 
@@ -41,6 +44,13 @@ class Tensor:
 
     kind: int
     dims: tuple[Dim, ...] | None
+
+
+@dataclass(frozen=True)
+class Splat(Tensor):
+    """An input that has one value everywhere, which the nodes leave out."""
+
+    value: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -108,7 +118,9 @@ def pattern(call: Call) -> Pattern | None:
     terms = Terms()
     reader = Reader(terms, Scope(graph, Context(result.model, result.model), call.opset, path=()))
     for index, given in enumerate(call.inputs):
-        if isinstance(given, Tensor):
+        if isinstance(given, Splat):
+            reader.bind(f"x{index}", terms.number(given.value))
+        elif isinstance(given, Tensor):
             reader.bind(f"x{index}", terms.of(VARIABLE, index))
     for made in graph.node:
         reader.read(made)
@@ -172,13 +184,16 @@ def layer(op: Op, clues: Clues) -> Iterator[Call]:
     """The last axes are normalized, with a scale, with or without a bias."""
     for axes in filter(_trailing, clues.over("Variance")):
         x, scale = _normalized(clues.kind, axes)
-        for inputs in ((x, scale, scale), (x, scale)):
+        ones = Splat(clues.kind, scale.dims, 1.0)
+        for inputs in ((x, scale, scale), (x, scale), (x, ones)):
             yield Call(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
 
 
 def root_mean_square(op: Op, clues: Clues) -> Iterator[Call]:
     for axes in filter(_trailing, clues.over("Mean")):
-        yield Call(op, clues.opset, _normalized(clues.kind, axes), (("axis", axes[0]),), ("epsilon",))
+        x, scale = _normalized(clues.kind, axes)
+        for inputs in ((x, scale), (x, Splat(clues.kind, scale.dims, 1.0))):
+            yield Call(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
 
 
 def _normalized(kind: int, axes: Axes) -> tuple[Tensor, Tensor]:
@@ -192,6 +207,16 @@ def behind_channels(op: Op, clues: Clues) -> Iterator[Call]:
     x = Tensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
     if tuple(range(2 - clues.rank, 0)) in clues.over("Variance"):
         yield Call(op, clues.opset, (x, Tensor(clues.kind, ("c",)), Tensor(clues.kind, ("c",))), (), ("epsilon",))
+
+
+def groups(op: Op, clues: Clues) -> Iterator[Call]:
+    """Channels are normalized in groups; scale and bias are per channel from opset 21 on."""
+    if clues.rank is None or clues.rank < 3 or clues.opset < PER_CHANNEL or (-1,) not in clues.over("Variance"):
+        return
+    x = Tensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
+    scale = Tensor(clues.kind, ("c",))
+    for (number,) in clues.over("groups"):
+        yield Call(op, clues.opset, (x, scale, scale), (("num_groups", number),), ("epsilon",))
 
 
 def mean_and_variance(op: Op, clues: Clues) -> Iterator[Call]:
@@ -260,6 +285,7 @@ FAMILIES: dict[Op, Family] = {
     ("", "Attention"): Family(attention, frozenset(("Softmax", "Exp")), {"scale": (0, 1)}),
     ("", "LayerNormalization"): Family(layer, _AVERAGING),
     ("", "RMSNormalization"): Family(root_mean_square, _AVERAGING),
+    ("", "GroupNormalization"): Family(groups, _AVERAGING | {"InstanceNormalization"}),
     ("", "InstanceNormalization"): Family(behind_channels, _AVERAGING),
     ("", "MeanVarianceNormalization"): Family(mean_and_variance, _AVERAGING),
     ("", "LpNormalization"): _family(one_axis, "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2"),

@@ -7,7 +7,7 @@ from math import inf, nan, prod
 from operator import add, mul, sub
 
 from opshift.passes import numbers
-from opshift.passes.algebra import NUMBER, ONES, Key, clip, mean
+from opshift.passes.algebra import NUMBER, ONES, TENSOR, Key, clip, mean
 from opshift.passes.protos import NodeProto, TensorProto
 from opshift.passes.terms import FLOATS, PER_AXIS, Reader, Rule, integer
 from opshift.passes.terms_layout import elementwise, product_of_sizes
@@ -182,6 +182,23 @@ def _largest(reader: Reader, axes: Key, x: int, node: NodeProto) -> int:
     return reader.terms.op("Largest", axes, x)
 
 
+def _normal(reader: Reader, node: NodeProto) -> int | None:
+    """InstanceNormalization with a scale of ones and a bias of zeros is (x - mean) / sqrt(variance + epsilon)."""
+    terms, rank = reader.terms, reader.rank(node.input[0])
+    scale, bias = (terms.keys[reader.term(name)] for name in node.input[1:3])
+    if rank is None or rank < 3 or not _holds(scale, 1.0) or not _holds(bias, 0.0):
+        return None
+    axes, x = (("axes", tuple(range(2 - rank, 0))),), reader.term(node.input[0])
+    epsilon = numbers.shortest(next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5))
+    deviation = terms.power(terms.add(terms.op("Variance", axes, x), terms.number(epsilon)), -0.5)
+    return terms.mul(terms.op("Centered", axes, x), deviation)
+
+
+def _holds(key: Key, value: float) -> bool:
+    """Whether a constant holds one value everywhere."""
+    return (key[0] == ONES and key[1] == value) or (key[0] == TENSOR and set(key[3]) == {value})
+
+
 def _global_mean(reader: Reader, node: NodeProto) -> int | None:
     rank = reader.rank(node.input[0])
     if rank is None or rank < 3:
@@ -281,6 +298,7 @@ RULES: dict[str, Rule] = {
     "ReduceLogSum": _reduced(_logarithm),
     "ReduceMax": _reduced(_largest),
     "GlobalAveragePool": _global_mean,
+    "InstanceNormalization": _normal,
     "Clip": _bounded,
     "Max": _extreme(largest=True),
     "Min": _extreme(largest=False),
