@@ -225,6 +225,8 @@ class _Search:
     def _as_call(self, index: int, term: int, kind: int, pattern: Pattern) -> bool:
         matcher = Matcher(pattern.terms, pattern.root, pattern.marks, self._terms, _TOLERANCES[kind])
         for found in matcher.all(term):
+            if any(found.floats.get(name, 1.0) <= 0 for name in _POSITIVE.get(pattern.call.op[1], ("epsilon",))):
+                continue
             for read in (found, *self._unscaled(pattern, found)):
                 group = self._group(index, kind, pattern, read)
                 if group is not None:
@@ -389,6 +391,8 @@ def _made(build: Builder, held: Held) -> str:
     return forms.reshaped(build, held.name, held.shape) if held.shape else held.name
 
 
+_POSITIVE = {"Attention": ("scale",), "Celu": ("alpha",)}
+"""Floats for which the operator is its definition only where they are more than 0; for all others epsilon."""
 _HELD = frozenset((NUMBER, ONES, TENSOR, VECTOR))
 _SILENT = frozenset(("Identity", "Constant"))
 

@@ -49,7 +49,7 @@ class Matcher:
         pattern, subject = self._own.keys[p], self._other.keys[s]
         if pattern[0] == VARIABLE:
             known = found.bound.get(pattern[1])
-            if known is None:
+            if known is None and subject[0] != NUMBER:
                 yield found.binding(pattern[1], s)
             elif known == s:
                 yield found
