@@ -83,11 +83,22 @@ def _onto_scores(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
     return alike
 
 
+def _by_position(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
+    """The angles are those of each position of each batch, or a table of them for as many positions."""
+    x, cosine, sine = shapes
+    if x is None or len(x) != 4 or cosine is None or not _alike(cosine, sine) or not isinstance(x[3], int):
+        return False
+    if len(cosine) == 2:
+        return isinstance(x[0], int) and isinstance(x[2], int) and cosine == [x[2], x[3] // 2]
+    return _alike(cosine, [x[0], x[2], x[3] // 2])
+
+
 _RULES: dict[str, Callable[[Call, Sequence[Shape], Shape], bool]] = {
     "LayerNormalization": _last_axes,
     "RMSNormalization": _last_axes,
     "InstanceNormalization": _per_channel,
     "GroupNormalization": _groups,
     "Attention": _onto_scores,
+    "RotaryEmbedding": _by_position,
     "PRelu": _onto_first,
 }

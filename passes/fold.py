@@ -134,6 +134,10 @@ class Held(NamedTuple):
     plus: str = ""
     behind: int = 0
     """How many axes of one element are behind those that the input has."""
+    half: bool = False
+    """Whether it is the first half of a constant that holds it twice."""
+    op: str = ""
+    """What is computed of each element."""
 
 
 class _Moved(NamedTuple):
@@ -142,6 +146,8 @@ class _Moved(NamedTuple):
     shape: tuple[int, ...] = ()
     plus: int = -1
     behind: int = 0
+    half: bool = False
+    op: str = ""
 
 
 class _Search:
@@ -181,6 +187,21 @@ class _Search:
             self._added.setdefault(self._uses.makers.get(name, -1), []).extend(build.nodes)
         return self._made[name, key]
 
+    def _made_of(self, build: Builder, held: Held, kind: int) -> str:
+        """The name of an input, after the nodes that make it."""
+        name = held.name
+        if held.perm:
+            return str(build.Transpose(name, perm=list(held.perm)))
+        if held.plus:
+            return str(build.Add(name, held.plus))
+        if held.behind:
+            return forms.reshaped(build, name, [-1])
+        if held.op:
+            return self._beside(name, held.op, lambda made: str(made.emit(held.op, [name])))
+        if held.half:
+            return forms.first_half(build, name, kind)
+        return forms.reshaped(build, name, held.shape) if held.shape else name
+
     def _suspects(self) -> dict[int, set[Op]]:
         """The nodes that may make the result of an operator: those behind its anchors."""
         anchored: dict[str, list[Op]] = {}
@@ -214,7 +235,9 @@ class _Search:
         term, kind = self._reader.term(node.output[0]), self._reader.kind(node.output[0])
         if self._terms.keys[term][0] not in (OP, PRODUCT, SUM) or kind not in FLOATS:
             return
-        clues = Clues(self._reader.opset, kind, self._reader.rank(node.output[0]), _axes(self._terms, term))
+        clues = Clues(
+            self._reader.opset, kind, self._reader.rank(node.output[0]), _axes(self._terms, term), self._size(node)
+        )
         for op in self._ops:
             if op in ops and op != (default_domain(node.domain), node.op_type):
                 for call in patterns.FAMILIES[op].suggest(op, clues):
@@ -251,6 +274,7 @@ class _Search:
             if of is not None:
                 wanted = {of.term: wanted[term], **({of.plus: wanted[term]} if of.plus >= 0 else {}), **wanted}
         names: dict[int, str] = {}
+        doubled: list[str] = []
         inside, pending = {index}, list(self._nodes[index].input)
         while pending:
             name = pending.pop()
@@ -260,6 +284,9 @@ class _Search:
             if term in wanted and self._reader.kind(name) == wanted[term]:
                 names.setdefault(term, name)
                 continue
+            if pattern.shares and self._terms.is_op(term, "Twice"):
+                doubled.append(name)
+                continue
             at = self._uses.makers.get(name)
             if self._terms.keys[term][0] in _HELD:
                 continue
@@ -268,7 +295,11 @@ class _Search:
             if at in inside:
                 continue
             maker = self._nodes[at]
-            if len(inside) >= _LARGEST or default_domain(maker.domain) or len(maker.output) > 1:
+            if (
+                len(inside) >= _LARGEST
+                or default_domain(maker.domain)
+                or (len(maker.output) > 1 and maker.op_type != "Split")
+            ):
                 return None
             if self._is_narrower(maker.output[0], kind):
                 return None
@@ -276,16 +307,34 @@ class _Search:
             pending += maker.input
         if not self._is_closed(index, inside) or len(self._operators(inside)) < 2:
             return None
+        for name in self._above(doubled):
+            names.setdefault(self._reader.term(name), name)
         held: dict[int, Held] = {}
         for variable, term in found.bound.items():
             of = turned[term]
             if term in names:
                 held[variable] = Held(names[term])
             elif of is not None and of.term in names and (of.plus < 0 or of.plus in names):
-                held[variable] = Held(names[of.term], of.perm, of.shape, names.get(of.plus, ""), of.behind)
+                held[variable] = Held(
+                    names[of.term], of.perm, of.shape, names.get(of.plus, ""), of.behind, of.half, of.op
+                )
             else:
                 return None
         return (inside, held) if self._fits(index, pattern, held) else None
+
+    def _above(self, names: list[str]) -> Iterator[str]:
+        """Values and what they are computed from, not far above."""
+        seen, front = set(names), names
+        for _ in range(_DEPTH):
+            front = [
+                above
+                for name in front
+                if (at := self._uses.makers.get(name)) is not None
+                for above in self._nodes[at].input
+                if above and above not in seen
+            ]
+            seen.update(front)
+            yield from front
 
     def _wanted(self, pattern: Pattern, variable: int) -> int:
         """The element type of what a variable stands for."""
@@ -300,6 +349,10 @@ class _Search:
             return _Moved(key[3][0], perm=key[2][0][1])
         if key[0] == SUM and not key[1] and len(key[2]) == 2 and all(c == 1 for _, c in key[2]):
             return _Moved(key[2][0][0], plus=key[2][1][0])
+        if self._terms.is_op(term, "Half"):
+            return _Moved(key[3][0], half=True)
+        if self._terms.is_op(term, "Cos") or self._terms.is_op(term, "Sin"):
+            return _Moved(key[3][0], op=key[1])
         if self._terms.is_op(term, "Vector"):
             return _Moved(key[3][0], behind=key[2][0][1])
         if self._terms.is_op(term, "Reshape"):
@@ -332,6 +385,8 @@ class _Search:
     def _shape(self, held: Held) -> list[Dim] | None:
         if held.shape:
             return list(held.shape)
+        if held.half:
+            return forms.half_of(self._scope, held.name)
         if held.plus:
             return self._reader.broadcast(held.name, held.plus)
         if held.behind:
@@ -349,7 +404,7 @@ class _Search:
             if isinstance(given, Splat):
                 inputs.append("")
             elif isinstance(given, Tensor):
-                inputs.append(_made(build, held[i]))
+                inputs.append(self._made_of(build, held[i], given.kind))
             else:
                 inputs.append(None if given is None else list(given))
         floats = {name: found.floats.get(name) for name in call.marks}
@@ -379,16 +434,6 @@ class _Search:
                 "" if exact else "the operator may round otherwise than its definition",
             )
         )
-
-
-def _made(build: Builder, held: Held) -> str:
-    if held.perm:
-        return str(build.Transpose(held.name, perm=list(held.perm)))
-    if held.plus:
-        return str(build.Add(held.name, held.plus))
-    if held.behind:
-        return forms.reshaped(build, held.name, [-1])
-    return forms.reshaped(build, held.name, held.shape) if held.shape else held.name
 
 
 _POSITIVE = {"Attention": ("scale",), "Celu": ("alpha",)}

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from math import isclose, prod
 from typing import Any
 
+from opshift.passes import constants
 from opshift.passes.build import Builder
 from opshift.passes.expand import Op
 from opshift.passes.lazy import np
 from opshift.passes.patterns import Call, Splat
 from opshift.passes.protos import TensorProto
-from opshift.passes.scope import Dim
+from opshift.passes.scope import Dim, Scope
 
 Beside = Callable[[str, str, Callable[[Builder], str]], str]
 
@@ -41,6 +42,32 @@ def reshaped(build: Builder, name: str, dims: Sequence[int]) -> str:
     made = str(scope.context.names.fresh(name))
     scope.hold(made, copy)
     return made
+
+
+_MOST = 1 << 20  # elements of a table that is read
+
+
+def _halves(scope: Scope, name: str) -> tuple[np.ndarray, np.ndarray] | None:
+    held = scope.tensor(name, _MOST)
+    table = None if held is None else constants.array(held)
+    if table is None or table.ndim < 2 or table.shape[-1] % 2 or any(size != 1 for size in table.shape[:-2]):
+        return None
+    table = table.reshape(table.shape[-2:])
+    first, second = np.split(table, 2, axis=-1)
+    return first, second
+
+
+def half_of(scope: Scope, name: str) -> list[Dim] | None:
+    """The shape of the first half of a constant table that holds it twice; None for any other."""
+    halves = _halves(scope, name)
+    return list(halves[0].shape) if halves is not None and np.array_equal(*halves) else None
+
+
+def first_half(build: Builder, name: str, kind: int) -> str:
+    """That half as a constant."""
+    halves = _halves(build.scope, name)
+    assert halves is not None, "it was looked at before"
+    return build.constant(halves[0], kind, f"{name}/half")
 
 
 def settle(op: Op, form: Form) -> None:
@@ -84,8 +111,18 @@ def _scaled(form: Form) -> None:
             )
 
 
+def _rotary(form: Form) -> None:
+    """Angles by position need the positions."""
+    x, cosine = form.shapes[0] or [], form.shapes[1] or []
+    if len(cosine) == 2:
+        batch, length = int(x[0] or 0), int(x[2] or 0)
+        positions = np.broadcast_to(np.arange(length), (batch, length))
+        form.inputs.append(form.build.constant(positions, TensorProto.INT64, "positions"))
+
+
 _RULES: dict[Op, Callable[[Form], None]] = {
     ("", "Attention"): _attention,
     ("", "LayerNormalization"): _scaled,
+    ("", "RotaryEmbedding"): _rotary,
     ("", "RMSNormalization"): _scaled,
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from math import inf, isclose
 
-from opshift.passes.algebra import LEAF, NUMBER, OP, PRODUCT, SUM, VARIABLE, Terms
+from opshift.passes.algebra import LEAF, NUMBER, OP, PRODUCT, SUM, TENSOR, VARIABLE, Terms
 
 _EXPONENTS = (1.0, -1.0, 0.5, -0.5, 2.0, -2.0)
 _SWAPPABLE = frozenset(("Max", "Min", "Equal", "And", "Or", "Xor", "Mul", "Add"))
@@ -62,6 +62,8 @@ class Matcher:
             elif self._is_column(p) and not self._other.is_op(s, "Reshape"):
                 vector = self._other.op("Vector", (("behind", len(pattern[2][0][1]) - 1),), s)
                 yield from self._match(pattern[3][0], vector, found)
+            elif pattern[1] == "Twice" and not self._other.is_op(s, "Twice"):
+                yield from self._halved(pattern, s, found)
             elif subject[0] == OP and pattern[1] == subject[1] and len(pattern[3]) == len(subject[3]):
                 yield from self._operator(pattern, subject, found)
         elif pattern[0] == PRODUCT:
@@ -122,6 +124,12 @@ class Matcher:
             orders.append(subject[3][::-1])
         for order in orders:
             yield from self._each(pattern[3], order, found)
+
+    def _halved(self, pattern: tuple, s: int, found: Found) -> Iterator[Found]:  # type: ignore[type-arg]
+        """A constant may hold the same twice."""
+        inner = self._own.keys[pattern[3][0]]
+        if self._other.keys[s][0] in (LEAF, TENSOR) and inner[:2] == (OP, "Unsqueeze"):
+            yield from self._match(inner[3][0], self._other.op("Half", (), s), found)
 
     def _is_column(self, p: int) -> bool:
         """Whether a term is a vector that is shaped to be broadcast over the axes behind its own."""

@@ -28,6 +28,7 @@ PER_CHANNEL = 21
 """The opset from which on GroupNormalization has a scale and a bias for each channel."""
 
 Op = tuple[str, str]
+ROTARY: Op = ("", "RotaryEmbedding")
 Axes = tuple[int, ...]
 
 
@@ -79,6 +80,8 @@ class Pattern:
     grade: str
     nodes: tuple[str, ...] = field(default=())
     """The operators of the definition."""
+    shares: bool = False
+    """Whether inputs may be the half of a value that others use, too."""
 
 
 @cache
@@ -128,7 +131,9 @@ def pattern(call: Call) -> Pattern | None:
     marks = dict(zip(call.marks, _MARKS, strict=False))
     if terms.keys[root][0] not in (OP, PRODUCT, SUM):
         return None
-    return Pattern(call, terms, root, marks, result.grade, tuple(made.op_type for made in graph.node))
+    return Pattern(
+        call, terms, root, marks, result.grade, tuple(made.op_type for made in graph.node), call.op == ROTARY
+    )
 
 
 # --- which calls a value suggests -----------------------------------------------------------------------------
@@ -142,6 +147,8 @@ class Clues:
     kind: int
     rank: int | None
     axes: Mapping[str, Sequence[Axes]]
+    size: Dim = None
+    """The last dimension."""
 
     def spelled(self, axes: Axes, dropped: int = 0) -> Axes | None:
         """Axes as they can be written, of which the result lacks some: below opset 11 not negative."""
@@ -259,6 +266,13 @@ def attention(op: Op, clues: Clues) -> Iterator[Call]:
         yield Call(op, clues.opset, inputs, (), ("scale",))
 
 
+def rotary(op: Op, clues: Clues) -> Iterator[Call]:
+    """The halves of each head are rotated."""
+    if clues.rank == 4 and isinstance(clues.size, int):
+        cache = Tensor(clues.kind, ("b", "s", clues.size // 2))
+        yield Call(op, clues.opset, (Tensor(clues.kind, ("b", "h", "s", clues.size)), cache, cache))
+
+
 _CHOICES: dict[str, Sequence[tuple[tuple[str, Any], ...]]] = {
     "Gelu": ((("approximate", "none"),), (("approximate", "tanh"),)),
     "LpNormalization": ((("p", 1),), (("p", 2),)),
@@ -283,6 +297,7 @@ def _family(suggest: Suggest, *anchors: str) -> Family:
 
 FAMILIES: dict[Op, Family] = {
     ("", "Attention"): Family(attention, frozenset(("Softmax", "Exp")), {"scale": (0, 1)}),
+    ROTARY: _family(rotary, "Neg", "Split"),
     ("", "LayerNormalization"): Family(layer, _AVERAGING),
     ("", "RMSNormalization"): Family(root_mean_square, _AVERAGING),
     ("", "GroupNormalization"): Family(groups, _AVERAGING | {"InstanceNormalization"}),

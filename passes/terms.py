@@ -82,18 +82,25 @@ class Reader:
             return
         rule = _rules().get(node.op_type)
         term = rule(self, node) if rule is not None else None
-        if term is None:
+        if node.op_type == "Split" and (found := self._parts(node)) is not None:
+            self._terms.update(zip(node.output, found, strict=False))
+        elif term is None:
             self._opaque(node)
         else:
             self._terms[node.output[0]] = term
         if kind := self._kind_made(node):
-            self._kinds[node.output[0]] = kind
+            self._kinds.update(dict.fromkeys(node.output if node.op_type == "Split" else node.output[:1], kind))
 
     def _kind_made(self, node: NodeProto) -> int:
         if node.op_type == "Cast":
             return integer(node, "to", 0) if self.opset >= SPELLED_BEFORE else 0
         like, kind = _typed(node.op_type, self.opset)
         return self.kind(node.input[like]) if 0 <= like < len(node.input) else kind
+
+    def _parts(self, node: NodeProto) -> list[int] | None:
+        from opshift.passes.terms_rotary import parts
+
+        return parts(self, node)
 
     def _opaque(self, node: NodeProto) -> None:
         op = node.op_type
@@ -315,9 +322,9 @@ class Reader:
 @cache
 def _rules() -> dict[str, Rule]:
     """How the first output of an operator is read; None says that it stays an operator of its operands."""
-    from opshift.passes import terms_arithmetic, terms_attention, terms_layout
+    from opshift.passes import terms_arithmetic, terms_attention, terms_layout, terms_rotary
 
-    return {**terms_arithmetic.RULES, **terms_layout.RULES, **terms_attention.RULES}
+    return {**terms_arithmetic.RULES, **terms_layout.RULES, **terms_attention.RULES, **terms_rotary.RULES}
 
 
 @cache

@@ -91,7 +91,7 @@ def product_of_sizes(terms: Terms, pair: list[int]) -> int | None:
     return None if a is None or b is None else terms.number(a * b)
 
 
-def _sliced(reader: Reader, node: NodeProto) -> int | None:
+def sliced(reader: Reader, node: NodeProto) -> int | None:
     elements = reader.elements(node.input[0])
     if elements is None:
         return None
@@ -105,7 +105,7 @@ def _sliced(reader: Reader, node: NodeProto) -> int | None:
     return vector(reader.terms, elements[start:end]) if more in ([], [0], [0, 1]) else None
 
 
-def _concatenated(reader: Reader, node: NodeProto) -> int | None:
+def concatenated(reader: Reader, node: NodeProto) -> int | None:
     parts = [reader.elements(name) for name in node.input]
     if integer(node, "axis", 1) not in (0, -1) or any(part is None for part in parts):
         return None
@@ -120,7 +120,7 @@ def _squeezed(reader: Reader, node: NodeProto) -> int | None:
     return reader.terms.op("Squeeze", (("axes", axes),), reader.term(node.input[0])) if axes else None
 
 
-def _unsqueezed(reader: Reader, node: NodeProto) -> int | None:
+def unsqueezed(reader: Reader, node: NodeProto) -> int | None:
     name = node.input[1] if len(node.input) > 1 else ""
     axes = reader.ints(name) if name else next((tuple(a.ints) for a in node.attribute if a.name == "axes"), None)
     rank, terms, inner = reader.rank(node.input[0]), reader.terms, reader.term(node.input[0])
@@ -215,10 +215,10 @@ RULES: dict[str, Rule] = {
     "Gather": _gathered,
     "ConstantOfShape": _filled,
     "Equal": elementwise(same_size),
-    "Slice": _sliced,
-    "Concat": _concatenated,
+    "Slice": sliced,
+    "Concat": concatenated,
     "Squeeze": _squeezed,
-    "Unsqueeze": _unsqueezed,
+    "Unsqueeze": unsqueezed,
     "Reshape": _reshaped,
     "Transpose": _transposed,
 }
