@@ -235,9 +235,9 @@ class _Search:
         term, kind = self._reader.term(node.output[0]), self._reader.kind(node.output[0])
         if self._terms.keys[term][0] not in (OP, PRODUCT, SUM) or kind not in FLOATS:
             return
-        clues = Clues(
-            self._reader.opset, kind, self._reader.rank(node.output[0]), _axes(self._terms, term), self._size(node)
-        )
+        dims = self._reader.shape(node.output[0])
+        rank, size = (None, None) if dims is None else (len(dims), dims[-1] if dims else None)
+        clues = Clues(self._reader.opset, kind, rank, _axes(self._terms, term), size)
         for op in self._ops:
             if op in ops and op != (default_domain(node.domain), node.op_type):
                 for call in patterns.FAMILIES[op].suggest(op, clues):
