@@ -13,8 +13,9 @@ from typing import Any
 
 Key = tuple[Any, ...]
 
-NUMBER, ONES, TENSOR, LEAF, VARIABLE, OP, PRODUCT, SUM = "number", "ones", "tensor", "leaf", "variable", "op", "*", "+"
-"""Kinds of terms. ONES is a number of some rank, all of whose dimensions are 1."""
+NUMBER, ONES, TENSOR, VECTOR = "number", "ones", "tensor", "vector"
+LEAF, VARIABLE, OP, PRODUCT, SUM = "leaf", "variable", "op", "*", "+"
+"""Kinds of terms. ONES is a number of some rank with dimensions of 1 alone; VECTOR holds the elements of a shape."""
 
 _MOST = 8  # factors of a product, members of a sum: a longer one is no operator's, and hides in a leaf of its own
 
@@ -26,6 +27,8 @@ class Terms:
         self.keys: list[Key] = []
         self.sizes: dict[int, int] = {}
         """How many elements each sum over axes adds up, where that is known."""
+        self.reshaped: dict[int, Key] = {}
+        """The dimensions before each Reshape, where they are known."""
         self._numbers: dict[Key, int] = {}
 
     def of(self, *key: Any) -> int:

@@ -46,9 +46,26 @@ def _onto_first(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
     return all(b == 1 or _same(a, b) for a, b in zip(x[len(x) - len(slope) :], slope, strict=True))
 
 
+def _onto_scores(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
+    """The heads of query, key and value are the same, and the mask is broadcast to the scores alone."""
+    query, key, value, *masks = shapes
+    if query is None or key is None or value is None or not len(query) == len(key) == len(value) == 4:
+        return False
+    alike = (
+        all(_alike(query[:2], of[:2]) for of in (key, value)) and _same(query[3], key[3]) and _same(key[2], value[2])
+    )
+    scores = [*query[:3], key[2]]
+    for mask in masks:
+        if mask is None or not 2 <= len(mask) <= 4 or not _same(mask[-1], scores[-1]):
+            return False
+        alike &= all(m == 1 or _same(s, m) for s, m in zip(scores[4 - len(mask) :], mask, strict=True))
+    return alike
+
+
 _RULES: dict[str, Callable[[Call, Sequence[Shape], Shape], bool]] = {
     "LayerNormalization": _last_axes,
     "RMSNormalization": _last_axes,
     "InstanceNormalization": _per_channel,
+    "Attention": _onto_scores,
     "PRelu": _onto_first,
 }

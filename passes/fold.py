@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from opshift.passes import patterns, schemas, tidy
-from opshift.passes.algebra import NUMBER, ONES, OP, PRODUCT, SUM, TENSOR, Terms
+from opshift.passes.algebra import NUMBER, ONES, OP, PRODUCT, SUM, TENSOR, VECTOR, Terms
 from opshift.passes.build import Builder
 from opshift.passes.changes import Change
 from opshift.passes.convert import Result, check_imports, opsets
@@ -17,7 +18,7 @@ from opshift.passes.match import Found, Matcher
 from opshift.passes.names import Body, census, subgraphs, with_nested
 from opshift.passes.patterns import Clues, Pattern, Tensor
 from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, TensorProto, default_domain, put
-from opshift.passes.scope import Context, Scope
+from opshift.passes.scope import Context, Dim, Scope
 from opshift.passes.terms import FLOATS, Reader
 
 T = TensorProto
@@ -29,43 +30,11 @@ _TOLERANCES = {T.DOUBLE: 1e-9, T.FLOAT: 2e-6, T.FLOAT16: 1e-3, T.BFLOAT16: 8e-3}
 """How far a constant may be from the definition's: a few roundings of its type."""
 _WIDTHS = {T.DOUBLE: 53, T.FLOAT: 24, T.FLOAT16: 11, T.BFLOAT16: 8}
 
-_BETWEEN = frozenset(
-    [
-        "Abs",
-        "Add",
-        "Cast",
-        "Clip",
-        "Concat",
-        "Div",
-        "Equal",
-        "Erf",
-        "Exp",
-        "Identity",
-        "Less",
-        "Log",
-        "Max",
-        "Min",
-        "Mul",
-        "Neg",
-        "Pow",
-        "Reciprocal",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceSum",
-        "ReduceSumSquare",
-        "Relu",
-        "Reshape",
-        "Sigmoid",
-        "Sqrt",
-        "Squeeze",
-        "Sub",
-        "Sum",
-        "Tanh",
-        "Transpose",
-        "Unsqueeze",
-        "Where",
-    ]
+_OFTEN = (
+    "Abs Add Cast Clip Concat Div Equal Erf Exp Identity IsNaN Less Log MatMul Max Min Mul Neg Pow Reciprocal "
+    "ReduceMax ReduceMean ReduceSum ReduceSumSquare Relu Reshape Sigmoid Sqrt Squeeze Sub Sum Tanh Transpose Unsqueeze Where"
 )
+_BETWEEN = frozenset(_OFTEN.split())
 """What may stand between an anchor and the result."""
 
 
@@ -154,6 +123,18 @@ class _Folder:
                 put(held.node, taken)
 
 
+class Held(NamedTuple):
+    """What an input of the new node gets: a value, or its transpose."""
+
+    name: str
+    perm: tuple[int, ...] = ()
+
+
+class _Turned(NamedTuple):
+    perm: tuple[int, ...]
+    term: int
+
+
 class _Search:
     """Looks for written-out operators in one body."""
 
@@ -225,9 +206,11 @@ class _Search:
                 return True
         return False
 
-    def _group(self, index: int, kind: int, pattern: Pattern, found: Found) -> tuple[set[int], dict[int, str]] | None:
-        """The nodes between the variables and the result, and the names of the variables; None if they leave a gap."""
-        wanted = set(found.bound.values())
+    def _group(self, index: int, kind: int, pattern: Pattern, found: Found) -> tuple[set[int], dict[int, Held]] | None:
+        """The nodes between the variables and the result, and what the variables hold; None if they leave a gap."""
+        wanted = {term: self._wanted(pattern, variable) for variable, term in found.bound.items()}
+        turned = {term: self._turned(term) for term in wanted}
+        wanted |= {of.term: wanted[term] for term, of in turned.items() if of is not None}
         names: dict[int, str] = {}
         inside, pending = {index}, list(self._nodes[index].input)
         while pending:
@@ -235,27 +218,46 @@ class _Search:
             if not name:
                 continue
             term = self._reader.term(name)
-            if term in wanted and self._reader.kind(name) == kind:
+            if term in wanted and self._reader.kind(name) == wanted[term]:
                 names.setdefault(term, name)
                 continue
             at = self._uses.makers.get(name)
-            if at is None or self._nodes[at].op_type == "Constant":
-                if self._terms.keys[term][0] not in _HELD:
-                    return None
+            if self._terms.keys[term][0] in _HELD:
                 continue
+            if at is None or at in self._taken:
+                return None
             if at in inside:
                 continue
             maker = self._nodes[at]
-            if at in self._taken or len(inside) >= _LARGEST or default_domain(maker.domain) or len(maker.output) > 1:
+            if len(inside) >= _LARGEST or default_domain(maker.domain) or len(maker.output) > 1:
                 return None
             if self._is_narrower(maker.output[0], kind):
                 return None
             inside.add(at)
             pending += maker.input
-        if len(names) != len(wanted) or not self._is_closed(index, inside):
+        if not self._is_closed(index, inside):
             return None
-        variables = {variable: names[term] for variable, term in found.bound.items()}
-        return (inside, variables) if self._fits(index, pattern, variables) else None
+        held: dict[int, Held] = {}
+        for variable, term in found.bound.items():
+            of = turned[term]
+            if term in names:
+                held[variable] = Held(names[term])
+            elif of is not None and of.term in names:
+                held[variable] = Held(names[of.term], of.perm)
+            else:
+                return None
+        return (inside, held) if self._fits(index, pattern, held) else None
+
+    def _wanted(self, pattern: Pattern, variable: int) -> int:
+        """The element type of what a variable stands for."""
+        given = pattern.call.inputs[variable]
+        assert isinstance(given, Tensor), "variables stand for tensors"
+        return given.kind
+
+    def _turned(self, term: int) -> _Turned | None:
+        """What a term is a Transpose of."""
+        key = self._terms.keys[term]
+        return _Turned(key[2][0][1], key[3][0]) if self._terms.is_op(term, "Transpose") else None
 
     def _is_narrower(self, name: str, kind: int) -> bool:
         own = self._reader.kind(name)
@@ -269,17 +271,25 @@ class _Search:
                     return False
         return True
 
-    def _fits(self, index: int, pattern: Pattern, variables: dict[int, str]) -> bool:
-        shapes = [self._scope.shape(variables[i]) if i in variables else None for i in range(len(pattern.call.inputs))]
+    def _fits(self, index: int, pattern: Pattern, held: dict[int, Held]) -> bool:
+        shapes = [self._shape(held[i]) if i in held else None for i in range(len(pattern.call.inputs))]
         result = self._scope.shape(self._nodes[index].output[0])
         return fits(pattern.call, shapes, result)
 
-    def _replace(self, index: int, pattern: Pattern, found: Found, inside: set[int], variables: dict[int, str]) -> None:
+    def _shape(self, held: Held) -> list[Dim] | None:
+        shape = self._scope.shape(held.name)
+        return [shape[axis] for axis in held.perm] if shape is not None and held.perm else shape
+
+    def _replace(self, index: int, pattern: Pattern, found: Found, inside: set[int], held: dict[int, Held]) -> None:
         call, old = pattern.call, self._nodes[index]
         build = Builder(self._scope, call.opset, old)
         inputs: list[str | list[int] | None] = []
         for i, given in enumerate(call.inputs):
-            inputs.append(variables[i] if isinstance(given, Tensor) else None if given is None else list(given))
+            if isinstance(given, Tensor):
+                of = held[i]
+                inputs.append(str(build.Transpose(of.name, perm=list(of.perm))) if of.perm else of.name)
+            else:
+                inputs.append(None if given is None else list(given))
         given_floats = {name: found.floats.get(name) for name in call.marks}
         build.emit(call.op[1], inputs, {**dict(call.attributes), **given_floats}, domain=call.op[0])
         made = build.nodes[-1]
@@ -307,7 +317,7 @@ class _Search:
         )
 
 
-_HELD = frozenset((NUMBER, ONES, TENSOR))
+_HELD = frozenset((NUMBER, ONES, TENSOR, VECTOR))
 _SILENT = frozenset(("Identity", "Constant"))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from math import inf, isclose
 
-from opshift.passes.algebra import NUMBER, OP, PRODUCT, SUM, VARIABLE, Terms
+from opshift.passes.algebra import LEAF, NUMBER, OP, PRODUCT, SUM, VARIABLE, Terms
 
 _EXPONENTS = (1.0, -1.0, 0.5, -0.5, 2.0, -2.0)
 _SWAPPABLE = frozenset(("Max", "Min", "Equal", "And", "Or", "Xor", "Mul", "Add"))
@@ -18,13 +18,14 @@ class Found:
     """What the variables of a definition and the floats of its call stand for."""
 
     bound: Mapping[int, int] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
     floats: Mapping[str, float] = field(default_factory=dict)
 
     def binding(self, variable: int, term: int) -> Found:
-        return Found({**self.bound, variable: term}, self.floats)
+        return Found({**self.bound, variable: term}, self.dims, self.floats)
 
     def holding(self, name: str, value: float) -> Found:
-        return Found(self.bound, {**self.floats, name: value})
+        return Found(self.bound, self.dims, {**self.floats, name: value})
 
 
 class Matcher:
@@ -56,7 +57,9 @@ class Matcher:
             if subject[0] == NUMBER:
                 yield from self._number(pattern[1], subject[1], found)
         elif pattern[0] == OP:
-            if subject[0] == OP and pattern[1] == subject[1] and len(pattern[3]) == len(subject[3]):
+            if pattern[1] == "Transpose" and self._own.keys[pattern[3][0]][0] == VARIABLE:
+                yield from self._transposed(pattern, s, found)
+            elif subject[0] == OP and pattern[1] == subject[1] and len(pattern[3]) == len(subject[3]):
                 yield from self._operator(pattern, subject, found)
         elif pattern[0] == PRODUCT:
             yield from self._product(p, s, found)
@@ -98,6 +101,12 @@ class Matcher:
         if len(pattern[2]) != len(subject[2]):
             return
         for (name, p), (other, s) in zip(pattern[2], subject[2], strict=True):
+            if name == other == "to":
+                held = self._shapes(p, s, found)
+                if held is None:
+                    return
+                found = held
+                continue
             if name != other or (p != s and not (isinstance(p, float) and isinstance(s, float))):
                 return
             if p != s:
@@ -110,6 +119,38 @@ class Matcher:
             orders.append(subject[3][::-1])
         for order in orders:
             yield from self._each(pattern[3], order, found)
+
+    def _transposed(self, pattern: tuple, s: int, found: Found) -> Iterator[Found]:  # type: ignore[type-arg]
+        """Another Transpose is this one of a value that is transposed once more."""
+        if not self._other.is_op(s, "Transpose"):
+            return
+        perm, (_, _, ((_, other),), (base,)) = pattern[2][0][1], self._other.keys[s]
+        if len(perm) != len(other):
+            return
+        inverse = [0] * len(perm)
+        for axis, of in enumerate(perm):
+            inverse[of] = axis
+        first = tuple(other[axis] for axis in inverse)
+        straight = first == tuple(range(len(first)))
+        term = base if straight else self._other.op("Transpose", (("perm", first),), base)
+        yield from self._match(pattern[3][0], term, found)
+
+    def _shapes(self, ps: tuple[int, ...], ss: tuple[int, ...], found: Found) -> Found | None:
+        """The shapes of two Reshapes: -1 is any dimension, a symbol the same one everywhere."""
+        if len(ps) != len(ss):
+            return None
+        for p, s in zip(ps, ss, strict=True):
+            key = self._own.keys[p]
+            if key[:2] == (LEAF, "symbol"):
+                if found.dims.get(key[2], s) != s:
+                    return None
+                found = Found(found.bound, {**found.dims, key[2]: s}, found.floats)
+            elif self._own.value(p) != -1:
+                held = next(self._match(p, s, found), None)
+                if held is None:
+                    return None
+                found = held
+        return found
 
     def _each(self, ps: tuple[int, ...], ss: tuple[int, ...], found: Found) -> Iterator[Found]:
         if not ps:

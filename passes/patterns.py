@@ -16,7 +16,7 @@ from typing import Any
 from opshift.passes import schemas
 from opshift.passes.algebra import OP, PRODUCT, SUM, VARIABLE, Terms
 from opshift.passes.names import subgraphs
-from opshift.passes.protos import AttributeProto, ModelProto, NodeProto
+from opshift.passes.protos import AttributeProto, ModelProto, NodeProto, TensorProto
 from opshift.passes.scope import Context, Dim, Scope, tensor_type
 from opshift.passes.terms import Reader
 from opshift.passes.view import make_attribute
@@ -223,6 +223,17 @@ def reduction(op: Op, clues: Clues) -> Iterator[Call]:
                 yield Call(op, clues.opset, (x,), (("axes", spelled), ("keepdims", keepdims)))
 
 
+def attention(op: Op, clues: Clues) -> Iterator[Call]:
+    """Heads apart from each other, with a mask of truth values, one that is added, or none."""
+    if clues.rank != 4 or not clues.axes.get("Softmax"):
+        return
+    query, key, value = (Tensor(clues.kind, ("b", "h", *rest)) for rest in (("s", "d"), ("t", "d"), ("t", "e")))
+    scores = ("b", "h", "s", "t")
+    for mask in (Tensor(TensorProto.BOOL, scores), Tensor(clues.kind, scores), None):
+        inputs = (query, key, value) if mask is None else (query, key, value, mask)
+        yield Call(op, clues.opset, inputs, (), ("scale",))
+
+
 _CHOICES: dict[str, Sequence[tuple[tuple[str, Any], ...]]] = {
     "Gelu": ((("approximate", "none"),), (("approximate", "tanh"),)),
     "LpNormalization": ((("p", 1),), (("p", 2),)),
@@ -244,6 +255,7 @@ def _family(suggest: Suggest, *anchors: str) -> Family:
 
 
 FAMILIES: dict[Op, Family] = {
+    ("", "Attention"): _family(attention, "Softmax", "Exp"),
     ("", "LayerNormalization"): Family(layer, _AVERAGING),
     ("", "RMSNormalization"): Family(root_mean_square, _AVERAGING),
     ("", "InstanceNormalization"): Family(behind_channels, _AVERAGING),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from math import inf, prod
+from math import prod
 from typing import Any
 
 from opshift.passes import numbers, schemas
-from opshift.passes.algebra import LEAF, NUMBER, ONES, TENSOR, Key, Terms, clip, mean
+from opshift.passes.algebra import LEAF, NUMBER, ONES, TENSOR, VECTOR, Key, Terms
 from opshift.passes.names import subgraphs
 from opshift.passes.protos import ELEMENT_TYPES, NodeProto, TensorProto, default_domain
-from opshift.passes.scope import Scope
+from opshift.passes.scope import Dim, Scope
 from opshift.passes.view import attribute_value
 
 T = TensorProto
@@ -73,7 +73,7 @@ class Reader:
         """Give the outputs of a node their terms. Those that it reads come first."""
         if default_domain(node.domain):
             return
-        rule = RULES.get(node.op_type)
+        rule = _rules().get(node.op_type)
         term = rule(self, node) if rule is not None else None
         if term is None:
             self._opaque(node)
@@ -84,7 +84,7 @@ class Reader:
 
     def _kind_made(self, node: NodeProto) -> int:
         if node.op_type == "Cast":
-            return _integer(node, "to", 0) if self.opset >= SPELLED_BEFORE else 0
+            return integer(node, "to", 0) if self.opset >= SPELLED_BEFORE else 0
         like, kind = _typed(node.op_type, self.opset)
         return self.kind(node.input[like]) if 0 <= like < len(node.input) else kind
 
@@ -129,7 +129,8 @@ class Reader:
                 return self.terms.of(ONES, value, len(dims)) if dims else self.terms.number(value)
         return self.terms.of(TENSOR, held.data_type in FLOATS or held.data_type, tuple(dims), tuple(values))
 
-    def constant(self, node: NodeProto) -> int | None:
+    def constant(self, node: NodeProto) -> int:
+        """The term of what a Constant node holds."""
         from opshift.passes.constants import of_constant
 
         held = of_constant(node)
@@ -145,6 +146,29 @@ class Reader:
         if key[0] == TENSOR:
             return key[3] if key[1] is not True else None
         return (int(key[1]),) if key[0] in (NUMBER, ONES) else None
+
+    def elements(self, name: str) -> tuple[int, ...] | None:
+        """The terms of the elements of a vector of integers: a shape, axes."""
+        key = self.terms.keys[self.term(name)]
+        if key[0] == VECTOR:
+            return key[1]
+        if key[0] == ONES and key[2] == 1:
+            return (self.terms.number(key[1]),)
+        if key[0] == TENSOR and len(key[2]) == 1 and key[1] is not True:
+            return tuple(map(self.terms.number, key[3]))
+        return None
+
+    def dims(self, name: str) -> tuple[int, ...] | None:
+        """The terms of the dimensions of a value; None where its rank is unknown."""
+        shape = self.scope.shape(name)
+        return None if shape is None else tuple(self._dim(name, axis, dim) for axis, dim in enumerate(shape))
+
+    def _dim(self, name: str, axis: int, dim: Dim) -> int:
+        if isinstance(dim, int):
+            return self.terms.number(dim)
+        if dim is not None:
+            return self.terms.of(LEAF, "symbol", dim)
+        return self.terms.op("Dim", (("axis", axis),), self.term(name))
 
     def operand(self, name: str, *others: str) -> int:
         """The term of an operand that is broadcast with others: one that adds no axis to them is a number."""
@@ -168,13 +192,21 @@ class Reader:
         name = node.input[1] if len(node.input) > 1 else ""
         found = self.ints(name) if name else next((tuple(a.ints) for a in node.attribute if a.name == "axes"), ())
         rank = self.rank(node.input[0])
-        if found is None or (not found and (_integer(node, "noop_with_empty_axes", 0) or rank is None)):
+        if found is None or (not found and (integer(node, "noop_with_empty_axes", 0) or rank is None)):
             return None
         if not found and rank is not None:
             return tuple(range(-rank, 0))
         if rank is None and any(axis >= 0 for axis in found):
             return None
         return tuple(sorted({axis - (rank or 0) if axis >= 0 else axis for axis in found}))
+
+
+@cache
+def _rules() -> dict[str, Rule]:
+    """How the first output of an operator is read; None says that it stays an operator of its operands."""
+    from opshift.passes import terms_arithmetic, terms_attention, terms_layout
+
+    return {**terms_arithmetic.RULES, **terms_layout.RULES, **terms_attention.RULES}
 
 
 @cache
@@ -207,268 +239,5 @@ def _plain(value: Any) -> Any:
     return value.SerializeToString(deterministic=True)
 
 
-def _integer(node: NodeProto, name: str, default: int) -> int:
+def integer(node: NodeProto, name: str, default: int) -> int:
     return next((a.i for a in node.attribute if a.name == name), default)
-
-
-# --- rules --------------------------------------------------------------------------------------------------
-
-
-def _same(reader: Reader, node: NodeProto) -> int:
-    return reader.term(node.input[0])
-
-
-def _kept(reader: Reader, node: NodeProto) -> int | None:
-    """Dropout that drops nothing."""
-    training = node.input[2] if len(node.input) > 2 else ""
-    if reader.opset < 7 or (training and reader.terms.keys[reader.term(training)][-1] != (0,)):
-        return None
-    return reader.term(node.input[0])
-
-
-def _cast(reader: Reader, node: NodeProto) -> int | None:
-    """Widths of floats differ in rounding alone."""
-    to, kind = _integer(node, "to", 0), reader.kind(node.input[0])
-    return reader.term(node.input[0]) if to and (kind == to or (kind in FLOATS and to in FLOATS)) else None
-
-
-def _cast_like(reader: Reader, node: NodeProto) -> int | None:
-    to, kind = (reader.kind(name) for name in node.input[:2])
-    return reader.term(node.input[0]) if to and (kind == to or (kind in FLOATS and to in FLOATS)) else None
-
-
-def _added(reader: Reader, node: NodeProto) -> int | None:
-    if not _arithmetic(reader, node):
-        return None
-    found, *more = reader.operands(node.input)
-    for term in more:
-        found = reader.terms.add(found, term)
-    return found
-
-
-def _subtracted(reader: Reader, node: NodeProto) -> int | None:
-    return reader.terms.add(*reader.operands(node.input), sign=-1.0) if _arithmetic(reader, node) else None
-
-
-def _multiplied(reader: Reader, node: NodeProto) -> int | None:
-    return reader.terms.mul(*reader.operands(node.input)) if _arithmetic(reader, node) else None
-
-
-def _divided(reader: Reader, node: NodeProto) -> int | None:
-    if reader.kind(node.input[0]) not in FLOATS or reader.opset < 7:
-        return None
-    a, b = reader.operands(node.input)
-    return None if reader.terms.value(b) == 0 else reader.terms.mul(a, reader.terms.power(b, -1.0))
-
-
-def _arithmetic(reader: Reader, node: NodeProto) -> bool:
-    """Whether operands are broadcast as numpy does, and hold numbers that can be computed with."""
-    return reader.opset >= 7 and all(reader.kind(name) in FLOATS for name in node.input[:1])
-
-
-def _powered(exponent: float) -> Rule:
-    def rule(reader: Reader, node: NodeProto) -> int | None:
-        return reader.terms.power(reader.term(node.input[0]), exponent) if _floats(reader, node) else None
-
-    return rule
-
-
-def _raised(reader: Reader, node: NodeProto) -> int | None:
-    exponent = reader.terms.value(reader.operand(node.input[1], node.input[0])) if _floats(reader, node) else None
-    if exponent not in (2.0, 3.0, 0.5, -0.5, -1.0, -2.0, 1.0):
-        return None
-    return reader.terms.power(reader.term(node.input[0]), exponent)
-
-
-def _floats(reader: Reader, node: NodeProto) -> bool:
-    return reader.kind(node.input[0]) in FLOATS
-
-
-def _negated(reader: Reader, node: NodeProto) -> int | None:
-    return reader.terms.scaled(reader.term(node.input[0]), -1.0) if _floats(reader, node) else None
-
-
-def _reduced(make: Callable[[Reader, Key, int, NodeProto], int]) -> Rule:
-    def rule(reader: Reader, node: NodeProto) -> int | None:
-        axes = reader.axes(node)
-        if axes is None or not _floats(reader, node):
-            return None
-        made = make(reader, (("axes", axes),), reader.term(node.input[0]), node)
-        return made if _integer(node, "keepdims", 1) else reader.terms.op("Squeeze", (("axes", axes),), made)
-
-    return rule
-
-
-def _total(reader: Reader, axes: Key, x: int, node: NodeProto) -> int:
-    made = reader.terms.op("Total", axes, x)
-    shape = reader.scope.shape(node.input[0])
-    if shape is not None and made not in reader.terms.sizes:
-        sizes = [shape[axis] for axis in axes[0][1]]
-        if all(isinstance(size, int) for size in sizes):
-            reader.terms.sizes[made] = prod(size for size in sizes if isinstance(size, int))
-    return made
-
-
-def _mean(reader: Reader, axes: Key, x: int, node: NodeProto) -> int:
-    return mean(reader.terms, axes, x)
-
-
-def _squares(reader: Reader, axes: Key, x: int, node: NodeProto) -> int:
-    return _total(reader, axes, reader.terms.power(x, 2.0), node)
-
-
-def _norm(reader: Reader, axes: Key, x: int, node: NodeProto) -> int:
-    return reader.terms.power(_squares(reader, axes, x, node), 0.5)
-
-
-def _absolutes(reader: Reader, axes: Key, x: int, node: NodeProto) -> int:
-    return _total(reader, axes, reader.terms.op("Abs", (), x), node)
-
-
-def _logarithm(reader: Reader, axes: Key, x: int, node: NodeProto) -> int:
-    return reader.terms.op("Log", (), _total(reader, axes, x, node))
-
-
-def _largest(reader: Reader, axes: Key, x: int, node: NodeProto) -> int:
-    return reader.terms.op("Largest", axes, x)
-
-
-def _global_mean(reader: Reader, node: NodeProto) -> int | None:
-    rank = reader.rank(node.input[0])
-    if rank is None or rank < 3:
-        return None
-    return mean(reader.terms, (("axes", tuple(range(2 - rank, 0))),), reader.term(node.input[0]))
-
-
-def _squeezed(reader: Reader, node: NodeProto) -> int | None:
-    """Squeeze and Unsqueeze of the same axes undo each other."""
-    axes = reader.axes(node)
-    return reader.terms.op("Squeeze", (("axes", axes),), reader.term(node.input[0])) if axes else None
-
-
-def _unsqueezed(reader: Reader, node: NodeProto) -> int | None:
-    name = node.input[1] if len(node.input) > 1 else ""
-    axes = reader.ints(name) if name else next((tuple(a.ints) for a in node.attribute if a.name == "axes"), None)
-    rank, terms, inner = reader.rank(node.input[0]), reader.terms, reader.term(node.input[0])
-    if not axes:
-        return None
-    if any(axis >= 0 for axis in axes):
-        if rank is None:
-            return None
-        axes = tuple(axis - rank - len(axes) if axis >= 0 else axis for axis in axes)
-    axes = tuple(sorted(axes))
-    key = terms.keys[inner]
-    if terms.is_op(inner, "Squeeze") and key[2] == (("axes", axes),):
-        return int(key[3][0])
-    return terms.op("Unsqueeze", (("axes", axes),), inner)
-
-
-def _bounded(reader: Reader, node: NodeProto) -> int | None:
-    """Clip, whose bounds were attributes below opset 11."""
-    if not _floats(reader, node):
-        return None
-    given = {a.name: a.f for a in node.attribute}
-    bounds: list[float | None] = [given.get("min", -inf), given.get("max", inf)]
-    for index, name in enumerate(node.input[1:3]):
-        if name:
-            key = reader.terms.keys[reader.term(name)]
-            bounds[index] = key[1] if key[0] in (NUMBER, ONES) else None
-    low, high = bounds
-    if low is None or high is None or not low <= high:
-        return None
-    return clip(reader.terms, reader.term(node.input[0]), low, high)
-
-
-def _extreme(largest: bool) -> Rule:
-    def rule(reader: Reader, node: NodeProto) -> int | None:
-        if len(node.input) != 2 or not _floats(reader, node) or reader.opset < 8:
-            return None
-        a, b = reader.operands(node.input)
-        for x, bound in ((a, b), (b, a)):
-            value = reader.terms.value(bound)
-            if value is not None:
-                return clip(reader.terms, x, *((value, inf) if largest else (-inf, value)))
-        return reader.terms.op("Max" if largest else "Min", (), *sorted((a, b)))
-
-    return rule
-
-
-def _rectified(reader: Reader, node: NodeProto) -> int | None:
-    return clip(reader.terms, reader.term(node.input[0]), 0.0, inf) if _floats(reader, node) else None
-
-
-def _hard(reader: Reader, node: NodeProto) -> int | None:
-    """HardSigmoid is alpha * x + beta between 0 and 1, HardSwish x times that of x / 6 + 0.5."""
-    if not _floats(reader, node):
-        return None
-    terms, x, given = reader.terms, reader.term(node.input[0]), {a.name: a.f for a in node.attribute}
-    swish = node.op_type == "HardSwish"
-    slope = 1 / 6 if swish else numbers.shortest(given.get("alpha", 0.2))
-    bent = clip(terms, terms.add(terms.scaled(x, slope), terms.number(given.get("beta", 0.5))), 0.0, 1.0)
-    return terms.mul(x, bent) if swish else bent
-
-
-def _swapped(op: str) -> Rule:
-    def rule(reader: Reader, node: NodeProto) -> int:
-        a, b = reader.operands(node.input)
-        return reader.terms.op(op, (), b, a)
-
-    return rule
-
-
-def _compared(reader: Reader, node: NodeProto) -> int:
-    return reader.terms.op(node.op_type, (), *reader.operands(node.input))
-
-
-def _chosen(reader: Reader, node: NodeProto) -> int:
-    return reader.terms.op("Where", (), *reader.operands(node.input))
-
-
-def _softmax(reader: Reader, node: NodeProto) -> int | None:
-    rank = reader.rank(node.input[0])
-    axis = _integer(node, "axis", -1 if reader.opset >= PER_AXIS else 1)
-    if axis >= 0:
-        if rank is None:
-            return None
-        axis -= rank
-    if reader.opset < PER_AXIS and axis != -1:
-        return None
-    return reader.terms.op("Softmax", (("axes", (axis,)),), reader.term(node.input[0]))
-
-
-RULES: dict[str, Rule] = {
-    "Identity": _same,
-    "Dropout": _kept,
-    "Cast": _cast,
-    "CastLike": _cast_like,
-    "Constant": Reader.constant,
-    "Add": _added,
-    "Sum": _added,
-    "Sub": _subtracted,
-    "Mul": _multiplied,
-    "Div": _divided,
-    "Neg": _negated,
-    "Reciprocal": _powered(-1.0),
-    "Sqrt": _powered(0.5),
-    "Pow": _raised,
-    "ReduceMean": _reduced(_mean),
-    "ReduceSum": _reduced(_total),
-    "ReduceSumSquare": _reduced(_squares),
-    "ReduceL2": _reduced(_norm),
-    "ReduceL1": _reduced(_absolutes),
-    "ReduceLogSum": _reduced(_logarithm),
-    "ReduceMax": _reduced(_largest),
-    "GlobalAveragePool": _global_mean,
-    "Squeeze": _squeezed,
-    "Unsqueeze": _unsqueezed,
-    "Clip": _bounded,
-    "Max": _extreme(largest=True),
-    "Min": _extreme(largest=False),
-    "Relu": _rectified,
-    "HardSigmoid": _hard,
-    "HardSwish": _hard,
-    "Less": _compared,
-    "Greater": _swapped("Less"),
-    "Where": _chosen,
-    "Softmax": _softmax,
-}
