@@ -17,6 +17,7 @@ from opshift.passes.protos import (
     ModelProto,
     NodeProto,
     TensorProto,
+    ValueInfoProto,
     default_domain,
     put,
     retain,
@@ -392,15 +393,28 @@ def _without_dead(body: Body, whole: Whole, versions: Mapping[str, int]) -> set[
     return needed
 
 
+def _is_stated(tensor: TensorProto, value: ValueInfoProto) -> bool:
+    """Whether the type that is stated of a constant is its own; an omitted shape confuses shape inference, too."""
+    stated = value.type.tensor_type
+    dims = [dim.dim_value for dim in stated.shape.dim]
+    return stated.elem_type == tensor.data_type and stated.HasField("shape") and dims == list(tensor.dims)
+
+
 def _without_unread(graph: GraphProto, needed: set[str]) -> None:
-    """Drop initializers that nobody reads, and what is said of values that there are no more."""
+    """Drop initializers that nobody reads, and what is said of values that there are no more, or wrongly of constants.
+
+    Of a Constant node, nobody minds what is said; of the initializer that it becomes, onnx.checker does.
+    """
     given = {value.name for value in graph.input}
     kept = [tensor.name in needed or tensor.name in given for tensor in graph.initializer]
     if not all(kept):
         retain(graph.initializer, kept)
     if graph.value_info:
         there = {name for node in graph.node for name in node.output} | given
-        there |= {tensor.name for tensor in graph.initializer}
-        stated = [value.name in there for value in graph.value_info]
+        held = {tensor.name: tensor for tensor in graph.initializer}
+        stated = [
+            value.name in there or (value.name in held and _is_stated(held[value.name], value))
+            for value in graph.value_info
+        ]
         if not all(stated):
             retain(graph.value_info, stated)
