@@ -147,14 +147,13 @@ def _console() -> Console | None:
 
 def verify(options: argparse.Namespace) -> int:
     """`opshift verify`."""
-    (before, before_folder), (after, after_folder) = api.load(options.before), api.load(options.after)
     found = verify_apart(
-        before,
-        after,
+        files.read(options.before),
+        files.read(options.after),
         grade="close" if options.close else "exact",
         seed=options.seed,
-        before_folder=before_folder,
-        after_folder=after_folder,
+        before_folder=str(Path(options.before).resolve().parent),
+        after_folder=str(Path(options.after).resolve().parent),
     )
     print(json.dumps(asdict(found), indent=2) if options.format == "json" else report.verdict(found))
     return code_of(found)
