@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opshift import api, files, goals, report
+from opshift import files, goals, report
 from opshift.cli import DONE, REFUSED
 from opshift.goals import Goal
 from opshift.passes import convert as engine
