@@ -145,6 +145,10 @@ def _console() -> Console | None:
     return Console(emoji=False)
 
 
+def _folder(model: str) -> str:
+    return str(Path(model).resolve().parent)
+
+
 def verify(options: argparse.Namespace) -> int:
     """`opshift verify`."""
     found = verify_apart(
@@ -152,8 +156,8 @@ def verify(options: argparse.Namespace) -> int:
         files.read(options.after),
         grade="close" if options.close else "exact",
         seed=options.seed,
-        before_folder=str(Path(options.before).resolve().parent),
-        after_folder=str(Path(options.after).resolve().parent),
+        before_folder=_folder(options.before),
+        after_folder=_folder(options.after),
     )
     print(json.dumps(asdict(found), indent=2) if options.format == "json" else report.verdict(found))
     return code_of(found)
@@ -164,7 +168,7 @@ def inspect(options: argparse.Namespace) -> int:
     source = files.read(options.model)
     engine.check_imports(source)
     found = report.facts(source, os.path.getsize(options.model))
-    folder = str(Path(options.model).resolve().parent)
+    folder = _folder(options.model)
     backend = goals.backend_of(options.target)
     if backend is not None:
         result = fit.attempt(source, backend, folder=folder)
