@@ -1,6 +1,6 @@
 """Prepares a model for an old runtime inside a pipeline of `onnx_ir` passes, and proves that it computes the same.
 
-    python examples/pipeline.py examples/encoder.onnx for-production.onnx
+python examples/pipeline.py examples/encoder.onnx for-production.onnx
 """
 
 import sys
