@@ -19,13 +19,12 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     page for page in (ROOT / "docs").rglob("*.md") if re.search(r"^```(console|python)$", page.read_text(), re.M)
 )
-RUNS = ("console", "python", "text")
 
 
-def blocks(page: Path) -> list[tuple[str, str]]:
-    """The fenced blocks of a page that are run, or that are the output of the one before, by language."""
-    found = re.findall(r"^```(\w+)$\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
-    return [(language, text) for language, text in found if language in RUNS]
+def blocks(page: Path) -> list[tuple[str, str, str]]:
+    """The fenced blocks of a page as (language, file, text): those that are run, their output, and titled files."""
+    found = re.findall(r'^```(\w+)(?: title="(\S+)")?$\n(.*?)^```$', page.read_text(encoding="utf-8"), re.M | re.S)
+    return [block for block in found if block[1] or block[0] in ("console", "python", "text")]
 
 
 def commands(block: str) -> list[tuple[str, str]]:
@@ -80,8 +79,10 @@ def test_a_page_does_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     space: dict[str, object] = {"__name__": "docs"}
     printed = ""
-    for language, text in blocks(page):
-        if language == "console":
+    for language, file, text in blocks(page):
+        if file:
+            Path(file).write_text(text, encoding="utf-8")
+        elif language == "console":
             run_console(text, tmp_path)
         elif language == "python":
             with contextlib.redirect_stdout(io.StringIO()) as out:
