@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from opshift.passes import pipeline
+from opshift.passes import pipeline, schemas
 
 import opshift
 
@@ -104,6 +104,15 @@ def test_each_argument_is_described_by_itself(made):
     _, _, rest = (inspect.getdoc(made) or "").partition("Args:\n")
     described = re.findall(r"^    (\S.*?): ", rest.partition("\n\n")[0], re.M)
     assert described == list(inspect.signature(made).parameters)
+
+
+def test_the_versions_promised_are_those_that_are_tested():
+    promise = (ROOT / "docs" / "promise.md").read_text(encoding="utf-8")
+    pins = dict(line.split("==") for line in (ROOT / ".ci" / "lowest.txt").read_text(encoding="utf-8").split())
+    promised = dict(re.findall(r"^\| (onnx\w*) \| ([\d.]+) or newer", promise, re.M))
+    assert promised == {name: pins[name] for name in ("onnx", "onnxruntime", "onnxscript")}
+    assert f"| opsets of the default domain | 1 to {schemas.latest()}," in promise
+    assert f"| opsets of `ai.onnx.ml` | 1 to {schemas.latest('ai.onnx.ml')}," in promise
 
 
 @pytest.mark.parametrize(
