@@ -80,7 +80,7 @@ class Climb:
     def _convert(self, body: Body, scope: Scope, versions: Versions, within: Within = ()) -> None:
         plans, replays = self._at(versions, within)
         nodes = body.node
-        taken: dict[int, list[NodeProto]] = {}
+        taken: dict[int, Sequence[NodeProto | bytes]] = {}
 
         def rehearse(stand_in: NodeProto, stage: Scope) -> tuple[list[NodeProto], list[Change]] | None:
             return self._rehearse(stand_in, stage, versions, within)
@@ -93,7 +93,8 @@ class Climb:
             if (plan := plan_of(form) or self._plan(plans, versions, form)) is not _Plan.KEEP
         ]
         for index, plan in visited:
-            proto, produced = nodes[index], None
+            proto = nodes[index]
+            produced: Sequence[NodeProto | bytes] | None = None
             if plan is _Plan.JUDGE:
                 self._is_legal(proto, versions)
                 continue
@@ -104,7 +105,7 @@ class Climb:
             if len(produced) != 1 or produced[0] is not proto:
                 taken[index] = produced
         if taken:
-            put(nodes, taken)
+            put(body, taken)
 
     def _at(self, versions: Versions, within: Within) -> tuple[dict[Form, _Plan], Replays]:
         """What is known of nodes that are written at `versions` and were made `within` operators."""
