@@ -23,12 +23,12 @@ from opshift.passes.protos import FunctionProto, NodeProto, default_domain, put,
 from opshift.passes.replay import Replays
 from opshift.passes.scope import Context, Scope
 from opshift.passes.stamp import rename
+from opshift.passes.survey import Kind, Layout, Survey
 from opshift.passes.view import Node
 
 from opshift import functions
 
 Versions = Mapping[str, int]
-Form = tuple[str, str, int, int, int]  # domain, operator, and how many inputs, outputs and attributes a call has
 Within = tuple[tuple[Op, int], ...]  # the operators, with their versions, that a node was made of, the outermost first
 
 _FIRST_INFERRED = 7  # many schemas below it infer no types or no broadcast shapes
@@ -48,6 +48,7 @@ class _Work:
     proto: NodeProto
     versions: Versions
     index: int | None = None
+    inner: Sequence[Layout] = ()
     settled: bool = False  # its subgraphs are at the target
     within: Within = ()
 
@@ -55,19 +56,20 @@ class _Work:
 class Climb:
     """Converts bodies in place; `targets` maps each domain that moves to the opset it moves to."""
 
-    def __init__(self, context: Context, targets: Versions, expander: Expander, ledger: Ledger):
+    def __init__(self, context: Context, targets: Versions, expander: Expander, ledger: Ledger, survey: Survey):
         self._context = context
+        self._survey = survey
         self._targets = targets
         self._expander = expander
         self._ledger = ledger
-        self._known: dict[object, tuple[dict[Form, _Plan], Replays]] = {}
+        self._known: dict[object, tuple[dict[Kind, _Plan], Replays]] = {}
         self._judge = legal.Judge()
         self._rehearsing = False
         self._source = NodeProto()
         self._where = ""
         self._home: Versions = {}
 
-    def body(self, body: Body, versions: Versions, where: str = "") -> None:
+    def body(self, body: Body, layout: Layout, versions: Versions, where: str = "") -> None:
         """Convert the main graph or a model-local function, with all graphs nested in it.
 
         A domain that does not move stays at `versions`: what is inlined here is taken there, too.
@@ -75,9 +77,9 @@ class Climb:
         self._where = where
         self._home = versions
         path = None if isinstance(body, FunctionProto) else ()
-        self._convert(body, Scope(body, self._context, versions.get("", 1), path=path), versions)
+        self._convert(body, layout, Scope(body, self._context, versions.get("", 1), path=path), versions)
 
-    def _convert(self, body: Body, scope: Scope, versions: Versions, within: Within = ()) -> None:
+    def _convert(self, body: Body, layout: Layout, scope: Scope, versions: Versions, within: Within = ()) -> None:
         plans, replays = self._at(versions, within)
         nodes = body.node
         taken: dict[int, Sequence[NodeProto | bytes]] = {}
@@ -85,41 +87,37 @@ class Climb:
         def rehearse(stand_in: NodeProto, stage: Scope) -> tuple[list[NodeProto], list[Change]] | None:
             return self._rehearse(stand_in, stage, versions, within)
 
-        forms = ((n.domain, n.op_type, len(n.input), len(n.output), len(n.attribute)) for n in nodes)
-        plan_of = plans.get
-        visited = [
-            (index, plan)
-            for index, form in enumerate(forms)
-            if (plan := plan_of(form) or self._plan(plans, versions, form)) is not _Plan.KEEP
-        ]
-        for index, plan in visited:
-            proto = nodes[index]
+        for kind in set(layout.kinds) - plans.keys():
+            plans[kind] = self._plan(versions, kind)
+        changing = {kind for kind in set(layout.kinds) if plans[kind] is not _Plan.KEEP}
+        for index, kind in [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing]:
+            proto, plan = nodes[index], plans[kind]
             produced: Sequence[NodeProto | bytes] | None = None
             if plan is _Plan.JUDGE:
-                self._is_legal(proto, versions)
+                if self._is_legal(proto, versions) and kind.same:
+                    plans[kind] = _Plan.KEEP
+                continue
+            if plan is _Plan.KEEP:
                 continue
             if plan is _Plan.CLIMB and not self._rehearsing:
-                produced = replays.settle(proto, scope, rehearse, self._ledger.changes)
+                produced = replays.settle(proto, kind, scope, rehearse, self._ledger.changes)
             if produced is None:
-                produced = self._settle(_Work(proto, versions, index, within=within), scope)
+                work = _Work(proto, versions, index, layout.inner.get(index, ()), within=within)
+                produced = self._settle(work, scope)
             if len(produced) != 1 or produced[0] is not proto:
                 taken[index] = produced
         if taken:
             put(body, taken)
 
-    def _at(self, versions: Versions, within: Within) -> tuple[dict[Form, _Plan], Replays]:
+    def _at(self, versions: Versions, within: Within) -> tuple[dict[Kind, _Plan], Replays]:
         """What is known of nodes that are written at `versions` and were made `within` operators."""
         key = frozenset(versions.items()), frozenset(self._home.items()), within
         if key not in self._known:
             self._known[key] = {}, Replays()
         return self._known[key]
 
-    def _plan(self, plans: dict[Form, _Plan], versions: Versions, form: Form) -> _Plan:
-        plans[form] = plan = self._planned(versions, *form)
-        return plan
-
-    def _planned(self, versions: Versions, raw: str, op: str, inputs: int, outputs: int, attributes: int) -> _Plan:
-        domain = default_domain(raw)
+    def _plan(self, versions: Versions, kind: Kind) -> _Plan:
+        domain, op = default_domain(kind.domain), kind.op
         version = versions.get(domain, 0)
         if self._expander.wants(domain, op):
             return _Plan.CLIMB
@@ -132,8 +130,9 @@ class Climb:
         if holds_graphs:
             return _Plan.DESCEND
         opset = self._target(domain, version)
-        legal_as_it_is = not attributes and not (opset and self._judge.why(raw, op, inputs, outputs, (), opset))
-        return _Plan.KEEP if legal_as_it_is else _Plan.JUDGE
+        if kind.attributes or (opset and self._judge.why(kind.domain, op, kind.inputs, kind.outputs, (), opset)):
+            return _Plan.JUDGE
+        return _Plan.KEEP
 
     def _rehearse(
         self, proto: NodeProto, scope: Scope, versions: Versions, within: Within
@@ -204,10 +203,12 @@ class Climb:
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, self._target(domain, version))
         if work.index is None or scope.path is None or (at or 0) > (goal or 0):
             self._keep_types(work, scope)  # once its graphs are at the target, nothing is inferred from them
-        for attribute, k, graph in subgraphs(work.proto):
+        for number, (attribute, k, graph) in enumerate(subgraphs(work.proto)):
+            layout = work.inner[number] if work.inner else self._survey.layout(graph)
             inferred = scope.path is not None and work.index is not None and op in HOLDING_GRAPHS and not domain
             path = (*scope.path, (work.index, attribute, k)) if inferred and scope.path is not None else None
-            self._convert(graph, Scope(graph, scope.context, opset, scope, path), work.versions, work.within)
+            inner = Scope(graph, scope.context, opset, scope, path)
+            self._convert(graph, layout, inner, work.versions, work.within)
         scope.context.settled.update(work.proto.output)
 
     def _advance(self, work: _Work, scope: Scope) -> list[_Work] | None:

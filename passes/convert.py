@@ -14,9 +14,12 @@ from opshift.passes.climb import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.expand import Expander, Op
 from opshift.passes.infer import contradiction
-from opshift.passes.names import Census, bodies, census, with_nested
+from opshift.passes.names import bodies, census, with_nested
 from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.scope import Context
+from opshift.passes.survey import Survey
+
+Calls = Mapping[tuple[str, str], int]  # how often each (domain, operator) is called
 
 _DEEPEST = 32  # a graph in a node's attribute is three messages deeper, and protobuf reads 100 levels
 _TOO_DEEP = "what takes the place of its innermost nodes is nested deeper than protobuf's 100 levels of messages"
@@ -30,9 +33,11 @@ class Result:
     model: ModelProto | None
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
-    before: Mapping[tuple[str, str], int] | None = None
-    after: Mapping[tuple[str, str], int] | None = None
+    before: Calls | None = None
+    after: Calls | None = None
     """How often each (domain, operator) was called in the source, and is called in `model`."""
+    folded: int | None = None
+    """How many operators were recognised and put in the place of what computed them; None where nobody asked."""
 
     @property
     def grade(self) -> str:
@@ -81,17 +86,10 @@ def attempt(
     inlined = local if irversion.wanted(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
     while True:
         try:
-            result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
-        except InvalidModel:
-            raise
+            with blaming(source):
+                result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
         except ProtobufError:
             return Result(None, (), (Refusal("", "graph", "", 0, False, _TOO_DEEP),))
-        except Exception as error:  # steps trust that nodes have the inputs and attributes that they must have
-            for problem in legal.problems(source):
-                raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
-            if why := contradiction(source):
-                raise InvalidModel(f"the model is not valid: {why}") from error
-            raise
         stuck = {op for op in local - inlined if _blames(result.refusals, op)}
         if not stuck:
             break
@@ -102,6 +100,23 @@ def attempt(
         changes = (*(_never_taken(node, source) for node in decided), *result.changes)
         return replace(result, before=None, changes=changes)
     return result
+
+
+@contextmanager
+def blaming(source: ModelProto) -> Iterator[None]:
+    """Rewrites trust that nodes have what they must have: `InvalidModel` says where they fail for want of it."""
+    try:
+        yield
+    except (InvalidModel, ProtobufError):
+        raise
+    except Exception as error:
+        for problem in legal.problems(source):
+            raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
+        if why := contradiction(source):
+            raise InvalidModel(f"the model is not valid: {why}") from error
+        if isinstance(error, ValueError):  # which to a user means something that was asked for in vain
+            raise RuntimeError(str(error)) from error
+        raise
 
 
 def _never_taken(node: NodeProto, source: ModelProto) -> Change:
@@ -130,7 +145,7 @@ def _attempt(
         return Result(None, (), missing)
     ledger = Ledger(refusals=list(_training(source, targets)))
     source = retype.narrow_integers_carried(source, targets.get("", 0), ledger, folder)
-    before = census(source)
+    before = Survey(source)
     if before.depth > _DEEPEST:
         raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {_DEEPEST}")
     model = ModelProto()
@@ -140,20 +155,22 @@ def _attempt(
     for function in source.functions:
         if (op := (default_domain(function.domain), function.name)) in inlined:
             local.setdefault(op, []).append(function)
+    layouts = before.functions
     for index in reversed(range(len(model.functions))):
         if (default_domain(model.functions[index].domain), model.functions[index].name) in inlined:
-            del model.functions[index]
-    climb = Climb(context, targets, Expander(ops, local), ledger)
-    brought = _brought(source, before)
-    climb.body(model.graph, {**brought, **opsets(model)})
+            del model.functions[index], layouts[index]
+    climb = Climb(context, targets, Expander(ops, local), ledger, before)
+    brought = _brought(source, before.calls)
+    climb.body(model.graph, before.graph, {**brought, **opsets(model)})
     _stamp_imports(model, targets, required=True)
-    for function in model.functions:
-        climb.body(function, {**brought, **opsets(function)}, _where(default_domain(function.domain), function.name))
+    for function, layout in zip(model.functions, layouts, strict=True):
+        where = _where(default_domain(function.domain), function.name)
+        climb.body(function, layout, {**brought, **opsets(function)}, where)
         _stamp_imports(function, targets, required=False)
     if not ledger.refusals:
         tidy.drop_unused(model, context.released)
         found = census(model)
-        _prune_imports(model, source, targets, brought, before, found)
+        _prune_imports(model, source, targets, brought, before.calls, found.calls)
         ledger.refusals += [*ledger.illegal, *legal.unknown_initializers(model)]
         ledger.refusals += legal.readers(model, context.dissolved)
         if any((default_domain(domain), op) in ops for domain, op in found.calls):
@@ -257,17 +274,17 @@ def _prune_imports(
     source: ModelProto,
     targets: Mapping[str, int],
     brought: Mapping[str, int],
-    before: Census,
-    after: Census,
+    before: Calls,
+    after: Calls,
 ) -> None:
     """Drop the imports of domains whose every call was expanded; import what expansions brought in."""
-    unused = {*opsets(model)} - {default_domain(domain) for domain, _ in after.calls} - {""}
-    gone = unused and {default_domain(domain) for domain, _ in before.calls} & unused
+    unused = {*opsets(model)} - {default_domain(domain) for domain, _ in after} - {""}
+    gone = unused and {default_domain(domain) for domain, _ in before} & unused
     for index in reversed(range(len(model.opset_import))):
         if default_domain(model.opset_import[index].domain) in gone:
             del model.opset_import[index]
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
-    called = {default_domain(domain) for domain, _ in after.calls}
+    called = {default_domain(domain) for domain, _ in after}
     for holder in holders:
         missing = (brought.keys() & called) - opsets(holder).keys()
         used = _used(holder) if missing else set()
@@ -276,12 +293,12 @@ def _prune_imports(
                 holder.opset_import.add(domain=domain, version=targets.get(domain, version))
 
 
-def _brought(source: ModelProto, before: Census) -> dict[str, int]:
+def _brought(source: ModelProto, before: Calls) -> dict[str, int]:
     """The opset by domain that what takes a node's place brings in where nothing is imported.
 
     For the call of a function it is that of the first one; what steps make of other domains never changed.
     """
-    used = {domain for domain, _ in before.calls}
+    used = {domain for domain, _ in before}
     found = {domain: 1 for domain in ("ai.onnx.ml",) if domain not in used}
     for function in source.functions:
         for domain, version in opsets(function).items():

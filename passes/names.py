@@ -34,8 +34,8 @@ def with_nested(pending: list[Body]) -> Iterator[Body]:
     while pending:
         body = pending.pop()
         yield body
-        graphless = _graphless()
-        for node in [node for node in body.node if node.op_type not in graphless or node.domain]:
+        apart = graphless()
+        for node in [node for node in body.node if node.op_type not in apart or node.domain]:
             pending += [graph for _, _, graph in subgraphs(node)]
 
 
@@ -53,7 +53,7 @@ class Census:
 
 def census(model: ModelProto) -> Census:
     """One walk over all nodes."""
-    held, calls, deepest, graphless = list[Body](), Counter[tuple[str, str]](), 0, _graphless()
+    held, calls, deepest, apart = list[Body](), Counter[tuple[str, str]](), 0, graphless()
     pending: list[tuple[Body, int]] = [*((f, 0) for f in reversed(model.functions)), (model.graph, 0)]
     while pending:
         body, depth = pending.pop()
@@ -62,14 +62,14 @@ def census(model: ModelProto) -> Census:
         held.append(body)
         calls.update(counted)
         deepest = max(deepest, depth)
-        holding = {op for op in counted if op[0] or op[1] not in graphless}
+        holding = {op for op in counted if op[0] or op[1] not in apart}
         for index in [index for index, op in enumerate(ops) if op in holding] if holding else ():
             pending += [(graph, depth + 1) for _, _, graph in subgraphs(body.node[index])]
     return Census(held, calls, deepest)
 
 
 @cache
-def _graphless() -> frozenset[str]:
+def graphless() -> frozenset[str]:
     """The operators of the default domain that never hold a graph: almost all, and almost all nodes."""
     return frozenset(op for op in schemas.operators("") if not schemas.has_subgraphs("", op))
 

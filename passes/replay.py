@@ -18,11 +18,11 @@ from opshift.passes.protos import FunctionProto, NodeProto
 from opshift.passes.scope import Scope
 from opshift.passes.script import Script
 from opshift.passes.stage import DOC, INPUTS, NAME, OUTPUTS, Stage, answer
+from opshift.passes.survey import Kind
 
 _MOST_ANSWERS = 64  # calls that differ more than this are hardly alike
 _MOST_NODES = 4096  # a longer script is not worth keeping
-_SHORT = 128  # bytes of a text whose length takes one byte
-_LARGEST = 4096  # bytes of a call without its names: what is larger holds data of its own
+_LARGEST = 8192  # bytes of a call: what is larger holds data of its own
 
 Rehearsal = Callable[[NodeProto, Scope], "tuple[list[NodeProto], Sequence[Change]] | None"]
 
@@ -44,14 +44,11 @@ class Replays:
         self._once: set[tuple[Any, ...]] = set()
 
     def settle(
-        self, proto: NodeProto, scope: Scope, rehearse: Rehearsal, changes: list[Change]
+        self, proto: NodeProto, kind: Kind, scope: Scope, rehearse: Rehearsal, changes: list[Change]
     ) -> list[NodeProto | bytes] | None:
         """What takes the node's place, all of it at the target; None where the steps themselves have to look."""
         inputs, outputs, name = proto.input[:], proto.output[:], proto.name
-        key = _key(proto.SerializeToString(), inputs, outputs, name, scope)
-        if key not in self._heads and (proto.doc_string or proto.metadata_props):
-            key = _key(_without_notes(proto), inputs, outputs, name, scope)
-            key = key and (*key, bool(proto.doc_string), bool(proto.metadata_props))
+        key = _key(proto, kind, inputs, outputs, name, scope)
         if key is None:
             return None
         names = _names(inputs, outputs, name)
@@ -115,35 +112,34 @@ def _names(inputs: list[str], outputs: list[str], name: str) -> dict[str, str]:
     return names
 
 
-def _without_notes(proto: NodeProto) -> bytes:
-    bare = NodeProto()
-    bare.CopyFrom(proto)
-    bare.ClearField("doc_string")
-    bare.ClearField("metadata_props")
-    return bare.SerializeToString()
-
-
-def _key(data: bytes, inputs: list[str], outputs: list[str], name: str, scope: Scope) -> tuple[Any, ...] | None:
-    """All that steps see of a call, given as its bytes, but its names; None where it is not read that way."""
+def _key(
+    proto: NodeProto, kind: Kind, inputs: list[str], outputs: list[str], name: str, scope: Scope
+) -> tuple[Any, ...] | None:
+    """All that steps see of a call but its names; None where that is too much."""
     known, made = len(inputs), len(outputs)
     if known > len(INPUTS) or not 0 < made <= len(OUTPUTS):
         return None
-    texts = "".join(inputs) + "".join(outputs) + name
-    if len(texts) < _SHORT and texts.isascii():
-        at = len(texts) + 2 * (known + made + (1 if name else 0))
-    else:
-        sizes = [len(text.encode()) for text in (*inputs, *outputs, *([name] if name else []))]
-        at = sum(sizes) + sum(2 if size < _SHORT else 3 for size in sizes)
-    rest = data[at:]
-    if len(rest) > _LARGEST or not rest.startswith((b'"', b'\x1a\x00"')):  # op_type, perhaps behind an empty name
+    held = kind if kind.same else _without_names(proto)
+    if held is None:
         return None
     return (
-        rest,
+        held,
         known if known < 2 and all(inputs) else tuple([inputs.index(n) if n else -1 for n in inputs]),
         made if all(outputs) else tuple(map(bool, outputs)),
         bool(name),
         isinstance(scope.body, FunctionProto),
     )
+
+
+def _without_names(proto: NodeProto) -> tuple[bytes, bool, bool] | None:
+    """What a call holds besides names, and whether it has notes; None for one with data of its own."""
+    if proto.ByteSize() > _LARGEST:
+        return None
+    rest = NodeProto()
+    rest.CopyFrom(proto)
+    for own in ("input", "output", "name", "doc_string", "metadata_props"):
+        rest.ClearField(own)
+    return rest.SerializeToString(), bool(proto.doc_string), bool(proto.metadata_props)
 
 
 def _stand_in(proto: NodeProto) -> NodeProto:

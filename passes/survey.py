@@ -1,0 +1,125 @@
+"""What a model consists of: one walk over its nodes that tells kinds of calls apart, without a look at their names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from opshift.passes.names import Body, graphless, subgraphs
+from opshift.passes.protos import ModelProto, NodeProto
+
+_LONGEST = 256  # bytes of a call without its names: what is longer is hardly repeated
+_SHORT = 128  # bytes of a name whose length takes one byte
+_MOST = 4096  # kinds that are told apart by their attributes' values
+_INPUT, _OUTPUT, _NAME, _OPERATOR = (NodeProto.DESCRIPTOR.fields_by_name[name].number << 3 | 2
+                                     for name in ("input", "output", "name", "op_type"))  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """Calls of an operator with so many inputs, outputs and attributes; `same` if they differ in their names alone."""
+
+    domain: str
+    op: str
+    inputs: int
+    outputs: int
+    attributes: int
+    same: bool
+
+    @property
+    def graphless(self) -> bool:
+        """Whether no such call holds a graph."""
+        return not self.domain and self.op in graphless()
+
+
+@dataclass
+class Layout:
+    """The kind of each node of a body, and the layouts of the graphs that nodes hold, by the node's index."""
+
+    kinds: list[Kind] = field(default_factory=list)
+    inner: dict[int, list[Layout]] = field(default_factory=dict)
+
+
+class Survey:
+    """The layouts of a model's bodies, how often each (domain, operator) is called, and how deep graphs are nested."""
+
+    def __init__(self, model: ModelProto):
+        self._same: dict[tuple[bytes, int, int], Kind] = {}
+        self._alike: dict[tuple[str, str, int, int, int], Kind] = {}
+        self.graph = self.layout(model.graph)
+        self.functions = [self.layout(function) for function in model.functions]
+        self.calls: Counter[tuple[str, str]] = Counter()
+        self.depth = 0
+        pending = [(layout, 0) for layout in (self.graph, *self.functions)]
+        while pending:
+            layout, depth = pending.pop()
+            for kind, count in Counter(layout.kinds).items():
+                self.calls[kind.domain, kind.op] += count
+            self.depth = max(self.depth, depth)
+            pending += [(inner, depth + 1) for held in layout.inner.values() for inner in held]
+
+    def layout(self, body: Body) -> Layout:
+        """The layout of a body and of all graphs that are nested in it."""
+        found = Layout()
+        pending = [(body, found)]
+        while pending:
+            body, layout = pending.pop()
+            layout.kinds = self._kinds(body)
+            holding = {kind for kind in set(layout.kinds) if not kind.graphless}
+            for index in [index for index, kind in enumerate(layout.kinds) if kind in holding] if holding else ():
+                graphs = [graph for _, _, graph in subgraphs(body.node[index])]
+                layout.inner[index] = [Layout() for _ in graphs]
+                pending += zip(graphs, layout.inner[index], strict=True)
+        return found
+
+    def _kinds(self, body: Body) -> list[Kind]:
+        apart, same, found = graphless(), self._same.get, list[Kind]()
+        for node in body.node:
+            if node.op_type in apart:  # else its graphs would be serialized once for each level of their nesting
+                key = _without_names(node.SerializeToString())
+                found.append(same(key) or self._kind(node, key))
+            else:
+                found.append(self._kind(node))
+        return found
+
+    def _kind(self, node: NodeProto, key: tuple[bytes, int, int] | None = None) -> Kind:
+        form = node.domain, node.op_type, len(node.input), len(node.output), len(node.attribute)
+        if key and len(key[0]) <= _LONGEST and len(self._same) < _MOST and not (node.doc_string or node.metadata_props):
+            self._same[key] = kind = Kind(*form, same=True)
+            return kind
+        if form not in self._alike:
+            self._alike[form] = Kind(*form, same=False)
+        return self._alike[form]
+
+
+def _without_names(data: bytes) -> tuple[bytes, int, int]:
+    """What stands behind the names in the bytes of a node, and how many inputs and outputs it has.
+
+    Fields are written in the order of their numbers, and the names have the lowest.
+    """
+    at = inputs = outputs = 0
+    try:
+        while data[at] == _INPUT:
+            inputs += 1
+            size = data[at + 1]
+            at += size + 2 if size < _SHORT else _length(data, at + 1)
+        while data[at] == _OUTPUT:
+            outputs += 1
+            size = data[at + 1]
+            at += size + 2 if size < _SHORT else _length(data, at + 1)
+        if data[at] == _NAME:
+            size = data[at + 1]
+            at += size + 2 if size < _SHORT else _length(data, at + 1)
+    except IndexError:  # there is nothing but names
+        return b"", inputs, outputs
+    return data[at:], inputs, outputs
+
+
+def _length(data: bytes, at: int) -> int:
+    """The length of a field whose size is written at `at` in more than one byte."""
+    size, start = 0, at
+    while True:
+        size |= (data[at] & 127) << 7 * (at - start)
+        at += 1
+        if data[at - 1] < _SHORT:
+            return size + 1 + at - start
