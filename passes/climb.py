@@ -106,8 +106,11 @@ class Climb:
                 produced = self._settle(work, scope)
             if len(produced) != 1 or produced[0] is not proto:
                 taken[index] = produced
+            elif proto.op_type != kind.op or proto.domain != kind.domain:
+                layout.outdated = True
         if taken:
             put(body, taken)
+            layout.outdated = True
 
     def _at(self, versions: Versions, within: Within) -> tuple[dict[Kind, _Plan], Replays]:
         """What is known of nodes that are written at `versions` and were made `within` operators."""
@@ -268,6 +271,8 @@ class Climb:
                 self._check_types(node, before, after)
         except CannotConvert as refused:
             raise refused.at(edge, up=up) from None
+        for layout in work.inner if step is not None else ():
+            layout.outdated = True
         if step is not None and (node.touched or result is not None):
             self._note(node, op, before, after, _sentence(step))
         work.versions = arrived

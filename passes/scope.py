@@ -81,8 +81,6 @@ class Scope:
         self._given: frozenset[str] | None = None
         self._ends: dict[str, tuple[Scope, str]] = {}
         self._producers: dict[str, NodeProto] | None = None
-        self._initializers: dict[str, TensorProto] | None = None
-        self._declared: dict[str, TypeProto] | None = None
         self.shared: dict[bytes, str] = {}
 
     @property
@@ -97,16 +95,12 @@ class Scope:
             self._producers = {name: node for node in self.body.node for name in node.output if name}
         return self._producers
 
-    @property
+    @cached_property
     def initializers(self) -> dict[str, TensorProto]:
         """The initializers that nobody can override."""
-        if self._initializers is None:
-            given = self._inputs() if self.context.overridable else frozenset()
-            lasting = given.isdisjoint(self._tensors)
-            self._initializers = (
-                self._tensors if lasting else {n: t for n, t in self._tensors.items() if n not in given}
-            )
-        return self._initializers
+        given = self._inputs() if self.context.overridable else frozenset()
+        lasting = given.isdisjoint(self._tensors)
+        return self._tensors if lasting else {n: t for n, t in self._tensors.items() if n not in given}
 
     @cached_property
     def _tensors(self) -> dict[str, TensorProto]:
@@ -274,14 +268,17 @@ class Scope:
 
     def declared(self, name: str) -> TypeProto | None:
         """The type that the model itself states for a value of this body."""
-        if self._declared is None:
-            graph = self.graph
-            stated = (*graph.value_info, *graph.output, *graph.input) if graph else getattr(self.body, "value_info", ())
-            self._declared = {value.name: value.type for value in stated if value.HasField("type")}
-        if name not in self._declared and name in self._tensors:
+        if name not in self._declarations and name in self._tensors:
             tensor = self._tensors[name]
-            self._declared[name] = tensor_type(tensor.data_type, tensor.dims)
-        return self._declared.get(name)
+            self._declarations[name] = tensor_type(tensor.data_type, tensor.dims)
+        return self._declarations.get(name)
+
+    @cached_property
+    def _declarations(self) -> dict[str, TypeProto]:
+        """The types that the graph or function states, and those of the initializers that were asked for."""
+        graph = self.graph
+        stated = (*graph.value_info, *graph.output, *graph.input) if graph else getattr(self.body, "value_info", ())
+        return {value.name: value.type for value in stated if value.HasField("type")}
 
     def elem_type(self, name: str) -> int:
         """The element type of a tensor; 0 where it is unknown."""
@@ -352,9 +349,10 @@ class Scope:
         added = self.graph.initializer.add()
         added.CopyFrom(tensor)
         added.name = name
-        self.initializers[name] = self._tensors[name] = added
-        if self.declared(name) is not None and self._declared is not None:
-            self._declared[name] = tensor_type(tensor.data_type, tensor.dims)  # whatever was declared
+        for known in {"_tensors", "initializers"} & vars(self).keys():  # else it will be read with the others
+            vars(self)[known][name] = added
+        if name in self._declarations:
+            self._declarations[name] = tensor_type(tensor.data_type, tensor.dims)  # whatever was declared
 
 
 def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from opshift.passes.names import Body, graphless, subgraphs
+from opshift.passes.names import Body, Census, census, graphless, subgraphs
 from opshift.passes.protos import ModelProto, NodeProto
 
 _LONGEST = 256  # bytes of a call without its names: what is longer is hardly repeated
@@ -34,10 +34,14 @@ class Kind:
 
 @dataclass
 class Layout:
-    """The kind of each node of a body, and the layouts of the graphs that nodes hold, by the node's index."""
+    """The kind of each node of a body, and the layouts of the graphs that nodes hold, by the node's index.
+
+    `outdated` says that the body now holds other calls.
+    """
 
     kinds: list[Kind] = field(default_factory=list)
     inner: dict[int, list[Layout]] = field(default_factory=dict)
+    outdated: bool = False
 
 
 class Survey:
@@ -71,6 +75,25 @@ class Survey:
                 layout.inner[index] = [Layout() for _ in graphs]
                 pending += zip(graphs, layout.inner[index], strict=True)
         return found
+
+    def census(self, model: ModelProto) -> Census:
+        """The bodies of the model as it is now, and its calls; only those with an outdated layout are walked again."""
+        held, calls = list[Body](), Counter[tuple[str, str]]()
+        pending: list[tuple[Body, Layout]] = [*zip(model.functions, self.functions, strict=True)]
+        pending = [*reversed(pending), (model.graph, self.graph)]
+        while pending:
+            body, layout = pending.pop()
+            if layout.outdated:
+                bodies, counted = census([body])
+                held += bodies
+                calls += counted
+                continue
+            held.append(body)
+            for kind, count in Counter(layout.kinds).items():
+                calls[kind.domain, kind.op] += count
+            for index, inner in layout.inner.items():
+                pending += zip((graph for _, _, graph in subgraphs(body.node[index])), inner, strict=True)
+        return held, calls
 
     def _kinds(self, body: Body) -> list[Kind]:
         apart, same, found = graphless(), self._same.get, list[Kind]()
