@@ -164,6 +164,8 @@ class Scope:
 
         One of more than `most` elements is None, too: its bytes may have to be read from a file.
         """
+        if self.is_opaque(name):
+            return None
         scope, name = self._behind_identities(name)
         if scope is None or scope.is_opaque(name):
             return None
@@ -282,7 +284,7 @@ class Scope:
 
     def elem_type(self, name: str) -> int:
         """The element type of a tensor; 0 where it is unknown."""
-        known = elements.elem_type(self, name) if name else 0
+        known = self.elem_types.get(name) or (elements.elem_type(self, name) if name else 0)
         if known:
             return known
         found = self.type(name)

@@ -10,9 +10,11 @@ from typing import Any
 from opshift.passes import evaluate
 from opshift.passes.changes import Change
 from opshift.passes.names import subgraphs
-from opshift.passes.protos import NodeProto, TypeProto, sized, tag
+from opshift.passes.protos import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, sized, tag
 from opshift.passes.scope import Scope
 from opshift.passes.stage import DOC, MARK, OUTPUTS, Event, Stage, Unrepeatable
+
+_FIELDS = {body: tag(body.NODE_FIELD_NUMBER) for body in (GraphProto, FunctionProto)}
 
 
 @dataclass(frozen=True)
@@ -46,20 +48,34 @@ class _Edit:
 
 
 @dataclass(frozen=True)
+class _Ask:
+    """A fresh name, or a constant, to be asked for; `form` has a gap for each name in the hint."""
+
+    place: str
+    form: str
+    pick: Callable[[Mapping[str, str]], Any]
+    tensor: TensorProto | None
+    key: bytes
+
+    def hint(self, names: Mapping[str, str]) -> str:
+        return str(self.form % self.pick(names))
+
+
+@dataclass(frozen=True)
 class Script:
-    """`names` are the places in made nodes, `outputs` those that the call has, too; `edits` says that it stays.
+    """`names` are the places in made nodes, `outputs` those of the call, with their types; `edits` says that it stays.
 
     Where it is `opaque`, none of the outputs can be evaluated, whatever the inputs hold.
     """
 
-    events: tuple[Event, ...]
+    asks: tuple[_Ask, ...]
     lines: tuple[_Line | _Edit, ...]
     changes: tuple[tuple[str, tuple[Any, ...]], ...]
     typed: dict[str, TypeProto]
     released: tuple[str, ...]
     settled: tuple[str, ...]
     names: tuple[str, ...]
-    outputs: tuple[str, ...]
+    outputs: tuple[tuple[str, TypeProto | None, int], ...]
     read: tuple[str, ...]
     edits: bool
     opaque: bool
@@ -67,7 +83,7 @@ class Script:
     def recall(self, made: Sequence[NodeProto | bytes], scope: Scope) -> None:
         """Tell the scope about the nodes that were made for a call, now that it is asked about their outputs."""
         for line, data in zip(self.lines, made, strict=True):
-            node = NodeProto.FromString(data) if isinstance(data, bytes) else data
+            node = type(scope.body).FromString(data).node[0] if isinstance(data, bytes) else data
             for place, name in zip(line.outputs, node.output, strict=True):
                 scope.later.pop(name, None)
                 scope.made[name] = node, line.opset
@@ -84,18 +100,24 @@ def write(
     lines = [_edit(proto, before, stage) if proto is stand_in else _line(proto, stage) for proto in done]
     written = [name for proto in done if proto is not stand_in for name in _names(proto)]
     return Script(
-        tuple(stage.events),
+        tuple(map(_ask, stage.events)),
         tuple(lines),
         tuple((change.node, tuple(change[1:])) for change in changes),
         {name: kind for name, kind in stage.typed.items() if name in made},
         tuple(filter(None, stage.context.released)),
         tuple(filter(None, stage.context.settled)),
         tuple(dict.fromkeys(name for name in written if name.startswith(MARK))),
-        tuple(name for name in OUTPUTS if name in made),
+        tuple((name, stage.typed.get(name), stage.followed_elem_type(name)) for name in OUTPUTS if name in made),
         tuple({name for proto in done for name in proto.input}),
         any(proto is stand_in for proto in done),
         {name for name in OUTPUTS if name in made} <= evaluate.opaque(done),
     )
+
+
+def _ask(event: Event) -> _Ask:
+    places = [part for part in event.hint if part.startswith(MARK)]
+    form = "".join("%s" if part in places else part.replace("%", "%%") for part in event.hint)
+    return _Ask(event.place, form, itemgetter(*places) if places else lambda _: (), event.tensor, event.key)
 
 
 def _opset(proto: NodeProto, stage: Stage) -> int:
@@ -166,16 +188,16 @@ def play(
     script: Script, proto: NodeProto, names: dict[str, str], scope: Scope, changes: list[Change]
 ) -> list[NodeProto | bytes]:
     """What takes the place of the call: itself, edited, and made nodes, which are given as they are in a file."""
-    context, shared = scope.context, scope.shared
-    for event in script.events:
-        held = shared.get(event.key) if event.key else None
-        names[event.place] = _event(event, names, scope) if held is None else held
+    context, fresh = scope.context, scope.context.names.fresh
+    for ask in script.asks:
+        names[ask.place] = fresh(ask.hint(names)) if ask.tensor is None else _constant(ask, names, scope)
     if script.released:
         context.released.update([names.get(name, name) for name in script.released])
     if script.settled:
         context.settled.update([names.get(name, name) for name in script.settled])
     for place, rest in script.changes:
         changes.append(tuple.__new__(Change, (names.get(place, place), *rest)))
+    field = _FIELDS[type(scope.body)]
     spelled = {place: sized(names[place].encode()) for place in script.names}
     result: list[NodeProto | bytes] = []
     for line in script.lines:
@@ -186,12 +208,14 @@ def play(
             made = line.form % line.pick(spelled)
             if line.graphs or line.doc or line.metadata:
                 made += _particulars(line, proto, names)
-            result.append(made)
-    for place in script.outputs:
+            result.append(field + sized(made))
+    for place, kind, elem_type in script.outputs:
         name = names[place]
         scope.later[name] = script, result
-        if place in script.typed:
-            scope.typed[name] = script.typed[place]
+        if kind is not None:
+            scope.typed[name] = kind
+        if elem_type:
+            scope.elem_types[name] = elem_type
     if script.edits:
         script.recall(result, scope)
     if context.released:
@@ -199,11 +223,9 @@ def play(
     return result
 
 
-def _event(event: Event, names: dict[str, str], scope: Scope) -> str:
-    hint = "".join([names.get(part, part) for part in event.hint])
-    if event.tensor is None:
-        return scope.context.names.fresh(hint)
-    held = scope.constant(event.tensor, hint)
+def _constant(ask: _Ask, names: Mapping[str, str], scope: Scope) -> str:
+    assert ask.tensor is not None
+    held = scope.shared.get(ask.key) or scope.constant(ask.tensor, ask.hint(names))
     assert held is not None, "the script of a graph is not played in a function"
     return held
 
