@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opshift import api, files, goals, report
+from opshift import files, goals, report
 from opshift.cli import DONE, REFUSED
 from opshift.goals import Goal
 from opshift.passes import convert as engine
@@ -145,16 +145,19 @@ def _console() -> Console | None:
     return Console(emoji=False)
 
 
+def _folder(model: str) -> str:
+    return str(Path(model).resolve().parent)
+
+
 def verify(options: argparse.Namespace) -> int:
     """`opshift verify`."""
-    (before, before_folder), (after, after_folder) = api.load(options.before), api.load(options.after)
     found = verify_apart(
-        before,
-        after,
+        files.read(options.before),
+        files.read(options.after),
         grade="close" if options.close else "exact",
         seed=options.seed,
-        before_folder=before_folder,
-        after_folder=after_folder,
+        before_folder=_folder(options.before),
+        after_folder=_folder(options.after),
     )
     print(json.dumps(asdict(found), indent=2) if options.format == "json" else report.verdict(found))
     return code_of(found)
@@ -165,7 +168,7 @@ def inspect(options: argparse.Namespace) -> int:
     source = files.read(options.model)
     engine.check_imports(source)
     found = report.facts(source, os.path.getsize(options.model))
-    folder = str(Path(options.model).resolve().parent)
+    folder = _folder(options.model)
     backend = goals.backend_of(options.target)
     if backend is not None:
         result = fit.attempt(source, backend, folder=folder)

@@ -21,7 +21,7 @@ from opshift.passes.survey import Survey
 
 Calls = Mapping[tuple[str, str], int]  # how often each (domain, operator) is called
 
-_DEEPEST = 32  # a graph in a node's attribute is three messages deeper, and protobuf reads 100 levels
+DEEPEST = 32  # a graph in a node's attribute is three messages deeper, and protobuf reads 100 levels
 _TOO_DEEP = "what takes the place of its innermost nodes is nested deeper than protobuf's 100 levels of messages"
 _FUNCTIONS_SINCE = 8  # the IR version that introduced model-local functions
 
@@ -46,7 +46,7 @@ class Result:
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Messages and nodes form no cycles; looking for some costs a third of the time on a large graph.
 
     What is alive in the end is made old at once, so that no look is taken at it then.
@@ -63,7 +63,7 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-@_collector_paused()
+@collector_paused()
 def attempt(
     source: ModelProto,
     targets: Mapping[str, int],
@@ -146,8 +146,8 @@ def _attempt(
     ledger = Ledger(refusals=list(_training(source, targets)))
     source = retype.narrow_integers_carried(source, targets.get("", 0), ledger, folder)
     before = Survey(source)
-    if before.depth > _DEEPEST:
-        raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {_DEEPEST}")
+    if before.depth > DEEPEST:
+        raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
     model = ModelProto()
     model.CopyFrom(source)
     context = Context(model, source, folder)

@@ -5,16 +5,9 @@
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import inspect
 import io
-import logging
-import os
-import sys
-import warnings
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import onnx
 import torch
@@ -22,6 +15,7 @@ from onnx import ModelProto
 from torch import Tensor, nn
 
 from tests.exported import store, torch_families
+from tests.exported.making import parsed, quiet
 
 OPSETS = {"torchscript": [11, 13, 17, 18, 20], "dynamo": [18, 20, 23]}
 PACKAGES = ["torch", "onnx", "onnxscript", "onnx-ir"]
@@ -39,16 +33,6 @@ def main() -> None:
         store.write_large(options.large, "torch", found)
     else:
         store.write("torch", found, PACKAGES)
-
-
-def parsed(description: str | None) -> argparse.Namespace:
-    """The options that all makers take."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument(
-        "--only", nargs="+", default=[], help="these families, for a try: the others are dropped from the file"
-    )
-    parser.add_argument("--large", type=Path, help="write models with larger dimensions into this folder")
-    return parser.parse_args()
 
 
 def exported(name: str, make: Callable[[int], torch_families.Made], axes: Axes | None, n: int) -> list[store.Family]:
@@ -123,31 +107,6 @@ def dynamo(model: nn.Module, inputs: tuple[Tensor, ...], opset: int, axes: Axes 
 
 
 EXPORTERS = {"torchscript": torchscript, "dynamo": dynamo}
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Without what the exporters print, from C++ as well."""
-    logging.disable(logging.WARNING)
-    sys.stdout.flush()
-    kept = [os.dup(1), os.dup(2)]
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    try:
-        for number in (1, 2):
-            os.dup2(nothing, number)
-        with (
-            warnings.catch_warnings(),
-            contextlib.redirect_stdout(io.StringIO()),
-            contextlib.redirect_stderr(io.StringIO()),
-        ):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for number, held in zip((1, 2), kept, strict=True):
-            os.dup2(held, number)
-            os.close(held)
-        os.close(nothing)
-        logging.disable(logging.NOTSET)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import transformers
 from torch import Tensor, nn, randint, randn
 
 from tests.exported import make_torch, store
+from tests.exported.making import parsed
 
 
 class Outputs(nn.Module):
@@ -146,7 +147,7 @@ FAMILIES = {
 
 def main() -> None:
     """Export what is asked for, as `make_torch` does."""
-    options = make_torch.parsed(__doc__)
+    options = parsed(__doc__)
     found = []
     for name, (make, attention) in FAMILIES.items():
         if not options.only or name in options.only:

@@ -76,7 +76,7 @@ def test_only_operators_that_are_named(spelled, tmp_path, capsys):
         (["--op", "my::ReduceL2"], "unknown operator 'my::ReduceL2'"),
         (["--op", "Cos"], "Cos has no definition to recognise it by"),
         (["--op", "Conv"], "Conv has no definition to recognise it by"),
-        (["--op", "Gelu"], "Gelu came with opset 20, and the model is at 13; convert it first (--opset 20)"),
+        (["--op", "Gelu"], "Gelu came with opset 20 and the model is at 13; --opset 20 converts it first"),
         (["--op", "ReduceL2", "--opset", "rknn-0"], "known"),
     ],
 )
