@@ -82,7 +82,7 @@ class Climb:
     def _convert(self, body: Body, layout: Layout, scope: Scope, versions: Versions, within: Within = ()) -> None:
         plans, replays = self._at(versions, within)
         nodes = body.node
-        taken: dict[int, list[NodeProto]] = {}
+        taken: dict[int, Sequence[NodeProto | bytes]] = {}
 
         def rehearse(stand_in: NodeProto, stage: Scope) -> tuple[list[NodeProto], list[Change]] | None:
             return self._rehearse(stand_in, stage, versions, within)
@@ -91,7 +91,8 @@ class Climb:
             plans[kind] = self._plan(versions, kind)
         changing = {kind for kind in set(layout.kinds) if plans[kind] is not _Plan.KEEP}
         for index, kind in [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing]:
-            proto, plan, produced = nodes[index], plans[kind], None
+            proto, plan = nodes[index], plans[kind]
+            produced: Sequence[NodeProto | bytes] | None = None
             if plan is _Plan.JUDGE:
                 if self._is_legal(proto, versions) and kind.same:
                     plans[kind] = _Plan.KEEP
@@ -108,7 +109,7 @@ class Climb:
             elif proto.op_type != kind.op or proto.domain != kind.domain:
                 layout.outdated = True
         if taken:
-            put(nodes, taken)
+            put(body, taken)
             layout.outdated = True
 
     def _at(self, versions: Versions, within: Within) -> tuple[dict[Kind, _Plan], Replays]:

@@ -74,31 +74,59 @@ def retain(held: Any, kept: Sequence[bool]) -> None:
     del held[sum(kept) :]
 
 
-def put(held: Any, taken: Mapping[int, Sequence[Any]]) -> None:
-    """Put messages in the places of those at the indices in `taken`; the others are not copied, only moved."""
-    places: list[int] = []  # where each message goes, first those that are there, then those that are added
-    added: list[Any] = []
+def put(body: GraphProto | FunctionProto, taken: Mapping[int, Sequence[NodeProto | bytes]]) -> None:
+    """Put nodes, or the bytes of nodes, in the places of those at the indices in `taken`; the others only move."""
+    field = tag(body.NODE_FIELD_NUMBER)
+    places: list[int] = []  # where each node goes, first those that are there, then those that are added
+    added: list[bytes] = []
     later: list[int] = []
-    position, last = 0, sum(map(len, taken.values())) + len(held)
-    for index in range(len(held)):
+    position, last = 0, sum(map(len, taken.values())) + len(body.node)
+    for index in range(len(body.node)):
         made = taken.get(index)
         if made is None:
             places.append(position)
             position += 1
             continue
-        own = held[index]
         places.append(last)
-        for message in made:
-            if message is own:
-                places[-1] = position
-            else:
-                added.append(message)
-                later.append(position)
+        for node in made:
+            if not isinstance(node, bytes):
+                if node is body.node[index]:
+                    places[-1] = position
+                    position += 1
+                    continue
+                node = node.SerializeToString()
+            added += field, sized(node)
+            later.append(position)
             position += 1
-    held.extend(added)
+    if len(taken) == len(places) and min(places) == last:
+        del body.node[:]
+        body.MergeFromString(b"".join(added))
+        return
+    body.MergeFromString(b"".join(added))
     order = iter(places + later)
-    held.sort(key=lambda _: next(order))
-    del held[position:]
+    body.node.sort(key=lambda _: next(order))
+    del body.node[position:]
+
+
+def tag(number: int) -> bytes:
+    """What stands in front of the bytes of a message or text in the field of this number."""
+    assert number < 16, "in one byte"
+    return bytes([number << 3 | 2])
+
+
+def sized(data: bytes) -> bytes:
+    """Bytes behind their length, as a field holds them."""
+    length = len(data)
+    if length < len(_LENGTHS):
+        return _LENGTHS[length] + data
+    head = bytearray()
+    while length > 127:
+        head.append(length & 127 | 128)
+        length >>= 7
+    return bytes([*head, length]) + data
+
+
+_LENGTHS = [bytes([length]) for length in range(128)]
 
 
 def default_domain(domain: str) -> str:

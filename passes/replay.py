@@ -45,7 +45,7 @@ class Replays:
 
     def settle(
         self, proto: NodeProto, kind: Kind, scope: Scope, rehearse: Rehearsal, changes: list[Change]
-    ) -> list[NodeProto] | None:
+    ) -> list[NodeProto | bytes] | None:
         """What takes the node's place, all of it at the target; None where the steps themselves have to look."""
         inputs, outputs, name = proto.input[:], proto.output[:], proto.name
         key = _key(proto, kind, inputs, outputs, name, scope)

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
+from opshift.passes import evaluate
 from opshift.passes.changes import Change
 from opshift.passes.names import subgraphs
-from opshift.passes.protos import NodeProto, TypeProto
+from opshift.passes.protos import NodeProto, TypeProto, sized, tag
 from opshift.passes.scope import Scope
-from opshift.passes.stage import DOC, MARK, Event, Stage, Unrepeatable
+from opshift.passes.stage import DOC, MARK, OUTPUTS, Event, Stage, Unrepeatable
 
 
 @dataclass(frozen=True)
 class _Line:
-    """A node that is made: `rest` is all of it but its names."""
+    """A node that is made, as it is in a file: `form` has a gap for each name, which `pick` takes from all names.
 
-    rest: bytes
-    inputs: tuple[str, ...]
+    `graphs` is empty, or what is behind the names of a node that holds graphs.
+    """
+
+    form: bytes
+    pick: Callable[[Mapping[str, bytes]], Any]
     outputs: tuple[str, ...]
-    name: str
     opset: int
-    holds_graphs: bool
+    graphs: bytes
     doc: bool
     metadata: bool
 
@@ -43,12 +47,32 @@ class _Edit:
 
 @dataclass(frozen=True)
 class Script:
+    """`names` are the places in made nodes, `outputs` those that the call has, too; `edits` says that it stays.
+
+    Where it is `opaque`, none of the outputs can be evaluated, whatever the inputs hold.
+    """
+
     events: tuple[Event, ...]
     lines: tuple[_Line | _Edit, ...]
     changes: tuple[tuple[str, tuple[Any, ...]], ...]
-    typed: tuple[tuple[str, TypeProto], ...]
+    typed: dict[str, TypeProto]
     released: tuple[str, ...]
     settled: tuple[str, ...]
+    names: tuple[str, ...]
+    outputs: tuple[str, ...]
+    read: tuple[str, ...]
+    edits: bool
+    opaque: bool
+
+    def recall(self, made: Sequence[NodeProto | bytes], scope: Scope) -> None:
+        """Tell the scope about the nodes that were made for a call, now that it is asked about their outputs."""
+        for line, data in zip(self.lines, made, strict=True):
+            node = NodeProto.FromString(data) if isinstance(data, bytes) else data
+            for place, name in zip(line.outputs, node.output, strict=True):
+                scope.later.pop(name, None)
+                scope.made[name] = node, line.opset
+                if place in self.typed and place not in OUTPUTS:
+                    scope.typed[name] = self.typed[place]
 
 
 def write(
@@ -57,13 +81,20 @@ def write(
     if any(isinstance(text, str) and MARK in text for change in changes for text in change[1:]):
         raise Unrepeatable
     made = {name for proto in done for name in proto.output}
+    lines = [_edit(proto, before, stage) if proto is stand_in else _line(proto, stage) for proto in done]
+    written = [name for proto in done if proto is not stand_in for name in _names(proto)]
     return Script(
         tuple(stage.events),
-        tuple(_edit(proto, before, stage) if proto is stand_in else _line(proto, stage) for proto in done),
+        tuple(lines),
         tuple((change.node, tuple(change[1:])) for change in changes),
-        tuple((name, kind) for name, kind in stage.typed.items() if name in made),
+        {name: kind for name, kind in stage.typed.items() if name in made},
         tuple(filter(None, stage.context.released)),
         tuple(filter(None, stage.context.settled)),
+        tuple(dict.fromkeys(name for name in written if name.startswith(MARK))),
+        tuple(name for name in OUTPUTS if name in made),
+        tuple({name for proto in done for name in proto.input}),
+        any(proto is stand_in for proto in done),
+        {name for name in OUTPUTS if name in made} <= evaluate.opaque(done),
     )
 
 
@@ -71,28 +102,39 @@ def _opset(proto: NodeProto, stage: Stage) -> int:
     return stage.made[next(filter(None, proto.output))][1]
 
 
+def _names(proto: NodeProto) -> list[str]:
+    return [*proto.input, *proto.output, *filter(None, [proto.name])]
+
+
 def _line(proto: NodeProto, stage: Stage) -> _Line:
+    doc, metadata = proto.doc_string == DOC, any(entry.key == DOC for entry in proto.metadata_props)
+    notes = [*(["doc_string"] if doc else []), *(["metadata_props"] if metadata else [])]
     rest = NodeProto()
     rest.CopyFrom(proto)
-    doc, metadata = proto.doc_string == DOC, any(entry.key == DOC for entry in proto.metadata_props)
-    for name in (
-        "input",
-        "output",
-        "name",
-        *(["doc_string"] if doc else []),
-        *(["metadata_props"] if metadata else []),
-    ):
-        rest.ClearField(name)
+    for field in ("input", "output", "name", *notes):
+        rest.ClearField(field)
+    fields = [NodeProto.INPUT_FIELD_NUMBER] * len(proto.input) + [NodeProto.OUTPUT_FIELD_NUMBER] * len(proto.output)
+    form, places = b"", list[str]()
+    for number, name in zip([*fields, NodeProto.NAME_FIELD_NUMBER], _names(proto), strict=False):
+        is_place = name.startswith(MARK)
+        form += tag(number) + (b"%b" if is_place else _literal(sized(name.encode())))
+        places += [name] if is_place else []
+    holds_graphs = any(True for _ in subgraphs(proto))
+    rest_as_bytes = rest.SerializeToString()
     return _Line(
-        rest.SerializeToString(),
-        tuple(proto.input),
+        form if holds_graphs else form + _literal(rest_as_bytes),
+        itemgetter(*places),
         tuple(proto.output),
-        proto.name,
         _opset(proto, stage),
-        any(True for _ in subgraphs(proto)),
+        rest_as_bytes if holds_graphs else b"",
         doc,
         metadata,
     )
+
+
+def _literal(data: bytes) -> bytes:
+    """Bytes that formatting leaves as they are."""
+    return data.replace(b"%", b"%%")
 
 
 def _edit(proto: NodeProto, before: NodeProto, stage: Stage) -> _Edit:
@@ -122,7 +164,8 @@ def _edit(proto: NodeProto, before: NodeProto, stage: Stage) -> _Edit:
 
 def play(
     script: Script, proto: NodeProto, names: dict[str, str], scope: Scope, changes: list[Change]
-) -> list[NodeProto]:
+) -> list[NodeProto | bytes]:
+    """What takes the place of the call: itself, edited, and made nodes, which are given as they are in a file."""
     context, shared = scope.context, scope.shared
     for event in script.events:
         held = shared.get(event.key) if event.key else None
@@ -133,22 +176,26 @@ def play(
         context.settled.update([names.get(name, name) for name in script.settled])
     for place, rest in script.changes:
         changes.append(tuple.__new__(Change, (names.get(place, place), *rest)))
-    result = []
+    spelled = {place: sized(names[place].encode()) for place in script.names}
+    result: list[NodeProto | bytes] = []
     for line in script.lines:
         if isinstance(line, _Edit):
             _apply(line, proto, names)
-            node = proto
+            result.append(proto)
         else:
-            node = _write(line, proto, names)
-        made = (node, line.opset)
-        for place in line.outputs:
-            scope.made[names.get(place, place)] = made
-        result.append(node)
-    for place, kind in script.typed:
-        scope.typed[names.get(place, place)] = kind
+            made = line.form % line.pick(spelled)
+            if line.graphs or line.doc or line.metadata:
+                made += _particulars(line, proto, names)
+            result.append(made)
+    for place in script.outputs:
+        name = names[place]
+        scope.later[name] = script, result
+        if place in script.typed:
+            scope.typed[name] = script.typed[place]
+    if script.edits:
+        script.recall(result, scope)
     if context.released:
-        for node in result:
-            context.released.difference_update(node.input)
+        context.released.difference_update([names.get(name, name) for name in script.read])
     return result
 
 
@@ -178,19 +225,15 @@ def _apply(edit: _Edit, proto: NodeProto, names: dict[str, str]) -> None:
         proto.output[:] = [names.get(name, name) for name in edit.outputs]
 
 
-def _write(line: _Line, proto: NodeProto, names: dict[str, str]) -> NodeProto:
-    node = NodeProto.FromString(line.rest)
-    node.input.extend([names.get(name, name) for name in line.inputs])
-    node.output.extend([names.get(name, name) for name in line.outputs])
-    if line.name:
-        node.name = names.get(line.name, line.name)
+def _particulars(line: _Line, proto: NodeProto, names: dict[str, str]) -> bytes:
+    """What a made node holds besides its names that is not the same for all calls."""
+    rest = NodeProto.FromString(line.graphs)
+    _fill(rest, names)
     if line.doc:
-        node.doc_string = proto.doc_string
+        rest.doc_string = proto.doc_string
     if line.metadata:
-        node.metadata_props.extend(proto.metadata_props)
-    if line.holds_graphs:
-        _fill(node, names)
-    return node
+        rest.metadata_props.extend(proto.metadata_props)
+    return rest.SerializeToString()
 
 
 def _fill(node: NodeProto, names: Mapping[str, str]) -> None:

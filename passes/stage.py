@@ -143,6 +143,11 @@ class Stage(Scope):
             return int(self.ask("elem_type", name))
         return super().elem_type(name)
 
+    def stated_elem_type(self, name: str) -> int:
+        if name in self._names and name not in self.made and name not in self.typed:
+            return int(self.ask("elem_type", name))
+        return super().stated_elem_type(name)
+
     def shape(self, name: str) -> list[Dim] | None:
         if name in self._names and name not in self.made and name not in self.typed:
             found: list[Dim] | None = self.ask("shape", name)
