@@ -104,10 +104,9 @@ class Climb:
             if produced is None:
                 work = _Work(proto, versions, index, layout.inner.get(index, ()), within=within)
                 produced = self._settle(work, scope)
+                layout.outdated |= (proto.domain, proto.op_type) != (kind.domain, kind.op)
             if len(produced) != 1 or produced[0] is not proto:
                 taken[index] = produced
-            elif proto.op_type != kind.op or proto.domain != kind.domain:
-                layout.outdated = True
         if taken:
             put(body, taken)
             layout.outdated = True

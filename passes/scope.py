@@ -82,6 +82,7 @@ class Scope:
         self._ends: dict[str, tuple[Scope, str]] = {}
         self._producers: dict[str, NodeProto] | None = None
         self.shared: dict[bytes, str] = {}
+        self.spelled: dict[bytes, bytes] = {}  # the same as a file holds it, as far as scripts asked
 
     @property
     def graph(self) -> GraphProto | None:
@@ -143,8 +144,8 @@ class Scope:
 
     def source_of(self, name: str) -> tuple[NodeProto, int] | None:
         """The node that makes `name` here and its opset: the one in the source where it was replaced meanwhile."""
-        if name in self.made:
-            return self.made[name]
+        if name in self.made or (name in self.later and self.later[name][0].edits):
+            return self.written(name)
         node = self.producers.get(name)
         return None if node is None else (node, self.opset)
 

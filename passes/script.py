@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
 from opshift.passes import evaluate
 from opshift.passes.changes import Change
+from opshift.passes.heads import text
 from opshift.passes.names import subgraphs
 from opshift.passes.protos import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, sized, tag
 from opshift.passes.scope import Scope
-from opshift.passes.stage import DOC, MARK, OUTPUTS, Event, Stage, Unrepeatable
+from opshift.passes.stage import DOC, INPUTS, MARK, NAME, OUTPUTS, Stage, Unrepeatable
 
 _FIELDS = {body: tag(body.NODE_FIELD_NUMBER) for body in (GraphProto, FunctionProto)}
 
 
 @dataclass(frozen=True)
 class _Line:
-    """A node that is made, as it is in a file: `form` has a gap for each name, which `pick` takes from all names.
+    """A node that takes the call's place, as it is in a file: `form` has a gap for each name that `pick` takes.
 
     `graphs` is empty, or what is behind the names of a node that holds graphs.
     """
 
     form: bytes
-    pick: Callable[[Mapping[str, bytes]], Any]
+    pick: Callable[[Sequence[bytes]], Any]
     outputs: tuple[str, ...]
     opset: int
     graphs: bytes
@@ -34,49 +35,32 @@ class _Line:
 
 
 @dataclass(frozen=True)
-class _Edit:
-    """What becomes of the call itself; None is left as it is, `more` are inputs behind those that it has."""
-
-    op_type: str | None
-    domain: str | None
-    attributes: bytes | None
-    more: tuple[str, ...]
-    inputs: tuple[str, ...] | None
-    outputs: tuple[str, ...]
-    other_outputs: bool
-    opset: int
-
-
-@dataclass(frozen=True)
 class _Ask:
-    """A fresh name, or a constant, to be asked for; `form` has a gap for each name in the hint."""
+    """A fresh name, or the constant that `key` finds; numbers in `hint` are names that there are by then."""
 
-    place: str
-    form: str
-    pick: Callable[[Mapping[str, str]], Any]
+    hint: tuple[int | str, ...]
     tensor: TensorProto | None
     key: bytes
-
-    def hint(self, names: Mapping[str, str]) -> str:
-        return str(self.form % self.pick(names))
 
 
 @dataclass(frozen=True)
 class Script:
-    """`names` are the places in made nodes, `outputs` those of the call, with their types; `edits` says that it stays.
+    """Names go by their number: those of the call, then those that are asked for.
 
-    Where it is `opaque`, none of the outputs can be evaluated, whatever the inputs hold.
+    It `edits` a call that stays a call of the same operator, and makes nothing else. `outputs` are the values of the
+    call that are made again, with their types and element types as far as those are known. Where it is `opaque`, none
+    of them can be evaluated, whatever the inputs hold.
     """
 
+    places: tuple[str, ...]
     asks: tuple[_Ask, ...]
-    lines: tuple[_Line | _Edit, ...]
-    changes: tuple[tuple[str, tuple[Any, ...]], ...]
+    lines: tuple[_Line, ...]
+    changes: tuple[tuple[int, tuple[Any, ...]], ...]
     typed: dict[str, TypeProto]
-    released: tuple[str, ...]
-    settled: tuple[str, ...]
-    names: tuple[str, ...]
-    outputs: tuple[tuple[str, TypeProto | None, int], ...]
-    read: tuple[str, ...]
+    released: tuple[int, ...]
+    settled: tuple[int, ...]
+    outputs: tuple[tuple[int, TypeProto | None, int], ...]
+    read: tuple[int, ...]
     edits: bool
     opaque: bool
 
@@ -91,44 +75,42 @@ class Script:
                     scope.typed[name] = self.typed[place]
 
 
-def write(
-    stage: Stage, stand_in: NodeProto, before: NodeProto, done: list[NodeProto], changes: Sequence[Change]
-) -> Script:
+def write(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequence[Change]) -> Script:
+    """The script that makes nodes like those in `done` of a call whose names are placeholders."""
     if any(isinstance(text, str) and MARK in text for change in changes for text in change[1:]):
         raise Unrepeatable
     made = {name for proto in done for name in proto.output}
-    lines = [_edit(proto, before, stage) if proto is stand_in else _line(proto, stage) for proto in done]
-    written = [name for proto in done if proto is not stand_in for name in _names(proto)]
+    places = (*places_of(call), *(event.place for event in stage.events))
+    number = {place: index for index, place in enumerate(places)}
+
+    def numbers(names: Iterable[str]) -> tuple[int, ...]:
+        return tuple(number[name] for name in names if name)
+
     return Script(
-        tuple(map(_ask, stage.events)),
-        tuple(lines),
-        tuple((change.node, tuple(change[1:])) for change in changes),
+        places,
+        tuple(_Ask(tuple(number.get(part, part) for part in e.hint), e.tensor, e.key) for e in stage.events),
+        tuple(_line(proto, stage, number) for proto in done),
+        tuple((number[change.node], tuple(change[1:])) for change in changes),
         {name: kind for name, kind in stage.typed.items() if name in made},
-        tuple(filter(None, stage.context.released)),
-        tuple(filter(None, stage.context.settled)),
-        tuple(dict.fromkeys(name for name in written if name.startswith(MARK))),
-        tuple((name, stage.typed.get(name), stage.followed_elem_type(name)) for name in OUTPUTS if name in made),
-        tuple({name for proto in done for name in proto.input}),
-        any(proto is stand_in for proto in done),
+        numbers(stage.context.released),
+        numbers(stage.context.settled),
+        tuple((number[n], stage.typed.get(n), stage.followed_elem_type(n)) for n in OUTPUTS if n in made),
+        numbers({name for proto in done for name in proto.input}),
+        [(proto.domain, proto.op_type) for proto in done] == [(call.domain, call.op_type)],
         {name for name in OUTPUTS if name in made} <= evaluate.opaque(done),
     )
 
 
-def _ask(event: Event) -> _Ask:
-    places = [part for part in event.hint if part.startswith(MARK)]
-    form = "".join("%s" if part in places else part.replace("%", "%%") for part in event.hint)
-    return _Ask(event.place, form, itemgetter(*places) if places else lambda _: (), event.tensor, event.key)
+def places_of(call: NodeProto) -> tuple[str, ...]:
+    """The placeholders of a call, in the order of the names that they stand for."""
+    return (*INPUTS[: len(call.input)], *OUTPUTS[: len(call.output)], NAME)
 
 
 def _opset(proto: NodeProto, stage: Stage) -> int:
     return stage.made[next(filter(None, proto.output))][1]
 
 
-def _names(proto: NodeProto) -> list[str]:
-    return [*proto.input, *proto.output, *filter(None, [proto.name])]
-
-
-def _line(proto: NodeProto, stage: Stage) -> _Line:
+def _line(proto: NodeProto, stage: Stage, number: Mapping[str, int]) -> _Line:
     doc, metadata = proto.doc_string == DOC, any(entry.key == DOC for entry in proto.metadata_props)
     notes = [*(["doc_string"] if doc else []), *(["metadata_props"] if metadata else [])]
     rest = NodeProto()
@@ -136,16 +118,16 @@ def _line(proto: NodeProto, stage: Stage) -> _Line:
     for field in ("input", "output", "name", *notes):
         rest.ClearField(field)
     fields = [NodeProto.INPUT_FIELD_NUMBER] * len(proto.input) + [NodeProto.OUTPUT_FIELD_NUMBER] * len(proto.output)
-    form, places = b"", list[str]()
-    for number, name in zip([*fields, NodeProto.NAME_FIELD_NUMBER], _names(proto), strict=False):
-        is_place = name.startswith(MARK)
-        form += tag(number) + (b"%b" if is_place else _literal(sized(name.encode())))
-        places += [name] if is_place else []
+    form, picked = b"", list[int]()
+    names = [*proto.input, *proto.output, *filter(None, [proto.name])]
+    for field_number, name in zip([*fields, NodeProto.NAME_FIELD_NUMBER], names, strict=False):
+        form += tag(field_number) + (b"%b" if name in number else _literal(sized(name.encode())))
+        picked += [number[name]] if name in number else []
     holds_graphs = any(True for _ in subgraphs(proto))
     rest_as_bytes = rest.SerializeToString()
     return _Line(
         form if holds_graphs else form + _literal(rest_as_bytes),
-        itemgetter(*places),
+        itemgetter(*picked),
         tuple(proto.output),
         _opset(proto, stage),
         rest_as_bytes if holds_graphs else b"",
@@ -159,92 +141,49 @@ def _literal(data: bytes) -> bytes:
     return data.replace(b"%", b"%%")
 
 
-def _edit(proto: NodeProto, before: NodeProto, stage: Stage) -> _Edit:
-    held = [[a.SerializeToString(deterministic=True) for a in node.attribute] for node in (before, proto)]
-    attributes = NodeProto(attribute=proto.attribute).SerializeToString() if held[0] != held[1] else None
-    inputs, outputs = proto.input[:], proto.output[:]
-    known = len(before.input)
-    more = inputs[known:] if inputs[:known] == before.input else []
-    rest, old = NodeProto(), NodeProto()
-    for copy, node in ((rest, proto), (old, before)):
-        copy.CopyFrom(node)
-        for name in ("input", "output", "op_type", "domain", "attribute"):
-            copy.ClearField(name)
-    if rest != old or any(True for _ in subgraphs(proto)):
-        raise Unrepeatable
-    return _Edit(
-        proto.op_type if proto.op_type != before.op_type else None,
-        proto.domain if proto.domain != before.domain else None,
-        attributes,
-        tuple(more),
-        tuple(inputs) if not more and inputs != before.input else None,
-        tuple(outputs),
-        outputs != before.output,
-        _opset(proto, stage),
-    )
-
-
 def play(
-    script: Script, proto: NodeProto, names: dict[str, str], scope: Scope, changes: list[Change]
+    script: Script, proto: NodeProto, names: list[bytes], scope: Scope, changes: list[Change]
 ) -> list[NodeProto | bytes]:
-    """What takes the place of the call: itself, edited, and made nodes, which are given as they are in a file."""
-    context, fresh = scope.context, scope.context.names.fresh
+    """What takes the place of a call: itself, edited, or nodes as they are in a file, where `names` are spelled so."""
+    context, spelled = scope.context, scope.spelled
     for ask in script.asks:
-        names[ask.place] = fresh(ask.hint(names)) if ask.tensor is None else _constant(ask, names, scope)
+        held = spelled.get(ask.key) if ask.key else None
+        names.append(_asked(ask, names, scope) if held is None else held)
     if script.released:
-        context.released.update([names.get(name, name) for name in script.released])
+        context.released.update([text(names[number]) for number in script.released])
     if script.settled:
-        context.settled.update([names.get(name, name) for name in script.settled])
-    for place, rest in script.changes:
-        changes.append(tuple.__new__(Change, (names.get(place, place), *rest)))
-    field = _FIELDS[type(scope.body)]
-    spelled = {place: sized(names[place].encode()) for place in script.names}
-    result: list[NodeProto | bytes] = []
+        context.settled.update([text(names[number]) for number in script.settled])
+    for number, rest in script.changes:
+        changes.append(tuple.__new__(Change, (text(names[number]), *rest)))
+    field, result = _FIELDS[type(scope.body)], list[NodeProto | bytes]()
     for line in script.lines:
-        if isinstance(line, _Edit):
-            _apply(line, proto, names)
-            result.append(proto)
-        else:
-            made = line.form % line.pick(spelled)
-            if line.graphs or line.doc or line.metadata:
-                made += _particulars(line, proto, names)
-            result.append(field + sized(made))
-    for place, kind, elem_type in script.outputs:
-        name = names[place]
+        made = line.form % line.pick(names)
+        if line.graphs or line.doc or line.metadata:
+            made += _particulars(line, proto, dict(zip(script.places, map(text, names), strict=True)))
+        result.append(field + sized(made))
+    if script.edits:
+        proto.ParseFromString(made)
+        result = [proto]
+    for number, kind, elem_type in script.outputs:
+        name = text(names[number])
         scope.later[name] = script, result
         if kind is not None:
             scope.typed[name] = kind
         if elem_type:
             scope.elem_types[name] = elem_type
-    if script.edits:
-        script.recall(result, scope)
     if context.released:
-        context.released.difference_update([names.get(name, name) for name in script.read])
+        context.released.difference_update([text(names[number]) for number in script.read])
     return result
 
 
-def _constant(ask: _Ask, names: Mapping[str, str], scope: Scope) -> str:
-    assert ask.tensor is not None
-    held = scope.shared.get(ask.key) or scope.constant(ask.tensor, ask.hint(names))
+def _asked(ask: _Ask, names: Sequence[bytes], scope: Scope) -> bytes:
+    hint = "".join([part if isinstance(part, str) else text(names[part]) for part in ask.hint])
+    if ask.tensor is None:
+        return sized(scope.context.names.fresh(hint).encode())
+    held = scope.constant(ask.tensor, hint)
     assert held is not None, "the script of a graph is not played in a function"
-    return held
-
-
-def _apply(edit: _Edit, proto: NodeProto, names: dict[str, str]) -> None:
-    if edit.op_type is not None:
-        proto.op_type = edit.op_type
-    if edit.domain is not None:
-        proto.domain = edit.domain
-    if edit.attributes is not None:
-        proto.ClearField("attribute")
-        if edit.attributes:
-            proto.MergeFromString(edit.attributes)
-    if edit.more:
-        proto.input.extend([names.get(name, name) for name in edit.more])
-    elif edit.inputs is not None:
-        proto.input[:] = [names.get(name, name) for name in edit.inputs]
-    if edit.other_outputs:
-        proto.output[:] = [names.get(name, name) for name in edit.outputs]
+    scope.spelled[ask.key] = sized(held.encode())
+    return scope.spelled[ask.key]
 
 
 def _particulars(line: _Line, proto: NodeProto, names: dict[str, str]) -> bytes:
