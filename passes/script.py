@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
@@ -13,7 +14,7 @@ from opshift.passes.heads import text
 from opshift.passes.names import subgraphs
 from opshift.passes.protos import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, sized, tag
 from opshift.passes.scope import Scope
-from opshift.passes.stage import DOC, INPUTS, MARK, NAME, OUTPUTS, Stage, Unrepeatable
+from opshift.passes.stage import DOC, INPUTS, MARK, NAME, OUTPUTS, Event, Stage, Unrepeatable
 
 _FIELDS = {body: tag(body.NODE_FIELD_NUMBER) for body in (GraphProto, FunctionProto)}
 
@@ -44,6 +45,14 @@ class _Ask:
 
 
 @dataclass(frozen=True)
+class _AskAll:
+    """Fresh names that begin with the name of this number and go on with a slash."""
+
+    stem: int
+    tails: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Script:
     """Names go by their number: those of the call, then those that are asked for.
 
@@ -53,7 +62,7 @@ class Script:
     """
 
     places: tuple[str, ...]
-    asks: tuple[_Ask, ...]
+    asks: tuple[_Ask | _AskAll, ...]
     lines: tuple[_Line, ...]
     changes: tuple[tuple[int, tuple[Any, ...]], ...]
     typed: dict[str, TypeProto]
@@ -88,7 +97,7 @@ def write(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequenc
 
     return Script(
         places,
-        tuple(_Ask(tuple(number.get(part, part) for part in e.hint), e.tensor, e.key) for e in stage.events),
+        tuple(_asks(stage.events, number)),
         tuple(_line(proto, stage, number) for proto in done),
         tuple((number[change.node], tuple(change[1:])) for change in changes),
         {name: kind for name, kind in stage.typed.items() if name in made},
@@ -99,6 +108,20 @@ def write(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequenc
         [(proto.domain, proto.op_type) for proto in done] == [(call.domain, call.op_type)],
         {name for name in OUTPUTS if name in made} <= evaluate.opaque(done),
     )
+
+
+def _asks(events: Iterable[Event], number: Mapping[str, int]) -> Iterator[_Ask | _AskAll]:
+    """What `events` ask for; names that begin alike are asked for at once."""
+    for stem, asked in groupby(events, lambda event: None if event.tensor else _stem(event.hint)):
+        if stem is not None:
+            yield _AskAll(number[stem], tuple(event.hint[1] for event in asked))
+            continue
+        for event in asked:
+            yield _Ask(tuple(number.get(part, part) for part in event.hint), event.tensor, event.key)
+
+
+def _stem(hint: tuple[str, ...]) -> str | None:
+    return hint[0] if len(hint) == 2 and hint[0].startswith(MARK) and "/" in hint[1] else None
 
 
 def places_of(call: NodeProto) -> tuple[str, ...]:
@@ -147,8 +170,10 @@ def play(
     """What takes the place of a call: itself, edited, or nodes as they are in a file, where `names` are spelled so."""
     context, spelled = scope.context, scope.spelled
     for ask in script.asks:
-        held = spelled.get(ask.key) if ask.key else None
-        names.append(_asked(ask, names, scope) if held is None else held)
+        if isinstance(ask, _AskAll):
+            names += [sized(n.encode()) for n in context.names.fresh_all(text(names[ask.stem]), ask.tails)]
+        else:
+            names.append(spelled.get(ask.key) or _asked(ask, names, scope))
     if script.released:
         context.released.update([text(names[number]) for number in script.released])
     if script.settled:
