@@ -52,11 +52,11 @@ def attempt(
         InvalidModel: the model's opset imports are missing, contradict each other or are unknown.
     """
     check_imports(source)
-    before = census(source)
+    _, before = census([source.graph, *source.functions])
     model = ModelProto()
     model.CopyFrom(source)
     wanted = [op for op in (patterns.FAMILIES if ops is None else dict.fromkeys(ops)) if op not in set(lacking)]
-    called = {op for domain, op in before.calls if not default_domain(domain)}
+    called = {op for domain, op in before if not default_domain(domain)}
     wanted = [op for op in wanted if op in patterns.FAMILIES and not called.isdisjoint(patterns.FAMILIES[op].anchors)]
     changes: list[Change] = []
     if wanted:
@@ -65,7 +65,8 @@ def attempt(
             opset = versions.get("", 0)
             _Folder(context, [op for op in wanted if _exists(op, opset)], opset, changes).body(body)
         tidy.drop_unused(model, context.released)
-    return Result(model, tuple(changes), (), before.calls, census(model).calls if changes else before.calls)
+    after = census([model.graph, *model.functions])[1] if changes else before
+    return Result(model, tuple(changes), (), before, after)
 
 
 @dataclass
@@ -122,7 +123,7 @@ class _Folder:
                     pending.append((Scope(graph, self._context, self._opset, scope, inner), reader))
         for held, taken in found:
             if taken:
-                put(held.node, taken)
+                put(held, taken)
 
 
 class Held(NamedTuple):

@@ -22,6 +22,7 @@ from opshift.passes.protos import (
     put,
     retain,
 )
+from opshift.passes.survey import Survey
 from opshift.passes.view import make_attribute
 
 _MOST_ROUNDS = 6
@@ -43,7 +44,7 @@ def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
     `folder` is where external data lie.
     """
     check_imports(source)
-    before = census(source)
+    before = Survey(source)
     if before.depth > DEEPEST:
         raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
     model = ModelProto()
@@ -64,7 +65,7 @@ def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
         if why := contradiction(source):
             raise InvalidModel(f"the model is not valid: {why}") from error
         raise
-    return Result(model, tuple(whole.changes), (), before.calls, census(model).calls)
+    return Result(model, tuple(whole.changes), (), before.calls, census([model.graph, *model.functions])[1])
 
 
 def _sweep(whole: Whole) -> None:
@@ -92,7 +93,7 @@ class _Visit:
             if len(made) != 1 or made[0] is not node:
                 self._taken[index] = made
         if self._taken:
-            put(nodes, self._taken)
+            put(draft.body, self._taken)
         draft.finish()
 
     def _share_initializers(self) -> None:
