@@ -45,6 +45,8 @@ _PURE = frozenset(
         "Where",
     ]
 )
+_OF_SHAPES = frozenset(["Shape", "Size"])
+_REPEATING = frozenset(["Constant", "Identity"])  # the scope looks through them
 _BROADCASTING = frozenset(["Add", "Div", "Equal", "Less", "Mod", "Mul", "Sub", "Where"])
 _DEPTH = 24
 _MOST = 1 << 16  # elements of a result; numbers in a model may ask for any number of them
@@ -62,8 +64,18 @@ def constant(node: NodeProto, scope: Scope, depth: int = _DEPTH) -> TensorProto 
     return scope.folded[name]
 
 
+def opaque(nodes: Sequence[NodeProto]) -> set[str]:
+    """What `nodes`, in their order, make of values that cannot be evaluated, whatever the first of them read."""
+    found: set[str] = set()
+    for node in nodes:
+        evaluated = not default_domain(node.domain) and (node.op_type in _PURE or node.op_type in _REPEATING)
+        if not evaluated or (node.op_type not in _OF_SHAPES and not found.isdisjoint(node.input)):
+            found.update(node.output)
+    return found
+
+
 def _computed(node: NodeProto, scope: Scope, depth: int) -> TensorProto | None:
-    if node.op_type in ("Shape", "Size"):
+    if node.op_type in _OF_SHAPES:
         return _static_shape(node, scope)
     feeds: dict[str, TensorProto] = {}
     for name in filter(None, node.input):
@@ -76,8 +88,10 @@ def _computed(node: NodeProto, scope: Scope, depth: int) -> TensorProto | None:
 
 def _constant(name: str, scope: Scope, depth: int) -> TensorProto | None:
     owner = scope.owner(name)
+    if owner is not None and owner.is_opaque(name):
+        return None
     node = None if owner is None else owner.maker(name)
-    if owner is None or node is None or node.op_type in ("Constant", "Identity"):
+    if owner is None or node is None or node.op_type in _REPEATING:
         return scope.tensor(name, constants.SMALL)
     return constant(node, owner, depth)
 

@@ -70,8 +70,9 @@ def problems(model: ModelProto) -> Iterator[Refusal]:
 
 def unknown_initializers(model: ModelProto) -> Iterator[Refusal]:
     """Every initializer of a type that no operator takes at the opset that the model imports."""
-    held = ((tensor.name, tensor.data_type) for tensor in model.graph.initializer)
-    yield from _unknown_at(_imports(model).get("", 1), held)
+    opset = _imports(model).get("", 1)
+    if {tensor.data_type for tensor in model.graph.initializer} - _element_types(opset):
+        yield from _unknown_at(opset, [(tensor.name, tensor.data_type) for tensor in model.graph.initializer])
 
 
 def _imports(holder: ModelProto | FunctionProto) -> dict[str, int]:
