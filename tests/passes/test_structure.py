@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto, TensorProto
 from opshift.passes import convert, names
 from opshift.passes.errors import InvalidModel
 
-from tests.support import check_values, evaluate
+from tests.support import check_values, evaluate, model
 
 
 def converted(source: ModelProto, target: int, **options) -> ModelProto:
@@ -222,15 +222,28 @@ def test_everything_else_survives(target):
         assert new.metadata_props == old.metadata_props
 
 
-def test_a_replaced_node_hands_its_notes_on_but_not_its_devices():
+def test_a_replaced_node_hands_its_notes_and_its_stage_on_but_not_its_shards():
     """A plan of shards is one node's; those of several would have to be planned anew."""
     source = furnished()
     source.graph.node[0].op_type = "ReduceL2"
     made = converted(source, 21, ops=[("", "ReduceL2")])
     heir = next(node for node in made.graph.node if "y" in node.output)
     assert [(entry.key, entry.value) for entry in heir.metadata_props] == [("of", "ReduceMax")]
-    assert not heir.device_configurations
-    assert all(node.device_configurations for node in made.graph.node[-2:])
+    assert [(c.configuration_id, c.pipeline_stage) for c in heir.device_configurations] == [("two", 1)]
+    assert not heir.device_configurations[0].sharding_spec
+    assert all(len(node.device_configurations) == 1 for node in made.graph.node)
+    assert all(node.device_configurations[0].sharding_spec for node in made.graph.node[-2:])
+
+
+@pytest.mark.parametrize(("source", "target"), [(18, 13), (13, 18)])
+def test_a_plan_of_shards_names_only_what_its_node_has(source, target):
+    body = "y = ReduceMax(x, a)" if source == 18 else "y = ReduceMax<axes=[1]>(x)"
+    held = model(body, source, constants="int64[1] a = {1}", inputs="float[2,4] x", outputs="float[2,1] y")
+    used = held.graph.node[0].device_configurations.add(configuration_id="two")
+    for name in (*held.graph.node[0].input, "y"):
+        used.sharding_spec.add(tensor_name=name).device.extend([0, 1])
+    made = converted(held, target).graph.node[0]
+    assert [spec.tensor_name for spec in made.device_configurations[0].sharding_spec] == ["x", "y"]
 
 
 def test_string_tensors_are_carried():
