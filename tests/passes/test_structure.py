@@ -207,6 +207,24 @@ def furnished() -> ModelProto:
     return source
 
 
+@pytest.mark.parametrize(("target", "ops"), [(24, ()), (13, ()), (9, ()), (24, ["ReduceL2"]), (13, ["ReduceL2"])])
+def test_a_sparse_initializer_has_the_type_of_what_it_stands_for(target, ops):
+    held = model(
+        "s = Add(w, x) y = ReduceL2(s, a)",
+        18,
+        constants="int64[1] a = {1}",
+        inputs="float[2,3] x",
+        outputs="float[A,B] y",
+    )
+    values = onnx.numpy_helper.from_array(np.float32([9]), "w")
+    indices = onnx.numpy_helper.from_array(np.int64([4]), "places")
+    held.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, indices, [2, 3]))
+    made = converted(held, target, ops=[("", op) for op in ops])
+    assert made.graph.sparse_initializer == held.graph.sparse_initializer
+    assert ("ReduceL2" in {node.op_type for node in made.graph.node}) is not bool(ops)
+    check_values(held, made, {"x": np.float32([[1, 2, 3], [4, 5, 6]])}, rtol=1e-6, atol=0)
+
+
 @pytest.mark.parametrize("target", [25, 17, 13])
 def test_everything_else_survives(target):
     source = furnished()
