@@ -268,3 +268,14 @@ def test_string_tensors_are_carried():
     made = converted(furnished(), 13)
     assert made.graph.initializer[0].data_type == TensorProto.STRING
     assert list(made.graph.initializer[0].string_data) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("target", [9, 13, 24])
+def test_functions_that_stand_for_billions_of_nodes_are_not_written_out(target):
+    text = '<ir_version: 10, opset_import: ["": 18, "own": 1]> g (float[3] x) => (float[N] y) { y = own.F0(x) }'
+    for number in range(40):
+        text += f""" <opset_import: ["": 18, "own": 1], domain: "own"> F{number}(x) => (y) {{
+            a = own.F{number + 1}(x) y = own.F{number + 1}(a) }}"""
+    text += ' <opset_import: ["": 18], domain: "own"> F40(x) => (y) { y = ReduceMax(x) }'
+    with pytest.raises(InvalidModel, match="with its functions written out the model has"):
+        converted(onnx.parser.parse_model(text), target)
