@@ -28,6 +28,7 @@ _SAME = "Cast Dropout Gelu Identity LayerNormalization Neg Not Sigmoid Softmax T
 _KEEPING = frozenset(_SAME.split())
 _BROADCAST = frozenset(("Add", "Sub", "Mul", "Div", "Where", "Pow", "Equal", "Less", "And", "Or"))
 _FAR = 24  # nodes that a shape is followed through
+_READ = frozenset(("Reshape", "Transpose"))  # terms of these names know what they make
 _COMMUTATIVE = frozenset(("Equal", "And", "Or", "Xor"))
 
 Dims = tuple[int, ...]
@@ -112,6 +113,8 @@ class Reader:
             operands.pop()
         if op in _COMMUTATIVE:
             operands.sort()
+        if op in _READ:
+            op = f"{op} of unknown shape"
         absent = self.terms.of(LEAF, "absent")
         operands = [absent if term == -1 else term for term in operands]
         for index, name in enumerate(node.output):
