@@ -153,7 +153,7 @@ class Climb:
 
     def _settle(self, first: _Work, scope: Scope) -> list[NodeProto]:
         """Everything that takes the node's place, all of it at the target."""
-        outer = self._source
+        outer, op, outputs = self._source, first.proto.op_type, first.proto.output[:]
         if not first.within:
             self._source = NodeProto(
                 name=first.proto.name or next(iter(first.proto.output), ""),
@@ -187,6 +187,10 @@ class Climb:
             else:
                 pending += reversed(replacement)
         self._source = outer
+        if len(done) > 1 and not first.within:
+            from opshift.passes import piece
+
+            done = piece.tidied(done, op, outputs, scope, self._target("", first.versions.get("", 1)))
         return done
 
     def _is_legal(self, proto: NodeProto, versions: Versions) -> bool:
