@@ -57,13 +57,15 @@ def attempt(
     model.CopyFrom(source)
     wanted = [op for op in (patterns.FAMILIES if ops is None else dict.fromkeys(ops)) if op not in set(lacking)]
     called = {op for domain, op in before.calls if not default_domain(domain)}
-    wanted = [op for op in wanted if op in patterns.FAMILIES and not called.isdisjoint(patterns.FAMILIES[op].anchors)]
+    wanted = [op for op in wanted if _may_be(op, called)]
     changes: list[Change] = []
     if wanted:
         context = Context(model, source, folder)
         for body, versions in [(model.graph, opsets(model)), *((f, opsets(f)) for f in model.functions)]:
             opset = versions.get("", 0)
-            _Folder(context, [op for op in wanted if _exists(op, opset)], opset, changes).body(body)
+            least = 2 if ops is None else 1
+            _Folder(context, [op for op in wanted if _exists(op, opset)], opset, least, changes).body(body)
+        _import(model, changes)
         tidy.drop_unused(model, context.released)
     return Result(model, tuple(changes), (), before.calls, census(model).calls if changes else before.calls)
 
@@ -98,8 +100,9 @@ def _results(body: Body) -> list[str]:
 class _Folder:
     """Folds bodies whose nodes are written at the same opset."""
 
-    def __init__(self, context: Context, ops: Sequence[Op], opset: int, changes: list[Change]):
+    def __init__(self, context: Context, ops: Sequence[Op], opset: int, least: int, changes: list[Change]):
         self._context = context
+        self._least = least
         self._ops = ops
         self._opset = opset
         self._changes = changes
@@ -115,7 +118,7 @@ class _Folder:
             reader = Reader(self._terms, scope, outer)
             for node in scope.body.node:
                 reader.read(node)
-            found.append((scope.body, _Search(reader, self._ops, self._changes).taken()))
+            found.append((scope.body, _Search(reader, self._ops, self._least, self._changes).taken()))
             for index, node in enumerate(scope.body.node):
                 for attribute, k, graph in subgraphs(node) if node.attribute else ():
                     inner = None if scope.path is None else (*scope.path, (index, attribute, k))
@@ -153,12 +156,14 @@ class _Moved(NamedTuple):
 class _Search:
     """Looks for written-out operators in one body."""
 
-    def __init__(self, reader: Reader, ops: Sequence[Op], changes: list[Change]):
+    def __init__(self, reader: Reader, ops: Sequence[Op], least: int, changes: list[Change]):
         self._reader = reader
+        self._least = least  # nodes that an operator takes the place of
         self._scope = reader.scope
         self._terms = reader.terms
         self._nodes = reader.scope.body.node
         self._ops = ops
+        self._families = {op: found for op in ops if (found := patterns.family(op)) is not None}
         self._changes = changes
         self._taken: dict[int, list[NodeProto]] = {}
         self._made: dict[tuple[str, str], str] = {}
@@ -187,6 +192,13 @@ class _Search:
             self._added.setdefault(self._uses.makers.get(name, -1), []).extend(build.nodes)
         return self._made[name, key]
 
+    def _is_literal(self, index: int, pattern: Pattern, of: list[str]) -> bool:
+        """Whether the nodes are the definition's own, and too few of them round for their order to matter."""
+        term = self._reader.term(self._nodes[index].output[0])
+        matcher = Matcher(pattern.terms, pattern.root, pattern.marks, self._terms, 0.0)
+        rounding = [op for op in of if op in _ROUNDING]
+        return Counter(of) == Counter(pattern.nodes) and len(rounding) < 2 and any(True for _ in matcher.all(term))
+
     def _made_of(self, build: Builder, held: Held, kind: int) -> str:
         """The name of an input, after the nodes that make it."""
         name = held.name
@@ -206,9 +218,10 @@ class _Search:
         """The nodes that may make the result of an operator: those behind its anchors."""
         anchored: dict[str, list[Op]] = {}
         for op in self._ops:
-            for anchor in patterns.FAMILIES[op].anchors:
+            for anchor in self._families[op].anchors:
                 anchored.setdefault(anchor, []).append(op)
-        found: dict[int, set[Op]] = {}
+        anywhere = {op for op in self._ops if not self._families[op].anchors}
+        found = {index: set(anywhere) for index in range(len(self._nodes))} if anywhere else dict[int, set[Op]]()
         for index, node in enumerate(self._nodes):
             if node.op_type in anchored and not default_domain(node.domain):
                 for reached in self._behind(index):
@@ -240,7 +253,7 @@ class _Search:
         clues = Clues(self._reader.opset, kind, rank, _axes(self._terms, term), size)
         for op in self._ops:
             if op in ops and op != (default_domain(node.domain), node.op_type):
-                for call in patterns.FAMILIES[op].suggest(op, clues):
+                for call in self._families[op].suggest(op, clues):
                     pattern = patterns.pattern(call)
                     if pattern is not None and self._as_call(index, term, kind, pattern):
                         return
@@ -259,7 +272,7 @@ class _Search:
 
     def _unscaled(self, pattern: Pattern, found: Found) -> Iterator[Found]:
         """The same with a number at an input that has no name without it, and not in the float."""
-        for name, variables in patterns.FAMILIES[pattern.call.op].scaled.items():
+        for name, variables in self._families[pattern.call.op].scaled.items():
             for variable in variables:
                 number = found.floats.get(name, 1.0)
                 if number != 1:
@@ -305,7 +318,7 @@ class _Search:
                 return None
             inside.add(at)
             pending += maker.input
-        if not self._is_closed(index, inside) or len(self._operators(inside)) < 2:
+        if not self._is_closed(index, inside) or len(self._operators(inside)) < self._least:
             return None
         for name in self._above(doubled):
             names.setdefault(self._reader.term(name), name)
@@ -421,7 +434,7 @@ class _Search:
             self._scope.context.released.update(self._nodes[at].input)
         self._taken[index] = build.nodes
         of = self._operators(inside)
-        exact = pattern.grade == "exact" and Counter(of) == Counter(pattern.nodes)
+        exact = pattern.grade == "exact" and self._is_literal(index, pattern, of)
         self._changes.append(
             Change(
                 made.name or old.output[0],
@@ -439,6 +452,7 @@ class _Search:
 _POSITIVE = {"Attention": ("scale",), "Celu": ("alpha",)}
 """Floats for which the operator is its definition only where they are more than 0; for all others epsilon."""
 _HELD = frozenset((NUMBER, ONES, TENSOR, VECTOR))
+_ROUNDING = frozenset(("Add", "Cast", "Div", "Mul", "Pow", "Reciprocal", "Sqrt", "Sub", "Sum"))
 _SILENT = frozenset(("Identity", "Constant"))
 
 
@@ -456,6 +470,23 @@ def _axes(terms: Terms, term: int) -> dict[str, list[tuple[int, ...]]]:
         front = [inner for at in front for inner in terms.operands(at) if inner not in seen]
         seen.update(front)
     return found
+
+
+def _may_be(op: Op, called: set[str]) -> bool:
+    """Whether a model that calls some operators may hold another one written out."""
+    found = patterns.family(op)
+    return found is not None and (not found.anchors or not called.isdisjoint(found.anchors))
+
+
+def _import(model: ModelProto, changes: Sequence[Change]) -> None:
+    """Import the domains that were brought in."""
+    brought = {change.domain for change in changes} - {""}
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
+    for holder in holders if brought else ():
+        body = holder.graph if isinstance(holder, ModelProto) else holder
+        used = {node.domain for inner in with_nested([body]) for node in inner.node}
+        for domain in sorted((brought & used) - opsets(holder).keys()):
+            holder.opset_import.add(domain=domain, version=1)
 
 
 def _exists(op: Op, opset: int) -> bool:
