@@ -28,11 +28,11 @@ def attempt(
         InvalidModel: the model's opset imports are missing, contradict each other or are unknown.
     """
     check_imports(source)
-    before = census(source)
+    _, before = census([source.graph, *source.functions])
     model = ModelProto()
     model.CopyFrom(source)
     wanted = [op for op in (patterns.FAMILIES if ops is None else dict.fromkeys(ops)) if op not in set(lacking)]
-    called = {op for domain, op in before.calls if not default_domain(domain)}
+    called = {op for domain, op in before if not default_domain(domain)}
     wanted = [op for op in wanted if _may_be(op, called)]
     changes: list[Change] = []
     if wanted:
@@ -46,7 +46,8 @@ def attempt(
             )
         _import(model, changes)
         tidy.drop_unused(model, context.released)
-    return Result(model, tuple(changes), (), before.calls, census(model).calls if changes else before.calls)
+    after = census([model.graph, *model.functions])[1] if changes else before
+    return Result(model, tuple(changes), (), before, after)
 
 
 class _Folder:
@@ -79,7 +80,7 @@ class _Folder:
                     pending.append((Scope(graph, self._context, self._opset, scope, inner), reader))
         for held, taken in found:
             if taken:
-                put(held.node, taken)
+                put(held, taken)
 
 
 def _may_be(op: Op, called: set[str]) -> bool:
