@@ -143,6 +143,9 @@ class Search:
                         return
 
     def _as_call(self, index: int, term: int, kind: int, pattern: Pattern) -> bool:
+        own, other = pattern.terms.keys[pattern.root], self._terms.keys[term]
+        if own[0] != other[0] or (own[0] == OP and own[1] != other[1]):
+            return False
         matcher = Matcher(pattern.terms, pattern.root, pattern.marks, self._terms, _TOLERANCES[kind])
         for found in matcher.all(term):
             if any(found.floats.get(name, 1.0) <= 0 for name in _POSITIVE.get(pattern.call.op[1], ("epsilon",))):
