@@ -59,6 +59,30 @@ def nested(nodes: int, depth: int = 20) -> onnx.ModelProto:
     return made
 
 
+def loops(nodes: int, depth: int = 20) -> onnx.ModelProto:
+    """Loops in the bodies of Loops, which carry a value, with an equal share of the nodes in each."""
+    share, body = max(3, nodes // depth), None
+    for level in reversed(range(depth)):
+        names = [f"a{level}" if level else "x", *(f"v{level}_{i}" for i in range(share - 2)), f"l{level}"]
+        chain = [
+            helper.make_node("Relu", [a], [b]) if i % 2 else helper.make_node("ReduceMax", [a], [b], axes=[1])
+            for i, (a, b) in enumerate(pairwise(names))
+        ]
+        if body is not None:
+            chain.append(helper.make_node("Loop", ["m", "", names[-1]], [f"y{level}"], body=body))
+        result = chain[-1].output[0]
+        body = _graph([helper.make_node("Identity", [f"c{level}"], [f"d{level}"]), *chain], f"d{level}")
+        body.output[0].CopyFrom(helper.make_tensor_value_info(f"d{level}", TensorProto.BOOL, []))
+        body.output.append(helper.make_tensor_value_info(result, TensorProto.FLOAT, ["N", 1]))
+        body.input.append(helper.make_tensor_value_info(f"i{level}", TensorProto.INT64, []))
+        body.input.append(helper.make_tensor_value_info(f"c{level}", TensorProto.BOOL, []))
+        body.input.append(helper.make_tensor_value_info(f"a{level}", TensorProto.FLOAT, ["N", 1]))
+    assert body is not None, "there is at least one level"
+    made = _model(list(body.node)[1:], body.output[1].name, 13)
+    made.graph.input.append(helper.make_tensor_value_info("m", TensorProto.INT64, []))
+    return made
+
+
 def norms(nodes: int) -> onnx.ModelProto:
     """A chain of ReduceL2 at opset 18, which has a definition there."""
     names = ["x", *(f"v{i}" for i in range(nodes))]

@@ -82,7 +82,7 @@ class Climb:
     def _convert(self, body: Body, layout: Layout, scope: Scope, versions: Versions, within: Within = ()) -> None:
         plans, replays = self._at(versions, within)
         nodes = body.node
-        taken: dict[int, list[NodeProto]] = {}
+        taken: dict[int, Sequence[NodeProto | bytes]] = {}
 
         def rehearse(stand_in: NodeProto, stage: Scope) -> tuple[list[NodeProto], list[Change]] | None:
             return self._rehearse(stand_in, stage, versions, within)
@@ -91,7 +91,8 @@ class Climb:
             plans[kind] = self._plan(versions, kind)
         changing = {kind for kind in set(layout.kinds) if plans[kind] is not _Plan.KEEP}
         for index, kind in [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing]:
-            proto, plan, produced = nodes[index], plans[kind], None
+            proto, plan = nodes[index], plans[kind]
+            produced: Sequence[NodeProto | bytes] | None = None
             if plan is _Plan.JUDGE:
                 if self._is_legal(proto, versions) and kind.same:
                     plans[kind] = _Plan.KEEP
@@ -103,10 +104,12 @@ class Climb:
             if produced is None:
                 work = _Work(proto, versions, index, layout.inner.get(index, ()), within=within)
                 produced = self._settle(work, scope)
+                layout.outdated |= (proto.domain, proto.op_type) != (kind.domain, kind.op)
             if len(produced) != 1 or produced[0] is not proto:
                 taken[index] = produced
         if taken:
-            put(nodes, taken)
+            put(body, taken)
+            layout.outdated = True
 
     def _at(self, versions: Versions, within: Within) -> tuple[dict[Kind, _Plan], Replays]:
         """What is known of nodes that are written at `versions` and were made `within` operators."""
@@ -267,6 +270,8 @@ class Climb:
                 self._check_types(node, before, after)
         except CannotConvert as refused:
             raise refused.at(edge, up=up) from None
+        for layout in work.inner if step is not None else ():
+            layout.outdated = True
         if step is not None and (node.touched or result is not None):
             self._note(node, op, before, after, _sentence(step))
         work.versions = arrived
@@ -286,8 +291,9 @@ class Climb:
     ) -> _Work:
         """A node that a step or a definition made of a call of `op`, perhaps that operator at another version."""
         same = (default_domain(proto.domain), proto.op_type) == op
-        settled = any(proto is copy for copy in copies)
-        return _Work(proto, versions, settled=settled, within=work.within if same else (*work.within, (op, since)))
+        known = work.within and self._expander.inlines(*op)  # a function leads back to nothing, long as a chain may be
+        within = work.within if same or known else (*work.within, (op, since))
+        return _Work(proto, versions, settled=any(proto is copy for copy in copies), within=within)
 
     def _keep_types(self, work: _Work, scope: Scope) -> None:
         """The types of made values, while the node is written at a version that infers them."""

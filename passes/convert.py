@@ -168,17 +168,19 @@ def _attempt(
         climb.body(function, layout, {**brought, **opsets(function)}, where)
         _stamp_imports(function, targets, required=False)
     if not ledger.refusals:
-        tidy.drop_unused(model, context.released)
-        found = census(model)
-        _prune_imports(model, source, targets, brought, before.calls, found.calls)
+        if tidy.drop_unused(model, context.released):
+            held, calls = census([*reversed(model.functions), model.graph])
+        else:
+            held, calls = before.census(model)
+        _prune_imports(model, source, targets, brought, before.calls, calls)
         ledger.refusals += [*ledger.illegal, *legal.unknown_initializers(model)]
         ledger.refusals += legal.readers(model, context.dissolved)
-        if any((default_domain(domain), op) in ops for domain, op in found.calls):
+        if any((default_domain(domain), op) in ops for domain, op in calls):
             ledger.refusals += legal.left(model, ops)
         if not ledger.refusals:
-            ledger.refusals += irversion.settle(model, targets, ir_version, found.bodies)
+            ledger.refusals += irversion.settle(model, targets, ir_version, held)
         if not ledger.refusals:
-            return Result(model, tuple(ledger.changes), (), before.calls, found.calls)
+            return Result(model, tuple(ledger.changes), (), before.calls, calls)
     return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 import pytest
 from opshift.passes import convert, replay, script
@@ -33,16 +35,18 @@ def four_times(of: ModelProto) -> ModelProto:
     return made
 
 
-def check_replayed(source: ModelProto, target: int, monkeypatch: pytest.MonkeyPatch, least: int = 1) -> ModelProto:
+def check_replayed(
+    source: ModelProto, target: int, monkeypatch: pytest.MonkeyPatch, least: int = 1, **asked: Any
+) -> ModelProto:
     """The same bytes, changes and refusals with scripts and without."""
     played, play = [], script.play
     with monkeypatch.context() as patch:
         patch.setattr(script, "play", lambda *given: played.append(1) or play(*given))
-        found = convert.attempt(source, {"": target})
+        found = convert.attempt(source, {"": target}, **asked)
     assert len(played) >= least
     with monkeypatch.context() as patch:
         patch.setattr(replay.Replays, "settle", lambda *_: None)
-        expected = convert.attempt(source, {"": target})
+        expected = convert.attempt(source, {"": target}, **asked)
     assert found.refusals == expected.refusals
     assert found.changes == expected.changes
     assert found.model is not None
@@ -82,6 +86,36 @@ def test_published_cases(opset: int, monkeypatch: pytest.MonkeyPatch) -> None:
                 check_replayed(four_times(case.model), target, monkeypatch, least=0)
                 compared += 1
     assert compared > 5
+
+
+@pytest.mark.parametrize("opset", [13, 17, 18, 20, 22, 23])
+def test_expanded_cases(opset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    for case in store.read(opset):
+        op = ("", case.model.graph.node[0].op_type)
+        if convert.attempt(case.model, {"": opset}, ops=[op]).model is not None:
+            check_replayed(four_times(case.model), opset, monkeypatch, least=0, ops=[op])
+            compared += 1
+    assert compared > 2
+
+
+def test_what_was_played_is_known_to_what_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rank that LayerNormalization needs is that of what the calls became; in a function no more is inferred."""
+    source = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17, "my" : 1]>
+        g (float[2,3] x) => (float[2,3] y) { y = my.chain(x) }
+        <domain: "my", opset_import: ["" : 17, "my" : 1]>
+        chain (v) => (w) {
+            k = Constant<value = float[2,3] {1, 2, 3, 4, 5, 6}>()
+            a = my.twice(k) b = my.twice(a) c = my.twice(b) d = my.twice(c)
+            e = LayerNormalization<axis=1>(d, k)
+            w = Add(v, e)
+        }
+        <domain: "my", opset_import: ["" : 17]>
+        twice (v) => (w) { u = Neg(v) w = Sub(v, u) }
+    """)
+    made = check_replayed(source, 17, monkeypatch, least=2, ops=[("my", "twice"), ("", "LayerNormalization")])
+    assert [node.op_type for node in made.functions[0].node].count("ReduceMean") == 2
 
 
 def test_answers_tell_calls_apart() -> None:
