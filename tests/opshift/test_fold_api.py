@@ -60,7 +60,7 @@ def test_a_model_with_nothing_to_do_is_a_copy(verb):
 def test_operators_that_cannot_be_brought_in(source):
     for ops, target, why in [
         (["Gelo"], None, "did you mean Gelu"),
-        (["Conv"], None, "cannot be recognised"),
+        (["Conv"], None, "no definition"),
         (["Gelu"], None, "came with opset 20"),
         (["Gelu"], "onnxruntime-1.16", "came with opset 20"),
     ]:
