@@ -64,10 +64,29 @@ def test_a_backend_reads_what_comes_out_or_nothing_is_done(calls):
     backend = Backend("npu", opset=13, lacks={("", "Abs"): 1})
     given = source()
     made = Goal(refinement=Refinement(True, backend=backend)).attempt(given, None)
-    assert [("", "Abs") in lacking for _, _, lacking in calls] == [True, True]
+    assert [("", "Abs") in lacking for _, _, lacking in calls] == [True, True, True]
     assert show(made.model) == "y = Neg(x)"
     assert made.model is not given
     assert (made.changes, made.folded) == ((), 0)
+
+
+def test_folding_stays_where_only_optimization_makes_what_is_not_read(monkeypatch):
+    def folded(source, *, ops=None, lacking=(), folder=None):
+        made = ModelProto.FromString(source.SerializeToString())
+        made.graph.node[0].op_type = "Abs"
+        return Result(made, (Change("y", "Abs", "", 13, 13, "folded"),), ())
+
+    def optimized(source, *, folder=None):
+        made = ModelProto.FromString(source.SerializeToString())
+        made.graph.node[0].op_type = "Floor"
+        return Result(made, (Change("y", "Floor", "", 13, 13, "better"),), ())
+
+    monkeypatch.setattr(fold, "attempt", folded)
+    monkeypatch.setattr(optimize, "attempt", optimized)
+    backend = Backend("npu", opset=13, lacks={("", "Floor"): 1})
+    made = refine.refined(Result(source(), (), ()), Refinement(True, optimize=True, backend=backend))
+    assert show(made.model) == "y = Abs(x)"
+    assert [change.how for change in made.changes] == ["folded"]
 
 
 def test_what_the_backend_did_not_read_before_is_no_obstacle(calls):
