@@ -43,7 +43,7 @@ def refined(made: Result, wanted: Refinement, *, lacking: Iterable[Op] = (), fol
     if made.model is None or not (wanted.fold or wanted.optimize):
         return made
     away = {*lacking, *_missing(made.model, wanted.backend)}
-    for asked in (wanted, wanted, replace(wanted, optimize=False)):
+    for asked in (wanted, wanted, replace(wanted, optimize=False)) if wanted.fold else (wanted,):
         result = _refined(made, asked, away, folder)
         unread = _unread(result, made, wanted.backend, folder)
         if not unread:
