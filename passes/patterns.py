@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from opshift.functions import OPENVINO, defined
 from opshift.passes import schemas
 from opshift.passes.algebra import OP, PRODUCT, SUM, VARIABLE, Terms
 from opshift.passes.names import subgraphs
@@ -273,6 +274,19 @@ def rotary(op: Op, clues: Clues) -> Iterator[Call]:
         yield Call(op, clues.opset, (Tensor(clues.kind, ("b", "h", "s", clues.size)), cache, cache))
 
 
+def openvino(op: Op, clues: Clues) -> Iterator[Call]:
+    """OpenVINO's operators take their axes as an input."""
+    for axes in clues.over("Total"):
+        for keep in (1, 0) if op[1] == "ReduceL1" else (1,):
+            rank = max((clues.rank or 0) + (0 if keep else len(axes)), -axes[0])
+            inputs = (Tensor(clues.kind, tuple(f"d{axis}" for axis in range(rank))), axes)
+            if op[1] == "ReduceL1":
+                yield Call(op, clues.opset, inputs, (("keep_dims", keep),))
+                continue
+            for mode in ("add", "max"):
+                yield Call(op, clues.opset, inputs, (("eps_mode", mode),), ("eps",))
+
+
 _CHOICES: dict[str, Sequence[tuple[tuple[str, Any], ...]]] = {
     "Gelu": ((("approximate", "none"),), (("approximate", "tanh"),)),
     "LpNormalization": ((("p", 1),), (("p", 2),)),
@@ -283,7 +297,10 @@ _AVERAGING = frozenset(("ReduceMean", "ReduceSum", "GlobalAveragePool"))
 
 @dataclass(frozen=True)
 class Family:
-    """How an operator is looked for: the calls of it, and the operators one of which every form of it needs."""
+    """How an operator is looked for: the calls of it, and the operators one of which every form of it needs.
+
+    Without any, every node may make its result.
+    """
 
     suggest: Suggest
     anchors: frozenset[str]
@@ -322,5 +339,22 @@ FAMILIES: dict[Op, Family] = {
     ("", "ReduceLogSum"): _family(reduction, "Log"),
     ("", "ReduceSumSquare"): _family(reduction, "ReduceSum"),
     ("", "Softmax"): _family(one_axis, "Exp"),
+    ("", "LogSoftmax"): _family(one_axis, "Log"),
 }
 """The operators that exporters emit as one node, in the order in which a value is compared with them."""
+
+
+def family(op: Op) -> Family | None:
+    """How an operator is looked for, also one that is only looked for by name; None where nobody knows how."""
+    if op in FAMILIES:
+        return FAMILIES[op]
+    if op[0] == OPENVINO and defined(*op):
+        return Family(openvino, frozenset(("ReduceSum", "ReduceL1", "ReduceSumSquare", "ReduceL2")))
+    schema = schemas.schema(*op, schemas.latest()) if not op[0] else None
+    if schema is None:
+        return None
+    if op[1].startswith("Reduce"):
+        return Family(reduction, frozenset())
+    if "axis" in schema.attributes:
+        return Family(one_axis, frozenset())
+    return Family({1: elementwise, 2: two_operands}.get(schema.min_input, elementwise), frozenset())

@@ -165,7 +165,7 @@ class Reader:
         """The terms of the elements of a vector of integers: a shape, axes."""
         key = self.terms.keys[self.term(name)]
         if key[0] == VECTOR:
-            return key[1]
+            return tuple(key[1])
         if key[0] == ONES and key[2] == 1:
             return (self.terms.number(key[1]),)
         if key[0] == TENSOR and len(key[2]) == 1 and key[1] is not True:

@@ -44,11 +44,11 @@ def _gathered(reader: Reader, node: NodeProto) -> int | None:
 def _filled(reader: Reader, node: NodeProto) -> int | None:
     """A small constant of one value."""
     held = next((a.t for a in node.attribute if a.name == "value"), None)
-    value = 0.0 if held is None else (numbers.read(held) or [None])[0]
+    values = [0.0] if held is None else numbers.read(held)
     sizes = [reader.terms.value(size) for size in reader.elements(node.input[0]) or ()]
-    if value is None or len(sizes) != 1 or sizes[0] is None or not 0 < sizes[0] <= numbers.FEW:
+    if not values or len(sizes) != 1 or sizes[0] is None or not 0 < sizes[0] <= numbers.FEW:
         return None
-    return vector(reader.terms, (reader.terms.number(value),) * int(sizes[0]))
+    return vector(reader.terms, (reader.terms.number(values[0]),) * int(sizes[0]))
 
 
 def elementwise(compute: Callable[[Terms, list[int]], int | None]) -> Rule:
