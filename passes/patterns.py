@@ -152,10 +152,13 @@ class Clues:
     """The last dimension."""
 
     def spelled(self, axes: Axes, dropped: int = 0) -> Axes | None:
-        """Axes as they can be written, of which the result lacks some: below opset 11 not negative."""
-        if self.opset >= NEGATIVE_AXES:
-            return axes
-        return None if self.rank is None else tuple(axis + self.rank + dropped for axis in axes)
+        """Axes as they are written, of which the result lacks some: not negative, which needs the rank below opset 11.
+
+        Over negative axes without elements, onnxruntime 1.31 sums up nothing instead of 0.
+        """
+        if self.rank is None:
+            return axes if self.opset >= NEGATIVE_AXES else None
+        return tuple(axis + self.rank + dropped for axis in axes)
 
     def over(self, *operators: str) -> list[Axes]:
         return list(dict.fromkeys(axes for op in operators for axes in self.axes.get(op, ())))
@@ -239,7 +242,9 @@ def one_axis(op: Op, clues: Clues) -> Iterator[Call]:
         if len(axes) == 1:
             x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(max(clues.rank or 0, -axes[0]))))
             for texts in _CHOICES.get(op[1], ((),)):
-                if spelled := clues.spelled(axes):
+                if clues.opset >= NEGATIVE_AXES:
+                    yield Call(op, clues.opset, (x,), (("axis", axes[0]), *texts))
+                elif spelled := clues.spelled(axes):
                     yield Call(op, clues.opset, (x,), (("axis", spelled[0]), *texts))
 
 
@@ -250,9 +255,12 @@ def reduction(op: Op, clues: Clues) -> Iterator[Call]:
         for keepdims in (1, 0):
             dropped = 0 if keepdims else len(axes)
             x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(max((clues.rank or 0) + dropped, -axes[0]))))
+            spelled = clues.spelled(axes, dropped)
+            if spelled is None or (any(axis < 0 for axis in spelled) and clues.rank is not None):
+                continue
             if schema is not None and "axes" not in schema.attributes:
-                yield Call(op, clues.opset, (x, axes), (("keepdims", keepdims),))
-            elif spelled := clues.spelled(axes, dropped):
+                yield Call(op, clues.opset, (x, spelled), (("keepdims", keepdims),))
+            else:
                 yield Call(op, clues.opset, (x,), (("axes", spelled), ("keepdims", keepdims)))
 
 
@@ -264,7 +272,7 @@ def attention(op: Op, clues: Clues) -> Iterator[Call]:
     scores = ("b", "h", "s", "t")
     for mask in (Tensor(TensorProto.BOOL, scores), Tensor(clues.kind, scores), None):
         inputs = (query, key, value) if mask is None else (query, key, value, mask)
-        yield Call(op, clues.opset, inputs, (), ("scale",))
+        yield Call(op, clues.opset, inputs, (), ("scale", "softcap") if "Tanh" in clues.axes else ("scale",))
 
 
 def rotary(op: Op, clues: Clues) -> Iterator[Call]:

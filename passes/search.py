@@ -30,7 +30,7 @@ _OFTEN = (
 )
 _BETWEEN = frozenset(_OFTEN.split())
 """What may stand between an anchor and the result."""
-_POSITIVE = {"Attention": ("scale",), "Celu": ("alpha",)}
+_POSITIVE = {"Attention": ("scale", "softcap"), "Celu": ("alpha",)}
 """Floats for which the operator is its definition only where they are more than 0; for all others epsilon."""
 _MASK = 3  # the place of the mask among the inputs of Attention
 _ROUNDING = frozenset(("Add", "Cast", "Div", "Mul", "Pow", "Reciprocal", "Sqrt", "Sub", "Sum"))
@@ -222,6 +222,8 @@ def _axes(terms: Terms, term: int) -> dict[str, list[tuple[int, ...]]]:
             key = terms.keys[at]
             if key[0] == OP and key[2] and key[2][0][0] == "axes":
                 found.setdefault(key[1], []).append(key[2][0][1])
+            if terms.is_op(at, "Tanh"):
+                found["Tanh"] = []
             if terms.is_op(at, "Reshape") and len(shape := key[2][0][1]) == 3 and (groups := terms.value(shape[1])):
                 found.setdefault("groups", []).append((int(groups),))
         front = [inner for at in front for inner in terms.operands(at) if inner not in seen]
