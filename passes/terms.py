@@ -28,6 +28,8 @@ _SAME = "Cast Dropout Gelu Identity LayerNormalization Neg Not Sigmoid Softmax T
 _KEEPING = frozenset(_SAME.split())
 _BROADCAST = frozenset(("Add", "Sub", "Mul", "Div", "Where", "Pow", "Equal", "Less", "And", "Or"))
 _FAR = 24  # nodes that a shape is followed through
+_MOVING = frozenset(("Reshape", "Transpose"))
+"""What terms have with the shape or the order of axes that they know; others are not taken for those."""
 _COMMUTATIVE = frozenset(("Equal", "And", "Or", "Xor"))
 
 Dims = tuple[int, ...]
@@ -112,6 +114,8 @@ class Reader:
             operands.pop()
         if op in _COMMUTATIVE:
             operands.sort()
+        if op in _MOVING:
+            op = f"{op} at run time"
         absent = self.terms.of(LEAF, "absent")
         operands = [absent if term == -1 else term for term in operands]
         for index, name in enumerate(node.output):
