@@ -245,6 +245,19 @@ def test_groups_that_are_scaled_along_another_axis_stay():
 # --- inside ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "moved", ["r = Reshape(x, to)", "r = Reshape<allowzero=1>(x, to)", "p = Reshape(x, to) r = Transpose(p)"]
+)
+def test_what_is_moved_in_a_way_that_only_the_run_knows_is_a_value_like_others(moved):
+    body = f"{moved} q = Mul(r, r) t = ReduceSum<keepdims=1>(q, a) y = Sqrt(t)"
+    source = model(body, 18, inputs="float[N,M] x, int64[K] to", outputs="float[A,B] y", constants="int64[1] a = {-1}")
+    result = folded(source)
+    assert [node.op_type for node in result.model.graph.node][-1:] == ["ReduceL2"]
+    assert [change.how for change in result.changes] == ["ReduceL2 from Mul, ReduceSum, Sqrt"]
+    feeds = {"x": np.arange(12, dtype=np.float32).reshape(2, 6), "to": np.array([4, 3])}
+    check_values(source, result.model, feeds, rtol=2e-6, atol=2e-6)
+
+
 def test_inside_an_if():
     branch = f"{GELU} h = Mul(half, x) t = Mul(f, h)"
     body = f"y = If(k) <then_branch = g1 () => (float[2,3,4] t) {{ {branch} }}, "
