@@ -7,6 +7,7 @@ the processor, so that other work on the machine counts less; the ratio is to th
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import resource
 import statistics
@@ -27,10 +28,14 @@ SCRIPT = (
     "import sys, onnx, onnxscript.version_converter as c, onnx_ir;"
     "m = onnx_ir.load(sys.argv[1]); c.convert_version(m, 18, fallback=True); onnx_ir.save(m, sys.argv[2])"
 )
+ONNXSIM = ["-m", "onnxsim", "--target-opset", "18", "--skip-optimization", "--skip-constant-folding"]
 CONVERT = {
     "opshift convert --no-verify": ["-m", "opshift", "convert", "--opset", "18", "--no-verify"],
     "onnx.version_converter": ["-c", PEER],
 }
+OTHERS = {"onnxscript.version_converter": ["-c", SCRIPT]}
+if importlib.util.find_spec("onnxsim"):
+    OTHERS["onnxsim, nothing simplified"] = ONNXSIM
 
 
 FAILED = "fails"
@@ -40,17 +45,15 @@ Spent = tuple[float, float] | str
 
 @dataclass(frozen=True)
 class Shape:
-    """A kind of model: what makes one of so many nodes, and who converts it; `peers` up to so many nodes."""
+    """A kind of model: what makes one of up to `most` nodes, and who converts it."""
 
     title: str
     make: Callable[[int], object]
     commands: dict[str, list[str]]
-    peers: int = 1_000_000
 
 
 SHAPES = [
-    Shape("a chain, 13 -> 18", models.reduce_chain, CONVERT),
-    Shape("a chain, 13 -> 18", models.reduce_chain, {"onnxscript.version_converter": ["-c", SCRIPT]}, 1_000),
+    Shape("a chain, 13 -> 18", models.reduce_chain, {**CONVERT, **OTHERS}),
     Shape("a weight for each node, 13 -> 18", models.weights, CONVERT),
     Shape("20 Ifs in each other, 13 -> 18", models.nested, CONVERT),
 ]
@@ -77,7 +80,7 @@ def measure(shapes: Sequence[Shape], nodes: Sequence[int], runs: int, limit: int
         for shape in shapes:
             slow: set[str] = set()  # no contender is faster on more nodes
             for count in sorted(nodes):
-                if count <= shape.peers:
+                if count <= shape.most:
                     rows = _measured(shape, count, Path(folder), runs, limit, slow)
                     slow |= {row.contender for row in rows if row.spent == _slow(limit)}
                     yield rows
@@ -89,10 +92,9 @@ def _measured(shape: Shape, nodes: int, folder: Path, runs: int, limit: int, slo
     for number in range(runs + 1):
         for name, command in shape.commands.items():
             if not any(isinstance(spent, str) for spent in found[name]):
-                spent = _once([*command, str(source), str(output)], folder, limit)
+                ours = name.startswith("opshift")
+                spent = _spent([*command, str(source), str(output)], folder, limit, may_fail=not ours)
                 output.unlink(missing_ok=True)
-                if name.startswith("opshift") and spent == FAILED:
-                    raise SystemExit(f"{' '.join(command)[:80]} failed on {shape.title}")
                 found[name] += [spent] if number or isinstance(spent, str) else []
     medians = {name: _median(rounds) for name, rounds in found.items()}
     peer: Spent = next((held for name, held in medians.items() if not name.startswith("opshift")), FAILED)
@@ -116,21 +118,34 @@ def _slow(limit: int) -> str:
     return f"more than {limit}"
 
 
-def _once(command: list[str], folder: Path, limit: int) -> Spent:
-    """Processor seconds and megabytes, unless it fails or takes more than `limit` seconds."""
+def _spent(command: list[str], folder: Path, limit: int, *, may_fail: bool) -> Spent:
+    try:
+        return once(command, folder, limit) or _slow(limit)
+    except SystemExit:
+        if may_fail:
+            return FAILED
+        raise
+
+
+def once(command: list[str], folder: Path, limit: int) -> tuple[float, float] | None:
+    """Processor seconds and megabytes of Python with these arguments; None for more than `limit` seconds."""
     process = subprocess.Popen(
         [sys.executable, *command],
         cwd=folder,
         env={name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit)),
     )
+    assert process.stderr is not None
+    told = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = status
     if os.WIFSIGNALED(status):
-        return _slow(limit)
-    return FAILED if status else (usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000)
+        return None
+    if status:
+        raise SystemExit(f"{' '.join(command)[:80]} failed: {told.decode()[-400:]}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000
 
 
 def line(row: Row) -> str:
@@ -148,6 +163,7 @@ HEAD = f"""# Benchmarks
 
 Whole processes from the shell, imports included, with a file in and a file out and without verification: medians of
 the processor's seconds, the peak of the memory, and the ratio of seconds to the first peer's in the same run.
+onnxsim converts with onnx's converter before it simplifies; here it does the first alone.
 `python -m benchmarks > docs/benchmarks.md` writes this page anew.
 
 {COLUMNS}"""
