@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opshift.api import Plan, convert_version, inline, plan, verify
+    from opshift.api import Plan, convert_version, fold, inline, optimize, plan, verify
     from opshift.batch import FileResult, convert_files
     from opshift.passes.changes import Change
     from opshift.passes.errors import InvalidModel, Refusal, Refused
@@ -22,7 +22,9 @@ __all__ = [
     "Verification",
     "convert_files",
     "convert_version",
+    "fold",
     "inline",
+    "optimize",
     "plan",
     "verify",
 ]

@@ -13,11 +13,13 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from opshift import api, external, files, remote, report
+from opshift import engines, external, files, goals, remote, report
 from opshift.cli import DEFECT, DIFFERENT, DONE, REFUSED, UNREADABLE, USAGE, fault, printable
+from opshift.goals import Goal
 from opshift.passes.errors import InvalidModel
+from opshift.passes.refine import Refinement
 from opshift.report import Outcome
-from opshift.rewriting import Conversion, Inlining, Manner, rewrite
+from opshift.rewriting import Manner, rewrite
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,18 +62,20 @@ class Job:
 
     source: str
     output: str
-    goal: Conversion | Inlining
+    goal: Goal
     manner: Manner
 
 
 def convert_files(
     paths: Iterable[str | os.PathLike[str]],
     out_dir: str | os.PathLike[str],
-    target: api.Target,
+    target: goals.Target,
     *,
     jobs: int | None = None,
     backend: str | None = None,
     ir_version: int | None = None,
+    modernize: bool = False,
+    optimize: bool = False,
     verify: bool = True,
     external_data: str | None = None,
     threshold: int = external.THRESHOLD,
@@ -83,13 +87,19 @@ def convert_files(
         paths: model files: paths, or URLs that fsspec opens, those with `*` for all that match.
         out_dir: the folder to write to, made if need be, or a URL. Data files go there, too; one that is not named
             after its model gets the model's name in front.
-        target, ir_version: as for `convert_version`.
+        target: as for `convert_version`.
         jobs: how many at once, by joblib; -1 for all cores. Without it, one, or with a backend, all that it has.
             Several run in processes of their own, so that one which dies is one failed model.
         backend: `"loky"` for processes, `"threading"` or another one that joblib knows; `"dask"` for all of the
             cluster of the current client or of DASK_SCHEDULER_ADDRESS.
+        ir_version: as for `convert_version`.
+        modernize: as for `convert_version`.
+        optimize: as for `convert_version`.
         verify: run both forms of each before it is written.
-        external_data, threshold: where data go: `"keep"`, `"copy"`, `"all"`, `"none"`; see `opshift.external.arrange`.
+        external_data: where data go: `"keep"` leaves external data where they are, `"copy"` copies their files along,
+            `"all"` puts all large tensors into one data file, `"none"` embeds everything. Without it, data stay where
+            they are for an output in the same folder and are copied otherwise.
+        threshold: the least size, in bytes, of a tensor that `"all"` puts into the data file.
         seed: of the inputs that both forms run on.
 
     Returns:
@@ -99,15 +109,12 @@ def convert_files(
         ValueError: before anything is written: an unknown target, no models, two that would be written to one place,
             an output that is an input, a package that is not installed.
     """
-    targets, ir = api.resolve(target)
+    goal = goals.conversion(target, ir_version, Refinement(modernize, optimize=optimize))
     manner = Manner(external_data, threshold, verify, seed=seed)
-    held = arrange(
-        [os.fspath(path) for path in paths], os.fspath(out_dir), Conversion(targets, ir_version or ir), manner
-    )
-    return run(held, jobs, backend)
+    return run(arrange([os.fspath(path) for path in paths], os.fspath(out_dir), goal, manner), jobs, backend)
 
 
-def arrange(paths: Sequence[str], out_dir: str, goal: Conversion | Inlining, manner: Manner) -> list[Job]:
+def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> list[Job]:
     """What is to be done, each model under its own name in `out_dir`.
 
     Raises:
@@ -195,6 +202,8 @@ def _folder_of(jobs: Sequence[Job], *, sweep: bool) -> Iterator[None]:
 def do(job: Job) -> FileResult:
     """One job, wherever it runs; whatever goes wrong is its result."""
     try:
+        if job.manner.verify:
+            engines.load()
         code, outcome = _rewrite(job)
     except Exception as error:
         code, lines = fault(error, *([] if remote.is_url(job.source) else [job.source]))
@@ -320,7 +329,8 @@ def _told(result: FileResult) -> str:
     if result.why or outcome is None:
         return result.why
     proved = report.verdict(outcome.verification) if outcome.verification is not None else "not verified"
-    return f"{len(outcome.changes)} changes, {outcome.grade}; {proved}"
+    done = f"{len(outcome.changes)} changes, {outcome.grade}"
+    return "; ".join([done, *(["nothing to fold"] if outcome.folded == 0 else []), proved])
 
 
 def as_facts(result: FileResult) -> dict[str, Any]:

@@ -122,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
 
     convert = verbs.add_parser("convert", help="convert a model to another opset")
     _add_rewriting(convert)
+    _add_modernize(convert)
     convert.add_argument(
         "--opset",
         required=True,
@@ -132,6 +133,7 @@ def _parser() -> argparse.ArgumentParser:
 
     inline = verbs.add_parser("inline", help="replace operators by their definitions")
     _add_rewriting(inline)
+    _add_modernize(inline)
     inline.add_argument("--op", action="append", default=[], help="an operator, Name or domain::Name; repeatable")
     inline.add_argument("--deny", metavar="FILE", help="a file of operators, one a line, or a TOML file with `ops`")
     inline.add_argument("--domain", help="all operators of this domain, the model's own functions among them")
@@ -139,6 +141,22 @@ def _parser() -> argparse.ArgumentParser:
         "--target", help="all that this target lacks, at an opset that it reads: a name (see `targets`) or a TOML file"
     )
     inline.add_argument("--opset", metavar="N", help="also convert to this opset")
+
+    fold = verbs.add_parser("fold", help="put operators in the place of the nodes that compute them")
+    _add_rewriting(fold)
+    fold.add_argument(
+        "--op",
+        action="append",
+        default=[],
+        help="an operator to recognise, Name or domain::Name; repeatable (default: all that exporters write as one)",
+    )
+    fold.add_argument(
+        "--opset",
+        action="append",
+        default=[],
+        metavar="N|latest|TARGET|DOMAIN=N",
+        help="convert to this opset first, as `convert --modernize` does; without it, the model keeps its own",
+    )
 
     verify = verbs.add_parser("verify", help="run two models on the same inputs and compare")
     verify.add_argument("before")
@@ -202,11 +220,22 @@ def _add_rewriting(parser: argparse.ArgumentParser) -> None:
         metavar="BYTES",
         help="the least size of a tensor that `--external-data all` puts into the data file (default: 1024)",
     )
+    parser.add_argument(
+        "--optimize",
+        action="store_true",
+        help="also compute no more what is constant, computed already, or of no effect",
+    )
     parser.add_argument("--ir-version", type=int, metavar="N", help="the IR version to write")
     parser.add_argument("--no-verify", action="store_true", help="do not run both forms")
     parser.add_argument("--dry-run", action="store_true", help="show what would be done; write nothing")
     parser.add_argument("--seed", type=int, default=0, help="of the inputs that both forms run on")
     _add_format(parser)
+
+
+def _add_modernize(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--modernize", action="store_true", help="then put operators in the place of what computes them, as `fold` does"
+    )
 
 
 def _add_format(parser: argparse.ArgumentParser) -> None:

@@ -6,16 +6,20 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opshift import api, files, report
+from opshift import files, goals, report
 from opshift.cli import DONE, REFUSED
+from opshift.goals import Goal
 from opshift.passes import convert as engine
 from opshift.passes import fit, schemas
+from opshift.passes.backend import Backend
 from opshift.passes.obstacles import obstacles, open_dimensions
-from opshift.rewriting import Conversion, Inlining, Manner, code_of, rewrite
+from opshift.passes.refine import Refinement
+from opshift.rewriting import Manner, code_of, rewrite
+from opshift.verification import verify_apart
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,14 +27,27 @@ if TYPE_CHECKING:
 
 def convert(options: argparse.Namespace) -> int:
     """`opshift convert`."""
+    return _rewrite(options, _conversion(options, Refinement(options.modernize, optimize=options.optimize)))
+
+
+def fold(options: argparse.Namespace) -> int:
+    """`opshift fold`."""
+    return _rewrite(options, _conversion(options, goals.folding(options.op or None, optimize=options.optimize)))
+
+
+def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
+    """To all that `--opset` names."""
     targets: dict[str, int] = {}
     ir: int | None = None
+    backend: Backend | None = None
     for text in options.opset:
         domain, equals, number = text.rpartition("=")
-        found, of_target = api.resolve({domain: int(number)} if equals and number.isdigit() else text)
+        target = {domain: int(number)} if equals and number.isdigit() else text
+        found, of_target = goals.resolve(target)
         targets.update(found)
         ir = of_target or ir
-    return _rewrite(options, Conversion(targets, options.ir_version or ir))
+        backend = goals.backend_of(target) or backend
+    return Goal(targets, options.ir_version or ir, refinement=replace(wanted, backend=backend))
 
 
 def inline(options: argparse.Namespace) -> int:
@@ -40,9 +57,14 @@ def inline(options: argparse.Namespace) -> int:
     names = (*options.op, *(_denied(Path(options.deny)) if options.deny else ()))
     if not names and not options.domain and not options.target:
         raise ValueError("name what is to go: --op, --deny, --domain or --target")
-    backend = api.backend_of(options.target)
-    opsets = api.resolve(options.opset)[0] if options.opset else None
-    return _rewrite(options, Inlining(names, options.domain, backend, opsets, options.ir_version))
+    wanted = Refinement(options.modernize, optimize=options.optimize)
+    backend = goals.backend_of(options.target)
+    targets = goals.resolve(options.opset)[0] if options.opset else {}
+    lacking = backend or goals.backend_of(options.opset)
+    return _rewrite(
+        options,
+        Goal(targets, options.ir_version, names, options.domain, backend, replace(wanted, backend=lacking)),
+    )
 
 
 def _denied(path: Path) -> list[str]:
@@ -58,7 +80,7 @@ def _denied(path: Path) -> list[str]:
     return [name for line in text.splitlines() if (name := line.partition("#")[0].strip())]
 
 
-def _rewrite(options: argparse.Namespace, goal: Conversion | Inlining) -> int:
+def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     """One model to a path of its own, or many into a folder."""
     manner = Manner(options.external_data, options.threshold, not options.no_verify, options.dry_run, options.seed)
     if options.out_dir is not None:
@@ -73,7 +95,7 @@ def _rewrite(options: argparse.Namespace, goal: Conversion | Inlining) -> int:
     return code
 
 
-def _rewrite_all(options: argparse.Namespace, goal: Conversion | Inlining, manner: Manner) -> int:
+def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int:
     """Many models into a folder; one that fails does not keep the others from it."""
     from opshift import batch
 
@@ -123,9 +145,20 @@ def _console() -> Console | None:
     return Console(emoji=False)
 
 
+def _folder(model: str) -> str:
+    return str(Path(model).resolve().parent)
+
+
 def verify(options: argparse.Namespace) -> int:
     """`opshift verify`."""
-    found = api.verify(options.before, options.after, grade="close" if options.close else "exact", seed=options.seed)
+    found = verify_apart(
+        files.read(options.before),
+        files.read(options.after),
+        grade="close" if options.close else "exact",
+        seed=options.seed,
+        before_folder=_folder(options.before),
+        after_folder=_folder(options.after),
+    )
     print(json.dumps(asdict(found), indent=2) if options.format == "json" else report.verdict(found))
     return code_of(found)
 
@@ -135,8 +168,8 @@ def inspect(options: argparse.Namespace) -> int:
     source = files.read(options.model)
     engine.check_imports(source)
     found = report.facts(source, os.path.getsize(options.model))
-    folder = str(Path(options.model).resolve().parent)
-    backend = api.backend_of(options.target)
+    folder = _folder(options.model)
+    backend = goals.backend_of(options.target)
     if backend is not None:
         result = fit.attempt(source, backend, folder=folder)
         prospect = report.Prospect(

@@ -26,6 +26,11 @@ class Session(Protocol):
         """The outputs in the graph's order: arrays, lists of arrays for sequences, None for an empty optional."""
 
 
+def load() -> None:
+    """Import what engines need, so that processes that are forked from this one have it already."""
+    import onnxruntime  # noqa: F401
+
+
 def one_line(error: BaseException) -> str:
     """The text of an error as one line of at most 300 characters."""
     text = " ".join(str(error).split()) or type(error).__name__

@@ -39,7 +39,10 @@ class Facts:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A conversion from file to file, as it is reported. `seconds` holds the time of each phase."""
+    """A conversion from file to file, as it is reported.
+
+    `seconds` holds the time of each phase, `folded` how many operators were recognised, None where nobody asked.
+    """
 
     source: str
     output: str
@@ -52,6 +55,7 @@ class Outcome:
     nearest: int | None = None
     verification: Verification | None = None
     needs: tuple[Refusal, ...] = ()
+    folded: int | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,8 @@ def show(outcome: Outcome, console: Console | None) -> None:
     _tabulate(rows if after else [row[:2] for row in rows], console)
     for line in _changes(outcome.changes):
         say(line, console)
+    if outcome.folded == 0:
+        say("nothing to fold", console)
     for refusal in outcome.refusals:
         say(f"refused: {refusal}", console, style="red")
     for need in outcome.needs:

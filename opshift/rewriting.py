@@ -3,60 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import ClassVar
 
-from opshift import api, external, files, report
+from opshift import external, files, report
 from opshift.cli import DIFFERENT, DONE, REFUSED
-from opshift.passes import convert as engine
-from opshift.passes import fit
-from opshift.passes.backend import Backend
+from opshift.goals import Goal
 from opshift.passes.obstacles import open_dimensions
-from opshift.passes.protos import ModelProto
 from opshift.report import Outcome
-from opshift.verification import Verification, verify_protos
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """To other opsets, by domain."""
-
-    targets: Mapping[str, int]
-    ir_version: int | None = None
-    backend: ClassVar[None] = None
-
-    @property
-    def label(self) -> str:
-        return "-".join(f"{domain or 'opset'}{opset}" for domain, opset in self.targets.items())
-
-    def attempt(self, source: ModelProto, folder: str) -> engine.Result:
-        return engine.attempt(source, self.targets, ir_version=self.ir_version, folder=folder)
-
-
-@dataclass(frozen=True)
-class Inlining:
-    """Of the operators of these names, of a domain, or of all that a backend lacks, at `opsets` or the model's own."""
-
-    names: tuple[str, ...] = ()
-    domain: str | None = None
-    backend: Backend | None = None
-    opsets: Mapping[str, int] | None = None
-    ir_version: int | None = None
-    targets: ClassVar[None] = None
-
-    @property
-    def label(self) -> str:
-        return f"for-{self.backend.name}" if self.backend is not None else "inlined"
-
-    def attempt(self, source: ModelProto, folder: str) -> engine.Result:
-        ops = api.named(source, self.names, self.domain)
-        if self.backend is not None:
-            return fit.attempt(source, self.backend, ops=ops, ir_version=self.ir_version, folder=folder)
-        goal = self.opsets or api.own_opset(source)
-        return engine.attempt(source, goal, ops=ops, ir_version=self.ir_version, folder=folder)
+from opshift.verification import Verification, verify_apart
 
 
 @dataclass(frozen=True)
@@ -71,7 +27,7 @@ class Manner:
     together: bool = False
 
 
-def rewrite(model: Path, output: Path, goal: Conversion | Inlining, manner: Manner) -> tuple[int, Outcome]:
+def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int, Outcome]:
     """Rewrite one file; returns the exit code that it stands for. The output is written only where that is 0.
 
     Raises:
@@ -89,9 +45,8 @@ def rewrite(model: Path, output: Path, goal: Conversion | Inlining, manner: Mann
     needs = tuple(open_dimensions(source, goal.backend)) if goal.backend is not None else ()
     outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
     if result.model is None:
-        nearest = engine.nearest(source, result.refusals, goal.targets, folder) if goal.targets else None
-        return REFUSED, replace(outcome, nearest=nearest)
-    outcome = replace(outcome, grade=result.grade)
+        return REFUSED, replace(outcome, nearest=goal.nearest(source, result, folder))
+    outcome = replace(outcome, grade=result.grade, folded=result.folded)
     if manner.dry_run:
         return DONE, replace(outcome, after=report.facts(result.model, files.size(result.model), result.after))
     started = perf_counter()
@@ -101,7 +56,7 @@ def rewrite(model: Path, output: Path, goal: Conversion | Inlining, manner: Mann
         verification = None
         if manner.verify:
             started = perf_counter()
-            verification = verify_protos(
+            verification = verify_apart(
                 source,
                 draft.written(),
                 grade=result.grade,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from opshift import apart
 from opshift import feeds as feeding
 from opshift.compare import Difference, compare
 from opshift.engines import EngineError, OnnxRuntime, Reference, Session
@@ -77,6 +78,23 @@ def verify_protos(
             return found
         return Verification("unverified", found.engine, why="the engines disagree on one and the same model")
     return Verification("unverified", why="; ".join(dict.fromkeys(reasons)))
+
+
+def verify_apart(
+    before: ModelProto,
+    after: ModelProto,
+    *,
+    grade: str = "exact",
+    seed: int = 0,
+    before_folder: str | None = None,
+    after_folder: str | None = None,
+) -> Verification:
+    """`verify_protos` in a process of its own: a model that ends it is unverified."""
+    folders = {"before_folder": before_folder, "after_folder": after_folder}
+    try:
+        return apart.call(verify_protos, before, after, grade=grade, seed=seed, **folders)
+    except apart.Ended as ended:
+        return Verification("unverified", why=str(ended))
 
 
 def _agree(one: _Side, other: _Side, seed: int) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+from opshift import apart
 from opshift.engines import EngineError, one_line
 
 _ROUNDING = 1e-6
@@ -80,9 +80,7 @@ class Worker:
 
 
 def _serve(connection: Connection[Verdict, Task], adapter: str) -> None:
-    silence = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):
-        os.dup2(silence, stream)
+    apart.silence()
     import onnx  # noqa: F401
 
     module, _, name = adapter.partition(":")

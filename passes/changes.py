@@ -9,7 +9,18 @@ from opshift.passes.errors import Refusal
 
 
 class Change(NamedTuple):
-    """What was done to one node, in a sentence, and how faithful it is (`exact` or `close`)."""
+    """What was done to one node, in a sentence, and how faithful it is.
+
+    Attributes:
+        node: the node's name in the model that was given.
+        op: its operator.
+        domain: the operator's domain; empty for the default one.
+        source: the version that the node was at.
+        target: the version that it is at now.
+        how: what was true before, and what is true after.
+        grade: `exact`: the same values for every input; `close`: the same real-number function, other rounding.
+        remark: why it is `close`, where there is more to say.
+    """
 
     node: str
     op: str

@@ -291,8 +291,9 @@ class Climb:
     ) -> _Work:
         """A node that a step or a definition made of a call of `op`, perhaps that operator at another version."""
         same = (default_domain(proto.domain), proto.op_type) == op
-        settled = any(proto is copy for copy in copies)
-        return _Work(proto, versions, settled=settled, within=work.within if same else (*work.within, (op, since)))
+        known = work.within and self._expander.inlines(*op)  # a function leads back to nothing, long as a chain may be
+        within = work.within if same or known else (*work.within, (op, since))
+        return _Work(proto, versions, settled=any(proto is copy for copy in copies), within=within)
 
     def _keep_types(self, work: _Work, scope: Scope) -> None:
         """The types of made values, while the node is written at a version that infers them."""

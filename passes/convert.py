@@ -21,7 +21,7 @@ from opshift.passes.survey import Survey
 
 Calls = Mapping[tuple[str, str], int]  # how often each (domain, operator) is called
 
-_DEEPEST = 32  # a graph in a node's attribute is three messages deeper, and protobuf reads 100 levels
+DEEPEST = 32  # a graph in a node's attribute is three messages deeper, and protobuf reads 100 levels
 _TOO_DEEP = "what takes the place of its innermost nodes is nested deeper than protobuf's 100 levels of messages"
 _FUNCTIONS_SINCE = 8  # the IR version that introduced model-local functions
 
@@ -36,6 +36,8 @@ class Result:
     before: Calls | None = None
     after: Calls | None = None
     """How often each (domain, operator) was called in the source, and is called in `model`."""
+    folded: int | None = None
+    """How many operators were recognised and put in the place of what computed them; None where nobody asked."""
 
     @property
     def grade(self) -> str:
@@ -44,7 +46,7 @@ class Result:
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Messages and nodes form no cycles; looking for some costs a third of the time on a large graph.
 
     What is alive in the end is made old at once, so that no look is taken at it then.
@@ -61,7 +63,7 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-@_collector_paused()
+@collector_paused()
 def attempt(
     source: ModelProto,
     targets: Mapping[str, int],
@@ -84,17 +86,10 @@ def attempt(
     inlined = local if irversion.wanted(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
     while True:
         try:
-            result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
-        except InvalidModel:
-            raise
+            with blaming(source):
+                result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
         except ProtobufError:
             return Result(None, (), (Refusal("", "graph", "", 0, False, _TOO_DEEP),))
-        except Exception as error:  # steps trust that nodes have the inputs and attributes that they must have
-            for problem in legal.problems(source):
-                raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
-            if why := contradiction(source):
-                raise InvalidModel(f"the model is not valid: {why}") from error
-            raise
         stuck = {op for op in local - inlined if _blames(result.refusals, op)}
         if not stuck:
             break
@@ -105,6 +100,23 @@ def attempt(
         changes = (*(_never_taken(node, source) for node in decided), *result.changes)
         return replace(result, before=None, changes=changes)
     return result
+
+
+@contextmanager
+def blaming(source: ModelProto) -> Iterator[None]:
+    """Rewrites trust that nodes have what they must have: `InvalidModel` says where they fail for want of it."""
+    try:
+        yield
+    except (InvalidModel, ProtobufError):
+        raise
+    except Exception as error:
+        for problem in legal.problems(source):
+            raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
+        if why := contradiction(source):
+            raise InvalidModel(f"the model is not valid: {why}") from error
+        if isinstance(error, ValueError):  # which to a user means something that was asked for in vain
+            raise RuntimeError(str(error)) from error
+        raise
 
 
 def _never_taken(node: NodeProto, source: ModelProto) -> Change:
@@ -134,8 +146,8 @@ def _attempt(
     ledger = Ledger(refusals=list(_training(source, targets)))
     source = retype.narrow_integers_carried(source, targets.get("", 0), ledger, folder)
     before = Survey(source)
-    if before.depth > _DEEPEST:
-        raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {_DEEPEST}")
+    if before.depth > DEEPEST:
+        raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
     model = ModelProto()
     model.CopyFrom(source)
     context = Context(model, source, folder)

@@ -33,7 +33,14 @@ class CannotConvert(Exception):
 class Refusal:
     """One reason why a model cannot be converted.
 
-    `since` is the version at the newer side of the boundary that could not be crossed; `up` tells the direction.
+    Attributes:
+        node: the name of the node that the user wrote.
+        op: its operator; `value`, `input`, `opset` and the like where no operator is at fault.
+        domain: the operator's domain; empty for the default one.
+        since: the version at the newer side of the boundary that could not be crossed; 0 where there is none.
+        up: the direction, up or down.
+        why: what was found, and what could be expressed.
+        where: the model-local function that holds the node; empty for the graph of the model.
     """
 
     node: str
@@ -46,6 +53,7 @@ class Refusal:
 
     @property
     def boundary(self) -> str:
+        """The two opsets, such as `opset 20 -> 19`; empty where there is no boundary."""
         if not self.since:
             return ""
         older, newer = self.since - 1, self.since
@@ -61,8 +69,10 @@ class Refusal:
 class Refused(ValueError):
     """The model cannot be converted; nothing was written and the caller's model is unchanged.
 
-    `refusals` lists every reason; `target` is the opset or the backend that was asked for; `nearest` is the closest
-    opset that can be reached, None where unknown.
+    Attributes:
+        refusals: every reason.
+        target: the opset or the backend that was asked for.
+        nearest: the closest opset that can be reached; None where unknown.
     """
 
     def __init__(self, refusals: Sequence[Refusal], *, target: int | str | None = None, nearest: int | None = None):

@@ -41,11 +41,20 @@ class Inference:
         self._source = source
         self._types: dict[Path, dict[str, TypeProto]] | None = None
 
-    def type(self, path: Path, name: str) -> TypeProto | None:
-        """The inferred type of a value of the source graph at `path`."""
+    @property
+    def was_asked(self) -> bool:
+        """Whether types were inferred, which happens at the first question."""
+        return self._types is not None
+
+    def now(self) -> None:
+        """Infer the types of the model as it is now, which may be changed later."""
         if self._types is None:
             self._types = _infer(self._source)
-        return self._types.get(path, {}).get(name)
+
+    def type(self, path: Path, name: str) -> TypeProto | None:
+        """The inferred type of a value of the source graph at `path`."""
+        self.now()
+        return (self._types or {}).get(path, {}).get(name)
 
     def node(self, node: NodeProto, opset: int, scope: Scope) -> None:
         """Infer the outputs of one made node, and of the made nodes it hangs on, into `scope.typed`."""

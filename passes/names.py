@@ -78,12 +78,13 @@ class Names:
 
     def fresh(self, hint: str) -> str:
         """`hint` itself where it is free, else `hint` with a number that no other name has."""
-        at = max(hint.rfind("/"), 0)
+        at = hint.rfind("/") if "/" in hint else 0
         ending = hint[at:]
-        if ending not in self._endings:
+        free = self._endings.get(ending)
+        if free is None:
             many = len(self._endings) >= _MOST_ENDINGS
-            self._endings[ending] = self._mark + ending if many else self._free(ending)
-        stem = name = hint[:at] + self._endings[ending]
+            free = self._endings[ending] = self._mark + ending if many else self._free(ending)
+        stem = name = hint if free == ending else hint[:at] + free
         while name in self._given:
             self._count += 1
             name = f"{stem}_{self._count}"

@@ -2,13 +2,419 @@
 
 from __future__ import annotations
 
-from opshift.passes.convert import Result
-from opshift.passes.protos import ModelProto
+from collections.abc import Sequence
+
+from opshift.passes import compute, constants, follow, legal, rules, schemas
+from opshift.passes.changes import Change
+from opshift.passes.convert import DEEPEST, Result, check_imports, collector_paused, opsets
+from opshift.passes.draft import GROWTH, LARGEST, Call, Draft, Whole, content, results
+from opshift.passes.errors import InvalidModel
+from opshift.passes.infer import HOLDING_GRAPHS, Path, contradiction
+from opshift.passes.names import Body, census, subgraphs
+from opshift.passes.protos import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    default_domain,
+    put,
+    retain,
+)
+from opshift.passes.view import make_attribute
+
+_MOST_ROUNDS = 6
+_MOST_CHANGES = 16  # of one node in one round
+_RANDOM = frozenset(
+    ["Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"]
+)
+_FOLDED = "What hangs on constants alone is computed"
+_HELD = "A Constant node becomes an initializer"
+_REPEATED = "A value that is computed already is not computed again"
+_SHARED = "Equal constants become one"
+_DEAD = "What nobody reads is not computed"
 
 
+@collector_paused()
 def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
     """Optimize a copy of `source` at the opsets that it imports; nothing is refused.
 
     `folder` is where external data lie.
     """
-    raise NotImplementedError
+    check_imports(source)
+    before = census(source)
+    if before.depth > DEEPEST:
+        raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
+    model = ModelProto()
+    model.CopyFrom(source)
+    whole = Whole(model, source, folder)
+    try:
+        for _ in range(_MOST_ROUNDS):
+            whole.begin()
+            _sweep(whole)
+            holders: list[Body] = [model.graph, *model.functions]
+            for body in holders:
+                _without_dead(body, whole)
+            if not whole.changed:
+                break
+    except Exception as error:  # rules trust that nodes have the inputs and attributes that they must have
+        for problem in legal.problems(source):
+            raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
+        if why := contradiction(source):
+            raise InvalidModel(f"the model is not valid: {why}") from error
+        raise
+    return Result(model, tuple(whole.changes), (), before.calls, census(model).calls)
+
+
+def _sweep(whole: Whole) -> None:
+    """Visit every node of every body once."""
+    opset = opsets(whole.model).get("", 1)
+    _Visit(Draft(whole.model.graph, whole, opset, path=())).body()
+    for function in whole.model.functions:
+        _Visit(Draft(function, whole, opsets(function).get("", opset))).body()
+
+
+class _Visit:
+    """One walk over one body."""
+
+    def __init__(self, draft: Draft):
+        self._draft = draft
+        self._whole = draft.whole
+        self._rules = rules.at(draft.opset)
+        self._taken: dict[int, list[NodeProto]] = {}
+
+    def body(self) -> None:
+        draft, nodes = self._draft, self._draft.body.node
+        self._share_initializers()
+        for index, node in enumerate(nodes):
+            made = self._node(node, index)
+            if len(made) != 1 or made[0] is not node:
+                self._taken[index] = made
+        if self._taken:
+            put(nodes, self._taken)
+        draft.finish()
+
+    def _share_initializers(self) -> None:
+        """Let equal small initializers be one."""
+        draft = self._draft
+        for name, tensor in draft.scope.initializers.items():
+            key = content(tensor)
+            if key is None:
+                continue
+            found = draft.find_shared(key)
+            if found is None or name in draft.results:
+                draft.shared.setdefault(key, name)
+            elif self._whole.uses[name] and draft.stand_for(name, found):
+                self._note(name, "Constant", _SHARED)
+
+    def _node(self, node: NodeProto, index: int | None) -> list[NodeProto]:
+        """What takes the place of a node."""
+        draft = self._draft
+        if draft.alias or draft.parent is not None:
+            for k, name in enumerate(node.input):
+                if name and (value := draft.resolve(name)) != name:
+                    node.input[k] = value
+        if node.attribute:
+            self._inside(node, index)
+        if node.domain and default_domain(node.domain):
+            draft.register(node)
+            return [node]
+        before: list[NodeProto] = []
+        plain = not any(attribute.ref_attr_name for attribute in node.attribute)
+        for _ in range(_MOST_CHANGES if plain and node.output else 0):
+            op = node.op_type
+            spliced = self._taken_branch(node) if op == "If" else None
+            if spliced is not None:
+                return [made for inner in spliced for made in self._node(inner, None)]
+            call, how = self._ruled(node)
+            before += call.before
+            if how is None:
+                break
+            if how == "":
+                return before
+        if plain and node.output and follow.knows(node.op_type) and draft.opset >= 7:
+            follow.follow(Call(node, draft))
+        if plain and self._is_constant(node):
+            return before
+        if plain and self._is_repeated(node):
+            return before
+        draft.register(node)
+        return [*before, node]
+
+    def _ruled(self, node: NodeProto) -> tuple[Call, str | None]:
+        """Apply the first rule that changes something: None if none did, "" if the node is gone."""
+        call = Call(node, self._draft)
+        for rule in self._rules.get(node.op_type, ()):
+            op = node.op_type
+            outcome = rule(call)
+            if outcome is None or outcome is False:
+                continue
+            if outcome is rules.EDITED:
+                self._note_call(call, op, rule)
+                return call, op
+            name = node.output[0]
+            if self._draft.stand_for(name, str(outcome)):
+                self._note_call(call, op, rule)
+                return call, ""
+            if op != "Identity":
+                node.op_type = "Identity"
+                del node.attribute[:]
+                call.read(str(outcome))
+                self._note_call(call, op, rule)
+                return call, op
+        return call, None
+
+    def _note_call(self, call: Call, op: str, rule: rules.Rule) -> None:
+        how = " ".join((rule.__doc__ or "").split()).rstrip(".")
+        self._note(call.proto.name or call.output, op, how, call.grade, call.remark)
+
+    def _note(self, node: str, op: str, how: str, grade: str = "exact", remark: str = "") -> None:
+        since = schemas.since("", op, self._draft.opset) or 0
+        self._whole.changed += 1
+        self._whole.changes.append(Change(node, op, "", since, since, how, grade, remark))
+
+    def _inside(self, node: NodeProto, index: int | None) -> None:
+        """Optimize the graphs that a node holds."""
+        draft = self._draft
+        for attribute, k, graph in subgraphs(node):
+            path: Path | None = None
+            if draft.path is not None and index is not None and node.op_type in HOLDING_GRAPHS:
+                path = (*draft.path, (index, attribute, k))
+            _Visit(Draft(graph, self._whole, draft.opset, draft, path)).body()
+
+    def _taken_branch(self, node: NodeProto) -> list[NodeProto] | None:
+        """The nodes of the branch that a constant condition takes."""
+        draft = self._draft
+        condition = draft.array(node.input[0]) if node.input else None
+        if condition is None or condition.size != 1:
+            return None
+        wanted = "then_branch" if condition.reshape(-1)[0] else "else_branch"
+        branch = next((graph for name, _, graph in subgraphs(node) if name == wanted), None)
+        if branch is None or branch.sparse_initializer or len(branch.output) != len(node.output):
+            return None
+        self._note(node.name or node.output[0], "If", "The branch that a constant condition takes takes its place")
+        return self._spliced(node, branch)
+
+    def _spliced(self, node: NodeProto, branch: GraphProto) -> list[NodeProto]:
+        fresh = self._whole.context.names.fresh
+        made = [
+            NodeProto(op_type="Constant", output=[tensor.name], attribute=[make_attribute("value", tensor)])
+            for tensor in branch.initializer
+        ]
+        made += [NodeProto.FromString(inner.SerializeToString()) for inner in branch.node]
+        names = {name: fresh(name) for inner in made for name in inner.output if name}
+        echoes = []
+        for inner_value, outer in zip(branch.output, node.output, strict=True):
+            name = inner_value.name
+            if name in names and names[name] not in node.output:
+                names[name] = outer
+            else:
+                echoes.append(NodeProto(op_type="Identity", input=[names.get(name, name)], output=[outer]))
+        for inner in made:
+            rename_all(inner, names)
+        for inner in (*made, *echoes):
+            self._whole.uses.update(inner.input)
+        return [*made, *echoes]
+
+    def _is_constant(self, node: NodeProto) -> bool:
+        """Whether the outputs are constants, which are held by now; what has to be a node becomes a Constant."""
+        draft = self._draft
+        if node.op_type == "Constant":
+            return self._is_held(node)
+        if not compute.can_compute(node.op_type) or draft.opset < 7:
+            return False
+        numbers = draft.numbers.get(node.output[0])
+        if numbers is not None and all(isinstance(number, int) for number in numbers[1]):
+            tensor = constants.tensor(list(numbers[1]) if not numbers[0] else numbers[1][0], self._kind(node))
+            return self._settle(node, [tensor], "exact")
+        named = [name for name in node.input if name]
+        if not named or not all(draft.tensor(name) is not None for name in named):
+            return False
+        freed = sum(draft.nbytes(n) for n in set(named) if self._whole.uses[n] <= node.input[:].count(n))
+        sizes = [draft.nbytes(name) for name in named]
+        if max(sizes) > LARGEST or (max(sizes) > GROWTH + freed and node.op_type not in ("Shape", "Size")):
+            return False
+        if node.op_type in _GROWING and not self._is_bounded(node, GROWTH + freed):
+            return False
+        arrays = [draft.array(name) if name else None for name in node.input]
+        if any(name and value is None for name, value in zip(node.input, arrays, strict=True)):
+            return False
+        attributes = {a.name: Call(node, draft).attribute(a.name) for a in node.attribute}
+        found = compute.compute(node.op_type, draft.opset, arrays, attributes)
+        if found is None or len(found[0]) < len(node.output):
+            return False
+        values, exact = found
+        if sum(value.nbytes for value in values) > GROWTH + freed or any(v.dtype.kind in "OUS" for v in values):
+            return False
+        import onnx.numpy_helper
+
+        tensors = [onnx.numpy_helper.from_array(value) for value in values]
+        return self._settle(node, tensors, "exact" if exact else "close")
+
+    def _kind(self, node: NodeProto) -> int:
+        if node.op_type in ("Shape", "Size"):
+            return TensorProto.INT64
+        if node.op_type == "Cast":
+            return int(Call(node, self._draft).attribute("to"))
+        if node.op_type in ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Not"):
+            return TensorProto.BOOL
+        return self._draft.elem_type(node.input[1 if node.op_type == "Where" else 0]) or TensorProto.INT64
+
+    def _is_bounded(self, node: NodeProto, most: int) -> bool:
+        """Whether what an operator that repeats values makes is small enough, told before it is made."""
+        call = Call(node, self._draft)
+        if node.op_type == "Range":
+            ends = [call.ints(k) for k in range(3)]
+            return all(ends) and abs(ends[1][0] - ends[0][0]) * 8 <= most * max(abs(ends[2][0]), 1)  # type: ignore[index]
+        held = call.ints(0 if node.op_type == "ConstantOfShape" else 1)
+        if held is None:
+            return False
+        count = 8
+        for number in held:
+            count *= max(number, 1)
+        if node.op_type == "Tile":
+            count *= max(self._draft.nbytes(node.input[0]) // 8, 1)
+        return count <= most
+
+    def _settle(self, node: NodeProto, tensors: Sequence[TensorProto], grade: str) -> bool:
+        """Hold the outputs of a node as constants; True if the node is needed no more."""
+        draft, op = self._draft, node.op_type
+        name = node.name or node.output[0]
+        remark = "" if grade == "exact" else "computed in double precision and rounded once"
+        if len(node.output) > 1 and not all(draft.holds and o not in draft.results for o in node.output if o):
+            return False
+        self._note(name, op, _FOLDED, grade, remark)
+        for output, tensor in zip(node.output, tensors, strict=False):
+            if not output:
+                continue
+            key = content(tensor)
+            same = draft.find_shared(key)
+            if same is not None and output not in draft.results and draft.stand_for(output, same):
+                continue
+            if not draft.hold(output, tensor):
+                node.op_type = "Constant"
+                del node.input[:], node.attribute[:]
+                node.attribute.append(make_attribute("value", tensor))
+                return self._is_held(node)
+            if key is not None:
+                draft.shared.setdefault(key, output)
+        return True
+
+    def _is_held(self, node: NodeProto) -> bool:
+        """Whether a Constant node is needed no more: its value is an initializer, or the same as another."""
+        draft, name = self._draft, node.output[0]
+        tensor = constants.of_constant(node)
+        if tensor is None or name in self._whole.shadowed:
+            return False
+        key = content(tensor)
+        same = draft.find_shared(key)
+        if same is not None and name not in draft.results and draft.stand_for(name, same):
+            self._note(node.name or name, "Constant", _SHARED)
+            return True
+        if key is not None:
+            draft.shared.setdefault(key, name)
+        if draft.hold(name, tensor):
+            self._note(node.name or name, "Constant", _HELD)
+            return True
+        draft.knows(name, tensor)
+        return False
+
+    def _is_repeated(self, node: NodeProto) -> bool:
+        """Whether an earlier node computes the same; its values stand for this one's then."""
+        draft = self._draft
+        if node.op_type in _RANDOM or not node.output or not schemas.versions("", node.op_type):
+            return False
+        if node.op_type == "Constant" or not self._whole.shadowed.isdisjoint(node.input):
+            return False
+        if schemas.has_subgraphs("", node.op_type):
+            return False
+        held = sorted(a.SerializeToString(deterministic=True) for a in node.attribute)
+        key = (node.op_type, *node.input, "", *held, len(node.output), draft.opset)
+        place: Draft | None = draft
+        while place is not None:
+            if key in place.seen:
+                return self._repeats(node, place.seen[key])
+            place = place.parent
+        draft.seen[key] = node
+        return False
+
+    def _repeats(self, node: NodeProto, earlier: NodeProto) -> bool:
+        draft = self._draft
+        pairs = [(mine, draft.resolve(other)) for mine, other in zip(node.output, earlier.output, strict=True) if mine]
+        if not all(other for _, other in pairs) or any(mine in draft.results for mine, _ in pairs[1:]):
+            return False
+        for k, (mine, other) in enumerate(pairs):
+            if not draft.stand_for(mine, other):
+                if k:
+                    raise AssertionError("a value that stands for no other")
+                return False
+        self._note(node.name or node.output[0], node.op_type, _REPEATED)
+        return True
+
+
+_GROWING = frozenset(["ConstantOfShape", "Expand", "Range", "Tile"])
+
+
+def rename_all(node: NodeProto, names: dict[str, str]) -> None:
+    """Give values other names, in a node and in the graphs that it holds, except for what those make themselves."""
+    node.input[:] = [names.get(name, name) for name in node.input]
+    node.output[:] = [names.get(name, name) for name in node.output]
+    for _, _, graph in subgraphs(node):
+        for inner in graph.node:
+            rename_all(inner, names)
+        for value in graph.output:
+            value.name = names.get(value.name, value.name)
+
+
+def _without_dead(body: Body, whole: Whole) -> set[str]:
+    """Drop nodes and initializers that nobody reads; returns what the body reads from outside, and its own names."""
+    needed = set(results(body))
+    if isinstance(body, GraphProto) and body is whole.model.graph:
+        needed |= _trained(whole.model)
+    kept = [False] * len(body.node)
+    for index in reversed(range(len(body.node))):
+        node = body.node[index]
+        if node.output and needed.isdisjoint(node.output):
+            continue
+        kept[index] = True
+        needed.update(node.input)
+        if node.attribute:
+            for _, _, graph in subgraphs(node):
+                needed |= _without_dead(graph, whole)
+    if not all(kept):
+        for index, keep in enumerate(kept):
+            if not keep:
+                node = body.node[index]
+                since = schemas.since(node.domain, node.op_type, 99) or 0
+                whole.changed += 1
+                name = node.name or next(iter(node.output), "")
+                whole.changes.append(Change(name, node.op_type, default_domain(node.domain), since, since, _DEAD))
+        retain(body.node, kept)
+    if isinstance(body, GraphProto):
+        _without_unread(body, needed)
+    return needed
+
+
+def _trained(model: ModelProto) -> set[str]:
+    found: set[str] = set()
+    for info in model.training_info:
+        for graph in (info.initialization, info.algorithm):
+            for node in graph.node:
+                found.update(node.input)
+            found.update(results(graph))
+        for binding in (*info.initialization_binding, *info.update_binding):
+            found.update((binding.key, binding.value))
+    return found
+
+
+def _without_unread(graph: GraphProto, needed: set[str]) -> None:
+    """Drop initializers that nobody reads, and what is said of values that there are no more."""
+    given = {value.name for value in graph.input}
+    kept = [tensor.name in needed or tensor.name in given for tensor in graph.initializer]
+    if not all(kept):
+        retain(graph.initializer, kept)
+    if graph.value_info:
+        there = {name for node in graph.node for name in node.output} | given
+        there |= {tensor.name for tensor in graph.initializer}
+        stated = [value.name in there for value in graph.value_info]
+        if not all(stated):
+            retain(graph.value_info, stated)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import BinaryIO
@@ -21,6 +22,8 @@ from opshift.passes.protos import TensorProto
 FIELDS = "opshift.fields"
 
 Range = tuple[int, int]
+
+_lent: dict[str, Callable[[int], bytes]] = {}
 
 # How wide a value is, which is the first number in its type's name but for two.
 _BITS: dict[int, int] = {
@@ -153,21 +156,37 @@ def load(of: TensorProto, folder: str | None) -> TensorProto | None:
     """The tensor with its bytes in the message; None if they cannot be had. One that has them is returned as it is."""
     if not is_stored(of):
         return of
-    if folder is None:
-        return None
     try:
         return loaded(of, folder)
     except (InvalidModel, OSError):
         return None
 
 
-def loaded(of: TensorProto, folder: str) -> TensorProto:
+@contextmanager
+def lent(read: Callable[[int], bytes]) -> Iterator[str]:
+    """A location that is no file: while this lasts, `read` yields the bytes of what lies there, told its offset."""
+    location = f"opshift:{os.urandom(8).hex()}"
+    _lent[location] = read
+    try:
+        yield location
+    finally:
+        del _lent[location]
+
+
+def loaded(of: TensorProto, folder: str | None) -> TensorProto:
     """A copy of a stored tensor with its bytes in the message; raises `InvalidModel` where they cannot be had."""
     found = place(of)
+    read = _lent.get(found.location)
+    if read is None and folder is None:
+        raise InvalidModel(f"tensor {of.name!r}: nobody knows where {found.location!r} lies")
     made = TensorProto()
     made.CopyFrom(of)
     del made.external_data[:]
     made.ClearField("data_location")
+    if read is not None:
+        made.raw_data = read(found.offset)
+        return made
+    assert folder is not None, "without one, only what is lent can be had"
     with opened(folder, found) as file:
         if found.fields:
             made.MergeFromString(b"".join(_read(file, start, end - start) for start, end in found.fields))

@@ -1,22 +1,17 @@
-"""Conversion as passes of `onnx_ir.passes` pipelines; weights are neither copied nor read on the way."""
+"""Conversion, inlining, folding and optimization as passes of `onnx_ir.passes` pipelines; weights are not copied."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import onnx_ir
 from onnx_ir.passes import FunctionalPass, PassResult
-from opshift.passes import constants, convert
-from opshift.passes.errors import Refused
+from opshift.passes import bridge
 from opshift.passes.protos import ModelProto, default_domain
+from opshift.passes.refine import Refinement
 
-if TYPE_CHECKING:
-    from opshift.api import Target
-
-_AWAY = "opshift:weight"  # the location of tensors that stay where they are
+from opshift.goals import Goal, Target, conversion, folding, inlining, operator
 
 
 @dataclass(frozen=True)
@@ -24,8 +19,10 @@ class ConvertVersionPass(FunctionalPass):  # type: ignore[misc]
     """Converts a model to another opset, up or down.
 
     Args:
-        target: as for `opshift.convert_version`.
+        target: an opset, a target or opsets by domain, as for `opshift.convert_version`.
         ir_version: the IR version to write; without it, what the opset and the model's features ask for.
+        modernize: then recognise operators, as `FoldFunctionsPass` does, but none that a named target lacks.
+        optimize: then optimize, as `OptimizePass` does.
 
     Raises:
         Refused: the model cannot be expressed at the target; every reason is listed (as the cause of a PassError
@@ -34,13 +31,14 @@ class ConvertVersionPass(FunctionalPass):  # type: ignore[misc]
 
     target: Target
     ir_version: int | None = None
+    modernize: bool = False
+    optimize: bool = False
 
     def call(self, model: onnx_ir.Model) -> PassResult:
         """A converted model, and whether it differs from what was given."""
-        from opshift.api import resolve
-
-        targets, ir_version = resolve(self.target)
-        return _converted(model, targets, (), self.ir_version or ir_version)
+        return _brought(
+            model, conversion(self.target, self.ir_version, Refinement(self.modernize, optimize=self.optimize))
+        )
 
 
 @dataclass(frozen=True)
@@ -60,58 +58,46 @@ class InlineFunctionsPass(FunctionalPass):  # type: ignore[misc]
         """A model without calls of these functions, and whether there were any functions."""
         known = {(default_domain(domain), name) for domain, name, _ in model.functions}
         if self.functions is not None:
-            known &= {(default_domain(d), name) for d, _, name in (text.rpartition("::") for text in self.functions)}
-        opsets = {default_domain(domain): version for domain, version in model.opset_imports.items()}
-        return _converted(model, {"": opsets[""]} if "" in opsets else {}, sorted(known), model.ir_version)
+            known &= set(map(operator, self.functions))
+        names = tuple(f"{domain}::{name}" for domain, name in sorted(known))
+        return _brought(model, inlining(names, ir_version=model.ir_version))
 
 
-def _converted(
-    model: onnx_ir.Model, targets: Mapping[str, int], ops: Iterable[tuple[str, str]], ir_version: int | None
-) -> PassResult:
-    ops = list(ops)
-    with _weights_away(model) as weights:
-        source = onnx_ir.to_proto(model)
-        try:
-            made = convert.convert(source, targets, ops=ops, ir_version=ir_version).model
-        except Refused:
-            made = None
-    if made is None:  # a step may have had to look at a weight
-        weights = []
-        source = onnx_ir.to_proto(model)
-        made = convert.convert(source, targets, ops=ops, ir_version=ir_version).model
-    assert made is not None, "what cannot be converted raises"
-    modified = _bytes(made) != _bytes(source)
-    result = onnx_ir.from_proto(made)
-    _put_back(result, weights)
-    return PassResult(result, modified)
+@dataclass(frozen=True)
+class FoldFunctionsPass(FunctionalPass):  # type: ignore[misc]
+    """Puts operators in the place of the nodes that compute them, at the opset of the model.
+
+    Args:
+        ops: the operators to recognise, as `"Name"` or `"domain::Name"`; without it, those that exporters write.
+
+    Raises:
+        ValueError: an operator has no definition to recognise it by, or came after the model's opset (see
+            `ConvertVersionPass`).
+    """
+
+    ops: Iterable[str] | None = None
+
+    def call(self, model: onnx_ir.Model) -> PassResult:
+        """A model with these operators, and whether any was recognised."""
+        return _brought(model, conversion(None, wanted=folding(self.ops)))
+
+
+@dataclass(frozen=True)
+class OptimizePass(FunctionalPass):  # type: ignore[misc]
+    """Computes no more what is constant, computed already, or of no effect (see `opshift.optimize`)."""
+
+    def call(self, model: onnx_ir.Model) -> PassResult:
+        """An optimized model, and whether it differs from what was given."""
+        return _brought(model, conversion(None, wanted=Refinement(optimize=True)))
+
+
+def _brought(model: onnx_ir.Model, goal: Goal) -> PassResult:
+    with bridge.lent(model) as (source, back):
+        made = goal.attempt(source, None)
+        if made.model is None:
+            raise goal.refused(source, made, None)
+        return PassResult(back(made.model), _bytes(made.model) != _bytes(source))
 
 
 def _bytes(of: ModelProto) -> bytes:
     return of.SerializeToString(deterministic=True)
-
-
-@contextmanager
-def _weights_away(model: onnx_ir.Model) -> Iterator[list[onnx_ir.TensorProtocol]]:
-    """Large initializers are mere references while this lasts; yields them in the order of their offsets."""
-    held: list[tuple[onnx_ir.Value, onnx_ir.TensorProtocol]] = []
-    for graph in model.graphs():
-        for value in graph.initializers.values():
-            tensor = value.const_value
-            if tensor is not None and tensor.size > constants.SMALL and tensor.dtype != onnx_ir.DataType.STRING:
-                held.append((value, tensor))
-    try:
-        for index, (value, tensor) in enumerate(held):
-            shape, name = onnx_ir.Shape(tensor.shape), value.name or ""
-            value.const_value = onnx_ir.ExternalTensor(_AWAY, index, 1, tensor.dtype, shape=shape, name=name)
-        yield [tensor for _, tensor in held]
-    finally:
-        for value, tensor in held:
-            value.const_value = tensor
-
-
-def _put_back(model: onnx_ir.Model, weights: list[onnx_ir.TensorProtocol]) -> None:
-    for graph in model.graphs():
-        for value in graph.initializers.values():
-            tensor = value.const_value
-            if isinstance(tensor, onnx_ir.ExternalTensor) and tensor.location == _AWAY and weights:
-                value.const_value = weights[tensor.offset or 0]

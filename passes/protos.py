@@ -75,13 +75,16 @@ def retain(held: Any, kept: Sequence[bool]) -> None:
 
 
 def put(body: GraphProto | FunctionProto, taken: Mapping[int, Sequence[NodeProto | bytes]]) -> None:
-    """Put nodes, or the bytes of nodes, in the places of those at the indices in `taken`; the others only move."""
-    field = tag(body.NODE_FIELD_NUMBER)
+    """Put nodes in the places of those at the indices in `taken`; the others are not copied, only moved.
+
+    Bytes stand for a node as the body's field holds it.
+    """
+    field, nodes = tag(body.NODE_FIELD_NUMBER), body.node
     places: list[int] = []  # where each node goes, first those that are there, then those that are added
     added: list[bytes] = []
     later: list[int] = []
-    position, last = 0, sum(map(len, taken.values())) + len(body.node)
-    for index in range(len(body.node)):
+    position, last = 0, sum(map(len, taken.values())) + len(nodes)
+    for index in range(len(nodes)):
         made = taken.get(index)
         if made is None:
             places.append(position)
@@ -89,23 +92,24 @@ def put(body: GraphProto | FunctionProto, taken: Mapping[int, Sequence[NodeProto
             continue
         places.append(last)
         for node in made:
-            if not isinstance(node, bytes):
-                if node is body.node[index]:
-                    places[-1] = position
-                    position += 1
-                    continue
-                node = node.SerializeToString()
-            added += field, sized(node)
+            if isinstance(node, bytes):
+                added.append(node)
+            elif node is nodes[index]:
+                places[-1] = position
+                position += 1
+                continue
+            else:
+                added.append(field + sized(node.SerializeToString()))
             later.append(position)
             position += 1
-    if len(taken) == len(places) and min(places) == last:
-        del body.node[:]
+    if len(later) == position:
+        del nodes[:]
         body.MergeFromString(b"".join(added))
         return
     body.MergeFromString(b"".join(added))
     order = iter(places + later)
-    body.node.sort(key=lambda _: next(order))
-    del body.node[position:]
+    nodes.sort(key=lambda _: next(order))
+    del nodes[position:]
 
 
 def tag(number: int) -> bytes:

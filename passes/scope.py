@@ -82,7 +82,7 @@ class Scope:
         self._ends: dict[str, tuple[Scope, str]] = {}
         self._producers: dict[str, NodeProto] | None = None
         self.shared: dict[bytes, str] = {}
-        self.spelled: dict[bytes, bytes] = {}  # the same as a file holds it, as far as scripts asked
+        self.spelled: dict[bytes, tuple[str, bytes]] = {}  # the same, and as a file holds it, where scripts asked
 
     @property
     def graph(self) -> GraphProto | None:
@@ -165,6 +165,8 @@ class Scope:
 
         One of more than `most` elements is None, too: its bytes may have to be read from a file.
         """
+        if self.is_opaque(name):
+            return None
         scope, name = self._behind_identities(name)
         if scope is None or scope.is_opaque(name):
             return None
@@ -283,7 +285,7 @@ class Scope:
 
     def elem_type(self, name: str) -> int:
         """The element type of a tensor; 0 where it is unknown."""
-        known = elements.elem_type(self, name) if name else 0
+        known = self.elem_types.get(name) or (elements.elem_type(self, name) if name else 0)
         if known:
             return known
         found = self.type(name)

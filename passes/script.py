@@ -9,11 +9,12 @@ from typing import Any
 
 from opshift.passes import evaluate
 from opshift.passes.changes import Change
-from opshift.passes.heads import text
 from opshift.passes.names import subgraphs
-from opshift.passes.protos import NodeProto, TensorProto, TypeProto, sized, tag
+from opshift.passes.protos import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, sized, tag
 from opshift.passes.scope import Scope
-from opshift.passes.stage import DOC, INPUTS, MARK, NAME, OUTPUTS, Stage, Unrepeatable
+from opshift.passes.stage import DOC, INPUTS, MARK, NAME, OUTPUTS, Event, Stage, Unrepeatable
+
+_FIELDS = {body: tag(body.NODE_FIELD_NUMBER) for body in (GraphProto, FunctionProto)}
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,15 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Ask:
-    """A fresh name, or the constant that `key` finds; numbers in `hint` are names that there are by then."""
+    """A fresh name, or a constant, to be asked for; `form` has a gap for each name in the hint."""
 
-    hint: tuple[int | str, ...]
+    form: str
+    pick: Callable[[Sequence[str]], Any]
     tensor: TensorProto | None
     key: bytes
+
+    def hint(self, names: Sequence[str]) -> str:
+        return str(self.form % self.pick(names))
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,8 @@ class Script:
     """Names go by their number: those of the call, then those that are asked for.
 
     It `edits` a call that stays a call of the same operator, and makes nothing else. `outputs` are the values of the
-    call that are made again. Where it is `opaque`, none of them can be evaluated, whatever the inputs hold.
+    call that are made again, with their types. Where it is `opaque`, none of them can be evaluated, whatever the inputs
+    hold.
     """
 
     places: tuple[str, ...]
@@ -56,7 +62,7 @@ class Script:
     typed: dict[str, TypeProto]
     released: tuple[int, ...]
     settled: tuple[int, ...]
-    outputs: tuple[int, ...]
+    outputs: tuple[tuple[int, TypeProto | None, int], ...]
     read: tuple[int, ...]
     edits: bool
     opaque: bool
@@ -64,7 +70,7 @@ class Script:
     def recall(self, made: Sequence[NodeProto | bytes], scope: Scope) -> None:
         """Tell the scope about the nodes that were made for a call, now that it is asked about their outputs."""
         for line, data in zip(self.lines, made, strict=True):
-            node = NodeProto.FromString(data) if isinstance(data, bytes) else data
+            node = type(scope.body).FromString(data).node[0] if isinstance(data, bytes) else data
             for place, name in zip(line.outputs, node.output, strict=True):
                 scope.later.pop(name, None)
                 scope.made[name] = node, line.opset
@@ -85,13 +91,15 @@ def write(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequenc
 
     return Script(
         places,
-        tuple(_Ask(tuple(number.get(part, part) for part in e.hint), e.tensor, e.key) for e in stage.events),
+        tuple(_ask(event, number) for event in stage.events),
         tuple(_line(proto, stage, number) for proto in done),
         tuple((number[change.node], tuple(change[1:])) for change in changes),
         {name: kind for name, kind in stage.typed.items() if name in made},
         numbers(stage.context.released),
         numbers(stage.context.settled),
-        numbers(name for name in OUTPUTS if name in made),
+        tuple(
+            (number[name], stage.typed.get(name), stage.followed_elem_type(name)) for name in OUTPUTS if name in made
+        ),
         numbers({name for proto in done for name in proto.input}),
         [(proto.domain, proto.op_type) for proto in done] == [(call.domain, call.op_type)],
         {name for name in OUTPUTS if name in made} <= evaluate.opaque(done),
@@ -101,6 +109,12 @@ def write(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequenc
 def places_of(call: NodeProto) -> tuple[str, ...]:
     """The placeholders of a call, in the order of the names that they stand for."""
     return (*INPUTS[: len(call.input)], *OUTPUTS[: len(call.output)], NAME)
+
+
+def _ask(event: Event, number: Mapping[str, int]) -> _Ask:
+    places = [number[part] for part in event.hint if part in number]
+    form = "".join("%s" if part in number else part.replace("%", "%%") for part in event.hint)
+    return _Ask(form, itemgetter(*places) if places else lambda _: (), event.tensor, event.key)
 
 
 def _opset(proto: NodeProto, stage: Stage) -> int:
@@ -139,45 +153,54 @@ def _literal(data: bytes) -> bytes:
 
 
 def play(
-    script: Script, proto: NodeProto, names: list[bytes], scope: Scope, changes: list[Change]
+    script: Script, proto: NodeProto, spelled: list[bytes], names: list[str], scope: Scope, changes: list[Change]
 ) -> list[NodeProto | bytes]:
-    """What takes the place of a call: itself, edited, or nodes as they are in a file, where `names` are spelled so."""
-    context, spelled = scope.context, scope.spelled
+    """What takes the place of a call: itself, edited, or nodes as they are in a file.
+
+    `names` are those of the call, `spelled` the same as they are in a file; those that are asked for are added.
+    """
+    context, fresh = scope.context, scope.context.names.fresh
     for ask in script.asks:
-        held = spelled.get(ask.key) if ask.key else None
-        names.append(_asked(ask, names, scope) if held is None else held)
+        if ask.tensor is None:
+            names.append(fresh(ask.hint(names)))
+            spelled.append(sized(names[-1].encode()))
+        else:
+            held = scope.spelled.get(ask.key) or _constant(ask, names, scope)
+            names.append(held[0])
+            spelled.append(held[1])
     if script.released:
-        context.released.update([text(names[number]) for number in script.released])
+        context.released.update([names[number] for number in script.released])
     if script.settled:
-        context.settled.update([text(names[number]) for number in script.settled])
+        context.settled.update([names[number] for number in script.settled])
     for number, rest in script.changes:
-        changes.append(tuple.__new__(Change, (text(names[number]), *rest)))
+        changes.append(tuple.__new__(Change, (names[number], *rest)))
     result: list[NodeProto | bytes] = []
     for line in script.lines:
-        made = line.form % line.pick(names)
+        made = line.form % line.pick(spelled)
         if line.graphs or line.doc or line.metadata:
-            made += _particulars(line, proto, dict(zip(script.places, map(text, names), strict=True)))
-        result.append(made)
-    if script.edits:
-        proto.ParseFromString(made)
-        result = [proto]
-    for number in script.outputs:
-        name = text(names[number])
+            made += _particulars(line, proto, dict(zip(script.places, names, strict=True)))
+        if script.edits:
+            proto.ParseFromString(made)
+            result.append(proto)
+        else:
+            result.append(_FIELDS[type(scope.body)] + sized(made))
+    for number, kind, elem_type in script.outputs:
+        name = names[number]
         scope.later[name] = script, result
-        if script.typed and (kind := script.typed.get(script.places[number])) is not None:
+        if kind is not None:
             scope.typed[name] = kind
+        if elem_type:
+            scope.elem_types[name] = elem_type
     if context.released:
-        context.released.difference_update([text(names[number]) for number in script.read])
+        context.released.difference_update([names[number] for number in script.read])
     return result
 
 
-def _asked(ask: _Ask, names: Sequence[bytes], scope: Scope) -> bytes:
-    hint = "".join([part if isinstance(part, str) else text(names[part]) for part in ask.hint])
-    if ask.tensor is None:
-        return sized(scope.context.names.fresh(hint).encode())
-    held = scope.constant(ask.tensor, hint)
+def _constant(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:
+    assert ask.tensor is not None
+    held = scope.shared.get(ask.key) or scope.constant(ask.tensor, ask.hint(names))
     assert held is not None, "the script of a graph is not played in a function"
-    scope.spelled[ask.key] = sized(held.encode())
+    scope.spelled[ask.key] = held, sized(held.encode())
     return scope.spelled[ask.key]
 
 

@@ -47,7 +47,9 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class _Finding:
+class Finding:
+    """What a converted model is worth, whoever converted it; `why` says more for everything but ok."""
+
     status: str
     why: str = ""
     engine: str = ""
@@ -75,19 +77,22 @@ def _judge(case: Case, target: int, ops: Sequence[Op]) -> Verdict:
         return verdict(REFUSED if refused else CRASHED, f"{type(error).__name__}: {error}")
     if result.model is None:
         return verdict(REFUSED, "; ".join(sorted({f"{r.op} {r.boundary}: {r.why}" for r in result.refusals})))
-    complaint = _checked(result.model)
-    if complaint and not _checked(case.model):
-        return verdict(INVALID, complaint, result.grade)
-    if draws.is_random(case.model):
-        found = _by_draws(case, result.model)
-    else:
-        found = _as_published(case, result.model, rounded=result.grade == "close")
-        if found.status == UNJUDGED:
-            found = _as_the_source(case, result.model, found.why)
+    found = examine(case, result.model, rounded=result.grade == "close")
     return verdict(found.status, found.why, result.grade, found.engine)
 
 
-def _as_published(case: Case, converted: ModelProto, *, rounded: bool) -> _Finding:
+def examine(case: Case, converted: ModelProto, *, rounded: bool) -> Finding:
+    """Check and run a converted model; `rounded` allows for the rounding of another formula."""
+    complaint = _checked(converted)
+    if complaint and not _checked(case.model):
+        return Finding(INVALID, complaint)
+    if draws.is_random(case.model):
+        return _by_draws(case, converted)
+    found = _as_published(case, converted, rounded=rounded)
+    return found if found.status != UNJUDGED else _as_the_source(case, converted, found.why)
+
+
+def _as_published(case: Case, converted: ModelProto, *, rounded: bool) -> Finding:
     """Whether an engine that reproduces the published outputs of the source does so with the converted model."""
     reasons = []
     for engine in JUDGES:
@@ -99,15 +104,15 @@ def _as_published(case: Case, converted: ModelProto, *, rounded: bool) -> _Findi
             continue
         complaint = mismatch(case, outputs, rounded=rounded)
         if not complaint:
-            return _Finding(OK, engine=session.engine)
+            return Finding(OK, engine=session.engine)
         if not able(case, engine):
             reasons.append(f"{engine.engine} does not reproduce the published outputs of the source either")
             continue
-        return _Finding(WRONG, f"{engine.engine}: {complaint}", session.engine)
-    return _Finding(UNJUDGED, " | ".join(reasons))
+        return Finding(WRONG, f"{engine.engine}: {complaint}", session.engine)
+    return Finding(UNJUDGED, " | ".join(reasons))
 
 
-def _as_the_source(case: Case, converted: ModelProto, why: str) -> _Finding:
+def _as_the_source(case: Case, converted: ModelProto, why: str) -> Finding:
     """Whether an engine computes the same from the source and from the converted model."""
     complaints = []
     for engine in (AsWritten, *JUDGES):
@@ -120,12 +125,12 @@ def _as_the_source(case: Case, converted: ModelProto, why: str) -> _Finding:
         except EngineError:
             continue
         if not complaint:
-            return _Finding(OK_BY_SOURCE, why, session.engine)
+            return Finding(OK_BY_SOURCE, why, session.engine)
         complaints.append(f"{engine.engine}, against its run of the source: {complaint}")
-    return _Finding(WRONG, complaints[0]) if complaints else _Finding(UNJUDGED, why)
+    return Finding(WRONG, complaints[0]) if complaints else Finding(UNJUDGED, why)
 
 
-def _by_draws(case: Case, converted: ModelProto) -> _Finding:
+def _by_draws(case: Case, converted: ModelProto) -> Finding:
     """Whether an engine draws from the same distribution in the source and in the converted model."""
     reasons = []
     for engine in JUDGES:
@@ -135,9 +140,9 @@ def _by_draws(case: Case, converted: ModelProto) -> _Finding:
             reasons.append(f"{engine.engine}: {error}")
             continue
         if complaint:
-            return _Finding(WRONG, f"{engine.engine}: {complaint}", engine.engine)
-        return _Finding(OK_BY_SOURCE, f"{draws.COUNT} draws of each form", engine.engine)
-    return _Finding(UNJUDGED, " | ".join(reasons))
+            return Finding(WRONG, f"{engine.engine}: {complaint}", engine.engine)
+        return Finding(OK_BY_SOURCE, f"{draws.COUNT} draws of each form", engine.engine)
+    return Finding(UNJUDGED, " | ".join(reasons))
 
 
 def _checked(model: ModelProto) -> str:

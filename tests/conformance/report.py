@@ -128,7 +128,7 @@ def _refused(verdicts: list[Verdict]) -> list[str]:
     for (reason, _), count in found.items():
         total[reason] += count
     rows = [
-        [count, found[reason, "up"] + found[reason, "same"], *(text.replace("|", "\\|") for text in reason)]
+        [count, found[reason, "up"] + found[reason, "same"], *map(_cell, reason)]
         for reason, count in sorted(total.items(), key=lambda item: (-item[1], item[0]))
     ]
     return _table(["pairs", "of them not down", "operator", "boundary", "why"], rows)
@@ -142,7 +142,7 @@ def _listed(verdicts: list[Verdict], status: str) -> list[str]:
     if not found:
         return ["None."]
     rows = [
-        [case, release, source, _spans(targets), why.replace("|", "\\|")]
+        [case, release, source, _spans(targets), _cell(why)]
         for (case, release, source, why), targets in sorted(found.items())
     ]
     return _table(["case", "onnx", "from", "to", "why"], rows)
@@ -157,6 +157,10 @@ def _spans(numbers: list[int]) -> str:
         else:
             ends.append([number, number])
     return " ".join(f"{first}..{last}" if first < last else str(first) for first, last in ends)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")  # what engines say holds types such as <class 'int'>
 
 
 def _table(head: list[str], rows: Iterable[Iterable[object]]) -> list[str]:

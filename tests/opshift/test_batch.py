@@ -20,7 +20,8 @@ import pytest
 
 import opshift
 from opshift import batch, cli
-from opshift.rewriting import Conversion, Manner
+from opshift.goals import Goal
+from opshift.rewriting import Manner
 from tests.support import evaluate, model
 
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
@@ -262,7 +263,7 @@ def test_nothing_new_is_left_at_a_url_where_sending_fails(memory, tmp_path, monk
 
 
 @dataclass(frozen=True)
-class Deadly(Conversion):
+class Deadly(Goal):
     """Ends the process that works on a model of a certain name, in the middle of its work."""
 
     def attempt(self, source, folder):

@@ -61,7 +61,7 @@ def test_a_refusal_writes_nothing(tmp_path, capsys):
 def test_different_outputs_are_not_written(source, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
         rewriting,
-        "verify_protos",
+        "verify_apart",
         lambda *_, **__: verification.Verification("different", "onnxruntime", 1, tensor="y", why="1 instead of 2"),
     )
     assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "13"]) == 4
@@ -303,7 +303,7 @@ def test_an_interrupt_leaves_nothing(source, tmp_path, monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rewriting, "verify_protos", interrupted)
+    monkeypatch.setattr(rewriting, "verify_apart", interrupted)
     assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "13"]) == 130
     assert "interrupted" in capsys.readouterr().err
     assert listing(tmp_path) == ["in.onnx"]

@@ -1,0 +1,430 @@
+"""One body while it is optimized: what its values are, and how a rule changes what makes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from opshift.passes import constants, payload
+from opshift.passes.changes import Change
+from opshift.passes.infer import Path
+from opshift.passes.names import Body, bodies, subgraphs
+from opshift.passes.protos import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, elem_type_of
+from opshift.passes.scope import Context, Scope, has_shape, tensor_type
+from opshift.passes.symbolic import Number, symbol
+from opshift.passes.view import attribute_value, make_attribute
+
+GROWTH = 1 << 20  # bytes by which a constant may be larger than what it makes needless
+LARGEST = 1 << 28  # bytes of a weight that is read at all
+FEW = 64  # numbers whose values are followed one by one
+
+
+class Whole:
+    """What all drafts of one model share."""
+
+    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None):
+        self.model = model
+        self.folder = folder
+        self.context = Context(model, source, folder)
+        self.changes: list[Change] = []
+        self.constants_are_nodes = model.ir_version < 4  # where each initializer is an input, too
+        self.uses: Counter[str] = Counter()
+        self.shadowed = _shadowed(model)
+        self.changed = 0
+
+    def begin(self) -> None:
+        """Begin a round: count how often each value is used, and let types be inferred of what the model is now.
+
+        A name that two graphs give to different values counts as one.
+        """
+        self.uses = Counter()
+        if self.changed:
+            asked = self.context.inference.was_asked
+            self.context = Context(self.model, self.model, self.folder)
+            if asked:
+                self.context.inference.now()
+        self.changed = 0
+        for body in bodies(self.model):
+            for node in body.node:
+                self.uses.update(node.input)
+            self.uses.update(results(body))
+        for info in self.model.training_info:
+            for graph in (info.initialization, info.algorithm):
+                for node in graph.node:
+                    self.uses.update(node.input)
+
+
+def results(body: Body) -> list[str]:
+    """The names of what a body yields."""
+    return list(body.output) if isinstance(body, FunctionProto) else [value.name for value in body.output]
+
+
+def _own_names(body: Body) -> set[str]:
+    found = {name for node in body.node for name in node.output}
+    if isinstance(body, FunctionProto):
+        found.update(body.input)
+    else:
+        found.update(value.name for value in body.input)
+        found.update(tensor.name for tensor in body.initializer)
+        found.update(tensor.values.name for tensor in body.sparse_initializer)
+    return found - {""}
+
+
+def _shadowed(model: ModelProto) -> frozenset[str]:
+    """Names that mean another value in a nested graph than outside of it."""
+    found: set[str] = set()
+    holders: list[Body] = [model.graph, *model.functions]
+    pending = [(body, frozenset[str]()) for body in holders]
+    while pending:
+        body, outer = pending.pop()
+        inner = [graph for node in body.node if node.attribute for _, _, graph in subgraphs(node)]
+        if inner or outer:
+            own = _own_names(body)
+            found |= outer & own
+            pending += [(graph, outer | own) for graph in inner]
+    return frozenset(found)
+
+
+class Draft:
+    """A body whose nodes are visited once, in order; what a rule finds out about a value holds for all that follow."""
+
+    def __init__(self, body: Body, whole: Whole, opset: int, parent: Draft | None = None, path: Path | None = None):
+        self.body = body
+        self.whole = whole
+        self.opset = opset
+        self.parent = parent
+        self.path = path
+        outer: Scope | None = parent.scope if parent else None
+        self.scope: Scope = Scope(body, whole.context, opset, outer, path)
+        self.alias: dict[str, str] = {}
+        self.makers: dict[str, NodeProto] = {}
+        self.results = set(results(body))
+        self.numbers: dict[str, tuple[bool, tuple[Number, ...]]] = {}
+        self.shapes: dict[str, tuple[Number, ...]] = {}
+        self.measured: dict[tuple[Number, ...], str] = {}
+        self.seen: dict[object, NodeProto] = {}
+        self.shared: dict[object, str] = {}
+        self.emitted: dict[object, str] = {}
+        self.own = _own_names(body) if parent or whole.shadowed else set[str]()
+        self._arrays: dict[str, Any] = {}
+        self._held: dict[str, TensorProto] = dict(self.scope.initializers)
+        self._renamed: dict[str, str] = {}
+        self.holds = isinstance(body, GraphProto) and not whole.constants_are_nodes
+
+    # --- what a value is ------------------------------------------------------------------------------------
+
+    def resolve(self, name: str) -> str:
+        """The value that stands for `name` by now."""
+        if name in self.alias:
+            return self.alias[name]
+        if self.parent is None or name in self.own:
+            return name
+        return self.parent.resolve(name)
+
+    def tensor(self, name: str) -> TensorProto | None:
+        """The constant that `name` is, whatever its size; its bytes may lie in a file."""
+        draft: Draft | None = self
+        while draft is not None:
+            if name in draft._held:
+                return draft._held[name]
+            if name in draft.own:
+                return None
+            draft = draft.parent
+        return None
+
+    def array(self, name: str, most: int = LARGEST) -> Any:
+        """The constant as a numpy array; None for what is not constant, or of more than `most` bytes."""
+        if name not in self._arrays:
+            held = self.tensor(name)
+            if held is None or payload.nbytes(held) > most:
+                return None
+            loaded = payload.load(held, self.whole.folder)
+            self._arrays[name] = None if loaded is None else constants.array(loaded)
+        found = self._arrays[name]
+        return found if found is None or found.nbytes <= most else None
+
+    def nbytes(self, name: str) -> int:
+        """How many bytes a constant has."""
+        held = self.tensor(name)
+        return payload.nbytes(held) if held is not None else 0
+
+    def type(self, name: str) -> TypeProto | None:
+        """What is known of the type of a value."""
+        held = self.tensor(name)
+        if held is not None:
+            return tensor_type(held.data_type, held.dims)
+        scope = self.scope.owner(name) or self.scope
+        if name in scope.typed:
+            return scope.typed[name]
+        if scope.path is not None:
+            found = self.whole.context.inference.type(scope.path, name)
+            if found is not None:
+                return found
+        return scope.declared(name)
+
+    def elem_type(self, name: str) -> int:
+        """The element type of a tensor; 0 where it is unknown."""
+        found = self.type(name)
+        return elem_type_of(found) if found is not None else 0
+
+    def shape(self, name: str) -> tuple[Number, ...] | None:
+        """The dimensions of a tensor; one without a name or a number is a symbol of its own."""
+        draft: Draft | None = self
+        while draft is not None:
+            if name in draft.shapes:
+                return draft.shapes[name]
+            draft = draft.parent
+        found = self.type(name)
+        if found is None or not has_shape(found):
+            return None
+        dims: list[Number] = []
+        for axis, dim in enumerate(found.tensor_type.shape.dim):
+            if dim.HasField("dim_value") and dim.dim_value >= 0:
+                dims.append(int(dim.dim_value))
+            else:
+                dims.append(symbol(dim.dim_param or f"{name}\0{axis}"))
+        return tuple(dims)
+
+    def known(self, name: str) -> tuple[bool, tuple[Number, ...]] | None:
+        """The numbers of a small integer scalar or vector: whether it is a scalar, and the numbers."""
+        draft: Draft | None = self
+        while draft is not None:
+            if name in draft.numbers:
+                return draft.numbers[name]
+            draft = draft.parent
+        held = self.tensor(name)
+        if held is None or held.data_type not in _INTEGERS or len(held.dims) > 1 or constants.size(held) > FEW:
+            return None
+        value = self.array(name)
+        return None if value is None else (value.ndim == 0, tuple(int(number) for number in value.reshape(-1)))
+
+    def is_protected(self, name: str) -> bool:
+        """Whether a value has to keep its name and its place."""
+        return name in self.results or name in self.whole.shadowed
+
+    # --- changes --------------------------------------------------------------------------------------------
+
+    def stand_for(self, name: str, value: str) -> bool:
+        """Let `value` take the place of `name` wherever it is used; False if it cannot."""
+        if value == name or value in self.whole.shadowed or name in self.whole.shadowed:
+            return False
+        if name in self.results:
+            made = self.makers.get(value)
+            if made is None or value in self.results or value in self._renamed:
+                return False
+            self._renamed[value] = name
+            self.makers[name] = made
+            if value in self.numbers:
+                self.numbers[name] = self.numbers[value]
+            if value in self.shapes:
+                self.shapes[name] = self.shapes[value]
+            if value in self._held:
+                self._held[name] = self._held[value]
+            name, value = value, name
+            self.alias.update({old: value for old, new in self.alias.items() if new == name})
+        self.alias[name] = value
+        self.whole.uses[value] += self.whole.uses[name]
+        return True
+
+    def hold(self, name: str, tensor: TensorProto) -> bool:
+        """Make `name` an initializer of this body; False where it has to be a node."""
+        if not self.holds or name in self.results:
+            return False
+        self.scope.hold(name, tensor)
+        self._held[name] = self.scope.initializers[name]
+        return True
+
+    def constant(self, tensor: TensorProto, hint: str, before: list[NodeProto]) -> str:
+        """The name of a constant with this value; one that is there already is shared."""
+        key = content(tensor)
+        found = self.find_shared(key)
+        if found is None:
+            found = self.whole.context.names.fresh(hint)
+            if not self.hold(found, tensor):
+                made = NodeProto(op_type="Constant", output=[found], attribute=[make_attribute("value", tensor)])
+                before.append(made)
+                self.register(made)
+                self._held[found] = tensor
+            if key is not None:
+                self.shared[key] = found
+        return found
+
+    def find_shared(self, key: object) -> str | None:
+        """The name of a constant with this content, here or outside."""
+        draft: Draft | None = self
+        while draft is not None and key is not None:
+            if key in draft.shared:
+                return draft.shared[key]
+            draft = draft.parent
+        return None
+
+    def register(self, node: NodeProto) -> None:
+        """A node is there to stay, for now."""
+        for name in node.output:
+            if name:
+                self.makers[name] = node
+                if self.parent is not None:
+                    self.own.add(name)
+
+    def knows(self, name: str, tensor: TensorProto) -> None:
+        """A node of this body makes a constant."""
+        self._held[name] = tensor
+
+    def finish(self) -> None:
+        """Give values the names of the outputs whose place they took."""
+        if self._renamed:
+            _rename(self.body, self._renamed)
+
+
+def content(tensor: TensorProto) -> object:
+    """What two equal constants have in common; None for one whose bytes lie in a file, or are many."""
+    if payload.is_stored(tensor) or constants.size(tensor) > constants.SMALL:
+        return None
+    bare = TensorProto()
+    bare.CopyFrom(tensor)
+    for field in ("name", "doc_string"):
+        bare.ClearField(field)
+    return bare.SerializeToString(deterministic=True)
+
+
+_INTEGERS = {TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL}
+
+
+def _rename(body: Body, names: Mapping[str, str]) -> None:
+    pending: list[Body] = [body]
+    while pending:
+        current = pending.pop()
+        for node in current.node:
+            if any(name in names for name in node.input):
+                node.input[:] = [names.get(name, name) for name in node.input]
+            if current is body and any(name in names for name in node.output):
+                node.output[:] = [names.get(name, name) for name in node.output]
+            if node.attribute:
+                pending += [graph for _, _, graph in subgraphs(node)]
+        if current is not body and isinstance(current, GraphProto):
+            for value in current.output:
+                value.name = names.get(value.name, value.name)
+
+
+class Call:
+    """One node, as rules see it."""
+
+    def __init__(self, proto: NodeProto, draft: Draft):
+        self.proto = proto
+        self.draft = draft
+        self.before: list[NodeProto] = []
+        self.grade = "exact"
+        self.remark = ""
+
+    @property
+    def op(self) -> str:
+        return self.proto.op_type
+
+    @property
+    def opset(self) -> int:
+        return self.draft.opset
+
+    @property
+    def output(self) -> str:
+        return self.proto.output[0]
+
+    def input(self, index: int) -> str:
+        """The name of one input; the empty string where it is omitted."""
+        return self.proto.input[index] if index < len(self.proto.input) else ""
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute."""
+        for attribute in self.proto.attribute:
+            if attribute.name == name:
+                return attribute_value(attribute)
+        return default
+
+    def set(self, name: str, value: Any) -> None:
+        """Set an attribute, or remove it."""
+        for index, attribute in enumerate(self.proto.attribute):
+            if attribute.name == name:
+                del self.proto.attribute[index]
+                break
+        if value is not None:
+            self.proto.attribute.append(make_attribute(name, value))
+
+    def array(self, index: int, most: int = LARGEST) -> Any:
+        """The constant at an input; None where it is none."""
+        return self.draft.array(self.input(index), most) if self.input(index) else None
+
+    def ints(self, index: int) -> list[int] | None:
+        """The integers of a small constant at an input."""
+        found = self.draft.known(self.input(index)) if self.input(index) else None
+        if found is None or not all(isinstance(number, int) for number in found[1]):
+            return None
+        return [number for number in found[1] if isinstance(number, int)]
+
+    def axes(self, position: int = 1) -> list[int] | None:
+        """The axes that an attribute or a constant input names; None where they are unknown or left out."""
+        given = self.attribute("axes")
+        return list(given) if given is not None else self.ints(position)
+
+    def shape(self, index: int = 0) -> tuple[Number, ...] | None:
+        return self.draft.shape(self.input(index)) if self.input(index) else None
+
+    def shape_of(self, name: str) -> tuple[Number, ...] | None:
+        """The dimensions of any value."""
+        return self.draft.shape(name)
+
+    def elem_type(self, index: int = 0) -> int:
+        return self.draft.elem_type(self.input(index)) if self.input(index) else 0
+
+    def maker(self, index: int = 0) -> Call | None:
+        """The node of this very body that makes an input."""
+        made = self.draft.makers.get(self.input(index))
+        return None if made is None or made.domain or _refers(made) else Call(made, self.draft)
+
+    def alone(self, index: int = 0) -> bool:
+        """Whether nothing else uses what an input is."""
+        name = self.input(index)
+        return self.draft.whole.uses[name] == 1 and not self.draft.is_protected(name)
+
+    def unused(self, index: int) -> bool:
+        """Whether nobody reads an output, or it is left out."""
+        name = self.proto.output[index] if index < len(self.proto.output) else ""
+        return not name or not self.draft.whole.uses[name]
+
+    def read(self, *names: str) -> None:
+        """Read these inputs instead of those that were read."""
+        kept = list(names)
+        while kept and not kept[-1]:
+            kept.pop()
+        self.proto.input[:] = kept
+        self.draft.whole.uses.update(kept)
+
+    def emit(self, op: str, inputs: Sequence[str], shape: Iterable[Number] | None = None, **attributes: Any) -> str:
+        """A new node in front of this one; equal ones are one. Returns its output."""
+        key = (op, tuple(inputs), tuple(sorted((name, repr(value)) for name, value in attributes.items())))
+        found: str | None = self.draft.emitted.get(key)
+        if found is None:
+            names = self.draft.whole.context.names
+            found = names.fresh(f"{self.output}/{op}")
+            made = NodeProto(op_type=op, input=inputs, output=[found])
+            if self.proto.name:
+                made.name = names.fresh(f"{self.proto.name}/{op}")
+            made.attribute.extend(make_attribute(name, value) for name, value in attributes.items())
+            self.before.append(made)
+            self.draft.register(made)
+            self.draft.emitted[key] = found
+            self.draft.whole.uses.update(inputs)
+        if shape is not None:
+            self.draft.shapes[found] = tuple(shape)
+        return found
+
+    def constant(self, tensor: TensorProto, hint: str = "") -> str:
+        """The name of a constant."""
+        return self.draft.constant(tensor, hint or f"{self.output}/const", self.before)
+
+    def close(self, why: str) -> None:
+        """The same real-number function, but rounding may differ."""
+        self.grade, self.remark = "close", why
+
+
+def _refers(node: NodeProto) -> bool:
+    return any(attribute.ref_attr_name for attribute in node.attribute)

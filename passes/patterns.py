@@ -1,0 +1,283 @@
+"""Definitions as patterns: a call is expanded by the engine, and what comes out is read as a term.
+
+An operator's definition hangs on its call: types, ranks, axes, which optional inputs are there. Patterns are built for
+the calls that a value suggests, once for each. Float attributes are marks, numbers that nothing else is, which are
+found again in the term and stand for whatever number a value has in their place.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from opshift.passes import schemas
+from opshift.passes.algebra import OP, PRODUCT, SUM, VARIABLE, Terms
+from opshift.passes.names import subgraphs
+from opshift.passes.protos import AttributeProto, ModelProto, NodeProto, TensorProto
+from opshift.passes.scope import Context, Dim, Scope, tensor_type
+from opshift.passes.terms import Reader
+from opshift.passes.view import make_attribute
+
+NEGATIVE_AXES = 11
+"""The opset from which on axes may be negative."""
+
+Op = tuple[str, str]
+Axes = tuple[int, ...]
+
+
+def _single(value: float) -> float:
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+
+
+_MARKS = tuple(map(_single, (0.37193127, 0.61417943, 0.83511719)))
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input that a variable stands for."""
+
+    kind: int
+    dims: tuple[Dim, ...] | None
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of an operator: what its definition hangs on. An input is a tensor, axes, or absent."""
+
+    op: Op
+    opset: int
+    inputs: tuple[Tensor | Axes | None, ...]
+    attributes: tuple[tuple[str, Any], ...] = ()
+    marks: tuple[str, ...] = ()
+    """Float attributes that may have any value."""
+
+    def given(self) -> dict[str, Any]:
+        return {**dict(self.attributes), **dict(zip(self.marks, _MARKS, strict=False))}
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """The term of a call's definition, where the inputs are variables."""
+
+    call: Call
+    terms: Terms
+    root: int
+    marks: Mapping[str, float]
+    grade: str
+    nodes: tuple[str, ...] = field(default=())
+    """The operators of the definition."""
+
+
+@cache
+def pattern(call: Call) -> Pattern | None:
+    """The pattern of a call; None where there is no definition for it."""
+    from opshift.passes import convert
+
+    domain, op = call.op
+    model = ModelProto(ir_version=schemas.ir_version("", call.opset))
+    model.opset_import.add(domain="", version=call.opset)
+    if domain:
+        model.opset_import.add(domain=domain, version=1)
+    node = NodeProto(op_type=op, domain=domain, output=["y"])
+    for index, given in enumerate(call.inputs):
+        name = "" if given is None else f"x{index}"
+        node.input.append(name)
+        if isinstance(given, Tensor):
+            model.graph.input.add(name=name).type.CopyFrom(tensor_type(given.kind, given.dims))
+        elif given is not None:
+            from opshift.passes.constants import int64s
+
+            model.graph.initializer.append(int64s(given))
+            model.graph.initializer[-1].name = name
+    schema = schemas.schema(domain, op, call.opset) if schemas.known_domain(domain) else None
+    for name, value in call.given().items():
+        kind = schema.attributes[name].type if schema else 0
+        node.attribute.append(make_attribute(name, value, kind))
+    model.graph.node.append(node)
+    first = next(given for given in call.inputs if isinstance(given, Tensor))
+    model.graph.output.add(name="y").type.CopyFrom(tensor_type(first.kind))
+    result = convert.attempt(model, {"": call.opset}, ops={call.op})
+    if result.model is None:
+        return None
+    graph = result.model.graph
+    if any(True for made in graph.node for _ in subgraphs(made)):
+        return None
+    terms = Terms()
+    reader = Reader(terms, Scope(graph, Context(result.model, result.model), call.opset, path=()))
+    for index, given in enumerate(call.inputs):
+        if isinstance(given, Tensor):
+            reader.bind(f"x{index}", terms.of(VARIABLE, index))
+    for made in graph.node:
+        reader.read(made)
+    root = reader.term("y")
+    marks = dict(zip(call.marks, _MARKS, strict=False))
+    if terms.keys[root][0] not in (OP, PRODUCT, SUM):
+        return None
+    return Pattern(call, terms, root, marks, result.grade, tuple(made.op_type for made in graph.node))
+
+
+# --- which calls a value suggests -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Clues:
+    """What a value tells about the call that it may be: its type, and the axes that occur in its term."""
+
+    opset: int
+    kind: int
+    rank: int | None
+    axes: Mapping[str, Sequence[Axes]]
+
+    def spelled(self, axes: Axes, dropped: int = 0) -> Axes | None:
+        """Axes as they can be written, of which the result lacks some: below opset 11 not negative."""
+        if self.opset >= NEGATIVE_AXES:
+            return axes
+        return None if self.rank is None else tuple(axis + self.rank + dropped for axis in axes)
+
+    def over(self, *operators: str) -> list[Axes]:
+        return list(dict.fromkeys(axes for op in operators for axes in self.axes.get(op, ())))
+
+
+Suggest = Callable[[Op, Clues], Iterator[Call]]
+
+
+def elementwise(op: Op, clues: Clues) -> Iterator[Call]:
+    """One input, with each text that an attribute may hold, and floats as they are by default or as they come."""
+    x = Tensor(clues.kind, ("a", "b", "c"))
+    schema = schemas.schema(*op, clues.opset)
+    floats = tuple(n for n, a in schema.attributes.items() if a.type == AttributeProto.FLOAT) if schema else ()
+    for texts in _CHOICES.get(op[1], ((),)):
+        yield Call(op, clues.opset, (x,), texts)
+        if floats:
+            yield Call(op, clues.opset, (x,), texts, floats)
+
+
+def two_operands(op: Op, clues: Clues) -> Iterator[Call]:
+    a, b = (Tensor(clues.kind, (f"{n}1", f"{n}2", f"{n}3")) for n in "ab")
+    yield Call(op, clues.opset, (a, b))
+    schema = schemas.schema(*op, clues.opset)
+    floats = tuple(n for n, a in schema.attributes.items() if a.type == AttributeProto.FLOAT) if schema else ()
+    if floats:
+        yield Call(op, clues.opset, (a, b), (), floats)
+
+
+def _trailing(axes: Axes) -> bool:
+    return bool(axes) and axes == tuple(range(axes[0], 0))
+
+
+def layer(op: Op, clues: Clues) -> Iterator[Call]:
+    """The last axes are normalized, with a scale, with or without a bias."""
+    for axes in filter(_trailing, clues.over("Variance")):
+        x, scale = _normalized(clues.kind, axes)
+        for inputs in ((x, scale, scale), (x, scale)):
+            yield Call(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
+
+
+def root_mean_square(op: Op, clues: Clues) -> Iterator[Call]:
+    for axes in filter(_trailing, clues.over("Mean")):
+        yield Call(op, clues.opset, _normalized(clues.kind, axes), (("axis", axes[0]),), ("epsilon",))
+
+
+def _normalized(kind: int, axes: Axes) -> tuple[Tensor, Tensor]:
+    dims = tuple(f"d{axis}" for axis in axes)
+    return Tensor(kind, ("a", *dims)), Tensor(kind, dims)
+
+
+def behind_channels(op: Op, clues: Clues) -> Iterator[Call]:
+    if clues.rank is None or clues.rank < 3:
+        return
+    x = Tensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
+    if tuple(range(2 - clues.rank, 0)) in clues.over("Variance"):
+        yield Call(op, clues.opset, (x, Tensor(clues.kind, ("c",)), Tensor(clues.kind, ("c",))), (), ("epsilon",))
+
+
+def mean_and_variance(op: Op, clues: Clues) -> Iterator[Call]:
+    if clues.rank is not None:
+        for axes in clues.over("Variance"):
+            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(clues.rank)))
+            yield Call(op, clues.opset, (x,), (("axes", tuple(axis + clues.rank for axis in axes)),))
+
+
+def one_axis(op: Op, clues: Clues) -> Iterator[Call]:
+    for axes in clues.over("Total", "Softmax"):
+        if len(axes) == 1:
+            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(clues.rank or -axes[0])))
+            for texts in _CHOICES.get(op[1], ((),)):
+                if spelled := clues.spelled(axes):
+                    yield Call(op, clues.opset, (x,), (("axis", spelled[0]), *texts))
+
+
+def reduction(op: Op, clues: Clues) -> Iterator[Call]:
+    """Axes are an input from opset 18 on."""
+    schema = schemas.schema(*op, clues.opset)
+    for axes in clues.over("Total", "Mean"):
+        for keepdims in (1, 0):
+            dropped = 0 if keepdims else len(axes)
+            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range((clues.rank or -axes[0]) + dropped)))
+            if schema is not None and "axes" not in schema.attributes:
+                yield Call(op, clues.opset, (x, axes), (("keepdims", keepdims),))
+            elif spelled := clues.spelled(axes, dropped):
+                yield Call(op, clues.opset, (x,), (("axes", spelled), ("keepdims", keepdims)))
+
+
+def attention(op: Op, clues: Clues) -> Iterator[Call]:
+    """Heads apart from each other, with a mask of truth values, one that is added, or none."""
+    if clues.rank != 4 or not clues.axes.get("Softmax"):
+        return
+    query, key, value = (Tensor(clues.kind, ("b", "h", *rest)) for rest in (("s", "d"), ("t", "d"), ("t", "e")))
+    scores = ("b", "h", "s", "t")
+    for mask in (Tensor(TensorProto.BOOL, scores), Tensor(clues.kind, scores), None):
+        inputs = (query, key, value) if mask is None else (query, key, value, mask)
+        yield Call(op, clues.opset, inputs, (), ("scale",))
+
+
+_CHOICES: dict[str, Sequence[tuple[tuple[str, Any], ...]]] = {
+    "Gelu": ((("approximate", "none"),), (("approximate", "tanh"),)),
+    "LpNormalization": ((("p", 1),), (("p", 2),)),
+}
+
+_AVERAGING = frozenset(("ReduceMean", "ReduceSum", "GlobalAveragePool"))
+
+
+@dataclass(frozen=True)
+class Family:
+    """How an operator is looked for: the calls of it, and the operators one of which every form of it needs."""
+
+    suggest: Suggest
+    anchors: frozenset[str]
+
+
+def _family(suggest: Suggest, *anchors: str) -> Family:
+    return Family(suggest, frozenset(anchors))
+
+
+FAMILIES: dict[Op, Family] = {
+    ("", "Attention"): _family(attention, "Softmax", "Exp"),
+    ("", "LayerNormalization"): Family(layer, _AVERAGING),
+    ("", "RMSNormalization"): Family(root_mean_square, _AVERAGING),
+    ("", "InstanceNormalization"): Family(behind_channels, _AVERAGING),
+    ("", "MeanVarianceNormalization"): Family(mean_and_variance, _AVERAGING),
+    ("", "LpNormalization"): _family(one_axis, "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2"),
+    ("", "Gelu"): _family(elementwise, "Erf", "Tanh"),
+    ("", "Swish"): _family(elementwise, "Sigmoid", "Exp"),
+    ("", "HardSwish"): _family(elementwise, "HardSigmoid", "Clip", "Relu", "Min"),
+    ("", "HardSigmoid"): _family(elementwise, "Clip", "Relu", "Min"),
+    ("", "Mish"): _family(elementwise, "Tanh"),
+    ("", "Celu"): _family(elementwise, "Elu"),
+    ("", "Selu"): _family(elementwise, "Elu", "Exp"),
+    ("", "Elu"): _family(elementwise, "Exp"),
+    ("", "Softplus"): _family(elementwise, "Log"),
+    ("", "Softsign"): _family(elementwise, "Abs"),
+    ("", "Sigmoid"): _family(elementwise, "Exp"),
+    ("", "LeakyRelu"): _family(elementwise, "Where"),
+    ("", "PRelu"): _family(two_operands, "Where"),
+    ("", "ReduceL2"): _family(reduction, "ReduceSum", "ReduceSumSquare"),
+    ("", "ReduceL1"): _family(reduction, "Abs"),
+    ("", "ReduceLogSum"): _family(reduction, "Log"),
+    ("", "ReduceSumSquare"): _family(reduction, "ReduceSum"),
+    ("", "Softmax"): _family(one_axis, "Exp"),
+}
+"""The operators that exporters emit as one node, in the order in which a value is compared with them."""

@@ -1,0 +1,104 @@
+"""What is done to a converted model on request: it is optimized, and what is written out becomes operators again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from opshift.passes import convert
+from opshift.passes.backend import Backend
+from opshift.passes.convert import Result, opsets
+from opshift.passes.expand import Op
+from opshift.passes.protos import ModelProto
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """What is asked for beyond a conversion.
+
+    Attributes:
+        fold: put operators in the place of the nodes that compute them.
+        ops: these alone; None for all that exporters write.
+        optimize: compute no more what is constant, computed already, or of no effect.
+        backend: what has to read the result; nothing is done that it would not read.
+    """
+
+    fold: bool = False
+    ops: frozenset[Op] | None = None
+    optimize: bool = False
+    backend: Backend | None = None
+
+
+NOTHING = Refinement()
+
+
+def refined(made: Result, wanted: Refinement, *, lacking: Iterable[Op] = (), folder: str | None = None) -> Result:
+    """The result of a conversion with what is asked for beyond it; a refused one is returned as it is.
+
+    Operators in `lacking` are not brought in.
+
+    Raises:
+        InvalidModel: the model is not valid.
+    """
+    if made.model is None or not (wanted.fold or wanted.optimize):
+        return made
+    away = {*lacking, *_missing(made.model, wanted.backend)}
+    result = _refined(made, wanted, away, folder)
+    if wanted.backend is not None and (unread := _unread(result, made, wanted.backend, folder)):
+        result = _refined(made, wanted, away | unread, folder)
+        if _unread(result, made, wanted.backend, folder):
+            return replace(made, folded=0 if wanted.fold else None)
+    return result
+
+
+def _missing(model: ModelProto, backend: Backend | None) -> set[Op]:
+    if backend is None:
+        return set()
+    return {op for domain, opset in opsets(model).items() for op in backend.missing(domain, opset)}
+
+
+def _unread(result: Result, made: Result, backend: Backend, folder: str | None) -> set[Op]:
+    """The operators that the backend does not read in the result, but did before."""
+    from opshift.passes.obstacles import obstacles
+
+    assert result.model is not None, "refining refuses nothing"
+    assert made.model is not None, "what was refused is not refined"
+    found = {(obstacle.domain, obstacle.op) for obstacle in obstacles(result.model, backend, folder)}
+    if found:
+        found -= {(obstacle.domain, obstacle.op) for obstacle in obstacles(made.model, backend, folder)}
+    return found
+
+
+def _refined(made: Result, wanted: Refinement, lacking: set[Op], folder: str | None) -> Result:
+    result = made
+    if wanted.optimize:
+        result = _optimized(result, folder)
+    if wanted.fold:
+        from opshift.passes import fold
+
+        source = _model(result)
+        with convert.blaming(source):
+            found = fold.attempt(source, ops=wanted.ops, lacking=lacking, folder=folder)
+        result = replace(_after(result, found), folded=len(found.changes))
+        if wanted.optimize and found.changes:  # values that only the written out form kept apart
+            result = _optimized(result, folder)
+    return result
+
+
+def _optimized(result: Result, folder: str | None) -> Result:
+    from opshift.passes import optimize
+
+    source = _model(result)
+    with convert.blaming(source):
+        return _after(result, optimize.attempt(source, folder=folder))
+
+
+def _after(first: Result, then: Result) -> Result:
+    """Both as one."""
+    changes = (*first.changes, *then.changes)
+    return replace(first, model=then.model, changes=changes, before=first.before or then.before, after=then.after)
+
+
+def _model(result: Result) -> ModelProto:
+    assert result.model is not None, "refining refuses nothing"
+    return result.model

@@ -1,0 +1,85 @@
+"""Integers that are known by the dimensions that they are made of: `2*batch + 1`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+Monomial = tuple[str, ...]
+_MOST_TERMS = 8
+
+
+@dataclass(frozen=True)
+class Poly:
+    """A polynomial of dimensions with integer coefficients, in order; never a mere number.
+
+    A symbol stands for one dimension of one value, or for the dimensions that the model gives one name.
+    """
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    @property
+    def symbol(self) -> str | None:
+        """The one dimension that it is; None for anything else."""
+        if len(self.terms) == 1:
+            (names, factor), *_ = self.terms
+            if factor == 1 and len(names) == 1:
+                return names[0]
+        return None
+
+
+Number = int | Poly
+
+
+def symbol(name: str) -> Poly:
+    """One dimension."""
+    return Poly((((name,), 1),))
+
+
+def add(a: Number, b: Number) -> Number | None:
+    """The sum; None where it has too many terms to be worth it."""
+    found = Counter(_terms(a))
+    for names, factor in _terms(b).items():
+        found[names] += factor
+    return _made(found)
+
+
+def multiply(a: Number, b: Number) -> Number | None:
+    """The product; None where it has too many terms to be worth it."""
+    found: Counter[Monomial] = Counter()
+    for left, f in _terms(a).items():
+        for right, g in _terms(b).items():
+            found[tuple(sorted((*left, *right)))] += f * g
+    return _made(found)
+
+
+def divide(a: Number, b: Number) -> Number | None:
+    """The quotient, if it has no remainder whatever the dimensions are and `b` is not 0; else None."""
+    if isinstance(b, Poly):
+        return 1 if a == b and is_positive(b) else None
+    if b == 0 or any(factor % b for factor in _terms(a).values()):
+        return None
+    return _made(Counter({names: factor // b for names, factor in _terms(a).items()}))
+
+
+def is_natural(a: Number) -> bool:
+    """Whether it is never negative: no dimension is."""
+    return all(factor >= 0 for factor in _terms(a).values())
+
+
+def is_positive(a: Number) -> bool:
+    """Whether it is never below 1, whatever the dimensions are."""
+    return is_natural(a) and _terms(a).get((), 0) > 0
+
+
+def _terms(a: Number) -> dict[Monomial, int]:
+    return {(): a} if isinstance(a, int) else dict(a.terms)
+
+
+def _made(found: Counter[Monomial]) -> Number | None:
+    terms = tuple(sorted((names, factor) for names, factor in found.items() if factor))
+    if len(terms) > _MOST_TERMS or any(len(names) > _MOST_TERMS for names, _ in terms):
+        return None
+    if not terms:
+        return 0
+    return terms[0][1] if len(terms) == 1 and not terms[0][0] else Poly(terms)

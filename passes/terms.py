@@ -1,0 +1,243 @@
+"""Reads the nodes of a body as terms (`algebra`). The same reader is run over models and over definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import prod
+from typing import Any
+
+from opshift.passes import numbers, schemas
+from opshift.passes.algebra import LEAF, NUMBER, ONES, TENSOR, VECTOR, Key, Terms
+from opshift.passes.names import subgraphs
+from opshift.passes.protos import ELEMENT_TYPES, NodeProto, TensorProto, default_domain
+from opshift.passes.scope import Dim, Scope
+from opshift.passes.view import attribute_value
+
+T = TensorProto
+FLOATS = frozenset((T.FLOAT, T.DOUBLE, T.FLOAT16, T.BFLOAT16))
+SPELLED_BEFORE = 6
+"""The opset from which on Cast gives its type by number."""
+PER_AXIS = 13
+"""The opset from which on Softmax and its kin work along one axis; before, on all axes from there on as one."""
+
+_DRAWING = frozenset(
+    ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
+)
+_COMMUTATIVE = frozenset(("Equal", "And", "Or", "Xor"))
+
+Rule = Callable[["Reader", NodeProto], "int | None"]
+
+
+class Reader:
+    """The terms of the values of one body, node by node in order."""
+
+    def __init__(self, terms: Terms, scope: Scope, outer: Reader | None = None):
+        self.terms = terms
+        self.scope = scope
+        self.opset = scope.opset
+        self._outer = outer
+        self._terms: dict[str, int] = {}
+        self._kinds: dict[str, int] = {}
+
+    def term(self, name: str) -> int:
+        """The term of a value, which is a leaf if no node was read that makes it."""
+        found = self._terms.get(name)
+        if found is None:
+            found = self._terms[name] = self._given(name)
+        return found
+
+    def _given(self, name: str) -> int:
+        owner = self.scope.owner(name)
+        if owner is not self.scope and owner is not None and self._outer is not None:
+            return self._outer.term(name)
+        held = owner.initializers.get(name) if owner is not None else None
+        found = None if held is None else self._constant(held)
+        return self.terms.of(LEAF, id(owner), name) if found is None else found
+
+    def bind(self, name: str, term: int) -> None:
+        self._terms[name] = term
+
+    def kind(self, name: str) -> int:
+        """The element type of a value; 0 where it is unknown."""
+        found = self._kinds.get(name)
+        if found is None:
+            found = self._kinds[name] = self.scope.elem_type(name)
+        return found
+
+    def rank(self, name: str) -> int | None:
+        shape = self.scope.shape(name)
+        return None if shape is None else len(shape)
+
+    def read(self, node: NodeProto) -> None:
+        """Give the outputs of a node their terms. Those that it reads come first."""
+        if default_domain(node.domain):
+            return
+        rule = _rules().get(node.op_type)
+        term = rule(self, node) if rule is not None else None
+        if term is None:
+            self._opaque(node)
+        else:
+            self._terms[node.output[0]] = term
+        if kind := self._kind_made(node):
+            self._kinds[node.output[0]] = kind
+
+    def _kind_made(self, node: NodeProto) -> int:
+        if node.op_type == "Cast":
+            return integer(node, "to", 0) if self.opset >= SPELLED_BEFORE else 0
+        like, kind = _typed(node.op_type, self.opset)
+        return self.kind(node.input[like]) if 0 <= like < len(node.input) else kind
+
+    def _opaque(self, node: NodeProto) -> None:
+        op = node.op_type
+        if op in _DRAWING or any(a.ref_attr_name for a in node.attribute) or any(True for _ in subgraphs(node)):
+            return
+        parameters = self.parameters(node)
+        operands = [self.term(name) if name else -1 for name in node.input]
+        while operands and operands[-1] == -1:
+            operands.pop()
+        if op in _COMMUTATIVE:
+            operands.sort()
+        absent = self.terms.of(LEAF, "absent")
+        operands = [absent if term == -1 else term for term in operands]
+        for index, name in enumerate(node.output):
+            if name:
+                place = (("output", index),) if index else ()
+                self._terms[name] = self.terms.op(op, parameters + place, *operands)
+
+    def parameters(self, node: NodeProto) -> Key:
+        """The attributes that are not at their defaults, by name."""
+        if not node.attribute:
+            return ()
+        defaults = _defaults(node.op_type, self.opset)
+        return tuple(
+            sorted((a.name, _plain(attribute_value(a))) for a in node.attribute if defaults.get(a.name) != _bytes(a))
+        )
+
+    # --- constants ------------------------------------------------------------------------------------------
+
+    def _constant(self, held: TensorProto) -> int | None:
+        dims = held.dims
+        if prod(dims) > numbers.FEW:
+            return None
+        values = numbers.read(held)
+        if values is None:
+            return None
+        if len(values) == 1 and held.data_type != T.BOOL:
+            value = float(values[0])
+            if value == values[0]:
+                return self.terms.of(ONES, value, len(dims)) if dims else self.terms.number(value)
+        return self.terms.of(TENSOR, held.data_type in FLOATS or held.data_type, tuple(dims), tuple(values))
+
+    def constant(self, node: NodeProto) -> int:
+        """The term of what a Constant node holds."""
+        from opshift.passes.constants import of_constant
+
+        held = of_constant(node)
+        if held is None:
+            return self.terms.of(LEAF, id(self.scope), node.output[0])
+        self._kinds[node.output[0]] = held.data_type
+        found = self._constant(held)
+        return self.terms.of(LEAF, id(self.scope), node.output[0]) if found is None else found
+
+    def ints(self, name: str) -> tuple[int, ...] | None:
+        """The elements of a constant of integers that stands in the model."""
+        key = self.terms.keys[self.term(name)]
+        if key[0] == TENSOR:
+            return key[3] if key[1] is not True else None
+        return (int(key[1]),) if key[0] in (NUMBER, ONES) else None
+
+    def elements(self, name: str) -> tuple[int, ...] | None:
+        """The terms of the elements of a vector of integers: a shape, axes."""
+        key = self.terms.keys[self.term(name)]
+        if key[0] == VECTOR:
+            return key[1]
+        if key[0] == ONES and key[2] == 1:
+            return (self.terms.number(key[1]),)
+        if key[0] == TENSOR and len(key[2]) == 1 and key[1] is not True:
+            return tuple(map(self.terms.number, key[3]))
+        return None
+
+    def dims(self, name: str) -> tuple[int, ...] | None:
+        """The terms of the dimensions of a value; None where its rank is unknown."""
+        shape = self.scope.shape(name)
+        return None if shape is None else tuple(self._dim(name, axis, dim) for axis, dim in enumerate(shape))
+
+    def _dim(self, name: str, axis: int, dim: Dim) -> int:
+        if isinstance(dim, int):
+            return self.terms.number(dim)
+        if dim is not None:
+            return self.terms.of(LEAF, "symbol", dim)
+        return self.terms.op("Dim", (("axis", axis),), self.term(name))
+
+    def operand(self, name: str, *others: str) -> int:
+        """The term of an operand that is broadcast with others: one that adds no axis to them is a number."""
+        found = self.term(name)
+        key = self.terms.keys[found]
+        if key[0] != ONES:
+            return found
+        if any((rank := self.rank(other)) is not None and rank >= key[2] for other in others):
+            return self.terms.number(key[1])
+        return found
+
+    def operands(self, names: Sequence[str]) -> list[int]:
+        found = [self.term(name) for name in names]
+        kinds = [self.terms.keys[term][0] for term in found]
+        if ONES not in kinds or all(kind in (NUMBER, ONES) for kind in kinds):
+            return found
+        return [self.operand(name, *names[:i], *names[i + 1 :]) for i, name in enumerate(names)]
+
+    def axes(self, node: NodeProto) -> tuple[int, ...] | None:
+        """The axes of a reduction, negative and ascending; None where they are not known."""
+        name = node.input[1] if len(node.input) > 1 else ""
+        found = self.ints(name) if name else next((tuple(a.ints) for a in node.attribute if a.name == "axes"), ())
+        rank = self.rank(node.input[0])
+        if found is None or (not found and (integer(node, "noop_with_empty_axes", 0) or rank is None)):
+            return None
+        if not found and rank is not None:
+            return tuple(range(-rank, 0))
+        if rank is None and any(axis >= 0 for axis in found):
+            return None
+        return tuple(sorted({axis - (rank or 0) if axis >= 0 else axis for axis in found}))
+
+
+@cache
+def _rules() -> dict[str, Rule]:
+    """How the first output of an operator is read; None says that it stays an operator of its operands."""
+    from opshift.passes import terms_arithmetic, terms_attention, terms_layout
+
+    return {**terms_arithmetic.RULES, **terms_layout.RULES, **terms_attention.RULES}
+
+
+@cache
+def _defaults(op: str, opset: int) -> dict[str, bytes]:
+    schema = schemas.schema("", op, opset)
+    return {n: _bytes(a.default) for n, a in schema.attributes.items() if a.default} if schema else {}
+
+
+@cache
+def _typed(op: str, opset: int) -> tuple[int, int]:
+    """The input whose element type an operator's result has, else -1; and the type that it always has, else 0."""
+    schema = schemas.schema("", op, opset)
+    made = schema.output(0) if schema else None
+    if schema is None or made is None:
+        return -1, 0
+    like = next((i for i, formal in enumerate(schema.inputs) if formal.type == made.type), -1)
+    return like, ELEMENT_TYPES.get(next(iter(made.types)), 0) if len(made.types) == 1 else 0
+
+
+def _bytes(attribute: Any) -> bytes:
+    text: bytes = attribute.SerializeToString()
+    return text
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (int, float, str)):
+        return value
+    if isinstance(value, list):
+        return tuple(_plain(item) for item in value)
+    return value.SerializeToString(deterministic=True)
+
+
+def integer(node: NodeProto, name: str, default: int) -> int:
+    return next((a.i for a in node.attribute if a.name == name), default)

@@ -1,0 +1,1 @@
+"""Small models as exporters write them, with inputs and the outputs that their own framework computes."""

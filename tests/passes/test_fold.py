@@ -1,0 +1,239 @@
+"""Folding: round trips of definitions, variants of them, and what is near to one and must stay."""
+
+import numpy as np
+import onnx
+import pytest
+from opshift.passes import convert, fold
+from opshift.passes.convert import opsets
+
+from tests.support import check_values, model, show
+
+FEEDS = {
+    "x": np.linspace(-3, 4, 24, dtype=np.float32).reshape(2, 3, 4),
+    "s": np.array([1, 2, -3, 0.5], np.float32),
+    "b": np.array([0.5, 1, -1, 2], np.float32),
+    "c": np.array([1, 2, -3], np.float32),
+    "d": np.array([0.5, 1, -1], np.float32),
+}
+INPUTS = "float[2,3,4] x, float[4] s, float[4] b, float[3] c, float[3] d"
+
+
+def folded(source, **options):
+    kept = source.SerializeToString()
+    result = fold.attempt(source, **options)
+    assert source.SerializeToString() == kept, "the caller's model was changed"
+    assert not result.refusals
+    onnx.checker.check_model(result.model, full_check=True)
+    return result
+
+
+def written(body, opset, *, inputs=INPUTS, outputs="float[2,3,4] y", constants=""):
+    return model(body, opset, inputs=inputs, outputs=outputs, constants=constants)
+
+
+def check_stays(source, **options):
+    result = folded(source, **options)
+    assert show(result.model) == show(source)
+    assert result.model == source
+    assert not result.changes
+
+
+def check_folds(source, after, **options):
+    result = folded(source, **options)
+    assert show(result.model) == "\n".join(line.strip() for line in after.strip().splitlines())
+    check_values(source, result.model, {n: v for n, v in FEEDS.items() if n in inputs(source)}, rtol=2e-6, atol=2e-6)
+    return result
+
+
+def inputs(source):
+    return {value.name for value in source.graph.input}
+
+
+# --- round trips: a definition, expanded by the engine, becomes the operator again ----------------------------
+
+REDUCED = "float[2,1,4] y"
+ROUND_TRIPS = [
+    ("LayerNormalization(x, s, b)", "LayerNormalization<axis=-1, epsilon=1e-05>(x, s, b)", 17),
+    ("LayerNormalization<epsilon=0.25>(x, s)", "LayerNormalization<axis=-1, epsilon=0.25>(x, s)", 20),
+    ("RMSNormalization<epsilon=0.5>(x, s)", "RMSNormalization<axis=-1, epsilon=0.5>(x, s)", 23),
+    ("InstanceNormalization(x, c, d)", "InstanceNormalization<epsilon=1e-05>(x, c, d)", 18),
+    ("MeanVarianceNormalization<axes=[0, 2]>(x)", "MeanVarianceNormalization<axes=[0, 2]>(x)", 13),
+    ("LpNormalization<axis=1, p=1>(x)", "LpNormalization<axis=-2, p=1>(x)", 18),
+    ("LpNormalization(x)", "LpNormalization<axis=-1, p=2>(x)", 18),
+    ("Gelu(x)", "Gelu<approximate=none>(x)", 20),
+    ('Gelu<approximate="tanh">(x)', "Gelu<approximate=tanh>(x)", 22),
+    ("Swish(x)", "Swish(x)", 24),
+    ("Swish<alpha=0.3>(x)", "Swish<alpha=0.3>(x)", 24),
+    ("HardSwish(x)", "HardSwish(x)", 14),
+    ("HardSigmoid<alpha=0.3, beta=0.4>(x)", "HardSigmoid<alpha=0.3, beta=0.4>(x)", 13),
+    ("Mish(x)", "Mish(x)", 18),
+    ("Celu<alpha=0.3>(x)", "Celu<alpha=0.3>(x)", 18),
+    ("Elu<alpha=0.5>(x)", "Elu<alpha=0.5>(x)", 16),
+    ("Softplus(x)", "Softplus(x)", 13),
+    ("Softsign(x)", "Softsign(x)", 13),
+    ("Sigmoid(x)", "Sigmoid(x)", 13),
+    ("LeakyRelu<alpha=0.2>(x)", "LeakyRelu<alpha=0.2>(x)", 16),
+    ("PRelu(x, s)", "PRelu(x, s)", 16),
+    ("Softmax<axis=1>(x)", "Softmax<axis=-2>(x)", 13),
+    ("ReduceL1<axes=[1]>(x)", "ReduceL1<axes=[-2], keepdims=1>(x)", 13),
+    ("ReduceL2<axes=[1]>(x)", "ReduceL2<axes=[-2], keepdims=1>(x)", 13),
+    ("ReduceL2<axes=[1]>(x)", "ReduceL2<axes=[1], keepdims=1>(x)", 10),
+    ("ReduceLogSum<axes=[1]>(x)", "ReduceLogSum<axes=[-2], keepdims=1>(x)", 13),
+    ("ReduceSumSquare<axes=[1]>(x)", "ReduceSumSquare<axes=[-2], keepdims=1>(x)", 13),
+    ("ReduceL2(x, axes)", "ReduceL2<keepdims=1>(x, [-2])", 18),
+]
+
+
+@pytest.mark.parametrize(("call", "after", "opset"), ROUND_TRIPS, ids=lambda value: str(value).split("(")[0])
+def test_a_definition_becomes_its_operator_again(call, after, opset):
+    outputs = REDUCED if call.startswith("Reduce") else "float[2,3,4] y"
+    used = ", ".join(
+        v for v in INPUTS.split(", ") if v.split()[1] in call.partition("(")[2].replace(")", "").split(", ")
+    )
+    source = written(f"y = {call}", opset, inputs=used, outputs=outputs, constants="int64[1] axes = {1}")
+    op = call.partition("(")[0].partition("<")[0]
+    expanded = convert.attempt(source, opsets(source), ops=[("", op)]).model
+    assert op not in {node.op_type for node in expanded.graph.node}
+    result = check_folds(expanded, f"y = {after}")
+    assert {change.op for change in result.changes} == {op}
+
+
+def test_dropped_dimensions_stay_dropped():
+    source = written("t = Mul(x, x) u = ReduceSum<keepdims=0>(t, axes) y = Sqrt(u)", 18, inputs="float[2,3,4] x",
+                     outputs="float[2,4] y", constants="int64[1] axes = {1}")  # fmt: skip
+    check_folds(source, "y = ReduceL2<keepdims=0>(x, [-2])")
+
+
+# --- other spellings ----------------------------------------------------------------------------------------
+
+GELU = "a = Div(x, root) e = Erf(a) f = Add(e, one)"
+GELU_CONSTANTS = "float root = {1.4142135}, float one = {1}, float half = {0.5}"
+LAYER = "m = ReduceMean<axes=[-1]>(x) d = Sub(x, m)"
+LAYER_CONSTANTS = "float e = {0.001}, float two = {2}, float one = {1}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{GELU} h = Mul(half, x) y = Mul(f, h)",
+        f"{GELU} h = Mul(x, f) y = Mul(h, half)",
+        f"{GELU} h = Mul(f, half) y = Mul(h, x)",
+        "a = Div(x, root) e = Erf(a) h = Mul(half, e) f = Add(h, half) y = Mul(x, f)",
+        "a = Div(x, root) e = Erf(a) h = Mul(x, half) f = Mul(h, e) y = Add(h, f)",
+    ],
+)
+def test_gelu_however_it_is_spelled(body):
+    check_folds(written(body, 20, inputs="float[2,3,4] x", constants=GELU_CONSTANTS), "y = Gelu<approximate=none>(x)")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "q = Mul(d, d) v = ReduceMean<axes=[2]>(q) w = Add(v, e) r = Sqrt(w) n = Div(d, r) g = Mul(n, s) y = Add(g, b)",
+        "q = Pow(d, two) v = ReduceMean<axes=[2]>(q) w = Add(e, v) r = Sqrt(w) i = Reciprocal(r) n = Mul(d, i) "
+        "g = Mul(s, n) y = Add(b, g)",
+        "q = Pow(d, two) v = ReduceMean<axes=[2]>(q) w = Add(e, v) r = Sqrt(w) i = Div(one, r) f = Mul(i, s) "
+        "h = Mul(x, f) o = Mul(m, f) p = Sub(b, o) y = Add(h, p)",
+        "k = Mul(x, x) l = ReduceMean<axes=[-1]>(k) o = Mul(m, m) v = Sub(l, o) w = Add(e, v) r = Sqrt(w) "
+        "i = Reciprocal(r) f = Mul(i, s) h = Mul(d, f) y = Add(h, b)",
+    ],
+    ids=["torch", "keras", "tensorflow", "flax"],
+)
+def test_layer_normalization_however_it_is_spelled(body):
+    source = written(f"{LAYER} {body}", 17, inputs="float[2,3,4] x, float[4] s, float[4] b", constants=LAYER_CONSTANTS)
+    check_folds(source, "y = LayerNormalization<axis=-1, epsilon=0.001>(x, s, b)")
+
+
+def test_the_data_may_be_a_sum_or_a_product():
+    body = "z = Add(x, x2) {} q = Mul(d, d) v = ReduceMean<axes=[2]>(q) w = Add(v, e) r = Sqrt(w) n = Div(d, r) y = Mul(n, s)"
+    body = body.format("m = ReduceMean<axes=[-1]>(z) d = Sub(z, m)")
+    source = written(body, 17, inputs="float[2,3,4] x, float[2,3,4] x2, float[4] s", constants=LAYER_CONSTANTS)
+    check_folds(source, "t1 = Add(x, x2)\ny = LayerNormalization<axis=-1, epsilon=0.001>(t1, s)")
+
+
+# --- what stays -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = Mul(x, root) e = Erf(a) f = Add(e, one) h = Mul(half, x) y = Mul(f, h)",
+        f"{GELU} h = Mul(half, b) y = Mul(f, h)",
+        "a = Div(x, root) e = Erf(a) f = Add(e, half) h = Mul(half, x) y = Mul(f, h)",
+        "a = Div(x, root) e = Tanh(a) f = Add(e, one) h = Mul(half, x) y = Mul(f, h)",
+    ],
+)
+def test_what_is_not_quite_gelu_stays(body):
+    check_stays(written(body, 20, constants=GELU_CONSTANTS))
+
+
+def test_a_value_that_is_used_elsewhere_or_is_an_output_stays():
+    body = f"{GELU} h = Mul(half, x) y = Mul(f, h)"
+    check_stays(written(f"{body} z = Neg(e)", 20, outputs="float[2,3,4] y, float[2,3,4] z", constants=GELU_CONSTANTS))
+    check_stays(written(body, 20, outputs="float[2,3,4] y, float[2,3,4] e", constants=GELU_CONSTANTS))
+
+
+def test_a_value_that_a_subgraph_reads_stays():
+    body = (
+        f"{GELU} h = Mul(half, x) y = Mul(f, h) z = If(k) <then_branch = g1 () => (float[2,3,4] t) {{ t = Neg(e) }}, "
+    )
+    body += "else_branch = g2 () => (float[2,3,4] u) { u = Identity(x) }>"
+    source = written(body, 20, inputs="float[2,3,4] x, bool k", outputs="float[2,3,4] y, float[2,3,4] z",
+                     constants=GELU_CONSTANTS)  # fmt: skip
+    check_stays(source)
+
+
+@pytest.mark.parametrize(
+    ("opset", "options"),
+    [(19, {}), (20, {"ops": [("", "LayerNormalization")]}), (20, {"lacking": [("", "Gelu")]})],
+)
+def test_an_operator_that_is_not_there_or_not_wanted_is_not_brought_in(opset, options):
+    check_stays(written(f"{GELU} h = Mul(half, x) y = Mul(f, h)", opset, constants=GELU_CONSTANTS), **options)
+
+
+@pytest.mark.parametrize(
+    ("scale", "epsilon", "y"),
+    [
+        ("float[1,1,4] s", "float e", "float[2,3,4] y"),
+        ("float[1] s", "float e", "float[2,3,4] y"),
+        ("float[N] s", "float e", "float[2,3,4] y"),
+        ("float[4] s", "float[1,1,1,1] e", "float[1,2,3,4] y"),
+    ],
+)
+def test_a_scale_or_constant_that_is_broadcast_otherwise_stays(scale, epsilon, y):
+    body = f"{LAYER} q = Mul(d, d) v = ReduceMean<axes=[2]>(q) w = Add(v, e) r = Sqrt(w) n = Div(d, r) y = Mul(n, s)"
+    constants = f"{epsilon} = {{0.001}}"
+    check_stays(model(body, 17, inputs=f"float[2,3,4] x, {scale}", outputs=y, constants=constants))
+
+
+# --- inside ---------------------------------------------------------------------------------------------------
+
+
+def test_inside_an_if():
+    branch = f"{GELU} h = Mul(half, x) t = Mul(f, h)"
+    body = f"y = If(k) <then_branch = g1 () => (float[2,3,4] t) {{ {branch} }}, "
+    body += "else_branch = g2 () => (float[2,3,4] u) { u = Identity(x) }>"
+    source = written(body, 20, inputs="float[2,3,4] x, bool k", constants=GELU_CONSTANTS)
+    result = folded(source)
+    assert [node.op_type for node in result.model.graph.node[0].attribute[0].g.node] == ["Gelu"]
+    check_values(source, result.model, {"x": FEEDS["x"], "k": np.array(True)}, rtol=1e-6, atol=1e-6)
+
+
+def test_inside_a_function():
+    body = "o = Cast<to=1>(x) k = Constant<value_float=1.4142135>() one = Constant<value_float=1.0>() "
+    body += "half = Constant<value_float=0.5>() a = Div(o, k) e = Erf(a) f = Add(e, one) h = Mul(half, o) y = Mul(f, h)"
+    text = '<ir_version: 8, opset_import: ["" : 20, "local" : 1]> g (double[2,3,4] x) => (float[2,3,4] y) '
+    text += f'{{ y = local.act(x) }} <domain: "local", opset_import: ["" : 20]> act (x) => (y) {{ {body} }}'
+    source = onnx.parser.parse_model(text)
+    result = folded(source)
+    assert [node.op_type for node in result.model.functions[0].node] == ["Cast", "Gelu"]
+    check_values(source, result.model, {"x": FEEDS["x"].astype(np.float64)}, rtol=1e-6, atol=1e-6)
+
+
+def test_a_fold_is_reported_with_what_it_was_made_of():
+    result = folded(written(f"{GELU} h = Mul(half, x) y = Mul(f, h)", 20, constants=GELU_CONSTANTS))
+    (change,) = result.changes
+    assert (change.node, change.op, change.how) == ("y", "Gelu", "Gelu from Div, Erf, Add, Mul, Mul")
+    assert (change.grade, result.grade) == ("close", "close")
+    assert result.before[("", "Mul")] == 2
+    assert result.after == {("", "Gelu"): 1}

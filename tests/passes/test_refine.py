@@ -1,0 +1,89 @@
+"""What is done after a conversion, in which order, and that a backend reads what comes of it."""
+
+import pytest
+from opshift.passes import fold, optimize, refine
+from opshift.passes.backend import Backend
+from opshift.passes.changes import Change
+from opshift.passes.convert import Result
+from opshift.passes.errors import InvalidModel
+from opshift.passes.protos import ModelProto
+from opshift.passes.refine import Refinement
+
+from opshift.goals import Goal
+from tests.support import model, show
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """What is called in which order; folding puts an Abs into a model that has none, whatever is lacking."""
+    told = []
+
+    def folded(source, *, ops=None, lacking=(), folder=None):
+        told.append(("fold", ops, set(lacking)))
+        made = ModelProto.FromString(source.SerializeToString())
+        if made.graph.node[0].op_type == "Abs":
+            return Result(made, (), ())
+        made.graph.node[0].op_type = "Abs"
+        return Result(made, (Change("y", "Abs", "", 13, 13, "folded", "close"),), ())
+
+    def optimized(source, *, folder=None):
+        told.append(("optimize", source.graph.node[0].op_type))
+        return Result(ModelProto.FromString(source.SerializeToString()), (Change("y", "", "", 13, 13, "better"),), ())
+
+    monkeypatch.setattr(fold, "attempt", folded)
+    monkeypatch.setattr(optimize, "attempt", optimized)
+    return told
+
+
+def source(op="Neg"):
+    return model(f"y = {op}(x)", 13, inputs="float[2] x", outputs="float[2] y")
+
+
+def test_optimization_comes_before_folding_and_after_it(calls):
+    result = refine.refined(Result(source(), (), ()), Refinement(True, optimize=True))
+    assert calls == [("optimize", "Neg"), ("fold", None, set()), ("optimize", "Abs")]
+    assert [change.how for change in result.changes] == ["better", "folded", "better"]
+    assert (result.grade, result.folded) == ("close", 1)
+
+
+def test_what_is_not_folded_is_not_optimized_twice(calls):
+    result = refine.refined(Result(source("Abs"), (), ()), Refinement(True, optimize=True))
+    assert [name for name, *_ in calls] == ["optimize", "fold"]
+    assert result.folded == 0
+
+
+def test_nothing_is_done_unless_asked_nor_with_a_refusal(calls):
+    made = Result(source(), (), ())
+    assert refine.refined(made, refine.NOTHING) is made
+    refused = Result(None, (), ())
+    assert refine.refined(refused, Refinement(True, optimize=True)) is refused
+    assert calls == []
+
+
+def test_a_backend_reads_what_comes_out_or_nothing_is_done(calls):
+    backend = Backend("npu", opset=13, lacks={("", "Abs"): 1})
+    given = source()
+    made = Goal(refinement=Refinement(True, backend=backend)).attempt(given, None)
+    assert [("", "Abs") in lacking for _, _, lacking in calls] == [True, True]
+    assert show(made.model) == "y = Neg(x)"
+    assert made.model is not given
+    assert (made.changes, made.folded) == ((), 0)
+
+
+def test_what_the_backend_did_not_read_before_is_no_obstacle(calls):
+    backend = Backend("npu", opset=12)
+    made = refine.refined(Result(source(), (), ()), Refinement(True, backend=backend))
+    assert show(made.model) == "y = Abs(x)"
+
+
+def test_a_model_that_is_not_valid_is_named(monkeypatch):
+    def broken(*_, **__):
+        raise IndexError("node.input")
+
+    monkeypatch.setattr(fold, "attempt", broken)
+    invalid = source()
+    del invalid.graph.node[0].input[:]
+    with pytest.raises(InvalidModel, match="the model is not valid: Neg"):
+        refine.refined(Result(invalid, (), ()), Refinement(True))
+    with pytest.raises(IndexError):
+        refine.refined(Result(source(), (), ()), Refinement(True))

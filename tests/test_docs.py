@@ -1,0 +1,138 @@
+"""What the documentation shows is run: its commands and its Python, with the output that stands there."""
+
+import contextlib
+import inspect
+import io
+import itertools
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from opshift.passes import pipeline
+
+import opshift
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    page for page in (ROOT / "docs").rglob("*.md") if re.search(r"^```(console|python)$", page.read_text(), re.M)
+)
+RUNS = ("console", "python", "text")
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """The fenced blocks of a page that are run, or that are the output of the one before, by language."""
+    found = re.findall(r"^```(\w+)$\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
+    return [(language, text) for language, text in found if language in RUNS]
+
+
+def commands(block: str) -> list[tuple[str, str]]:
+    """Each command of a console block, with the output that is shown for it."""
+    parts = re.split(r"^\$ (.*)\n", block, flags=re.M)
+    assert not parts[0], f"output before the first command: {parts[0]}"
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def pattern(shown: str) -> str:
+    """What is shown as a regular expression: `...` stands for anything in a line, alone on a line for any lines."""
+    lines = (
+        "(?:.*\n)*" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + "\n" for line in shown.splitlines()
+    )
+    return "".join(lines)
+
+
+def check_output(command: str, actual: str, shown: str) -> None:
+    assert re.fullmatch(pattern(shown), actual), f"{command}\nprints\n{actual}\ninstead of\n{shown}"
+
+
+def run(command: str, folder: Path, code: int) -> tuple[str, int]:
+    """The output and the exit code of a command line; `$?` in it is `code`."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-c", f"(exit {code}); {command}"],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    return done.stdout, done.returncode
+
+
+def run_console(block: str, folder: Path) -> None:
+    """Run a block; a command that fails must be followed by `echo $?`, which shows its code."""
+    code = 0
+    for (command, shown), following in itertools.zip_longest(held := commands(block), held[1:]):
+        actual, code = run(command, folder, code)
+        if shown:
+            check_output(command, actual, shown)
+        assert code == 0 or (following and following[0] == "echo $?"), f"{command} exits with {code}:\n{actual}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_does_what_it_shows(page, tmp_path, monkeypatch):
+    for model in (ROOT / "examples").glob("*.onnx"):
+        (tmp_path / model.name).write_bytes(model.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {"__name__": "docs"}
+    printed = ""
+    for language, text in blocks(page):
+        if language == "console":
+            run_console(text, tmp_path)
+        elif language == "python":
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(compile(text, str(page), "exec"), space)
+            printed = out.getvalue()
+        else:
+            check_output("the Python above", printed, text)
+
+
+DOCUMENTED = [
+    *(made for name in opshift.__all__ if inspect.isfunction(made := getattr(opshift, name))),
+    *(made for _, made in inspect.getmembers(pipeline, inspect.isclass) if made.__module__ == pipeline.__name__),
+]
+
+
+@pytest.mark.parametrize("made", DOCUMENTED, ids=lambda made: made.__name__)
+def test_each_argument_is_described_by_itself(made):
+    """The reference is built from docstrings: a line for two arguments would have no type."""
+    _, _, rest = (inspect.getdoc(made) or "").partition("Args:\n")
+    described = re.findall(r"^    (\S.*?): ", rest.partition("\n\n")[0], re.M)
+    assert described == list(inspect.signature(made).parameters)
+
+
+@pytest.mark.parametrize(
+    ("block", "why"),
+    [
+        ("$ echo right\nwrong\n", "instead of"),
+        ("$ echo one; echo two\none\n", "instead of"),
+        ("$ exit 3\n", "exits with 3"),
+        ("$ exit 3\n$ echo $?\n4\n", "instead of"),
+        ("$ exit 3\n$ exit 0\n$ echo $?\n0\n", "exits with 3"),
+    ],
+)
+def test_a_wrong_page_is_found(block, why, tmp_path):
+    with pytest.raises(AssertionError, match=why):
+        run_console(block, tmp_path)
+
+
+def test_dots_stand_for_what_varies(tmp_path):
+    run_console("$ echo took 3 s; echo more; echo end\ntook ... s\n...\nend\n$ exit 3\n$ echo $?\n3\n", tmp_path)
+
+
+def test_the_example_of_a_pipeline_runs(tmp_path):
+    script = ROOT / "examples" / "pipeline.py"
+    done = subprocess.run(
+        [sys.executable, script, ROOT / "examples" / "encoder.onnx", tmp_path / "out.onnx"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "equal" in done.stdout
+    assert (tmp_path / "out.onnx").exists()
