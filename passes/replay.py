@@ -7,7 +7,7 @@ calls of the same kind for which the same questions have the same answers are re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,6 +76,24 @@ class Replays:
             else:
                 at = self._learn(key, proto, names, scope, rehearse)
         return None if at is None else script.play(at, proto, spelled, names, scope, changes)
+
+    def ahead(self, kind: Kind, calls: Sequence[NodeProto], scope: Scope) -> Iterator[Iterable[Change]] | None:
+        """What is done to each of the calls, all of one kind, which are edited at once; None where they cannot be."""
+        if not kind.same or not calls:
+            return None
+        names = [call.name for call in calls]
+        at = self._heads.get((kind, True, names[0] != "", isinstance(scope.body, FunctionProto)))
+        if not isinstance(at, Script) or at.patch is None or all(names) != any(names):
+            return None
+        if not all(key in scope.spelled for key in at.patch.constants):
+            return None
+        if kind.inputs == 1:
+            plain = all(call.input[0] for call in calls)
+        else:
+            plain = all(all(held) and len(set(held)) == len(held) for held in [call.input[:] for call in calls])
+        if not plain or not all(call.output[number] for number in range(kind.outputs) for call in calls):
+            return None
+        return at.patch.apply(at, calls, names, scope)
 
     def _learn(
         self, key: tuple[Any, ...], proto: NodeProto, names: list[str], scope: Scope, rehearse: Rehearsal

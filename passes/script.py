@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
-from opshift.passes import evaluate
+from opshift.passes import evaluate, patch
 from opshift.passes.changes import Change
 from opshift.passes.names import subgraphs
+from opshift.passes.patch import Patch
 from opshift.passes.protos import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, sized, tag
 from opshift.passes.scope import Scope
 from opshift.passes.stage import DOC, INPUTS, MARK, NAME, OUTPUTS, Event, Stage, Unrepeatable
@@ -66,6 +67,7 @@ class Script:
     read: tuple[int, ...]
     edits: bool
     opaque: bool
+    patch: Patch | None = None
 
     def recall(self, made: Sequence[NodeProto | bytes], scope: Scope) -> None:
         """Tell the scope about the nodes that were made for a call, now that it is asked about their outputs."""
@@ -89,7 +91,7 @@ def write(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequenc
     def numbers(names: Iterable[str]) -> tuple[int, ...]:
         return tuple(number[name] for name in names if name)
 
-    return Script(
+    script = Script(
         places,
         tuple(_ask(event, number) for event in stage.events),
         tuple(_line(proto, stage, number) for proto in done),
@@ -104,6 +106,7 @@ def write(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequenc
         [(proto.domain, proto.op_type) for proto in done] == [(call.domain, call.op_type)],
         {name for name in OUTPUTS if name in made} <= evaluate.opaque(done),
     )
+    return replace(script, patch=patch.find(script, call, *done)) if script.edits else script
 
 
 def places_of(call: NodeProto) -> tuple[str, ...]:
