@@ -7,6 +7,7 @@ the processor, so that other work on the machine counts less; the ratio is to th
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import resource
 import statistics
@@ -31,10 +32,14 @@ INLINER = (
     "import sys, onnx, onnx.inliner as i; m = onnx.load(sys.argv[2]);"
     "onnx.save(i.inline_selected_functions(m, [('', sys.argv[1])], inline_schema_functions=True), sys.argv[3])"
 )
+ONNXSIM = ["-m", "onnxsim", "--target-opset", "18", "--skip-optimization", "--skip-constant-folding"]
 CONVERT = {
     "opshift convert --no-verify": ["-m", "opshift", "convert", "--opset", "18", "--no-verify"],
     "onnx.version_converter": ["-c", PEER],
 }
+OTHERS = {"onnxscript.version_converter": ["-c", SCRIPT]}
+if importlib.util.find_spec("onnxsim"):
+    OTHERS["onnxsim, nothing simplified"] = ONNXSIM
 
 
 def _inlining(op: str) -> dict[str, list[str]]:
@@ -46,17 +51,15 @@ def _inlining(op: str) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Shape:
-    """A kind of model: what makes one of so many nodes, and who converts it; `peers` up to so many nodes."""
+    """A kind of model: what makes one of so many nodes, and who converts it."""
 
     title: str
     make: Callable[[int], object]
     commands: dict[str, list[str]]
-    peers: int = 1_000_000
 
 
 SHAPES = [
-    Shape("a chain, 13 -> 18", models.reduce_chain, CONVERT),
-    Shape("a chain, 13 -> 18", models.reduce_chain, {"onnxscript.version_converter": ["-c", SCRIPT]}, 1_000),
+    Shape("a chain, 13 -> 18", models.reduce_chain, {**CONVERT, **OTHERS}),
     Shape("a weight for each node, 13 -> 18", models.weights, CONVERT),
     Shape("20 Ifs in each other, 13 -> 18", models.nested, CONVERT),
     Shape("ReduceL2 inlined at 18", models.norms, _inlining("ReduceL2")),
@@ -81,8 +84,7 @@ def measure(nodes: Sequence[int], runs: int, limit: int) -> Iterator[list[Row]]:
     with tempfile.TemporaryDirectory() as folder:
         for shape in SHAPES:
             for count in nodes:
-                if count <= shape.peers:
-                    yield _measured(shape, count, Path(folder), runs, limit)
+                yield _measured(shape, count, Path(folder), runs, limit)
 
 
 def _measured(shape: Shape, nodes: int, folder: Path, runs: int, limit: int) -> list[Row]:
@@ -91,7 +93,7 @@ def _measured(shape: Shape, nodes: int, folder: Path, runs: int, limit: int) -> 
     for number in range(runs + 1):
         for name, command in shape.commands.items():
             if None not in found[name]:
-                spent = _once([*command, str(source), str(output)], folder, limit)
+                spent = once([*command, str(source), str(output)], folder, limit)
                 output.unlink(missing_ok=True)
                 found[name] += [spent] if number or spent is None else []
     medians = {name: None if None in rounds else _medians(rounds) for name, rounds in found.items()}
@@ -107,8 +109,8 @@ def _medians(rounds: list[tuple[float, float] | None]) -> tuple[float, float]:
     return statistics.median(seconds for seconds, _ in counted), statistics.median(size for _, size in counted)
 
 
-def _once(command: list[str], folder: Path, limit: int) -> tuple[float, float] | None:
-    """Processor seconds and megabytes; None for more than `limit` seconds."""
+def once(command: list[str], folder: Path, limit: int) -> tuple[float, float] | None:
+    """Processor seconds and megabytes of Python with these arguments; None for more than `limit` seconds."""
     process = subprocess.Popen(
         [sys.executable, *command],
         cwd=folder,
@@ -140,6 +142,7 @@ HEAD = """# Benchmarks
 
 Whole processes from the shell, imports included, with a file in and a file out and without verification: medians of
 the processor's seconds, the peak of the memory, and the ratio of seconds to the peer's in the same run.
+onnxsim converts with onnx's converter before it simplifies; here it does the first alone.
 `python -m benchmarks > docs/benchmarks.md` writes this page anew.
 
 | model | nodes | contender | seconds | MB | ratio |

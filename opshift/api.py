@@ -145,7 +145,8 @@ def fold(
         A folded copy of the same kind; see `convert_version`.
 
     Raises:
-        Refused, InvalidModel: as for `convert_version`.
+        Refused: as for `convert_version`.
+        InvalidModel: as for `convert_version`.
         ValueError: as for `convert_version`; or an operator is not known, has no definition to recognise it by, came
             after the model's opset, or is lacked by the target.
     """

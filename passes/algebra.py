@@ -175,7 +175,9 @@ class Terms:
         for part, coefficient in mb.items():
             merged[part] = merged.get(part, 0.0) + sign * coefficient
         constant = ca + sign * cb
-        if len(merged) > _MOST or not all(merged.values()) or not isfinite(constant) or (not constant and ca):
+        if len(merged) > _MOST and a != b:
+            merged, constant = {a: 1.0, b: sign}, 0.0
+        if not all(merged.values()) or not isfinite(constant) or (not constant and ca):
             return self.op("Add" if sign == 1 else "Sub", (), *(sorted((a, b)) if sign == 1 else (a, b)))
         return self.sum(constant, merged)
 

@@ -30,7 +30,7 @@ class Whole:
         self.changes: list[Change] = []
         self.constants_are_nodes = model.ir_version < 4  # where each initializer is an input, too
         self.uses: Counter[str] = Counter()
-        self.shadowed = _shadowed(model)
+        self.fixed = _shadowed(model) | _referred(model)
         self.changed = 0
 
     def begin(self) -> None:
@@ -49,10 +49,7 @@ class Whole:
             for node in body.node:
                 self.uses.update(node.input)
             self.uses.update(results(body))
-        for info in self.model.training_info:
-            for graph in (info.initialization, info.algorithm):
-                for node in graph.node:
-                    self.uses.update(node.input)
+        self.uses.update(self.fixed)
 
 
 def results(body: Body) -> list[str]:
@@ -86,6 +83,20 @@ def _shadowed(model: ModelProto) -> frozenset[str]:
     return frozenset(found)
 
 
+def _referred(model: ModelProto) -> set[str]:
+    """Names that are spoken of outside of nodes: by quantization annotations and by the graphs of training."""
+    found: set[str] = set()
+    for body in bodies(model):
+        for note in getattr(body, "quantization_annotation", ()):
+            found.update([note.tensor_name, *(entry.value for entry in note.quant_parameter_tensor_names)])
+    for info in model.training_info:
+        for graph in (info.initialization, info.algorithm):
+            found.update(results(graph), *(node.input for node in graph.node))
+        for binding in (*info.initialization_binding, *info.update_binding):
+            found.update((binding.key, binding.value))
+    return found
+
+
 class Draft:
     """A body whose nodes are visited once, in order; what a rule finds out about a value holds for all that follow."""
 
@@ -101,12 +112,13 @@ class Draft:
         self.makers: dict[str, NodeProto] = {}
         self.results = set(results(body))
         self.numbers: dict[str, tuple[bool, tuple[Number, ...]]] = {}
+        self.kinds: dict[str, int] = {}
         self.shapes: dict[str, tuple[Number, ...]] = {}
         self.measured: dict[tuple[Number, ...], str] = {}
         self.seen: dict[object, NodeProto] = {}
         self.shared: dict[object, str] = {}
         self.emitted: dict[object, str] = {}
-        self.own = _own_names(body) if parent or whole.shadowed else set[str]()
+        self.own = _own_names(body) if parent or whole.fixed else set[str]()
         self._arrays: dict[str, Any] = {}
         self._held: dict[str, TensorProto] = dict(self.scope.initializers)
         self._renamed: dict[str, str] = {}
@@ -165,6 +177,11 @@ class Draft:
 
     def elem_type(self, name: str) -> int:
         """The element type of a tensor; 0 where it is unknown."""
+        draft: Draft | None = self
+        while draft is not None:
+            if name in draft.kinds:
+                return draft.kinds[name]
+            draft = draft.parent
         found = self.type(name)
         return elem_type_of(found) if found is not None else 0
 
@@ -201,13 +218,13 @@ class Draft:
 
     def is_protected(self, name: str) -> bool:
         """Whether a value has to keep its name and its place."""
-        return name in self.results or name in self.whole.shadowed
+        return name in self.results or name in self.whole.fixed
 
     # --- changes --------------------------------------------------------------------------------------------
 
     def stand_for(self, name: str, value: str) -> bool:
         """Let `value` take the place of `name` wherever it is used; False if it cannot."""
-        if value == name or value in self.whole.shadowed or name in self.whole.shadowed:
+        if value == name or value in self.whole.fixed or name in self.whole.fixed:
             return False
         if name in self.results:
             made = self.makers.get(value)
@@ -229,7 +246,7 @@ class Draft:
 
     def hold(self, name: str, tensor: TensorProto) -> bool:
         """Make `name` an initializer of this body; False where it has to be a node."""
-        if not self.holds or name in self.results:
+        if not self.holds or self.is_protected(name):
             return False
         self.scope.hold(name, tensor)
         self._held[name] = self.scope.initializers[name]

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from opshift.passes import patterns, schemas, tidy
+from opshift.passes import forms, patterns, schemas, tidy
 from opshift.passes.algebra import NUMBER, ONES, OP, PRODUCT, SUM, TENSOR, VECTOR, Terms
 from opshift.passes.build import Builder
 from opshift.passes.changes import Change
 from opshift.passes.convert import Result, check_imports, opsets
 from opshift.passes.expand import Op
 from opshift.passes.fits import fits
+from opshift.passes.forms import Form
 from opshift.passes.match import Found, Matcher
 from opshift.passes.names import Body, census, subgraphs, with_nested
-from opshift.passes.patterns import Clues, Pattern, Tensor
+from opshift.passes.patterns import Clues, Pattern, Splat, Tensor
 from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, TensorProto, default_domain, put
 from opshift.passes.scope import Context, Dim, Scope
 from opshift.passes.terms import FLOATS, Reader
@@ -32,7 +33,8 @@ _WIDTHS = {T.DOUBLE: 53, T.FLOAT: 24, T.FLOAT16: 11, T.BFLOAT16: 8}
 
 _OFTEN = (
     "Abs Add Cast Clip Concat Div Equal Erf Exp Identity IsNaN Less Log MatMul Max Min Mul Neg Pow Reciprocal "
-    "ReduceMax ReduceMean ReduceSum ReduceSumSquare Relu Reshape Sigmoid Sqrt Squeeze Sub Sum Tanh Transpose Unsqueeze Where"
+    "ReduceMax ReduceMean ReduceSum ReduceSumSquare Relu Reshape Sigmoid Sqrt Squeeze Sub Sum Tanh Transpose "
+    "Unsqueeze Where"
 )
 _BETWEEN = frozenset(_OFTEN.split())
 """What may stand between an anchor and the result."""
@@ -50,11 +52,11 @@ def attempt(
         InvalidModel: the model's opset imports are missing, contradict each other or are unknown.
     """
     check_imports(source)
-    before = census(source)
+    _, before = census([source.graph, *source.functions])
     model = ModelProto()
     model.CopyFrom(source)
     wanted = [op for op in (patterns.FAMILIES if ops is None else dict.fromkeys(ops)) if op not in set(lacking)]
-    called = {op for domain, op in before.calls if not default_domain(domain)}
+    called = {op for domain, op in before if not default_domain(domain)}
     wanted = [op for op in wanted if op in patterns.FAMILIES and not called.isdisjoint(patterns.FAMILIES[op].anchors)]
     changes: list[Change] = []
     if wanted:
@@ -63,7 +65,8 @@ def attempt(
             opset = versions.get("", 0)
             _Folder(context, [op for op in wanted if _exists(op, opset)], opset, changes).body(body)
         tidy.drop_unused(model, context.released)
-    return Result(model, tuple(changes), (), before.calls, census(model).calls if changes else before.calls)
+    after = census([model.graph, *model.functions])[1] if changes else before
+    return Result(model, tuple(changes), (), before, after)
 
 
 @dataclass
@@ -120,19 +123,32 @@ class _Folder:
                     pending.append((Scope(graph, self._context, self._opset, scope, inner), reader))
         for held, taken in found:
             if taken:
-                put(held.node, taken)
+                put(held, taken)
 
 
 class Held(NamedTuple):
-    """What an input of the new node gets: a value, or its transpose."""
+    """What an input of the new node gets: a value, or what a Transpose, a Reshape or an Add makes of it."""
 
     name: str
     perm: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
+    plus: str = ""
+    behind: int = 0
+    """How many axes of one element are behind those that the input has."""
+    half: bool = False
+    """Whether it is the first half of a constant that holds it twice."""
+    op: str = ""
+    """What is computed of each element."""
 
 
-class _Turned(NamedTuple):
-    perm: tuple[int, ...]
+class _Moved(NamedTuple):
     term: int
+    perm: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
+    plus: int = -1
+    behind: int = 0
+    half: bool = False
+    op: str = ""
 
 
 class _Search:
@@ -146,6 +162,9 @@ class _Search:
         self._ops = ops
         self._changes = changes
         self._taken: dict[int, list[NodeProto]] = {}
+        self._made: dict[tuple[str, str], str] = {}
+        self._added: dict[int, list[NodeProto]] = {}
+        """Nodes that stand behind a node; those at -1 before all."""
         self._uses = _Uses(reader.scope.body)
 
     def taken(self) -> dict[int, list[NodeProto]]:
@@ -154,7 +173,35 @@ class _Search:
         for index in sorted(suspects, reverse=True):
             if index not in self._taken:
                 self._fold(index, suspects[index])
+        for index, nodes in self._added.items():
+            if index < 0:
+                self._taken[0] = [*nodes, *self._taken.get(0, self._nodes[:1])]
+            else:
+                self._taken[index] = [*self._taken.get(index, [self._nodes[index]]), *nodes]
         return self._taken
+
+    def _beside(self, name: str, key: str, make: Callable[[Builder], str]) -> str:
+        """What is made of a value once, beside it, for all that need it."""
+        if (name, key) not in self._made:
+            build = Builder(self._scope, self._reader.opset)
+            self._made[name, key] = make(build)
+            self._added.setdefault(self._uses.makers.get(name, -1), []).extend(build.nodes)
+        return self._made[name, key]
+
+    def _made_of(self, build: Builder, held: Held, kind: int) -> str:
+        """The name of an input, after the nodes that make it."""
+        name = held.name
+        if held.perm:
+            return str(build.Transpose(name, perm=list(held.perm)))
+        if held.plus:
+            return str(build.Add(name, held.plus))
+        if held.behind:
+            return forms.reshaped(build, name, [-1])
+        if held.op:
+            return self._beside(name, held.op, lambda made: str(made.emit(held.op, [name])))
+        if held.half:
+            return forms.first_half(build, name, kind)
+        return forms.reshaped(build, name, held.shape) if held.shape else name
 
     def _suspects(self) -> dict[int, set[Op]]:
         """The nodes that may make the result of an operator: those behind its anchors."""
@@ -189,7 +236,9 @@ class _Search:
         term, kind = self._reader.term(node.output[0]), self._reader.kind(node.output[0])
         if self._terms.keys[term][0] not in (OP, PRODUCT, SUM) or kind not in FLOATS:
             return
-        clues = Clues(self._reader.opset, kind, self._reader.rank(node.output[0]), _axes(self._terms, term))
+        dims = self._reader.shape(node.output[0])
+        rank, size = (None, None) if dims is None else (len(dims), dims[-1] if dims else None)
+        clues = Clues(self._reader.opset, kind, rank, _axes(self._terms, term), size)
         for op in self._ops:
             if op in ops and op != (default_domain(node.domain), node.op_type):
                 for call in patterns.FAMILIES[op].suggest(op, clues):
@@ -200,18 +249,33 @@ class _Search:
     def _as_call(self, index: int, term: int, kind: int, pattern: Pattern) -> bool:
         matcher = Matcher(pattern.terms, pattern.root, pattern.marks, self._terms, _TOLERANCES[kind])
         for found in matcher.all(term):
-            group = self._group(index, kind, pattern, found)
-            if group is not None:
-                self._replace(index, pattern, found, *group)
-                return True
+            if any(found.floats.get(name, 1.0) <= 0 for name in _POSITIVE.get(pattern.call.op[1], ("epsilon",))):
+                continue
+            for read in (found, *self._unscaled(pattern, found)):
+                group = self._group(index, kind, pattern, read)
+                if group is not None:
+                    self._replace(index, pattern, read, *group)
+                    return True
         return False
+
+    def _unscaled(self, pattern: Pattern, found: Found) -> Iterator[Found]:
+        """The same with a number at an input that has no name without it, and not in the float."""
+        for name, variables in patterns.FAMILIES[pattern.call.op].scaled.items():
+            for variable in variables:
+                number = found.floats.get(name, 1.0)
+                if number != 1:
+                    term = self._terms.scaled(found.bound[variable], number)
+                    yield Found({**found.bound, variable: term}, found.dims, {**found.floats, name: 1.0})
 
     def _group(self, index: int, kind: int, pattern: Pattern, found: Found) -> tuple[set[int], dict[int, Held]] | None:
         """The nodes between the variables and the result, and what the variables hold; None if they leave a gap."""
         wanted = {term: self._wanted(pattern, variable) for variable, term in found.bound.items()}
-        turned = {term: self._turned(term) for term in wanted}
-        wanted |= {of.term: wanted[term] for term, of in turned.items() if of is not None}
+        turned = {term: self._moved(term) for term in wanted}
+        for term, of in turned.items():
+            if of is not None:
+                wanted = {of.term: wanted[term], **({of.plus: wanted[term]} if of.plus >= 0 else {}), **wanted}
         names: dict[int, str] = {}
+        doubled: list[str] = []
         inside, pending = {index}, list(self._nodes[index].input)
         while pending:
             name = pending.pop()
@@ -221,6 +285,9 @@ class _Search:
             if term in wanted and self._reader.kind(name) == wanted[term]:
                 names.setdefault(term, name)
                 continue
+            if pattern.shares and self._terms.is_op(term, "Twice"):
+                doubled.append(name)
+                continue
             at = self._uses.makers.get(name)
             if self._terms.keys[term][0] in _HELD:
                 continue
@@ -229,24 +296,46 @@ class _Search:
             if at in inside:
                 continue
             maker = self._nodes[at]
-            if len(inside) >= _LARGEST or default_domain(maker.domain) or len(maker.output) > 1:
+            if (
+                len(inside) >= _LARGEST
+                or default_domain(maker.domain)
+                or (len(maker.output) > 1 and maker.op_type != "Split")
+            ):
                 return None
             if self._is_narrower(maker.output[0], kind):
                 return None
             inside.add(at)
             pending += maker.input
-        if not self._is_closed(index, inside):
+        if not self._is_closed(index, inside) or len(self._operators(inside)) < 2:
             return None
+        for name in self._above(doubled):
+            names.setdefault(self._reader.term(name), name)
         held: dict[int, Held] = {}
         for variable, term in found.bound.items():
             of = turned[term]
             if term in names:
                 held[variable] = Held(names[term])
-            elif of is not None and of.term in names:
-                held[variable] = Held(names[of.term], of.perm)
+            elif of is not None and of.term in names and (of.plus < 0 or of.plus in names):
+                held[variable] = Held(
+                    names[of.term], of.perm, of.shape, names.get(of.plus, ""), of.behind, of.half, of.op
+                )
             else:
                 return None
         return (inside, held) if self._fits(index, pattern, held) else None
+
+    def _above(self, names: list[str]) -> Iterator[str]:
+        """Values and what they are computed from, not far above."""
+        seen, front = set(names), names
+        for _ in range(_DEPTH):
+            front = [
+                above
+                for name in front
+                if (at := self._uses.makers.get(name)) is not None
+                for above in self._nodes[at].input
+                if above and above not in seen
+            ]
+            seen.update(front)
+            yield from front
 
     def _wanted(self, pattern: Pattern, variable: int) -> int:
         """The element type of what a variable stands for."""
@@ -254,10 +343,27 @@ class _Search:
         assert isinstance(given, Tensor), "variables stand for tensors"
         return given.kind
 
-    def _turned(self, term: int) -> _Turned | None:
-        """What a term is a Transpose of."""
+    def _moved(self, term: int) -> _Moved | None:
+        """What a term is a Transpose, a Reshape or a sum of, where a node can make it again."""
         key = self._terms.keys[term]
-        return _Turned(key[2][0][1], key[3][0]) if self._terms.is_op(term, "Transpose") else None
+        if self._terms.is_op(term, "Transpose"):
+            return _Moved(key[3][0], perm=key[2][0][1])
+        if key[0] == SUM and not key[1] and len(key[2]) == 2 and all(c == 1 for _, c in key[2]):
+            return _Moved(key[2][0][0], plus=key[2][1][0])
+        if self._terms.is_op(term, "Half"):
+            return _Moved(key[3][0], half=True)
+        if self._terms.is_op(term, "Cos") or self._terms.is_op(term, "Sin"):
+            return _Moved(key[3][0], op=key[1])
+        if self._terms.is_op(term, "Vector"):
+            return _Moved(key[3][0], behind=key[2][0][1])
+        if self._terms.is_op(term, "Reshape"):
+            sizes = [self._terms.value(dim) for dim in key[2][0][1]]
+            if all(size is not None and size > 0 for size in sizes):
+                return _Moved(key[3][0], shape=tuple(int(size) for size in sizes if size is not None))
+        return None
+
+    def _operators(self, inside: set[int]) -> list[str]:
+        return [op for at in sorted(inside) if (op := self._nodes[at].op_type) not in _SILENT]
 
     def _is_narrower(self, name: str, kind: int) -> bool:
         own = self._reader.kind(name)
@@ -272,12 +378,23 @@ class _Search:
         return True
 
     def _fits(self, index: int, pattern: Pattern, held: dict[int, Held]) -> bool:
-        shapes = [self._shape(held[i]) if i in held else None for i in range(len(pattern.call.inputs))]
-        result = self._scope.shape(self._nodes[index].output[0])
-        return fits(pattern.call, shapes, result)
+        return fits(pattern.call, self._shapes(pattern, held), self._reader.shape(self._nodes[index].output[0]))
+
+    def _shapes(self, pattern: Pattern, held: dict[int, Held]) -> list[list[Dim] | None]:
+        return [self._shape(held[i]) if i in held else None for i in range(len(pattern.call.inputs))]
 
     def _shape(self, held: Held) -> list[Dim] | None:
-        shape = self._scope.shape(held.name)
+        if held.shape:
+            return list(held.shape)
+        if held.half:
+            return forms.half_of(self._scope, held.name)
+        if held.plus:
+            return self._reader.broadcast(held.name, held.plus)
+        if held.behind:
+            dims = self._reader.shape(held.name)
+            kept = None if dims is None else len(dims) - held.behind
+            return dims[:kept] if dims is not None and dims[kept:] == [1] * held.behind else None
+        shape = self._reader.shape(held.name)
         return [shape[axis] for axis in held.perm] if shape is not None and held.perm else shape
 
     def _replace(self, index: int, pattern: Pattern, found: Found, inside: set[int], held: dict[int, Held]) -> None:
@@ -285,13 +402,16 @@ class _Search:
         build = Builder(self._scope, call.opset, old)
         inputs: list[str | list[int] | None] = []
         for i, given in enumerate(call.inputs):
-            if isinstance(given, Tensor):
-                of = held[i]
-                inputs.append(str(build.Transpose(of.name, perm=list(of.perm))) if of.perm else of.name)
+            if isinstance(given, Splat):
+                inputs.append("")
+            elif isinstance(given, Tensor):
+                inputs.append(self._made_of(build, held[i], given.kind))
             else:
                 inputs.append(None if given is None else list(given))
-        given_floats = {name: found.floats.get(name) for name in call.marks}
-        build.emit(call.op[1], inputs, {**dict(call.attributes), **given_floats}, domain=call.op[0])
+        floats = {name: found.floats.get(name) for name in call.marks}
+        form = Form(build, call, inputs, {**dict(call.attributes), **floats}, self._shapes(pattern, held), self._beside)
+        forms.settle(call.op, form)
+        build.emit(call.op[1], form.inputs, form.attributes, domain=call.op[0])
         made = build.nodes[-1]
         made.output[:] = old.output[:1]
         made.name, made.doc_string = old.name, old.doc_string
@@ -301,7 +421,7 @@ class _Search:
             self._taken[at] = []
             self._scope.context.released.update(self._nodes[at].input)
         self._taken[index] = build.nodes
-        of = [self._nodes[at].op_type for at in sorted(inside) if self._nodes[at].op_type not in _SILENT]
+        of = self._operators(inside)
         exact = pattern.grade == "exact" and Counter(of) == Counter(pattern.nodes)
         self._changes.append(
             Change(
@@ -317,6 +437,8 @@ class _Search:
         )
 
 
+_POSITIVE = {"Attention": ("scale",), "Celu": ("alpha",)}
+"""Floats for which the operator is its definition only where they are more than 0; for all others epsilon."""
 _HELD = frozenset((NUMBER, ONES, TENSOR, VECTOR))
 _SILENT = frozenset(("Identity", "Constant"))
 
@@ -330,6 +452,8 @@ def _axes(terms: Terms, term: int) -> dict[str, list[tuple[int, ...]]]:
             key = terms.keys[at]
             if key[0] == OP and key[2] and key[2][0][0] == "axes":
                 found.setdefault(key[1], []).append(key[2][0][1])
+            if terms.is_op(at, "Reshape") and len(shape := key[2][0][1]) == 3 and (groups := terms.value(shape[1])):
+                found.setdefault("groups", []).append((int(groups),))
         front = [inner for at in front for inner in terms.operands(at) if inner not in seen]
         seen.update(front)
     return found

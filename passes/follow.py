@@ -23,12 +23,22 @@ def follow(call: Call) -> None:
     """Note what is known of the node's output: its numbers, and its shape where inference did not find it."""
     found = _FOLLOWED.get(call.op)
     known = found(call) if found is not None else None
-    if known is not None and len(known[1]) <= FEW:
+    kind = _kind(call) if known is not None and len(known[1]) <= FEW else 0
+    if known is not None and kind:
         call.draft.numbers[call.output] = known
+        call.draft.kinds[call.output] = kind
     shape = _SHAPED.get(call.op)
     dims = shape(call) if shape is not None else None
     if dims is not None and _is_better(dims, call.draft.shape(call.output)):
         call.draft.shapes[call.output] = dims
+
+
+def _kind(call: Call) -> int:
+    if call.op in ("Shape", "Size"):
+        return TensorProto.INT64
+    if call.op == "Cast":
+        return int(call.attribute("to"))
+    return TensorProto.BOOL if call.op == "Equal" else call.elem_type(1 if call.op == "Where" else 0)
 
 
 def _is_better(found: Sequence[Number], known: Sequence[Number] | None) -> bool:

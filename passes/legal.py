@@ -100,6 +100,8 @@ def _judge(raw: str, op: str, inputs: int, outputs: int, attributes: tuple[tuple
         if kind != declared.type:
             return f"attribute {name} has the wrong type"
     given = dict(attributes)
+    if len(given) < len(attributes):
+        return "an attribute stands there twice"
     missing = [n for n, a in schema.attributes.items() if a.required and n not in given]
     return f"attribute {missing[0]} is missing" if missing else ""
 

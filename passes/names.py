@@ -73,23 +73,35 @@ class Names:
     def __init__(self, model: ModelProto):
         self._model = model
         self._endings: dict[str, str] = {}
+        self._tails: dict[tuple[str, ...], list[str]] = {}
         self._given: set[str] = set()
         self._count = 0
 
     def fresh(self, hint: str) -> str:
         """`hint` itself where it is free, else `hint` with a number that no other name has."""
-        at = hint.rfind("/") if "/" in hint else 0
-        ending = hint[at:]
-        free = self._endings.get(ending)
-        if free is None:
-            many = len(self._endings) >= _MOST_ENDINGS
-            free = self._endings[ending] = self._mark + ending if many else self._free(ending)
-        stem = name = hint if free == ending else hint[:at] + free
+        at = max(hint.rfind("/"), 0)
+        return self._take(hint[:at] + self._ending(hint[at:]))
+
+    def fresh_all(self, stem: str, tails: tuple[str, ...]) -> list[str]:
+        """The same for `stem` with each of the tails, all of which hold a slash."""
+        if tails not in self._tails:
+            parts = [tail.rpartition("/") for tail in tails]
+            self._tails[tails] = [before + self._ending(f"/{last}") for before, _, last in parts]
+        return [self._take(stem + tail) for tail in self._tails[tails]]
+
+    def _take(self, name: str) -> str:
+        stem = name
         while name in self._given:
             self._count += 1
             name = f"{stem}_{self._count}"
         self._given.add(name)
         return name
+
+    def _ending(self, ending: str) -> str:
+        if ending not in self._endings:
+            many = len(self._endings) >= _MOST_ENDINGS
+            self._endings[ending] = self._mark + ending if many else self._free(ending)
+        return self._endings[ending]
 
     @cached_property
     def _mark(self) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from opshift.passes import compute, constants, follow, legal, rules, schemas
 from opshift.passes.changes import Change
@@ -16,10 +17,12 @@ from opshift.passes.protos import (
     ModelProto,
     NodeProto,
     TensorProto,
+    ValueInfoProto,
     default_domain,
     put,
     retain,
 )
+from opshift.passes.survey import Survey
 from opshift.passes.view import make_attribute
 
 _MOST_ROUNDS = 6
@@ -41,7 +44,7 @@ def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
     `folder` is where external data lie.
     """
     check_imports(source)
-    before = census(source)
+    before = Survey(source)
     if before.depth > DEEPEST:
         raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
     model = ModelProto()
@@ -51,9 +54,9 @@ def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
         for _ in range(_MOST_ROUNDS):
             whole.begin()
             _sweep(whole)
-            holders: list[Body] = [model.graph, *model.functions]
-            for body in holders:
-                _without_dead(body, whole)
+            _without_dead(model.graph, whole, opsets(model))
+            for function in model.functions:
+                _without_dead(function, whole, opsets(function))
             if not whole.changed:
                 break
     except Exception as error:  # rules trust that nodes have the inputs and attributes that they must have
@@ -62,7 +65,7 @@ def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
         if why := contradiction(source):
             raise InvalidModel(f"the model is not valid: {why}") from error
         raise
-    return Result(model, tuple(whole.changes), (), before.calls, census(model).calls)
+    return Result(model, tuple(whole.changes), (), before.calls, census([model.graph, *model.functions])[1])
 
 
 def _sweep(whole: Whole) -> None:
@@ -90,7 +93,7 @@ class _Visit:
             if len(made) != 1 or made[0] is not node:
                 self._taken[index] = made
         if self._taken:
-            put(nodes, self._taken)
+            put(draft.body, self._taken)
         draft.finish()
 
     def _share_initializers(self) -> None:
@@ -144,28 +147,28 @@ class _Visit:
         """Apply the first rule that changes something: None if none did, "" if the node is gone."""
         call = Call(node, self._draft)
         for rule in self._rules.get(node.op_type, ()):
-            op = node.op_type
+            op, named = node.op_type, node.name or call.output
             outcome = rule(call)
-            if outcome is None or outcome is False:
+            if not outcome:
                 continue
             if outcome is rules.EDITED:
-                self._note_call(call, op, rule)
+                self._note_rule(call, named, op, rule)
                 return call, op
             name = node.output[0]
             if self._draft.stand_for(name, str(outcome)):
-                self._note_call(call, op, rule)
+                self._note_rule(call, named, op, rule)
                 return call, ""
             if op != "Identity":
                 node.op_type = "Identity"
                 del node.attribute[:]
                 call.read(str(outcome))
-                self._note_call(call, op, rule)
+                self._note_rule(call, named, op, rule)
                 return call, op
         return call, None
 
-    def _note_call(self, call: Call, op: str, rule: rules.Rule) -> None:
+    def _note_rule(self, call: Call, named: str, op: str, rule: rules.Rule) -> None:
         how = " ".join((rule.__doc__ or "").split()).rstrip(".")
-        self._note(call.proto.name or call.output, op, how, call.grade, call.remark)
+        self._note(named, op, how, call.grade, call.remark)
 
     def _note(self, node: str, op: str, how: str, grade: str = "exact", remark: str = "") -> None:
         since = schemas.since("", op, self._draft.opset) or 0
@@ -190,6 +193,8 @@ class _Visit:
         wanted = "then_branch" if condition.reshape(-1)[0] else "else_branch"
         branch = next((graph for name, _, graph in subgraphs(node) if name == wanted), None)
         if branch is None or branch.sparse_initializer or len(branch.output) != len(node.output):
+            return None
+        if not self._whole.fixed.isdisjoint(chain.from_iterable(inner.output for inner in branch.node)):
             return None
         self._note(node.name or node.output[0], "If", "The branch that a constant condition takes takes its place")
         return self._spliced(node, branch)
@@ -224,7 +229,9 @@ class _Visit:
             return False
         numbers = draft.numbers.get(node.output[0])
         if numbers is not None and all(isinstance(number, int) for number in numbers[1]):
-            tensor = constants.tensor(list(numbers[1]) if not numbers[0] else numbers[1][0], self._kind(node))
+            tensor = constants.tensor(
+                list(numbers[1]) if not numbers[0] else numbers[1][0], draft.kinds[node.output[0]]
+            )
             return self._settle(node, [tensor], "exact")
         named = [name for name in node.input if name]
         if not named or not all(draft.tensor(name) is not None for name in named):
@@ -249,15 +256,6 @@ class _Visit:
 
         tensors = [onnx.numpy_helper.from_array(value) for value in values]
         return self._settle(node, tensors, "exact" if exact else "close")
-
-    def _kind(self, node: NodeProto) -> int:
-        if node.op_type in ("Shape", "Size"):
-            return TensorProto.INT64
-        if node.op_type == "Cast":
-            return int(Call(node, self._draft).attribute("to"))
-        if node.op_type in ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Not"):
-            return TensorProto.BOOL
-        return self._draft.elem_type(node.input[1 if node.op_type == "Where" else 0]) or TensorProto.INT64
 
     def _is_bounded(self, node: NodeProto, most: int) -> bool:
         """Whether what an operator that repeats values makes is small enough, told before it is made."""
@@ -303,7 +301,7 @@ class _Visit:
         """Whether a Constant node is needed no more: its value is an initializer, or the same as another."""
         draft, name = self._draft, node.output[0]
         tensor = constants.of_constant(node)
-        if tensor is None or name in self._whole.shadowed:
+        if tensor is None or name in self._whole.fixed:
             return False
         key = content(tensor)
         same = draft.find_shared(key)
@@ -323,7 +321,7 @@ class _Visit:
         draft = self._draft
         if node.op_type in _RANDOM or not node.output or not schemas.versions("", node.op_type):
             return False
-        if node.op_type == "Constant" or not self._whole.shadowed.isdisjoint(node.input):
+        if node.op_type == "Constant" or not self._whole.fixed.isdisjoint(node.input):
             return False
         if schemas.has_subgraphs("", node.op_type):
             return False
@@ -342,11 +340,10 @@ class _Visit:
         pairs = [(mine, draft.resolve(other)) for mine, other in zip(node.output, earlier.output, strict=True) if mine]
         if not all(other for _, other in pairs) or any(mine in draft.results for mine, _ in pairs[1:]):
             return False
-        for k, (mine, other) in enumerate(pairs):
-            if not draft.stand_for(mine, other):
-                if k:
-                    raise AssertionError("a value that stands for no other")
-                return False
+        if not self._whole.fixed.isdisjoint(chain.from_iterable(pairs)):
+            return False
+        if not all(draft.stand_for(mine, other) for mine, other in pairs):
+            return False  # the first one, which is an output
         self._note(node.name or node.output[0], node.op_type, _REPEATED)
         return True
 
@@ -365,56 +362,60 @@ def rename_all(node: NodeProto, names: dict[str, str]) -> None:
             value.name = names.get(value.name, value.name)
 
 
-def _without_dead(body: Body, whole: Whole) -> set[str]:
-    """Drop nodes and initializers that nobody reads; returns what the body reads from outside, and its own names."""
+def _without_dead(body: Body, whole: Whole, versions: Mapping[str, int]) -> set[str]:
+    """Drop nodes and initializers that nobody reads; returns all names that the body reads.
+
+    `versions` are the opsets that it is written at, by domain.
+    """
     needed = set(results(body))
-    if isinstance(body, GraphProto) and body is whole.model.graph:
-        needed |= _trained(whole.model)
+    needed |= whole.fixed
     kept = [False] * len(body.node)
     for index in reversed(range(len(body.node))):
         node = body.node[index]
         if node.output and needed.isdisjoint(node.output):
             continue
         kept[index] = True
-        needed.update(node.input)
+        needed.update(filter(None, node.input))
         if node.attribute:
             for _, _, graph in subgraphs(node):
-                needed |= _without_dead(graph, whole)
+                needed |= _without_dead(graph, whole, versions)
     if not all(kept):
         for index, keep in enumerate(kept):
             if not keep:
                 node = body.node[index]
-                since = schemas.since(node.domain, node.op_type, 99) or 0
+                domain = default_domain(node.domain)
+                since = schemas.since(domain, node.op_type, versions.get(domain, 0)) or 0
                 whole.changed += 1
                 name = node.name or next(iter(node.output), "")
-                whole.changes.append(Change(name, node.op_type, default_domain(node.domain), since, since, _DEAD))
+                whole.changes.append(Change(name, node.op_type, domain, since, since, _DEAD))
         retain(body.node, kept)
     if isinstance(body, GraphProto):
         _without_unread(body, needed)
     return needed
 
 
-def _trained(model: ModelProto) -> set[str]:
-    found: set[str] = set()
-    for info in model.training_info:
-        for graph in (info.initialization, info.algorithm):
-            for node in graph.node:
-                found.update(node.input)
-            found.update(results(graph))
-        for binding in (*info.initialization_binding, *info.update_binding):
-            found.update((binding.key, binding.value))
-    return found
+def _is_stated(tensor: TensorProto, value: ValueInfoProto) -> bool:
+    """Whether the type that is stated of a constant is its own; an omitted shape confuses shape inference, too."""
+    stated = value.type.tensor_type
+    dims = [dim.dim_value for dim in stated.shape.dim]
+    return stated.elem_type == tensor.data_type and stated.HasField("shape") and dims == list(tensor.dims)
 
 
 def _without_unread(graph: GraphProto, needed: set[str]) -> None:
-    """Drop initializers that nobody reads, and what is said of values that there are no more."""
+    """Drop initializers that nobody reads, and what is said of values that there are no more, or wrongly of constants.
+
+    Of a Constant node, nobody minds what is said; of the initializer that it becomes, onnx.checker does.
+    """
     given = {value.name for value in graph.input}
     kept = [tensor.name in needed or tensor.name in given for tensor in graph.initializer]
     if not all(kept):
         retain(graph.initializer, kept)
     if graph.value_info:
         there = {name for node in graph.node for name in node.output} | given
-        there |= {tensor.name for tensor in graph.initializer}
-        stated = [value.name in there for value in graph.value_info]
+        held = {tensor.name: tensor for tensor in graph.initializer}
+        stated = [
+            value.name in there or (value.name in held and _is_stated(held[value.name], value))
+            for value in graph.value_info
+        ]
         if not all(stated):
             retain(graph.value_info, stated)

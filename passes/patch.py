@@ -58,10 +58,13 @@ class Patch:
         return zip(*each, strict=True) if each else repeat(())
 
 
-def find(script: Script, call: NodeProto, done: NodeProto) -> Patch | None:
-    """The patch that makes `done` of a call, whose names are placeholders; None if a script has more to do."""
+def find(script: Script, keys: Sequence[bytes], call: NodeProto, done: NodeProto) -> Patch | None:
+    """The patch that makes `done` of a call, whose names are placeholders; None if a script has more to do.
+
+    `keys` are those of the constants that the script asks for, empty for fresh names.
+    """
     inputs, outputs = len(call.input), len(call.output)
-    constants = {place: ask.key for place, ask in zip(script.places[inputs + outputs + 1 :], script.asks, strict=True)}
+    constants = dict(zip(script.places[inputs + outputs + 1 :], keys, strict=True))
     more = done.input[inputs:]
     rest, before = NodeProto(), NodeProto()
     for copy, node in ((rest, done), (before, call)):

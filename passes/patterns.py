@@ -24,7 +24,11 @@ from opshift.passes.view import make_attribute
 NEGATIVE_AXES = 11
 """The opset from which on axes may be negative."""
 
+PER_CHANNEL = 21
+"""The opset from which on GroupNormalization has a scale and a bias for each channel."""
+
 Op = tuple[str, str]
+ROTARY: Op = ("", "RotaryEmbedding")
 Axes = tuple[int, ...]
 
 
@@ -41,6 +45,13 @@ class Tensor:
 
     kind: int
     dims: tuple[Dim, ...] | None
+
+
+@dataclass(frozen=True)
+class Splat(Tensor):
+    """An input that has one value everywhere, which the nodes leave out."""
+
+    value: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,8 @@ class Pattern:
     grade: str
     nodes: tuple[str, ...] = field(default=())
     """The operators of the definition."""
+    shares: bool = False
+    """Whether inputs may be the half of a value that others use, too."""
 
 
 @cache
@@ -108,7 +121,9 @@ def pattern(call: Call) -> Pattern | None:
     terms = Terms()
     reader = Reader(terms, Scope(graph, Context(result.model, result.model), call.opset, path=()))
     for index, given in enumerate(call.inputs):
-        if isinstance(given, Tensor):
+        if isinstance(given, Splat):
+            reader.bind(f"x{index}", terms.number(given.value))
+        elif isinstance(given, Tensor):
             reader.bind(f"x{index}", terms.of(VARIABLE, index))
     for made in graph.node:
         reader.read(made)
@@ -116,7 +131,9 @@ def pattern(call: Call) -> Pattern | None:
     marks = dict(zip(call.marks, _MARKS, strict=False))
     if terms.keys[root][0] not in (OP, PRODUCT, SUM):
         return None
-    return Pattern(call, terms, root, marks, result.grade, tuple(made.op_type for made in graph.node))
+    return Pattern(
+        call, terms, root, marks, result.grade, tuple(made.op_type for made in graph.node), call.op == ROTARY
+    )
 
 
 # --- which calls a value suggests -----------------------------------------------------------------------------
@@ -130,6 +147,8 @@ class Clues:
     kind: int
     rank: int | None
     axes: Mapping[str, Sequence[Axes]]
+    size: Dim = None
+    """The last dimension."""
 
     def spelled(self, axes: Axes, dropped: int = 0) -> Axes | None:
         """Axes as they can be written, of which the result lacks some: below opset 11 not negative."""
@@ -172,13 +191,16 @@ def layer(op: Op, clues: Clues) -> Iterator[Call]:
     """The last axes are normalized, with a scale, with or without a bias."""
     for axes in filter(_trailing, clues.over("Variance")):
         x, scale = _normalized(clues.kind, axes)
-        for inputs in ((x, scale, scale), (x, scale)):
+        ones = Splat(clues.kind, scale.dims, 1.0)
+        for inputs in ((x, scale, scale), (x, scale), (x, ones)):
             yield Call(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
 
 
 def root_mean_square(op: Op, clues: Clues) -> Iterator[Call]:
     for axes in filter(_trailing, clues.over("Mean")):
-        yield Call(op, clues.opset, _normalized(clues.kind, axes), (("axis", axes[0]),), ("epsilon",))
+        x, scale = _normalized(clues.kind, axes)
+        for inputs in ((x, scale), (x, Splat(clues.kind, scale.dims, 1.0))):
+            yield Call(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
 
 
 def _normalized(kind: int, axes: Axes) -> tuple[Tensor, Tensor]:
@@ -194,6 +216,16 @@ def behind_channels(op: Op, clues: Clues) -> Iterator[Call]:
         yield Call(op, clues.opset, (x, Tensor(clues.kind, ("c",)), Tensor(clues.kind, ("c",))), (), ("epsilon",))
 
 
+def groups(op: Op, clues: Clues) -> Iterator[Call]:
+    """Channels are normalized in groups; scale and bias are per channel from opset 21 on."""
+    if clues.rank is None or clues.rank < 3 or clues.opset < PER_CHANNEL or (-1,) not in clues.over("Variance"):
+        return
+    x = Tensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
+    scale = Tensor(clues.kind, ("c",))
+    for (number,) in clues.over("groups"):
+        yield Call(op, clues.opset, (x, scale, scale), (("num_groups", number),), ("epsilon",))
+
+
 def mean_and_variance(op: Op, clues: Clues) -> Iterator[Call]:
     if clues.rank is not None:
         for axes in clues.over("Variance"):
@@ -204,7 +236,7 @@ def mean_and_variance(op: Op, clues: Clues) -> Iterator[Call]:
 def one_axis(op: Op, clues: Clues) -> Iterator[Call]:
     for axes in clues.over("Total", "Softmax"):
         if len(axes) == 1:
-            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(clues.rank or -axes[0])))
+            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(max(clues.rank or 0, -axes[0]))))
             for texts in _CHOICES.get(op[1], ((),)):
                 if spelled := clues.spelled(axes):
                     yield Call(op, clues.opset, (x,), (("axis", spelled[0]), *texts))
@@ -216,7 +248,7 @@ def reduction(op: Op, clues: Clues) -> Iterator[Call]:
     for axes in clues.over("Total", "Mean"):
         for keepdims in (1, 0):
             dropped = 0 if keepdims else len(axes)
-            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range((clues.rank or -axes[0]) + dropped)))
+            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(max((clues.rank or 0) + dropped, -axes[0]))))
             if schema is not None and "axes" not in schema.attributes:
                 yield Call(op, clues.opset, (x, axes), (("keepdims", keepdims),))
             elif spelled := clues.spelled(axes, dropped):
@@ -234,6 +266,13 @@ def attention(op: Op, clues: Clues) -> Iterator[Call]:
         yield Call(op, clues.opset, inputs, (), ("scale",))
 
 
+def rotary(op: Op, clues: Clues) -> Iterator[Call]:
+    """The halves of each head are rotated."""
+    if clues.rank == 4 and isinstance(clues.size, int):
+        cache = Tensor(clues.kind, ("b", "s", clues.size // 2))
+        yield Call(op, clues.opset, (Tensor(clues.kind, ("b", "h", "s", clues.size)), cache, cache))
+
+
 _CHOICES: dict[str, Sequence[tuple[tuple[str, Any], ...]]] = {
     "Gelu": ((("approximate", "none"),), (("approximate", "tanh"),)),
     "LpNormalization": ((("p", 1),), (("p", 2),)),
@@ -248,6 +287,8 @@ class Family:
 
     suggest: Suggest
     anchors: frozenset[str]
+    scaled: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Float attributes that are a factor of an input: what the one is multiplied by, the other may be instead."""
 
 
 def _family(suggest: Suggest, *anchors: str) -> Family:
@@ -255,9 +296,11 @@ def _family(suggest: Suggest, *anchors: str) -> Family:
 
 
 FAMILIES: dict[Op, Family] = {
-    ("", "Attention"): _family(attention, "Softmax", "Exp"),
+    ("", "Attention"): Family(attention, frozenset(("Softmax", "Exp")), {"scale": (0, 1)}),
+    ROTARY: _family(rotary, "Neg", "Split"),
     ("", "LayerNormalization"): Family(layer, _AVERAGING),
     ("", "RMSNormalization"): Family(root_mean_square, _AVERAGING),
+    ("", "GroupNormalization"): Family(groups, _AVERAGING | {"InstanceNormalization"}),
     ("", "InstanceNormalization"): Family(behind_channels, _AVERAGING),
     ("", "MeanVarianceNormalization"): Family(mean_and_variance, _AVERAGING),
     ("", "LpNormalization"): _family(one_axis, "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2"),

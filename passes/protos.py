@@ -172,5 +172,6 @@ def type_text(kind: TypeProto) -> str | None:
         return inner and f"optional({inner})"
     if which == "map_type":
         inner = type_text(kind.map_type.value_type)
-        return inner and f"map({_SPELLED[kind.map_type.key_type]},{inner})"
+        key = kind.map_type.key_type
+        return inner and f"map({_SPELLED.get(key, key)},{inner})"
     return None

@@ -144,8 +144,8 @@ class Scope:
 
     def source_of(self, name: str) -> tuple[NodeProto, int] | None:
         """The node that makes `name` here and its opset: the one in the source where it was replaced meanwhile."""
-        if name in self.made:
-            return self.made[name]
+        if name in self.made or (name in self.later and self.later[name][0].edits):
+            return self.written(name)
         node = self.producers.get(name)
         return None if node is None else (node, self.opset)
 

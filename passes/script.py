@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
@@ -36,15 +37,19 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Ask:
-    """A fresh name, or a constant, to be asked for; `form` has a gap for each name in the hint."""
+    """A fresh name, or the constant that `key` finds; numbers in `hint` are names that there are by then."""
 
-    form: str
-    pick: Callable[[Sequence[str]], Any]
+    hint: tuple[int | str, ...]
     tensor: TensorProto | None
     key: bytes
 
-    def hint(self, names: Sequence[str]) -> str:
-        return str(self.form % self.pick(names))
+
+@dataclass(frozen=True)
+class _AskAll:
+    """Fresh names that begin with the name of this number and go on with a slash."""
+
+    stem: int
+    tails: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -52,12 +57,12 @@ class Script:
     """Names go by their number: those of the call, then those that are asked for.
 
     It `edits` a call that stays a call of the same operator, and makes nothing else. `outputs` are the values of the
-    call that are made again, with their types. Where it is `opaque`, none of them can be evaluated, whatever the inputs
-    hold.
+    call that are made again, with their types and element types as far as those are known. Where it is `opaque`, none
+    of them can be evaluated, whatever the inputs hold.
     """
 
     places: tuple[str, ...]
-    asks: tuple[_Ask, ...]
+    asks: tuple[_Ask | _AskAll, ...]
     lines: tuple[_Line, ...]
     changes: tuple[tuple[int, tuple[Any, ...]], ...]
     typed: dict[str, TypeProto]
@@ -93,31 +98,39 @@ def write(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequenc
 
     script = Script(
         places,
-        tuple(_ask(event, number) for event in stage.events),
+        tuple(_asks(stage.events, number)),
         tuple(_line(proto, stage, number) for proto in done),
         tuple((number[change.node], tuple(change[1:])) for change in changes),
         {name: kind for name, kind in stage.typed.items() if name in made},
         numbers(stage.context.released),
         numbers(stage.context.settled),
-        tuple(
-            (number[name], stage.typed.get(name), stage.followed_elem_type(name)) for name in OUTPUTS if name in made
-        ),
+        tuple((number[n], stage.typed.get(n), stage.followed_elem_type(n)) for n in OUTPUTS if n in made),
         numbers({name for proto in done for name in proto.input}),
         [(proto.domain, proto.op_type) for proto in done] == [(call.domain, call.op_type)],
         {name for name in OUTPUTS if name in made} <= evaluate.opaque(done),
     )
-    return replace(script, patch=patch.find(script, call, *done)) if script.edits else script
+    if not script.edits:
+        return script
+    return replace(script, patch=patch.find(script, [event.key for event in stage.events], call, *done))
+
+
+def _asks(events: Iterable[Event], number: Mapping[str, int]) -> Iterator[_Ask | _AskAll]:
+    """What `events` ask for; names that begin alike are asked for at once."""
+    for stem, asked in groupby(events, lambda event: None if event.tensor else _stem(event.hint)):
+        if stem is not None:
+            yield _AskAll(number[stem], tuple(event.hint[1] for event in asked))
+            continue
+        for event in asked:
+            yield _Ask(tuple(number.get(part, part) for part in event.hint), event.tensor, event.key)
+
+
+def _stem(hint: tuple[str, ...]) -> str | None:
+    return hint[0] if len(hint) == 2 and hint[0].startswith(MARK) and "/" in hint[1] else None
 
 
 def places_of(call: NodeProto) -> tuple[str, ...]:
     """The placeholders of a call, in the order of the names that they stand for."""
     return (*INPUTS[: len(call.input)], *OUTPUTS[: len(call.output)], NAME)
-
-
-def _ask(event: Event, number: Mapping[str, int]) -> _Ask:
-    places = [number[part] for part in event.hint if part in number]
-    form = "".join("%s" if part in number else part.replace("%", "%%") for part in event.hint)
-    return _Ask(form, itemgetter(*places) if places else lambda _: (), event.tensor, event.key)
 
 
 def _opset(proto: NodeProto, stage: Stage) -> int:
@@ -162,15 +175,16 @@ def play(
 
     `names` are those of the call, `spelled` the same as they are in a file; those that are asked for are added.
     """
-    context, fresh = scope.context, scope.context.names.fresh
+    context = scope.context
     for ask in script.asks:
-        if ask.tensor is None:
-            names.append(fresh(ask.hint(names)))
-            spelled.append(sized(names[-1].encode()))
+        if isinstance(ask, _AskAll):
+            found = context.names.fresh_all(names[ask.stem], ask.tails)
+            names += found
+            spelled += [sized(name.encode()) for name in found]
         else:
-            held = scope.spelled.get(ask.key) or _constant(ask, names, scope)
-            names.append(held[0])
-            spelled.append(held[1])
+            name, as_bytes = scope.spelled.get(ask.key) or _asked(ask, names, scope)
+            names.append(name)
+            spelled.append(as_bytes)
     if script.released:
         context.released.update([names[number] for number in script.released])
     if script.settled:
@@ -199,9 +213,12 @@ def play(
     return result
 
 
-def _constant(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:
-    assert ask.tensor is not None
-    held = scope.shared.get(ask.key) or scope.constant(ask.tensor, ask.hint(names))
+def _asked(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:
+    hint = "".join([part if isinstance(part, str) else names[part] for part in ask.hint])
+    if ask.tensor is None:
+        fresh = scope.context.names.fresh(hint)
+        return fresh, sized(fresh.encode())
+    held = scope.shared.get(ask.key) or scope.constant(ask.tensor, hint)
     assert held is not None, "the script of a graph is not played in a function"
     scope.spelled[ask.key] = held, sized(held.encode())
     return scope.spelled[ask.key]

@@ -8,6 +8,7 @@ from opshift.passes.algebra import Terms
 from opshift.passes.protos import NodeProto
 from opshift.passes.terms import FLOATS, Reader, Rule
 from opshift.passes.terms_arithmetic import added
+from opshift.passes.terms_layout import chosen_size, elementwise
 
 
 def _multiplied(reader: Reader, node: NodeProto) -> int | None:
@@ -34,7 +35,12 @@ def _biased(reader: Reader, node: NodeProto) -> int | None:
     return added(reader, node)
 
 
+_sizes = elementwise(chosen_size)
+
+
 def _chosen(reader: Reader, node: NodeProto) -> int:
+    if (known := _sizes(reader, node)) is not None:
+        return known
     terms, (condition, yes, no) = reader.terms, reader.operands(node.input)
     if terms.value(yes) == 0 and _is_empty(terms, condition, no):
         return no

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from opshift.passes import constants
-from opshift.passes.draft import Call
+from opshift.passes.draft import GROWTH, Call
 from opshift.passes.lazy import np
 from opshift.passes.protos import TensorProto
 from opshift.passes.rules import EDITED, Outcome, rule
@@ -18,7 +18,7 @@ _BIAS_FIRST = "the factor goes into the weights, the summand into the bias"
 @rule("BatchNormalization")
 def normalize_in_convolution(call: Call) -> Outcome:
     """A BatchNormalization after a convolution goes into its weights and bias."""
-    if call.attribute("training_mode", 0) or any(not call.unused(k) for k in range(1, len(call.proto.output))):
+    if call.attribute("training_mode", 0) or not call.attribute("spatial", 1) or any(call.proto.output[1:]):
         return None
     scale, bias, mean, variance = (call.array(k) for k in range(1, 5))
     if any(value is None or value.dtype.kind != "f" for value in (scale, bias, mean, variance)):
@@ -68,6 +68,8 @@ def _into_convolution(call: Call, index: int, factor: Any, summand: Any) -> Outc
     weights, bias = made.array(1), made.array(2)
     if weights is None or (made.input(2) and bias is None) or channels is None or factor.shape != (channels,):
         return None
+    if call.draft.whole.uses[made.input(1)] > 1 and weights.nbytes > GROWTH:
+        return None  # others need them as they are
     if weights.dtype.kind != "f" or not (np.isfinite(factor).all() and np.isfinite(summand).all()):
         return None
     kind, groups = weights.dtype, int(made.attribute("group", 1))
@@ -101,6 +103,8 @@ def _tensor(array: Any) -> TensorProto:
 def _become(call: Call, made: Call, names: list[str]) -> None:
     """Let a node do what the one in front of it does, with other inputs."""
     call.proto.op_type = made.op
+    if made.proto.name:
+        call.proto.name = made.proto.name
     del call.proto.attribute[:]
     call.proto.attribute.extend(made.proto.attribute)
     del call.proto.output[1:]

@@ -38,24 +38,6 @@ def reshape_once(call: Call) -> Outcome:
     return EDITED
 
 
-@rule("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-def view_once(call: Call) -> Outcome:
-    """Two changes of the shape in a row are one Reshape to the shape that comes out."""
-    made = call.maker()
-    if made is None or not _is_view(made):
-        return None
-    follow.follow(call)
-    before, after = made.shape(), call.shape_of(call.output)
-    stated = None if before is None or after is None else follow.stated(after, before)
-    if stated is None:
-        return None
-    shape = call.constant(constants.int64s(stated))
-    call.proto.op_type = "Reshape"
-    del call.proto.attribute[:]
-    call.read(made.input(0), shape)
-    return EDITED
-
-
 def _is_view(call: Call) -> bool:
     """Whether a node changes nothing but the shape; a Transpose that moves only axes of length 1 is one, too."""
     if call.op != "Transpose":
@@ -130,4 +112,22 @@ def unsqueeze_once(call: Call) -> Outcome:
         call.set("axes", axes)
     else:
         call.read(made.input(0), call.constant(constants.int64s(axes)))
+    return EDITED
+
+
+@rule("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+def view_once(call: Call) -> Outcome:
+    """Two changes of the shape in a row are one Reshape to the shape that comes out."""
+    made = call.maker()
+    if made is None or not _is_view(made):
+        return None
+    follow.follow(call)
+    before, after = made.shape(), call.shape_of(call.output)
+    stated = None if before is None or after is None else follow.stated(after, before)
+    if stated is None:
+        return None
+    shape = call.constant(constants.int64s(stated))
+    call.proto.op_type = "Reshape"
+    del call.proto.attribute[:]
+    call.read(made.input(0), shape)
     return EDITED

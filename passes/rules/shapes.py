@@ -111,6 +111,7 @@ def _put_together(call: Call, numbers: Sequence[Number]) -> str | None:
         return names[0]
     made = call.emit("Concat", names, axis=0)
     call.draft.numbers[made] = (False, tuple(numbers))
+    call.draft.kinds[made] = TensorProto.INT64
     return made
 
 
@@ -125,6 +126,7 @@ def _read_off(call: Call, part: _Part) -> str:
         held = call.emit("Shape", [part.source])
         made = call.emit("Gather", [held, call.constant(constants.int64s(list(range(part.start, end))))], axis=0)
     call.draft.numbers[made] = (False, part.numbers)
+    call.draft.kinds[made] = TensorProto.INT64
     return made
 
 
@@ -133,7 +135,7 @@ def read_off(call: Call) -> Outcome:
     """Dimensions that were taken apart and put together again are read off a shape."""
     follow.follow(call)
     known = call.draft.numbers.get(call.output)
-    if known is None or known[0] or not known[1] or call.draft.elem_type(call.output) == TensorProto.INT32:
+    if known is None or known[0] or not known[1] or call.draft.kinds[call.output] != TensorProto.INT64:
         return None
     if all(isinstance(number, int) for number in known[1]) or _is_plain(call):
         return None
@@ -148,8 +150,7 @@ def read_off(call: Call) -> Outcome:
 def _is_plain(call: Call) -> bool:
     """Whether it is a selection from a shape already, in the form that is written here."""
     made = call.maker()
-    at = call.draft.known(call.input(1)) if call.op == "Gather" else None
-    return made is not None and made.op == "Shape" and at is not None and not at[0] and call.opset < _SHAPE_OF_PARTS
+    return made is not None and made.op == "Shape" and call.op in ("Gather", "Slice") and call.opset < _SHAPE_OF_PARTS
 
 
 @rule("Gather")
@@ -237,7 +238,7 @@ def _is_zero(call: Call, index: int) -> bool:
 def state_end(call: Call) -> Outcome:
     """A Slice to the end of an axis says so."""
     starts, ends, axes = call.draft.known(call.input(1)), call.draft.known(call.input(2)), call.ints(3)
-    shape = call.shape()
+    shape = call.shape() if call.elem_type(2) == TensorProto.INT64 else None
     if ends is None or starts is None or axes is None or shape is None or len(ends[1]) != len(axes):
         return None
     if (call.input(4) and call.ints(4) != [1] * len(axes)) or all(isinstance(end, int) for end in ends[1]):

@@ -191,19 +191,55 @@ def test_an_operator_that_is_not_there_or_not_wanted_is_not_brought_in(opset, op
     check_stays(written(f"{GELU} h = Mul(half, x) y = Mul(f, h)", opset, constants=GELU_CONSTANTS), **options)
 
 
-@pytest.mark.parametrize(
-    ("scale", "epsilon", "y"),
-    [
-        ("float[1,1,4] s", "float e", "float[2,3,4] y"),
-        ("float[1] s", "float e", "float[2,3,4] y"),
-        ("float[N] s", "float e", "float[2,3,4] y"),
-        ("float[4] s", "float[1,1,1,1] e", "float[1,2,3,4] y"),
-    ],
+NORMAL = f"{LAYER} q = Mul(d, d) v = ReduceMean<axes=[2]>(q) w = Add(v, e) r = Sqrt(w) n = Div(d, r) y = Mul(n, s)"
+
+
+@pytest.mark.parametrize("scale", ["float[1]", "float[N]", "float[1,3,1]", "float[2,3,4]"])
+def test_a_scale_of_another_shape_stays_behind_the_operator(scale):
+    source = model(NORMAL, 17, inputs=f"float[2,3,4] x, {scale} s", outputs="float[2,3,4] y", constants=LAYER_CONSTANTS)
+    result = folded(source)
+    assert show(result.model) == (
+        "t1 = LayerNormalization<axis=-1, epsilon=0.001>(x, [1.0, 1.0, 1.0, 1.0])\ny = Mul(t1, s)"
+    )
+
+
+def test_leading_ones_of_a_scale_go():
+    scale = "float[1,1,4] s = {1, 2, -3, 0.5}"
+    source = written(NORMAL, 17, inputs="float[2,3,4] x", constants=f"{LAYER_CONSTANTS}, {scale}")
+    check_folds(source, "y = LayerNormalization<axis=-1, epsilon=0.001>(x, [1.0, 2.0, -3.0, 0.5])")
+
+
+def test_a_constant_that_adds_an_axis_stays():
+    constants = "float[1,1,1,1] e = {0.001}"
+    check_stays(model(NORMAL, 17, inputs="float[2,3,4] x, float[4] s", outputs="float[1,2,3,4] y", constants=constants))
+
+
+INSTANCES = "n = InstanceNormalization<epsilon=0.5>(g, i, o)"
+MOMENTS = (
+    "m = ReduceMean(g, a) d = Sub(g, m) q = Mul(d, d) v = ReduceMean(q, a) w = Add(v, e) r = Sqrt(w) n = Div(d, r)"
 )
-def test_a_scale_or_constant_that_is_broadcast_otherwise_stays(scale, epsilon, y):
-    body = f"{LAYER} q = Mul(d, d) v = ReduceMean<axes=[2]>(q) w = Add(v, e) r = Sqrt(w) n = Div(d, r) y = Mul(n, s)"
-    constants = f"{epsilon} = {{0.001}}"
-    check_stays(model(body, 17, inputs=f"float[2,3,4] x, {scale}", outputs=y, constants=constants))
+GROUPS = "int64[1] a = {-1}, int64[3] to = {0, 2, -1}, float[2] i = {1, 1}, float[2] o = {0, 0}, float e = {0.5}"
+
+
+def groups(body, image, scale):
+    body = f"g = Reshape(x, to) {body} k = Shape(x) h = Reshape(n, k) p = Mul(h, s) y = Add(p, b)"
+    scales = f"float{scale} s = {{1, 2, -3, 0.5}}, float{scale} b = {{0, 1, -1, 2}}"
+    io = {"inputs": f"float[N,{image}] x", "outputs": f"float[N,{image}] y"}
+    return model(body, 21, **io, constants=f"{GROUPS}, {scales}")
+
+
+@pytest.mark.parametrize("body", [INSTANCES, MOMENTS])
+def test_group_normalization_of_reshaped_channels(body):
+    source = groups(body, "4,3,5", "[4,1,1]")
+    result = folded(source)
+    scales = "[1.0, 2.0, -3.0, 0.5], [0.0, 1.0, -1.0, 2.0]"
+    assert show(result.model) == f"y = GroupNormalization<epsilon=0.5, num_groups=2>(x, {scales})"
+    feeds = {"x": np.linspace(-3, 4, 120, dtype=np.float32).reshape(2, 4, 3, 5) ** 2}
+    check_values(source, result.model, feeds, rtol=1e-5, atol=1e-5)
+
+
+def test_groups_that_are_scaled_along_another_axis_stay():
+    check_stays(groups(INSTANCES, "4,4,5", "[4,1]"))
 
 
 # --- inside ---------------------------------------------------------------------------------------------------

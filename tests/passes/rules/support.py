@@ -38,7 +38,8 @@ def check_optimized(
     source = model(before, opset, **io)
     result = optimize.attempt(source)
     made = optimized(source)
-    assert show(made) == "\n".join(line.strip() for line in after.strip().splitlines())
+    shown = show(made)
+    assert shown == "\n".join(line.strip() for line in after.strip().splitlines()), shown
     assert result.grade == grade
     if run:
         check_values(source, made, feeds, rtol=rtol, atol=atol)
@@ -48,4 +49,5 @@ def check_optimized(
 def check_kept(body: str, opset: int = 18, **io: str) -> None:
     """The nodes stay as they are."""
     source = model(body, opset, **io)
-    assert show(optimized(source)) == show(source)
+    shown = show(optimized(source))
+    assert shown == show(source), shown
