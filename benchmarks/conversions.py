@@ -50,6 +50,7 @@ class Shape:
     title: str
     make: Callable[[int], object]
     commands: dict[str, list[str]]
+    most: int = 1_000_000
 
 
 SHAPES = [
