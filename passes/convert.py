@@ -14,7 +14,7 @@ from opshift.passes.climb import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.expand import Expander, Op
 from opshift.passes.infer import contradiction
-from opshift.passes.names import bodies, census, with_nested
+from opshift.passes.names import census, with_nested
 from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.scope import Context
 from opshift.passes.survey import Survey
@@ -233,14 +233,10 @@ def _check_recursion(model: ModelProto) -> None:
         return
     names = {(default_domain(f.domain), f.name, f.overload) for f in model.functions}
     calls: dict[tuple[str, str, str], set[tuple[str, str, str]]] = {name: set() for name in names}
-    caller: tuple[str, str, str] | None = None
-    for body in bodies(model):
-        if isinstance(body, FunctionProto):
-            caller = (default_domain(body.domain), body.name, body.overload)
-        elif body is model.graph:
-            caller = None
-        if caller is not None:
-            calls[caller] |= {(default_domain(n.domain), n.op_type, n.overload) for n in body.node} & names
+    for function in model.functions:
+        own = calls[default_domain(function.domain), function.name, function.overload]
+        for body in with_nested([function]):
+            own |= {(default_domain(n.domain), n.op_type, n.overload) for n in body.node} & names
     ready = [name for name, callees in calls.items() if not callees]
     callers: dict[tuple[str, str, str], list[tuple[str, str, str]]] = {}
     for name, callees in calls.items():
