@@ -70,19 +70,25 @@ def _unread(result: Result, made: Result, backend: Backend, folder: str | None) 
 
 
 def _refined(made: Result, wanted: Refinement, lacking: set[Op], folder: str | None) -> Result:
-    result = made
+    """Optimizing shares what two forms compute alike, and brings others to light: folding comes before and after."""
+    if not wanted.fold:
+        return _optimized(made, folder)
+    result = _folded(replace(made, folded=0), wanted, lacking, folder)
     if wanted.optimize:
-        result = _optimized(result, folder)
-    if wanted.fold:
-        from opshift.passes import fold
-
-        source = _model(result)
-        with convert.blaming(source):
-            found = fold.attempt(source, ops=wanted.ops, lacking=lacking, folder=folder)
-        result = replace(_after(result, found), folded=len(found.changes))
-        if wanted.optimize and found.changes:  # values that only the written out form kept apart
+        optimized = _optimized(result, folder)
+        result = _folded(optimized, wanted, lacking, folder)
+        if result.folded != optimized.folded:  # values that only the written out form kept apart
             result = _optimized(result, folder)
     return result
+
+
+def _folded(result: Result, wanted: Refinement, lacking: set[Op], folder: str | None) -> Result:
+    from opshift.passes import fold
+
+    source = _model(result)
+    with convert.blaming(source):
+        found = fold.attempt(source, ops=wanted.ops, lacking=lacking, folder=folder)
+    return replace(_after(result, found), folded=(result.folded or 0) + len(found.changes))
 
 
 def _optimized(result: Result, folder: str | None) -> Result:
