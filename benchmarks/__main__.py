@@ -1,27 +1,32 @@
 """`python -m benchmarks [--nodes N ...] [--runs N] [--limit S]`: conversions, see `benchmarks.conversions`.
 
+`python -m benchmarks inlining` measures definitions put in the place of calls alone, see `benchmarks.inlining`;
 `python -m benchmarks weights [--gigabytes N] [--runs N]` measures models that are mostly weights, beside a plain copy.
 `python -m benchmarks definitions [--op NAME ...] [--runs N]` compares expansions, see `benchmarks.definitions`;
-`python -m benchmarks backends [--backend NAME ...]` counts what backends run, see `benchmarks.backends`.
+`python -m benchmarks backends [--backend NAME ...]` counts what backends run, see `benchmarks.backends`;
+`python -m benchmarks optimizers [--models FOLDER] [--name REGEX]` compares optimizers, see `benchmarks.optimizers`.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import conversions
+from benchmarks import conversions, inlining
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    subjects = ["conversions", "weights", "definitions", "backends"]
+    subjects = ["conversions", "inlining", "weights", "definitions", "backends", "optimizers"]
     parser.add_argument("what", nargs="?", choices=subjects, default="conversions")
     parser.add_argument("--op", action="append", default=[], help="only these operators, of the definitions")
     parser.add_argument("--backend", action="append", default=[], help="only these backends")
-    parser.add_argument("--markdown", action="store_true", help="the definitions as docs/expansions.md")
+    parser.add_argument("--markdown", action="store_true", help="definitions and optimizers as a page of docs/")
+    parser.add_argument("--models", type=Path, help="optimizers: this folder instead of the committed exports")
+    parser.add_argument("--name", default="", help="optimizers: only the models that this expression finds")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--gigabytes", type=int, default=1, help="of embedded weights")
     parser.add_argument("--runs", type=int, default=5)
@@ -46,15 +51,30 @@ def main() -> None:
             rows = [row for backend in chosen for row in backends.measure(backend, advance)]
         print(backends.document(rows), end="")
         return
+    if options.what == "optimizers":
+        from benchmarks import optimizers
+        from opshift.report import progress
+
+        name, folder = options.name, options.models
+        found = list(optimizers.of_folder(folder, name) if folder else optimizers.committed(name))
+        with progress() as advance:
+            held = list(optimizers.measure(found, options.runs, options.limit, advance))
+        if options.markdown:
+            print(optimizers.as_markdown(held, options.runs), end="")
+        else:
+            for table in optimizers.as_table(held):
+                console.print(table)
+        return
     if options.what == "weights":
         from benchmarks import weights
 
         weights.measure(options.gigabytes, options.runs)
         return
-    print(conversions.HEAD)
-    for rows in conversions.measure(options.nodes, options.runs, options.limit):
-        for row in rows:
-            print(conversions.line(row, options.limit), flush=True)
+    for part in [inlining] if options.what == "inlining" else [conversions, inlining]:
+        print(part.HEAD)
+        for rows in conversions.measure(part.SHAPES, options.nodes, options.runs, options.limit):
+            for row in rows:
+                print(conversions.line(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,6 @@ in by `onnx.inliner`. Latencies are medians of the best of three sessions; the r
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,8 +16,9 @@ import onnx.parser
 import onnxruntime as ort
 from onnx import ModelProto
 from opshift.passes import convert
-from opshift.passes.names import bodies
 from rich.table import Table
+
+from benchmarks import latency
 
 HEADS = "float[1,8,128,64]"
 ACTIVATION = ("float[64,4096] x", "float[64,4096] y")
@@ -100,8 +99,8 @@ def measure(ops: list[str], runs: int) -> Iterator[list[str]]:
         ours, body = _ours(source), _body(source)
         shown = [f"{call} at {opset}", str(ours.nodes), str(body.nodes) if body else "none"]
         given = _feeds(source)
-        for level in (ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_ALL):
-            seconds = list(_latencies([form for form in (ours, body) if form], given, level, runs))
+        for level in (latency.OFF, latency.ON):
+            seconds = list(latency.latencies([form.model for form in (ours, body) if form], given, level, runs))
             shown += [f"{seconds[0] * 1e6:.0f}", f"{seconds[0] / seconds[1]:.2f}" if len(seconds) > 1 else "-"]
         yield shown
 
@@ -145,22 +144,17 @@ def _ours(source: ModelProto) -> Form:
     opset = source.opset_import[0].version
     result = convert.convert(source, {"": opset}, ops=[_op(source)]).model
     assert result is not None, "refusals are raised"
-    return Form(_count(result), result)
+    return Form(latency.count(result), result)
 
 
 def _body(source: ModelProto) -> Form | None:
     """None where the inliner fails, or leaves a model that onnxruntime does not load."""
     try:
         inlined = onnx.inliner.inline_selected_functions(source, [_op(source)], inline_schema_functions=True)
-        _session(inlined, ort.GraphOptimizationLevel.ORT_DISABLE_ALL)
+        latency.session(inlined, latency.OFF)
     except Exception:
         return None
-    return Form(_count(inlined), inlined) if inlined.graph.node != source.graph.node else None
-
-
-def _count(of: ModelProto) -> int:
-    """All nodes, of subgraphs too; constants are not counted, as initializers are not."""
-    return sum(node.op_type != "Constant" for body in bodies(of) for node in body.node)
+    return Form(latency.count(inlined), inlined) if inlined.graph.node != source.graph.node else None
 
 
 def _feeds(source: ModelProto) -> dict[str, np.ndarray]:
@@ -175,33 +169,3 @@ def _feeds(source: ModelProto) -> dict[str, np.ndarray]:
         else:
             found[value.name] = np.asarray(rng.uniform(0.1, 1, shape), kind)
     return found
-
-
-def _session(model: ModelProto, level: ort.GraphOptimizationLevel) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.graph_optimization_level = level
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-
-
-def _latencies(
-    forms: list[Form], given: dict[str, np.ndarray], level: ort.GraphOptimizationLevel, runs: int
-) -> Iterator[float]:
-    """The median seconds of each form in the best of three sessions; every round runs each form once.
-
-    How a session happens to lie in memory can slow it down several times.
-    """
-    found: list[list[float]] = [[] for _ in forms]
-    for _ in range(3):
-        sessions = [_session(form.model, level) for form in forms]
-        rounds: list[list[float]] = [[] for _ in forms]
-        for number in range(runs + 3):
-            for session, kept in zip(sessions, rounds, strict=True):
-                started = time.perf_counter()
-                session.run(None, given)
-                if number >= 3:
-                    kept.append(time.perf_counter() - started)
-        for best, kept in zip(found, rounds, strict=True):
-            best.append(statistics.median(kept))
-    yield from map(min, found)

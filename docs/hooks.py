@@ -1,19 +1,37 @@
-"""Writes what the command line says of itself into `docs/commands.md`, each time that the site is built."""
+"""Puts into pages what is written elsewhere, each time that the site is built, so that it cannot differ.
+
+`<!-- commands -->` becomes what the command line says of itself; `<!-- table: FILE; CELL; CELL -->` the table of
+another page, or its rows that hold one of these cells.
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from opshift.cli import _parser
 
-PLACE = "<!-- commands -->"
+COMMANDS = "<!-- commands -->"
+TABLE = re.compile(r"<!-- table: ([^;]+?)((?:; [^;]+?)*) -->")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """The page with its commands and their options where it asks for them; called by MkDocs."""
-    return markdown.replace(PLACE, "\n".join(_described(_parser()))) if PLACE in markdown else markdown
+    """The page with what it asks for in its place; called by MkDocs."""
+    if COMMANDS in markdown:
+        markdown = markdown.replace(COMMANDS, "\n".join(_described(_parser())))
+    return TABLE.sub(lambda asked: _table(asked[1], set(asked[2].split("; ")[1:])), markdown)
+
+
+def _table(page: str, cells: set[str]) -> str:
+    lines = (Path(__file__).parent / page).read_text(encoding="utf-8").splitlines()
+    head, rule, *rows = (line for line in lines if line.startswith("|"))
+    held = [row for row in rows if not cells or cells & {cell.strip() for cell in row.split("|")}]
+    if not held:
+        raise ValueError(f"{page} has no row with {cells}")
+    return "\n".join([head, rule, *held])
 
 
 def _described(parser: argparse.ArgumentParser) -> Iterator[str]:

@@ -7,24 +7,27 @@ import sys
 
 import onnx_ir
 from onnx_ir.passes import Sequential
-from onnx_ir.passes.common import IdentityEliminationPass, RemoveUnusedNodesPass
-from opshift.passes import ConvertVersionPass, InlineFunctionsPass
+from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
+from opshift.passes import ConvertVersionPass, InlineFunctionsPass, OptimizePass
 
 import opshift
 
+TARGET = "onnxruntime-1.8"  # or an opset, such as 13
+
 
 def main(source: str, output: str) -> None:
-    """Inline the model's functions, convert it, tidy it, save it, and run both forms."""
+    """Inline the model's functions, convert and optimize it, save it, and run both forms."""
     pipeline = Sequential(
         InlineFunctionsPass(),
-        ConvertVersionPass("onnxruntime-1.8"),  # or an opset, such as 13
-        IdentityEliminationPass(),
+        ConvertVersionPass(TARGET),
+        OptimizePass(),
         RemoveUnusedNodesPass(),
+        TopologicalSortPass(),
     )
     result = pipeline(onnx_ir.load(source))
     onnx_ir.save(result.model, output)
 
-    plan = opshift.plan(source, "onnxruntime-1.8")
+    plan = opshift.plan(source, TARGET, optimize=True)
     found = opshift.verify(source, output, grade=plan.grade)
     print(f"modified: {result.modified}; {len(plan.changes)} changes, {plan.grade}; {found.status} by {found.engine}")
     if not found.equal:

@@ -144,6 +144,15 @@ def function_proto(domain: str, op: str, elem_type: int, opset: int = 0) -> Func
     that calls it with several element types needs one function for each, told apart by `overload` (IR 10, and a
     runtime that reads it); one that leaves out attributes with a default needs IR 9.
 
+    Args:
+        domain: the operator's domain, such as `OPENVINO`; empty for the default one.
+        op: its name.
+        elem_type: the element type of what it computes, an `onnx.TensorProto.DataType`.
+        opset: the opset of the default domain to write it at.
+
+    Returns:
+        A function of the operator's name, domain, inputs, outputs and attributes.
+
     Raises:
         ValueError: there is no definition for the element type, or it cannot be written at `opset`.
     """

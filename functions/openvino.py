@@ -13,7 +13,7 @@ OpenVINO's runtime (2026.4.1, CPU) keeps to the text on ordinary numbers and dif
   larger than the element; over empty axes that arrive at run time it is the formula, with nan for 0 where
   eps is 0.
 - double is computed in float32 (1e39 is summed as 3.4e38, 1e200 is normalized to 0), int64 and uint64 in 32
-  bits (2**53 + 1 is summed as 1), int32 in float32 (2**24 + 1 is summed as 2**24); int8 saturates at 127.
+  bits (`2**53 + 1` is summed as 1), int32 in float32 (`2**24 + 1` is summed as `2**24`); int8 saturates at 127.
 - NormalizeL2 with eps_mode max ignores a nan in the sum on some paths, where ONNX's Max yields nan.
 
 Computed in float32, NormalizeL2 gives 0 from 1.9e19 on in both, because the square is infinite.

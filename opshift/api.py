@@ -139,13 +139,14 @@ def fold(
         target: convert to this first, as `convert_version` does; without it, the model keeps its opset. What a named
             target lacks is not brought in.
         ir_version: as for `convert_version`.
-        optimize: optimize the model before that and after it, as `optimize` does.
+        optimize: also optimize the model, as `optimize` does; what comes to light is folded, too.
 
     Returns:
         A folded copy of the same kind; see `convert_version`.
 
     Raises:
-        Refused, InvalidModel: as for `convert_version`.
+        Refused: as for `convert_version`.
+        InvalidModel: as for `convert_version`.
         ValueError: as for `convert_version`; or an operator is not known, has no definition to recognise it by, came
             after the model's opset, or is lacked by the target.
     """

@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -58,12 +58,17 @@ class FileResult:
 
 @dataclass(frozen=True)
 class Job:
-    """One model, where it goes and how; both can be URLs."""
+    """One model, where it goes and how; both can be URLs. What comes and goes lies in `scratch` where that is there."""
 
     source: str
     output: str
     goal: Goal
     manner: Manner
+    scratch: str = ""
+
+    @property
+    def afar(self) -> bool:
+        return remote.is_url(self.source) or remote.is_url(self.output)
 
 
 def convert_files(
@@ -171,8 +176,13 @@ def run(
         raise ValueError("--jobs is 1 or more, or -1 for all cores")
     several = backend is not None or workers not in (None, 1)
     found: dict[int, FileResult] = {}
-    coming = _several(jobs, workers, backend) if several else (_placed(*each) for each in enumerate(jobs))
-    with _folder_of(jobs, sweep=several), closing(coming):
+    with ExitStack() as stack:
+        if any(job.afar for job in jobs):  # which outlives a process that is killed
+            scratch = stack.enter_context(TemporaryDirectory(prefix="opshift-"))
+            jobs = [replace(job, scratch=scratch) for job in jobs]
+        coming = _several(jobs, workers, backend) if several else (_placed(*each) for each in enumerate(jobs))
+        stack.enter_context(_folder_of(jobs, sweep=several))
+        stack.enter_context(closing(coming))
         for place, result in coming:
             found[place] = result
             if advance is not None:
@@ -215,7 +225,8 @@ def _rewrite(job: Job) -> tuple[int, Outcome]:
     from_afar, to_afar = remote.is_url(job.source), remote.is_url(job.output)
     if not from_afar and not to_afar:
         return rewrite(Path(job.source), Path(job.output), job.goal, job.manner)
-    with TemporaryDirectory() as fetched, TemporaryDirectory() as made:
+    within = job.scratch if os.path.isdir(job.scratch) else None  # not on another machine
+    with TemporaryDirectory(dir=within) as fetched, TemporaryDirectory(dir=within) as made:
         model = remote.fetch(job.source, Path(fetched)) if from_afar else Path(job.source)
         output = Path(made, _name(job.output)) if to_afar else Path(job.output)
         try:

@@ -53,12 +53,24 @@ class OnnxRuntime:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
         try:
             if folder is not None and not isinstance(model, bytes):
-                model = external.runnable(model, folder)
+                aside: external.Aside = {}
+                model = external.runnable(model, folder, aside=aside)
+                if aside:
+                    self._lend(options, model, aside)
             source = model if isinstance(model, bytes) else model.SerializeToString()
             self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise EngineError(one_line(error)) from None
         self._outputs = list(outputs) if outputs else None
+
+    def _lend(self, options: Any, model: ModelProto, aside: external.Aside) -> None:
+        """Let the session use values that lie neither in the message nor in external data."""
+        import onnxruntime as ort
+
+        kinds = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+        make = ort.OrtValue.ortvalue_from_numpy_with_onnx_type
+        self._lent = {name: make(held, kinds[name]) for name, held in aside.items()}  # for as long as the session
+        options.add_external_initializers(list(self._lent), list(self._lent.values()))
 
     def run(self, feeds: Feeds) -> list[Any]:
         """See `Session.run`; raises `EngineError`."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from opshift import unpack
 from opshift.passes import payload
 from opshift.passes.errors import InvalidModel
 from opshift.passes.names import Body, bodies, with_nested
@@ -206,16 +208,35 @@ def raw(tensor: TensorProto) -> bytes | None:
         return None
 
 
-def runnable(model: ModelProto, folder: str, *, embedded: bool = False) -> ModelProto:
+MOST = 2**31 - 1  # bytes of a message that protobuf reads or writes
+
+Aside = dict[str, Any]
+
+
+def runnable(model: ModelProto, folder: str, *, embedded: bool = False, aside: Aside | None = None) -> ModelProto:
     """A model that a runtime reads, with `folder` for external data; the same one if it is that already.
 
-    Data in the model file become external data in that file. With `embedded`, all data come into the message.
+    Data in the model file become external data in that file where they have their form, and come into the message
+    otherwise. With `embedded`, all come into the message. Where the message would be too large, the values of the
+    initializers of the main graph go `aside`, by their names.
 
     Raises:
-        InvalidModel: data that have to be read are not there.
+        InvalidModel: data that have to be read are not there, or texts are more than a message can hold.
     """
     if not any(payload.is_stored(tensor) and (embedded or payload.is_embedded(tensor)) for tensor in tensors(model)):
         return model
+    texts = sum(end - start for text in filter(_is_text, tensors(model)) for start, end in payload.place(text).fields)
+    if texts > MOST:
+        raise InvalidModel(f"texts of {texts} bytes, which cannot be external data; a message holds 2 GB")
+    if aside is not None and _size_read(model) > MOST:
+        own, model = model, ModelProto()
+        model.CopyFrom(own)
+        for tensor in filter(_is_to_read, model.graph.initializer):
+            if (held := unpack.values(tensor, folder)) is not None:
+                aside[tensor.name] = held
+                payload.refer(tensor, "aside", None)
+        if _size_read(model) > MOST:
+            raise InvalidModel("data of nodes and inner graphs are more than the 2 GB that a runtime reads at once")
     made = ModelProto()
     made.CopyFrom(model)
     for tensor in list(tensors(made)):
@@ -227,3 +248,18 @@ def runnable(model: ModelProto, folder: str, *, embedded: bool = False) -> Model
         else:
             payload.refer(tensor, found.location, (found.offset, found.offset + (found.length or 0)))
     return made
+
+
+def _is_text(tensor: TensorProto) -> bool:
+    return tensor.data_type == TensorProto.STRING and payload.is_embedded(tensor)
+
+
+def _is_to_read(tensor: TensorProto) -> bool:
+    """Whether a tensor's data lie in its model file in another form than external data have."""
+    return payload.is_embedded(tensor) and not payload.place(tensor).offset
+
+
+def _size_read(model: ModelProto) -> int:
+    """How many bytes a message has with all of those."""
+    fields = (payload.place(tensor).fields for tensor in tensors(model) if _is_to_read(tensor))
+    return model.ByteSize() + sum(end - start for ranges in fields for start, end in ranges)

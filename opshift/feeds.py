@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,9 @@ from opshift.passes.protos import ModelProto, NodeProto, TensorProto, TypeProto,
 if TYPE_CHECKING:
     import numpy as np
 
+_MOST = 1 << 30  # elements of an input: more is hardly meant
 SIZES = (3, 1, 4)  # what a symbolic dimension becomes, in turn
+_AXES = 32  # which every numpy has
 FALLBACKS = ("fitting", "zeros", "ones", "counting")
 
 # What an integer input means to its consumer, by operator and position.
@@ -102,13 +105,17 @@ def _value(
 ) -> Any:
     which = kind.WhichOneof("value")
     if which == "sequence_type":
-        return [_value(kind.sequence_type.elem_type, size, symbols, random, meaning, fallback) for _ in range(2)]
+        inner = kind.sequence_type.elem_type
+        count = 1 if inner.HasField("sequence_type") else 2  # of sequences in sequences, one: they may be nested deeply
+        return [_value(inner, size, symbols, random, meaning, fallback) for _ in range(count)]
     if which == "optional_type":
         return _value(kind.optional_type.elem_type, size, symbols, random, meaning, fallback)
     shape = []
     for dim in kind.tensor_type.shape.dim:
         known = dim.HasField("dim_value") and dim.dim_value >= 0
         shape.append(dim.dim_value if known else symbols.setdefault(dim.dim_param or "", size))
+    if len(shape) > _AXES or math.prod(shape) > _MOST:
+        raise EngineError(f"an input has {len(shape)} dimensions, or more than {_MOST} elements")
     return _array(kind.tensor_type.elem_type, shape, random, meaning, fallback)
 
 

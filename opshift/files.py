@@ -19,7 +19,7 @@ PathLike = str | os.PathLike[str]
 
 WHOLE = 16 * 1024 * 1024  # bytes: a smaller file is parsed as it is
 OVERWRITES = "it exists and would be overwritten by the model's external data"
-MOST = 2**31 - 1  # bytes of a message that protobuf reads
+MOST = external.MOST  # bytes of a message that protobuf reads
 
 
 def read(path: PathLike, *, whole: int = WHOLE, large: int = wire.LARGE) -> ModelProto:

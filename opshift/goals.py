@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 
 from opshift.passes import convert, fit, schemas
 from opshift.passes.backend import Backend
@@ -107,26 +108,19 @@ def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refi
 
 
 def recognisable(name: str) -> Op:
-    """An operator to fold, by name; raises `ValueError` for one that is not known or has no definition."""
+    """An operator to fold, by name; raises `ValueError` for one that is not known, or has no definition."""
     from opshift import definitions
 
     op = operator(name)
-    if not any(definitions.of(*op)):
-        if schemas.versions(*op):
-            raise ValueError(f"{name} has no definition to recognise it by (docs/definitions.md lists those that have)")
-        raise ValueError(f"unknown operator {name!r}{_meant(*op)}")
-    return op
-
-
-def _meant(domain: str, name: str) -> str:
-    """The operator that the user may have meant."""
-    from difflib import get_close_matches
-
-    from opshift import definitions
-
-    known = {f"{d}::{op}" if d else op: op for d in definitions.DOMAINS for op in definitions.operators(d)}
-    likely = get_close_matches(f"{domain}::{name}" if domain else name, list(known), 1)
-    return f"; did you mean {likely[0]}?" if likely else ""
+    if any(definitions.of(*op)):
+        return op
+    if schemas.versions(*op):
+        raise ValueError(f"{name} has no definition to recognise it by (docs/definitions.md lists those that have one)")
+    known = [
+        f"{domain}::{op}" if domain else op for domain in definitions.DOMAINS for op in definitions.operators(domain)
+    ]
+    likely = get_close_matches(name, known, 1)
+    raise ValueError(f"unknown operator {name!r}{f'; did you mean {likely[0]}?' if likely else ''}")
 
 
 def _check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
@@ -134,9 +128,8 @@ def _check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
     for domain, op in sorted(wanted.ops or ()):
         opset, first = opsets.get(domain, 1), min(schemas.versions(domain, op), default=1)
         if opset < first:
-            raise ValueError(
-                f"{op} came with opset {first} and the model is at {opset}; --opset {first} converts it first"
-            )
+            why = f"came with opset {first}, and the model is at {opset}; convert it first (--opset {first})"
+            raise ValueError(f"{op} {why}")
         if wanted.backend is not None and not wanted.backend.has(domain, op, opset):
             raise ValueError(f"{wanted.backend.name} lacks {op}")
 

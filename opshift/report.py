@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from opshift.cli import printable
@@ -74,7 +75,7 @@ class Prospect:
 def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | None = None) -> Facts:
     """What a model consists of, its subgraphs and functions included; `calls` of operators, where they are known."""
     ops: Counter[str] = Counter()
-    for (domain, op), count in (census(model).calls if calls is None else calls).items():
+    for (domain, op), count in (census([*model.functions, model.graph])[1] if calls is None else calls).items():
         ops[f"{text(domain)}::{text(op)}" if domain else text(op)] += count
     return Facts(
         opsets(model),
@@ -292,7 +293,7 @@ def _rows(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
 
 
 def _changes(changes: Sequence[Change]) -> list[str]:
-    counted = Counter([(c[1], *c[3:]) for c in changes])  # all but the node and the domain
+    counted = Counter(map(itemgetter(1, 3, 4, 5, 6, 7), changes))  # all but the node and the domain
     lines = []
     for (op, source, target, how, grade, remark), count in sorted(counted.items()):
         rung = f"{source} -> {target}" if source != target else f"at {source}"

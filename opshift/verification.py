@@ -33,7 +33,8 @@ class Verification:
         status: `equal`, `different`, or `unverified` where no engine could run both.
         engine: who judged, such as `onnxruntime` or `onnx.reference`.
         runs: on how many sets of inputs.
-        absolute, relative: the largest differences seen in any output that is not drawn at random.
+        absolute: the largest difference seen in any output that is not drawn at random.
+        relative: the largest one seen, as a part of the value.
         drawn: the outputs that are, of which only type and shape could be compared.
         tensor: the first tensor, in the order of the graph, that differs.
         why: what differs there, or why nothing could be run.

@@ -48,7 +48,7 @@ class Terms:
 
     def is_op(self, term: int, name: str) -> bool:
         key = self.keys[term]
-        return key[0] == OP and key[1] == name
+        return bool(key[0] == OP and key[1] == name)
 
     def value(self, term: int) -> float | None:
         """The number that a term is; None for any other."""
@@ -175,7 +175,9 @@ class Terms:
         for part, coefficient in mb.items():
             merged[part] = merged.get(part, 0.0) + sign * coefficient
         constant = ca + sign * cb
-        if len(merged) > _MOST or not all(merged.values()) or not isfinite(constant) or (not constant and ca):
+        if len(merged) > _MOST and a != b:
+            merged, constant = {a: 1.0, b: sign}, 0.0
+        if not all(merged.values()) or not isfinite(constant) or (not constant and ca):
             return self.op("Add" if sign == 1 else "Sub", (), *(sorted((a, b)) if sign == 1 else (a, b)))
         return self.sum(constant, merged)
 

@@ -23,10 +23,12 @@ def lent(model: onnx_ir.Model) -> Iterator[tuple[ModelProto, Back]]:
     where a rewrite asks for their values; the model that comes back has the very same tensors.
     """
     held: list[onnx_ir.TensorProtocol] = []
+    names: list[str] = []
     with payload.lent(lambda index: held[index].tobytes()) as location:
 
         def away(tensor: onnx_ir.TensorProtocol, name: str) -> onnx_ir.ExternalTensor:
             held.append(tensor)
+            names.append(name)
             shape = onnx_ir.Shape(tensor.shape)
             return onnx_ir.ExternalTensor(location, len(held) - 1, 1, tensor.dtype, shape=shape, name=name)
 
@@ -34,10 +36,11 @@ def lent(model: onnx_ir.Model) -> Iterator[tuple[ModelProto, Back]]:
             result = onnx_ir.from_proto(made)
             for value, tensor in _initializers(result):
                 if _lies_at(tensor, location):
-                    value.const_value = held[tensor.offset or 0]
+                    own = held[tensor.offset]
+                    value.const_value = own if value.name == names[tensor.offset] else _renamed(own, value.name)
             for node, tensor in _constants(result):
                 if _lies_at(tensor, location):
-                    _hold(node, held[tensor.offset or 0])
+                    _hold(node, held[tensor.offset])
             return result
 
         replaced = [(value, tensor) for value, tensor in _initializers(model) if _is_weight(tensor)]
@@ -67,6 +70,11 @@ def _is_weight(tensor: onnx_ir.TensorProtocol) -> bool:
     if tensor.dtype == onnx_ir.DataType.STRING:
         return False
     return isinstance(tensor, onnx_ir.ExternalTensor) or bool(tensor.size > constants.SMALL)
+
+
+def _renamed(tensor: onnx_ir.TensorProtocol, name: str | None) -> onnx_ir.LazyTensor:
+    """The same data: onnx_ir gives a tensor the name of its initializer when a model is written."""
+    return onnx_ir.LazyTensor(lambda: tensor, dtype=tensor.dtype, shape=onnx_ir.Shape(tensor.shape), name=name)
 
 
 def _lies_at(tensor: Any, location: str) -> bool:

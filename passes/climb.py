@@ -6,7 +6,8 @@ rung by rung through the registered steps; what a step creates goes back on the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -82,7 +83,7 @@ class Climb:
     def _convert(self, body: Body, layout: Layout, scope: Scope, versions: Versions, within: Within = ()) -> None:
         plans, replays = self._at(versions, within)
         nodes = body.node
-        taken: dict[int, list[NodeProto]] = {}
+        taken: dict[int, Sequence[NodeProto | bytes]] = {}
 
         def rehearse(stand_in: NodeProto, stage: Scope) -> tuple[list[NodeProto], list[Change]] | None:
             return self._rehearse(stand_in, stage, versions, within)
@@ -90,8 +91,17 @@ class Climb:
         for kind in set(layout.kinds) - plans.keys():
             plans[kind] = self._plan(versions, kind)
         changing = {kind for kind in set(layout.kinds) if plans[kind] is not _Plan.KEEP}
-        for index, kind in [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing]:
-            proto, plan, produced = nodes[index], plans[kind], None
+        visited = [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing]
+        places: dict[Kind, list[int]] = {kind: [] for kind in changing}
+        for index, kind in visited:
+            places[kind].append(index)
+        ahead: dict[Kind, Iterator[Iterable[Change]] | None] = {}
+        for index, kind in visited:
+            if done := ahead.get(kind):
+                self._ledger.changes += next(done)
+                continue
+            proto, plan = nodes[index], plans[kind]
+            produced: Sequence[NodeProto | bytes] | None = None
             if plan is _Plan.JUDGE:
                 if self._is_legal(proto, versions) and kind.same:
                     plans[kind] = _Plan.KEEP
@@ -100,13 +110,18 @@ class Climb:
                 continue
             if plan is _Plan.CLIMB and not self._rehearsing:
                 produced = replays.settle(proto, kind, scope, rehearse, self._ledger.changes)
+                if produced is not None and kind not in ahead:
+                    later = places[kind][bisect_right(places[kind], index) :]
+                    ahead[kind] = replays.ahead(kind, [nodes[k] for k in later], scope)
             if produced is None:
                 work = _Work(proto, versions, index, layout.inner.get(index, ()), within=within)
                 produced = self._settle(work, scope)
+                layout.outdated |= (proto.domain, proto.op_type) != (kind.domain, kind.op)
             if len(produced) != 1 or produced[0] is not proto:
                 taken[index] = produced
         if taken:
-            put(nodes, taken)
+            put(body, taken)
+            layout.outdated = True
 
     def _at(self, versions: Versions, within: Within) -> tuple[dict[Kind, _Plan], Replays]:
         """What is known of nodes that are written at `versions` and were made `within` operators."""
@@ -176,6 +191,7 @@ class Climb:
                 done.append(work.proto)
                 if scope.context.released:
                     scope.context.released.difference_update(work.proto.input)
+                _drop_stale_shards(work.proto)
                 opset = self._target("", work.versions.get("", 1))
                 scope.record(work.proto, opset)
                 if opset < 6 and work.proto.op_type == "Cast":
@@ -271,6 +287,8 @@ class Climb:
                 self._check_types(node, before, after)
         except CannotConvert as refused:
             raise refused.at(edge, up=up) from None
+        for layout in work.inner if step is not None else ():
+            layout.outdated = True
         if step is not None and (node.touched or result is not None):
             self._note(node, op, before, after, _sentence(step))
         work.versions = arrived
@@ -290,8 +308,9 @@ class Climb:
     ) -> _Work:
         """A node that a step or a definition made of a call of `op`, perhaps that operator at another version."""
         same = (default_domain(proto.domain), proto.op_type) == op
-        settled = any(proto is copy for copy in copies)
-        return _Work(proto, versions, settled=settled, within=work.within if same else (*work.within, (op, since)))
+        known = work.within and self._expander.inlines(*op)  # a function leads back to nothing, long as a chain may be
+        within = work.within if same or known else (*work.within, (op, since))
+        return _Work(proto, versions, settled=any(proto is copy for copy in copies), within=within)
 
     def _keep_types(self, work: _Work, scope: Scope) -> None:
         """The types of made values, while the node is written at a version that infers them."""
@@ -404,11 +423,20 @@ def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
 
 
 def _inherit(nodes: list[NodeProto], node: Node) -> None:
-    """Name, doc string and metadata go to the node that now makes the first output; the others are named after it."""
+    """Name, doc string and metadata go to the node that now makes the first output; the others are named after it.
+
+    All are of the pipeline stage that the node was of. How its tensors were split among devices was planned for its
+    operator, and goes with it.
+    """
     old = node.proto
     for made in nodes:
         if old.name and not made.name:
             made.name = node.scope.context.names.fresh(f"{old.name}/{made.op_type}")
+        for held in getattr(old, "device_configurations", ()):
+            if made is not old and held.HasField("pipeline_stage"):
+                made.device_configurations.add(
+                    configuration_id=held.configuration_id, pipeline_stage=held.pipeline_stage
+                )
     heir = next((n for n in nodes if n.output and n.output[0] == old.output[0]), nodes[-1] if nodes else None)
     if heir is None or heir is old:
         return
@@ -419,6 +447,14 @@ def _inherit(nodes: list[NodeProto], node: Node) -> None:
     if hasattr(old, "metadata_props"):
         del heir.metadata_props[:]
         heir.metadata_props.extend(old.metadata_props)
+
+
+def _drop_stale_shards(proto: NodeProto) -> None:
+    """A plan for several devices names inputs and outputs of its node; one that became an attribute is none."""
+    for held in getattr(proto, "device_configurations", ()):
+        for index in reversed(range(len(held.sharding_spec))):
+            if held.sharding_spec[index].tensor_name not in (*proto.input, *proto.output):
+                del held.sharding_spec[index]
 
 
 def _next_edge(domain: str, op: str, at: int, goal: int) -> int:

@@ -29,7 +29,14 @@ def compute(op: str, opset: int, inputs: Sequence[Array], attributes: Attributes
     with np.errstate(all="ignore"):
         try:
             found = rule(inputs, attributes, opset)
-        except (ValueError, TypeError, IndexError, OverflowError, MemoryError):  # what is not valid stays as it is
+        except (
+            ValueError,
+            TypeError,
+            AttributeError,
+            IndexError,
+            OverflowError,
+            MemoryError,
+        ):  # what is not valid stays as it is
             return None
     if found is None:
         return None

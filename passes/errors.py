@@ -75,6 +75,10 @@ class Refused(ValueError):
         nearest: the closest opset that can be reached; None where unknown.
     """
 
+    refusals: tuple[Refusal, ...]
+    target: int | str | None
+    nearest: int | None
+
     def __init__(self, refusals: Sequence[Refusal], *, target: int | str | None = None, nearest: int | None = None):
         self.refusals = tuple(refusals)
         self.target = target

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 from opshift.passes import constants, schemas
 from opshift.passes.protos import NodeProto, TensorProto, default_domain
 
 if TYPE_CHECKING:
+    import numpy as np
     from opshift.passes.scope import Scope
 
 # Operators whose value does not depend on their version once broadcasting is numpy's, for all but floats.
@@ -41,7 +45,11 @@ _PURE = frozenset(
         "Where",
     ]
 )
+_OF_SHAPES = frozenset(["Shape", "Size"])
+_REPEATING = frozenset(["Constant", "Identity"])  # the scope looks through them
+_BROADCASTING = frozenset(["Add", "Div", "Equal", "Less", "Mod", "Mul", "Sub", "Where"])
 _DEPTH = 24
+_MOST = 1 << 16  # elements of a result; numbers in a model may ask for any number of them
 
 
 def constant(node: NodeProto, scope: Scope, depth: int = _DEPTH) -> TensorProto | None:
@@ -56,8 +64,18 @@ def constant(node: NodeProto, scope: Scope, depth: int = _DEPTH) -> TensorProto 
     return scope.folded[name]
 
 
+def opaque(nodes: Sequence[NodeProto]) -> set[str]:
+    """What `nodes`, in their order, make of values that cannot be evaluated, whatever the first of them read."""
+    found: set[str] = set()
+    for node in nodes:
+        evaluated = not default_domain(node.domain) and (node.op_type in _PURE or node.op_type in _REPEATING)
+        if not evaluated or (node.op_type not in _OF_SHAPES and not found.isdisjoint(node.input)):
+            found.update(node.output)
+    return found
+
+
 def _computed(node: NodeProto, scope: Scope, depth: int) -> TensorProto | None:
-    if node.op_type in ("Shape", "Size"):
+    if node.op_type in _OF_SHAPES:
         return _static_shape(node, scope)
     feeds: dict[str, TensorProto] = {}
     for name in filter(None, node.input):
@@ -70,8 +88,10 @@ def _computed(node: NodeProto, scope: Scope, depth: int) -> TensorProto | None:
 
 def _constant(name: str, scope: Scope, depth: int) -> TensorProto | None:
     owner = scope.owner(name)
+    if owner is not None and owner.is_opaque(name):
+        return None
     node = None if owner is None else owner.maker(name)
-    if owner is None or node is None or node.op_type in ("Constant", "Identity"):
+    if owner is None or node is None or node.op_type in _REPEATING:
         return scope.tensor(name, constants.SMALL)
     return constant(node, owner, depth)
 
@@ -98,6 +118,30 @@ def _exact(kind: str, node: NodeProto) -> bool:
     return node.op_type == "Cast" and to in (TensorProto.FLOAT, TensorProto.DOUBLE)
 
 
+def _claimed(op: str, given: list[np.ndarray[Any, Any]]) -> float:
+    """How many elements a result has, or fewer."""
+    first, *others = given
+    values: list[int] = others[0].ravel().tolist() if op == "Expand" else first.ravel().tolist()
+    if op == "ConstantOfShape":
+        return math.prod(values)
+    if op == "Range":
+        start, limit, delta = (float(value.item()) for value in given)
+        return (limit - start) / delta
+    if op == "Gather":
+        return first.size // min(first.shape) * others[0].size if first.size else 0
+    if op == "Concat":
+        return sum(value.size for value in given)
+    if op == "Expand":
+        return _together([first.shape, values])
+    return _together([value.shape for value in given]) if op in _BROADCASTING else first.size
+
+
+def _together(shapes: list[Sequence[int]]) -> int:
+    """How many elements tensors of these shapes have, once each has the other's dimensions."""
+    aligned = zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1)
+    return math.prod(0 if 0 in dims else max(dims) for dims in aligned)
+
+
 def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: Scope) -> TensorProto | None:
     import onnx.helper
     import onnx.numpy_helper
@@ -114,6 +158,8 @@ def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: Scope) -> Tensor
     graph = onnx.helper.make_graph([node], "evaluate", inputs, outputs)
     imports = [onnx.helper.make_opsetid("", opset)]
     try:
+        if _claimed(node.op_type, [held for name in node.input if (held := arrays.get(name)) is not None]) > _MOST:
+            return None
         result = onnx.reference.ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports)).run(
             None, arrays
         )

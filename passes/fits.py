@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from opshift.passes.patterns import Call
+from opshift.passes.patterns import Call, Splat
 from opshift.passes.scope import Dim
 
 Shape = Sequence[Dim] | None
@@ -28,14 +28,35 @@ def _same(a: Dim, b: Dim) -> bool:
 
 
 def _last_axes(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
-    """Scale and bias have the shape of the axes that are normalized."""
+    """Scale and bias have the shape of the axes that are normalized, but for leading ones."""
     x, axis = shapes[0], dict(call.attributes)["axis"]
-    return x is not None and all(_alike(x[axis:], shapes[i]) for i in range(1, len(call.inputs)))
+    if x is None:
+        return False
+    for index, given in enumerate(call.inputs[1:], 1):
+        shape = shapes[index]
+        if isinstance(given, Splat):
+            if not all(isinstance(dim, int) for dim in x[axis:]):
+                return False
+        elif shape is None or len(shape) > len(x) or not _alike(x[axis:], without_ones(shape, -axis)):
+            return False
+    return True
+
+
+def without_ones(shape: Sequence[Dim], rank: int) -> Sequence[Dim]:
+    """A shape without the leading ones that it has beyond a rank."""
+    more = max(len(shape) - rank, 0)
+    return shape[more:] if all(dim == 1 for dim in shape[:more]) else shape
 
 
 def _per_channel(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
     x = shapes[0]
     return x is not None and all(_alike(x[1:2], shape) for shape in shapes[1:])
+
+
+def _groups(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
+    """As many groups as the call says, whatever was reshaped to what in between."""
+    x = shapes[0]
+    return _alike(result, x) and _per_channel(call, shapes, result)
 
 
 def _onto_first(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
@@ -62,10 +83,22 @@ def _onto_scores(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
     return alike
 
 
+def _by_position(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
+    """The angles are those of each position of each batch, or a table of them for as many positions."""
+    x, cosine, sine = shapes
+    if x is None or len(x) != 4 or cosine is None or not _alike(cosine, sine) or not isinstance(x[3], int):
+        return False
+    if len(cosine) == 2:
+        return isinstance(x[0], int) and isinstance(x[2], int) and cosine == [x[2], x[3] // 2]
+    return _alike(cosine, [x[0], x[2], x[3] // 2])
+
+
 _RULES: dict[str, Callable[[Call, Sequence[Shape], Shape], bool]] = {
     "LayerNormalization": _last_axes,
     "RMSNormalization": _last_axes,
     "InstanceNormalization": _per_channel,
+    "GroupNormalization": _groups,
     "Attention": _onto_scores,
+    "RotaryEmbedding": _by_position,
     "PRelu": _onto_first,
 }

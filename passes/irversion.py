@@ -83,7 +83,8 @@ def _needs(model: ModelProto, held: Iterable[Body]) -> Iterator[tuple[str, int]]
             continue
         if body.sparse_initializer:
             yield "a sparse initializer", 6
-        for tensor in body.initializer:
+        newer = _TYPES.keys() & {tensor.data_type for tensor in body.initializer}
+        for tensor in body.initializer if newer else ():
             if ir := _TYPES.get(tensor.data_type, 0):
                 yield f'the type of initializer "{tensor.name}"', ir
         for value in (*body.input, *body.output, *body.value_info):

@@ -70,8 +70,9 @@ def problems(model: ModelProto) -> Iterator[Refusal]:
 
 def unknown_initializers(model: ModelProto) -> Iterator[Refusal]:
     """Every initializer of a type that no operator takes at the opset that the model imports."""
-    held = ((tensor.name, tensor.data_type) for tensor in model.graph.initializer)
-    yield from _unknown_at(_imports(model).get("", 1), held)
+    opset = _imports(model).get("", 1)
+    if {tensor.data_type for tensor in model.graph.initializer} - _element_types(opset):
+        yield from _unknown_at(opset, [(tensor.name, tensor.data_type) for tensor in model.graph.initializer])
 
 
 def _imports(holder: ModelProto | FunctionProto) -> dict[str, int]:
@@ -99,6 +100,8 @@ def _judge(raw: str, op: str, inputs: int, outputs: int, attributes: tuple[tuple
         if kind != declared.type:
             return f"attribute {name} has the wrong type"
     given = dict(attributes)
+    if len(given) < len(attributes):
+        return "an attribute stands there twice"
     missing = [n for n, a in schema.attributes.items() if a.required and n not in given]
     return f"attribute {missing[0]} is missing" if missing else ""
 

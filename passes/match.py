@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from math import inf, isclose
 
-from opshift.passes.algebra import LEAF, NUMBER, OP, PRODUCT, SUM, VARIABLE, Terms
+from opshift.passes.algebra import LEAF, NUMBER, OP, PRODUCT, SUM, TENSOR, VARIABLE, Terms
 
 _EXPONENTS = (1.0, -1.0, 0.5, -0.5, 2.0, -2.0)
 _SWAPPABLE = frozenset(("Max", "Min", "Equal", "And", "Or", "Xor", "Mul", "Add"))
@@ -49,7 +49,7 @@ class Matcher:
         pattern, subject = self._own.keys[p], self._other.keys[s]
         if pattern[0] == VARIABLE:
             known = found.bound.get(pattern[1])
-            if known is None:
+            if known is None and subject[0] != NUMBER:
                 yield found.binding(pattern[1], s)
             elif known == s:
                 yield found
@@ -59,6 +59,11 @@ class Matcher:
         elif pattern[0] == OP:
             if pattern[1] == "Transpose" and self._own.keys[pattern[3][0]][0] == VARIABLE:
                 yield from self._transposed(pattern, s, found)
+            elif self._is_column(p) and not self._other.is_op(s, "Reshape"):
+                vector = self._other.op("Vector", (("behind", len(pattern[2][0][1]) - 1),), s)
+                yield from self._match(pattern[3][0], vector, found)
+            elif pattern[1] == "Twice" and not self._other.is_op(s, "Twice"):
+                yield from self._halved(pattern, s, found)
             elif subject[0] == OP and pattern[1] == subject[1] and len(pattern[3]) == len(subject[3]):
                 yield from self._operator(pattern, subject, found)
         elif pattern[0] == PRODUCT:
@@ -90,7 +95,7 @@ class Matcher:
         for name, value in self._marks.items():
             for exponent in _EXPONENTS:
                 for sign in (1.0, -1.0):
-                    if isclose(p, sign * value**exponent, rel_tol=1e-6):
+                    if isclose(p, sign * value**exponent, rel_tol=max(self._tolerance, 1e-6)):
                         return name, sign, exponent
         return None
 
@@ -101,7 +106,7 @@ class Matcher:
         if len(pattern[2]) != len(subject[2]):
             return
         for (name, p), (other, s) in zip(pattern[2], subject[2], strict=True):
-            if name == other == "to":
+            if name == other == "shape":
                 held = self._shapes(p, s, found)
                 if held is None:
                     return
@@ -119,6 +124,19 @@ class Matcher:
             orders.append(subject[3][::-1])
         for order in orders:
             yield from self._each(pattern[3], order, found)
+
+    def _halved(self, pattern: tuple, s: int, found: Found) -> Iterator[Found]:  # type: ignore[type-arg]
+        """A constant may hold the same twice."""
+        inner = self._own.keys[pattern[3][0]]
+        if self._other.keys[s][0] in (LEAF, TENSOR) and inner[:2] == (OP, "Unsqueeze"):
+            yield from self._match(inner[3][0], self._other.op("Half", (), s), found)
+
+    def _is_column(self, p: int) -> bool:
+        """Whether a term is a vector that is shaped to be broadcast over the axes behind its own."""
+        key = self._own.keys[p]
+        if not self._own.is_op(p, "Reshape") or self._own.keys[key[3][0]][0] != VARIABLE:
+            return False
+        return len(key[2][0][1]) > 1 and all(self._own.value(dim) == 1 for dim in key[2][0][1][1:])
 
     def _transposed(self, pattern: tuple, s: int, found: Found) -> Iterator[Found]:  # type: ignore[type-arg]
         """Another Transpose is this one of a value that is transposed once more."""
@@ -159,12 +177,17 @@ class Matcher:
         for held in self._match(ps[0], ss[0], found):
             yield from self._each(ps[1:], ss[1:], held)
 
+    def _fixed(self, parts: Mapping[int, float]) -> list[tuple[int, float]]:
+        """Those of some parts that are no variables; what matches anything comes last."""
+        fixed = [(part, weight) for part, weight in parts.items() if self._own.keys[part][0] != VARIABLE]
+        return sorted(fixed, key=lambda part: self._is_column(part[0]))
+
     # --- products -------------------------------------------------------------------------------------------
 
     def _product(self, p: int, s: int, found: Found) -> Iterator[Found]:
         coefficient, powers = self._own.factors(p)
         given, factors = self._other.factors(s)
-        fixed = [(b, e) for b, e in powers.items() if self._own.keys[b][0] != VARIABLE]
+        fixed = self._fixed(powers)
         free = [(self._own.keys[b][1], e) for b, e in powers.items() if self._own.keys[b][0] == VARIABLE]
         for held, rest in self._factors(fixed, factors, found):
             yield from self._free_factors(coefficient, free, given, rest, held)
@@ -236,7 +259,7 @@ class Matcher:
     def _sum(self, p: int, s: int, found: Found) -> Iterator[Found]:
         constant, parts = self._own.members(p)
         given, members = self._other.members(s)
-        fixed = [(m, c) for m, c in parts.items() if self._own.keys[m][0] != VARIABLE]
+        fixed = self._fixed(parts)
         free = [(self._own.keys[m][1], c) for m, c in parts.items() if self._own.keys[m][0] == VARIABLE]
         for held, rest in self._members(fixed, members, found):
             yield from self._free_members(constant, free, given, rest, held)
@@ -261,7 +284,7 @@ class Matcher:
             return
         _, powers = self._own.factors(p)
         _, factors = self._other.factors(s)
-        fixed = [(b, e) for b, e in powers.items() if self._own.keys[b][0] != VARIABLE]
+        fixed = self._fixed(powers)
         free = [(self._own.keys[b][1], e) for b, e in powers.items() if self._own.keys[b][0] == VARIABLE]
         for held, rest in self._factors(fixed, factors, found):
             yield from self._free_factors(coefficient, free, given, rest, held)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, cached_property
 
 from opshift.passes import schemas
@@ -39,33 +38,23 @@ def with_nested(pending: list[Body]) -> Iterator[Body]:
             pending += [graph for _, _, graph in subgraphs(node)]
 
 
-@dataclass(frozen=True)
-class Census:
-    """What a model consists of: its bodies, outer before inner, and how often each (domain, operator) is called.
-
-    `depth` counts the graphs that are nested in each other.
-    """
-
-    bodies: list[Body]
-    calls: Counter[tuple[str, str]]
-    depth: int
+Census = tuple[list[Body], Counter[tuple[str, str]]]
+"""Bodies, outer before inner, and how often each (domain, operator) is called in them."""
 
 
-def census(model: ModelProto) -> Census:
-    """One walk over all nodes."""
-    held, calls, deepest, apart = list[Body](), Counter[tuple[str, str]](), 0, graphless()
-    pending: list[tuple[Body, int]] = [*((f, 0) for f in reversed(model.functions)), (model.graph, 0)]
+def census(pending: list[Body]) -> Census:
+    """One walk over all nodes of the bodies in `pending`, the last one first, and of every graph nested in them."""
+    held, calls, apart = list[Body](), Counter[tuple[str, str]](), graphless()
     while pending:
-        body, depth = pending.pop()
+        body = pending.pop()
         ops = [(node.domain, node.op_type) for node in body.node]
         counted = Counter(ops)
         held.append(body)
         calls.update(counted)
-        deepest = max(deepest, depth)
         holding = {op for op in counted if op[0] or op[1] not in apart}
         for index in [index for index, op in enumerate(ops) if op in holding] if holding else ():
-            pending += [(graph, depth + 1) for _, _, graph in subgraphs(body.node[index])]
-    return Census(held, calls, deepest)
+            pending += [graph for _, _, graph in subgraphs(body.node[index])]
+    return held, calls
 
 
 @cache
@@ -84,22 +73,35 @@ class Names:
     def __init__(self, model: ModelProto):
         self._model = model
         self._endings: dict[str, str] = {}
+        self._tails: dict[tuple[str, ...], list[str]] = {}
         self._given: set[str] = set()
         self._count = 0
 
     def fresh(self, hint: str) -> str:
         """`hint` itself where it is free, else `hint` with a number that no other name has."""
         at = max(hint.rfind("/"), 0)
-        ending = hint[at:]
-        if ending not in self._endings:
-            many = len(self._endings) >= _MOST_ENDINGS
-            self._endings[ending] = self._mark + ending if many else self._free(ending)
-        stem = name = hint[:at] + self._endings[ending]
+        return self._take(hint[:at] + self._ending(hint[at:]))
+
+    def fresh_all(self, stem: str, tails: tuple[str, ...]) -> list[str]:
+        """The same for `stem` with each of the tails, all of which hold a slash."""
+        if tails not in self._tails:
+            parts = [tail.rpartition("/") for tail in tails]
+            self._tails[tails] = [before + self._ending(f"/{last}") for before, _, last in parts]
+        return [self._take(stem + tail) for tail in self._tails[tails]]
+
+    def _take(self, name: str) -> str:
+        stem = name
         while name in self._given:
             self._count += 1
             name = f"{stem}_{self._count}"
         self._given.add(name)
         return name
+
+    def _ending(self, ending: str) -> str:
+        if ending not in self._endings:
+            many = len(self._endings) >= _MOST_ENDINGS
+            self._endings[ending] = self._mark + ending if many else self._free(ending)
+        return self._endings[ending]
 
     @cached_property
     def _mark(self) -> str:
@@ -118,7 +120,7 @@ class Names:
         held = [function.SerializeToString() for function in self._model.functions]
         if not graph.initializer and not graph.sparse_initializer:
             return b"\n".join([*held, graph.SerializeToString()])
-        held += [node.SerializeToString() for node in graph.node]
+        held += map(NodeProto.SerializeToString, graph.node)
         held += [value.name.encode() for value in (*graph.input, *graph.output, *graph.value_info)]
         tensors = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
         return b"\n".join([*held, *(tensor.name.encode() for tensor in tensors)])

@@ -18,10 +18,12 @@ from opshift.passes.protos import (
     ModelProto,
     NodeProto,
     TensorProto,
+    ValueInfoProto,
     default_domain,
     put,
     retain,
 )
+from opshift.passes.survey import Survey
 from opshift.passes.view import make_attribute
 
 _MOST_ROUNDS = 6
@@ -43,7 +45,7 @@ def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
     `folder` is where external data lie.
     """
     check_imports(source)
-    before = census(source)
+    before = Survey(source)
     if before.depth > DEEPEST:
         raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
     model = ModelProto()
@@ -64,7 +66,7 @@ def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
         if why := contradiction(source):
             raise InvalidModel(f"the model is not valid: {why}") from error
         raise
-    return Result(model, tuple(whole.changes), (), before.calls, census(model).calls)
+    return Result(model, tuple(whole.changes), (), before.calls, census([model.graph, *model.functions])[1])
 
 
 def _sweep(whole: Whole) -> None:
@@ -92,7 +94,7 @@ class Visit:
             if len(made) != 1 or made[0] is not node:
                 self._taken[index] = made
         if self._taken:
-            put(nodes, self._taken)
+            put(draft.body, self._taken)
         draft.finish()
 
     def _share_initializers(self) -> None:
@@ -404,15 +406,28 @@ def _without_dead(body: Body, whole: Whole, versions: Mapping[str, int]) -> set[
     return needed
 
 
+def _is_stated(tensor: TensorProto, value: ValueInfoProto) -> bool:
+    """Whether the type that is stated of a constant is its own; an omitted shape confuses shape inference, too."""
+    stated = value.type.tensor_type
+    dims = [dim.dim_value for dim in stated.shape.dim]
+    return stated.elem_type == tensor.data_type and stated.HasField("shape") and dims == list(tensor.dims)
+
+
 def _without_unread(graph: GraphProto, needed: set[str]) -> None:
-    """Drop initializers that nobody reads, and what is said of values that there are no more."""
+    """Drop initializers that nobody reads, and what is said of values that there are no more, or wrongly of constants.
+
+    Of a Constant node, nobody minds what is said; of the initializer that it becomes, onnx.checker does.
+    """
     given = {value.name for value in graph.input}
     kept = [tensor.name in needed or tensor.name in given for tensor in graph.initializer]
     if not all(kept):
         retain(graph.initializer, kept)
     if graph.value_info:
         there = {name for node in graph.node for name in node.output} | given
-        there |= {tensor.name for tensor in graph.initializer}
-        stated = [value.name in there for value in graph.value_info]
+        held = {tensor.name: tensor for tensor in graph.initializer}
+        stated = [
+            value.name in there or (value.name in held and _is_stated(held[value.name], value))
+            for value in graph.value_info
+        ]
         if not all(stated):
             retain(graph.value_info, stated)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from opshift.functions import OPENVINO, defined
 from opshift.passes import schemas
 from opshift.passes.algebra import OP, PRODUCT, SUM, VARIABLE, Terms
 from opshift.passes.names import subgraphs
@@ -24,7 +25,11 @@ from opshift.passes.view import make_attribute
 NEGATIVE_AXES = 11
 """The opset from which on axes may be negative."""
 
+PER_CHANNEL = 21
+"""The opset from which on GroupNormalization has a scale and a bias for each channel."""
+
 Op = tuple[str, str]
+ROTARY: Op = ("", "RotaryEmbedding")
 Axes = tuple[int, ...]
 
 
@@ -41,6 +46,13 @@ class Tensor:
 
     kind: int
     dims: tuple[Dim, ...] | None
+
+
+@dataclass(frozen=True)
+class Splat(Tensor):
+    """An input that has one value everywhere, which the nodes leave out."""
+
+    value: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,8 @@ class Pattern:
     grade: str
     nodes: tuple[str, ...] = field(default=())
     """The operators of the definition."""
+    shares: bool = False
+    """Whether inputs may be the half of a value that others use, too."""
 
 
 @cache
@@ -108,7 +122,9 @@ def pattern(call: Call) -> Pattern | None:
     terms = Terms()
     reader = Reader(terms, Scope(graph, Context(result.model, result.model), call.opset, path=()))
     for index, given in enumerate(call.inputs):
-        if isinstance(given, Tensor):
+        if isinstance(given, Splat):
+            reader.bind(f"x{index}", terms.number(given.value))
+        elif isinstance(given, Tensor):
             reader.bind(f"x{index}", terms.of(VARIABLE, index))
     for made in graph.node:
         reader.read(made)
@@ -116,7 +132,9 @@ def pattern(call: Call) -> Pattern | None:
     marks = dict(zip(call.marks, _MARKS, strict=False))
     if terms.keys[root][0] not in (OP, PRODUCT, SUM):
         return None
-    return Pattern(call, terms, root, marks, result.grade, tuple(made.op_type for made in graph.node))
+    return Pattern(
+        call, terms, root, marks, result.grade, tuple(made.op_type for made in graph.node), call.op == ROTARY
+    )
 
 
 # --- which calls a value suggests -----------------------------------------------------------------------------
@@ -130,12 +148,17 @@ class Clues:
     kind: int
     rank: int | None
     axes: Mapping[str, Sequence[Axes]]
+    size: Dim = None
+    """The last dimension."""
 
     def spelled(self, axes: Axes, dropped: int = 0) -> Axes | None:
-        """Axes as they can be written, of which the result lacks some: below opset 11 not negative."""
-        if self.opset >= NEGATIVE_AXES:
-            return axes
-        return None if self.rank is None else tuple(axis + self.rank + dropped for axis in axes)
+        """Axes as they are written, of which the result lacks some: not negative, which needs the rank below opset 11.
+
+        Over negative axes without elements, onnxruntime 1.31 sums up nothing instead of 0.
+        """
+        if self.rank is None:
+            return axes if self.opset >= NEGATIVE_AXES else None
+        return tuple(axis + self.rank + dropped for axis in axes)
 
     def over(self, *operators: str) -> list[Axes]:
         return list(dict.fromkeys(axes for op in operators for axes in self.axes.get(op, ())))
@@ -172,13 +195,16 @@ def layer(op: Op, clues: Clues) -> Iterator[Call]:
     """The last axes are normalized, with a scale, with or without a bias."""
     for axes in filter(_trailing, clues.over("Variance")):
         x, scale = _normalized(clues.kind, axes)
-        for inputs in ((x, scale, scale), (x, scale)):
+        ones = Splat(clues.kind, scale.dims, 1.0)
+        for inputs in ((x, scale, scale), (x, scale), (x, ones)):
             yield Call(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
 
 
 def root_mean_square(op: Op, clues: Clues) -> Iterator[Call]:
     for axes in filter(_trailing, clues.over("Mean")):
-        yield Call(op, clues.opset, _normalized(clues.kind, axes), (("axis", axes[0]),), ("epsilon",))
+        x, scale = _normalized(clues.kind, axes)
+        for inputs in ((x, scale), (x, Splat(clues.kind, scale.dims, 1.0))):
+            yield Call(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
 
 
 def _normalized(kind: int, axes: Axes) -> tuple[Tensor, Tensor]:
@@ -194,6 +220,16 @@ def behind_channels(op: Op, clues: Clues) -> Iterator[Call]:
         yield Call(op, clues.opset, (x, Tensor(clues.kind, ("c",)), Tensor(clues.kind, ("c",))), (), ("epsilon",))
 
 
+def groups(op: Op, clues: Clues) -> Iterator[Call]:
+    """Channels are normalized in groups; scale and bias are per channel from opset 21 on."""
+    if clues.rank is None or clues.rank < 3 or clues.opset < PER_CHANNEL or (-1,) not in clues.over("Variance"):
+        return
+    x = Tensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
+    scale = Tensor(clues.kind, ("c",))
+    for (number,) in clues.over("groups"):
+        yield Call(op, clues.opset, (x, scale, scale), (("num_groups", number),), ("epsilon",))
+
+
 def mean_and_variance(op: Op, clues: Clues) -> Iterator[Call]:
     if clues.rank is not None:
         for axes in clues.over("Variance"):
@@ -204,9 +240,11 @@ def mean_and_variance(op: Op, clues: Clues) -> Iterator[Call]:
 def one_axis(op: Op, clues: Clues) -> Iterator[Call]:
     for axes in clues.over("Total", "Softmax"):
         if len(axes) == 1:
-            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(clues.rank or -axes[0])))
+            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(max(clues.rank or 0, -axes[0]))))
             for texts in _CHOICES.get(op[1], ((),)):
-                if spelled := clues.spelled(axes):
+                if clues.opset >= NEGATIVE_AXES:
+                    yield Call(op, clues.opset, (x,), (("axis", axes[0]), *texts))
+                elif spelled := clues.spelled(axes):
                     yield Call(op, clues.opset, (x,), (("axis", spelled[0]), *texts))
 
 
@@ -216,10 +254,13 @@ def reduction(op: Op, clues: Clues) -> Iterator[Call]:
     for axes in clues.over("Total", "Mean"):
         for keepdims in (1, 0):
             dropped = 0 if keepdims else len(axes)
-            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range((clues.rank or -axes[0]) + dropped)))
+            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(max((clues.rank or 0) + dropped, -axes[0]))))
+            spelled = clues.spelled(axes, dropped)
+            if spelled is None or (any(axis < 0 for axis in spelled) and clues.rank is not None):
+                continue
             if schema is not None and "axes" not in schema.attributes:
-                yield Call(op, clues.opset, (x, axes), (("keepdims", keepdims),))
-            elif spelled := clues.spelled(axes, dropped):
+                yield Call(op, clues.opset, (x, spelled), (("keepdims", keepdims),))
+            else:
                 yield Call(op, clues.opset, (x,), (("axes", spelled), ("keepdims", keepdims)))
 
 
@@ -231,7 +272,27 @@ def attention(op: Op, clues: Clues) -> Iterator[Call]:
     scores = ("b", "h", "s", "t")
     for mask in (Tensor(TensorProto.BOOL, scores), Tensor(clues.kind, scores), None):
         inputs = (query, key, value) if mask is None else (query, key, value, mask)
-        yield Call(op, clues.opset, inputs, (), ("scale",))
+        yield Call(op, clues.opset, inputs, (), ("scale", "softcap") if "Tanh" in clues.axes else ("scale",))
+
+
+def rotary(op: Op, clues: Clues) -> Iterator[Call]:
+    """The halves of each head are rotated."""
+    if clues.rank == 4 and isinstance(clues.size, int):
+        cache = Tensor(clues.kind, ("b", "s", clues.size // 2))
+        yield Call(op, clues.opset, (Tensor(clues.kind, ("b", "h", "s", clues.size)), cache, cache))
+
+
+def openvino(op: Op, clues: Clues) -> Iterator[Call]:
+    """OpenVINO's operators take their axes as an input."""
+    for axes in clues.over("Total"):
+        for keep in (1, 0) if op[1] == "ReduceL1" else (1,):
+            rank = max((clues.rank or 0) + (0 if keep else len(axes)), -axes[0])
+            inputs = (Tensor(clues.kind, tuple(f"d{axis}" for axis in range(rank))), axes)
+            if op[1] == "ReduceL1":
+                yield Call(op, clues.opset, inputs, (("keep_dims", keep),))
+                continue
+            for mode in ("add", "max"):
+                yield Call(op, clues.opset, inputs, (("eps_mode", mode),), ("eps",))
 
 
 _CHOICES: dict[str, Sequence[tuple[tuple[str, Any], ...]]] = {
@@ -244,10 +305,15 @@ _AVERAGING = frozenset(("ReduceMean", "ReduceSum", "GlobalAveragePool"))
 
 @dataclass(frozen=True)
 class Family:
-    """How an operator is looked for: the calls of it, and the operators one of which every form of it needs."""
+    """How an operator is looked for: the calls of it, and the operators one of which every form of it needs.
+
+    Without any, every node may make its result.
+    """
 
     suggest: Suggest
     anchors: frozenset[str]
+    scaled: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Float attributes that are a factor of an input: what the one is multiplied by, the other may be instead."""
 
 
 def _family(suggest: Suggest, *anchors: str) -> Family:
@@ -255,9 +321,11 @@ def _family(suggest: Suggest, *anchors: str) -> Family:
 
 
 FAMILIES: dict[Op, Family] = {
-    ("", "Attention"): _family(attention, "Softmax", "Exp"),
+    ("", "Attention"): Family(attention, frozenset(("Softmax", "Exp")), {"scale": (0, 1)}),
+    ROTARY: _family(rotary, "Neg", "Split"),
     ("", "LayerNormalization"): Family(layer, _AVERAGING),
     ("", "RMSNormalization"): Family(root_mean_square, _AVERAGING),
+    ("", "GroupNormalization"): Family(groups, _AVERAGING | {"InstanceNormalization"}),
     ("", "InstanceNormalization"): Family(behind_channels, _AVERAGING),
     ("", "MeanVarianceNormalization"): Family(mean_and_variance, _AVERAGING),
     ("", "LpNormalization"): _family(one_axis, "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2"),
@@ -279,5 +347,22 @@ FAMILIES: dict[Op, Family] = {
     ("", "ReduceLogSum"): _family(reduction, "Log"),
     ("", "ReduceSumSquare"): _family(reduction, "ReduceSum"),
     ("", "Softmax"): _family(one_axis, "Exp"),
+    ("", "LogSoftmax"): _family(one_axis, "Log"),
 }
 """The operators that exporters emit as one node, in the order in which a value is compared with them."""
+
+
+def family(op: Op) -> Family | None:
+    """How an operator is looked for, also one that is only looked for by name; None where nobody knows how."""
+    if op in FAMILIES:
+        return FAMILIES[op]
+    if op[0] == OPENVINO and defined(*op):
+        return Family(openvino, frozenset(("ReduceSum", "ReduceL1", "ReduceSumSquare", "ReduceL2")))
+    schema = schemas.schema(*op, schemas.latest()) if not op[0] else None
+    if schema is None:
+        return None
+    if op[1].startswith("Reduce"):
+        return Family(reduction, frozenset())
+    if "axis" in schema.attributes:
+        return Family(one_axis, frozenset())
+    return Family({1: elementwise, 2: two_operands}.get(schema.min_input, elementwise), frozenset())

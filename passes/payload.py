@@ -147,9 +147,14 @@ def stamp_of(status: os.stat_result) -> str:
     return f"{status.st_size}.{status.st_mtime_ns}"
 
 
+def bits(data_type: int) -> int:
+    """How wide a value of a type is."""
+    return _BITS.get(data_type, 8)
+
+
 def nbytes(of: TensorProto) -> int:
     """How many bytes the dims claim; what is narrower than a byte is packed."""
-    return (prod(of.dims) * _BITS.get(of.data_type, 8) + 7) // 8
+    return (prod(of.dims) * bits(of.data_type) + 7) // 8
 
 
 def load(of: TensorProto, folder: str | None) -> TensorProto | None:

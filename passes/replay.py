@@ -7,11 +7,11 @@ calls of the same kind for which the same questions have the same answers are re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from opshift.passes import script
+from opshift.passes import heads, script
 from opshift.passes.changes import Change
 from opshift.passes.names import subgraphs
 from opshift.passes.protos import FunctionProto, NodeProto
@@ -32,7 +32,7 @@ class _Question:
     """What the steps ask next about a placeholder, and where each answer leads; None leads to the steps."""
 
     kind: str
-    place: str
+    number: int
     answers: dict[object, _Question | Script | None] = field(default_factory=dict)
 
 
@@ -45,13 +45,19 @@ class Replays:
 
     def settle(
         self, proto: NodeProto, kind: Kind, scope: Scope, rehearse: Rehearsal, changes: list[Change]
-    ) -> list[NodeProto] | None:
+    ) -> list[NodeProto | bytes] | None:
         """What takes the node's place, all of it at the target; None where the steps themselves have to look."""
-        inputs, outputs, name = proto.input[:], proto.output[:], proto.name
-        key = _key(proto, kind, inputs, outputs, name, scope)
-        if key is None:
+        if kind.inputs > len(INPUTS) or not 0 < kind.outputs <= len(OUTPUTS):
             return None
-        names = _names(inputs, outputs, name)
+        data = proto.SerializeToString()
+        if len(data) > _LARGEST:
+            return None
+        spelled = heads.names(data, kind.inputs + kind.outputs)
+        try:
+            names = heads.texts(spelled)
+        except UnicodeDecodeError:
+            return None
+        key = _key(proto, kind, names, scope)
         if key in self._heads:
             at = self._heads[key]
         elif key in self._once:
@@ -62,84 +68,87 @@ class Replays:
                 self._heads[key] = None
             return None
         while isinstance(at, _Question):
-            found = answer(at.kind, names[at.place], scope)[1]
+            found = answer(at.kind, names[at.number], scope)[1]
             if found in at.answers:
                 at = at.answers[found]
             elif len(at.answers) >= _MOST_ANSWERS:
                 return None
             else:
                 at = self._learn(key, proto, names, scope, rehearse)
-        return None if at is None else script.play(at, proto, names, scope, changes)
+        return None if at is None else script.play(at, proto, spelled, names, scope, changes)
+
+    def ahead(self, kind: Kind, calls: Sequence[NodeProto], scope: Scope) -> Iterator[Iterable[Change]] | None:
+        """What is done to each of the calls, all of one kind, which are edited at once; None where they cannot be."""
+        if not kind.same or not calls:
+            return None
+        names = [call.name for call in calls]
+        at = self._heads.get((kind, True, names[0] != "", isinstance(scope.body, FunctionProto)))
+        if not isinstance(at, Script) or at.patch is None or all(names) != any(names):
+            return None
+        if not all(key in scope.spelled for key in at.patch.constants):
+            return None
+        if kind.inputs == 1:
+            plain = all(call.input[0] for call in calls)
+        else:
+            plain = all(all(held) and len(set(held)) == len(held) for held in [call.input[:] for call in calls])
+        if not plain or not all(call.output[number] for number in range(kind.outputs) for call in calls):
+            return None
+        return at.patch.apply(at, calls, names, scope)
 
     def _learn(
-        self, key: tuple[Any, ...], proto: NodeProto, names: dict[str, str], scope: Scope, rehearse: Rehearsal
+        self, key: tuple[Any, ...], proto: NodeProto, names: list[str], scope: Scope, rehearse: Rehearsal
     ) -> Script | None:
         stand_in = _stand_in(proto)
-        stage = Stage(scope, names, stand_in)
+        places = script.places_of(proto)
+        stage = Stage(scope, dict(zip(places, names, strict=True)), stand_in)
         end: Script | None = None
         try:
             rewritten = rehearse(stand_in, stage)
             if rewritten is not None and not stage.spoiled and len(rewritten[0]) <= _MOST_NODES:
-                end = script.write(stage, stand_in, _stand_in(proto), *rewritten)
+                end = script.write(stage, _stand_in(proto), *rewritten)
         except Exception:  # whatever it is, the steps will meet it again at the call itself
             end = None
         if not stage.asked:
             self._heads[key] = end
             return end
+        asked = [(kind, places.index(place), found) for kind, place, found in stage.asked]
         at = self._heads.get(key)
         if not isinstance(at, _Question):
-            at = self._heads[key] = _Question(*stage.asked[0][:2])
-        for index, (kind, place, found) in enumerate(stage.asked):
-            if (at.kind, at.place) != (kind, place):
+            at = self._heads[key] = _Question(*asked[0][:2])
+        for index, (kind, number, found) in enumerate(asked):
+            if (at.kind, at.number) != (kind, number):
                 self._heads[key] = None  # the steps do not ask the same things twice
                 return end
-            if index + 1 == len(stage.asked):
+            if index + 1 == len(asked):
                 at.answers[found] = end
                 break
             following = at.answers.get(found)
             if not isinstance(following, _Question):
-                following = at.answers[found] = _Question(*stage.asked[index + 1][:2])
+                following = at.answers[found] = _Question(*asked[index + 1][:2])
             at = following
         return end
 
 
-def _names(inputs: list[str], outputs: list[str], name: str) -> dict[str, str]:
-    if len(inputs) == len(outputs) == 1:
-        return {INPUTS[0]: inputs[0], OUTPUTS[0]: outputs[0], NAME: name}
-    names = dict(zip(INPUTS, inputs, strict=False))
-    names.update(zip(OUTPUTS, outputs, strict=False))
-    names[NAME] = name
-    return names
-
-
-def _key(
-    proto: NodeProto, kind: Kind, inputs: list[str], outputs: list[str], name: str, scope: Scope
-) -> tuple[Any, ...] | None:
-    """All that steps see of a call but its names; None where that is too much."""
-    known, made = len(inputs), len(outputs)
-    if known > len(INPUTS) or not 0 < made <= len(OUTPUTS):
-        return None
-    held = kind if kind.same else _without_names(proto)
-    if held is None:
-        return None
+def _key(proto: NodeProto, kind: Kind, names: list[str], scope: Scope) -> tuple[Any, ...]:
+    """All that steps see of a call but its names: of those, which are missing and which are the same."""
+    inputs, values = names[: kind.inputs], names[:-1]
+    plain = all(values) and (len(inputs) < 2 or len(set(inputs)) == len(inputs))
     return (
-        held,
-        known if known < 2 and all(inputs) else tuple([inputs.index(n) if n else -1 for n in inputs]),
-        made if all(outputs) else tuple(map(bool, outputs)),
-        bool(name),
+        kind if kind.same else _without_names(proto),
+        plain or tuple([names.index(name) if name else -1 for name in values]),
+        names[-1] != "",
         isinstance(scope.body, FunctionProto),
     )
 
 
-def _without_names(proto: NodeProto) -> tuple[bytes, bool, bool] | None:
-    """What a call holds besides names, and whether it has notes; None for one with data of its own."""
-    if proto.ByteSize() > _LARGEST:
-        return None
+def _without_names(proto: NodeProto) -> tuple[bytes, int, int, bool, bool]:
+    """What a call holds besides names, and whether it has notes."""
     rest = NodeProto()
     rest.CopyFrom(proto)
     for own in ("input", "output", "name", "doc_string", "metadata_props"):
         rest.ClearField(own)
-    return rest.SerializeToString(), bool(proto.doc_string), bool(proto.metadata_props)
+    notes = bool(proto.doc_string), bool(proto.metadata_props)
+    return rest.SerializeToString(), len(proto.input), len(proto.output), *notes
 
 
 def _stand_in(proto: NodeProto) -> NodeProto:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes import constants, evaluate, payload, schemas
+from opshift.passes import constants, elements, evaluate, payload, schemas
 from opshift.passes.infer import OVERRIDABLE_SINCE, Inference
 from opshift.passes.names import Body, Names, unread
 from opshift.passes.protos import (
@@ -22,6 +22,7 @@ from opshift.passes.protos import (
 
 if TYPE_CHECKING:
     import numpy as np
+    from opshift.passes.script import Script
 
 Dim = int | str | None
 
@@ -71,16 +72,17 @@ class Scope:
         self.parent = parent
         self.path = path
         self.made: dict[str, tuple[NodeProto, int]] = {}
+        self.later: dict[str, tuple[Script, Sequence[NodeProto | bytes]]] = {}  # not yet in `made`, see `written`
         self.typed: dict[str, TypeProto] = {}
         self.folded: dict[str, TensorProto | None] = {}
+        self.elem_types: dict[str, int] = {}
         self._judged: set[str] = set()
         self._elements: dict[str, list[str]] = {}
         self._given: frozenset[str] | None = None
         self._ends: dict[str, tuple[Scope, str]] = {}
         self._producers: dict[str, NodeProto] | None = None
-        self._initializers: dict[str, TensorProto] | None = None
-        self._declared: dict[str, TypeProto] | None = None
         self.shared: dict[bytes, str] = {}
+        self.spelled: dict[bytes, tuple[str, bytes]] = {}  # the same, and as a file holds it, where scripts asked
         self.constants_made: set[str] = set()
 
     @property
@@ -95,16 +97,12 @@ class Scope:
             self._producers = {name: node for node in self.body.node for name in node.output if name}
         return self._producers
 
-    @property
+    @cached_property
     def initializers(self) -> dict[str, TensorProto]:
         """The initializers that nobody can override."""
-        if self._initializers is None:
-            given = self._inputs() if self.context.overridable else frozenset()
-            lasting = given.isdisjoint(self._tensors)
-            self._initializers = (
-                self._tensors if lasting else {n: t for n, t in self._tensors.items() if n not in given}
-            )
-        return self._initializers
+        given = self._inputs() if self.context.overridable else frozenset()
+        lasting = given.isdisjoint(self._tensors)
+        return self._tensors if lasting else {n: t for n, t in self._tensors.items() if n not in given}
 
     @cached_property
     def _tensors(self) -> dict[str, TensorProto]:
@@ -125,7 +123,8 @@ class Scope:
         if self._given is None:
             body = self.body
             given = body.input if isinstance(body, FunctionProto) else (value.name for value in body.input)
-            self._given = frozenset(given)
+            sparse = () if self.graph is None else self.graph.sparse_initializer
+            self._given = frozenset([*given, *(held.values.name for held in sparse)])
         return self._given
 
     def producer(self, name: str) -> NodeProto | None:
@@ -135,11 +134,30 @@ class Scope:
 
     def maker(self, name: str) -> NodeProto | None:
         """The node of this very body that makes `name`."""
-        return self.made[name][0] if name in self.made else self.producers.get(name)
+        made = self.written(name)
+        return self.producers.get(name) if made is None else made[0]
+
+    def written(self, name: str) -> tuple[NodeProto, int] | None:
+        """The node that the conversion made to make `name`, and its opset."""
+        if name in self.later:
+            script, made = self.later[name]
+            script.recall(made, self)
+        return self.made.get(name)
+
+    def source_of(self, name: str) -> tuple[NodeProto, int] | None:
+        """The node that makes `name` here and its opset: the one in the source where it was replaced meanwhile."""
+        if name in self.made or (name in self.later and self.later[name][0].edits):
+            return self.written(name)
+        node = self.producers.get(name)
+        return None if node is None else (node, self.opset)
+
+    def is_opaque(self, name: str) -> bool:
+        """Whether a value is known to be none that can be evaluated, without a look at the nodes that make it."""
+        return name in self.later and self.later[name][0].opaque
 
     def opset_of(self, node: NodeProto) -> int:
         """The default domain's version that a node of this body is written at now."""
-        made = self.made.get(next(iter(node.output), ""))
+        made = self.written(next(iter(node.output), ""))
         return made[1] if made and made[0] is node else self.opset
 
     # --- what it holds --------------------------------------------------------------------------------------
@@ -149,8 +167,10 @@ class Scope:
 
         One of more than `most` elements is None, too: its bytes may have to be read from a file.
         """
+        if self.is_opaque(name):
+            return None
         scope, name = self._behind_identities(name)
-        if scope is None:
+        if scope is None or scope.is_opaque(name):
             return None
         node = scope.maker(name)
         if node is None:
@@ -166,6 +186,8 @@ class Scope:
         while scope is not None:
             if name in scope._ends:
                 scope, name = scope._ends[name]
+                break
+            if scope.is_opaque(name):
                 break
             node = scope.maker(name)
             if node is None or node.op_type != "Identity" or default_domain(node.domain):
@@ -228,8 +250,9 @@ class Scope:
 
     def origin(self, name: str) -> tuple[NodeProto, int] | None:
         """The node of this body that makes `name` and its opset, unless it cannot tell more than is known."""
-        if name in self.made:
-            return self.made[name]
+        made = self.written(name)
+        if made is not None:
+            return made
         node = self.producers.get(name)
         if node is None or name in self._judged:
             return None
@@ -238,7 +261,7 @@ class Scope:
 
     def judged(self, node: NodeProto) -> None:
         """Remember that a node of the source has told all that it can about its outputs."""
-        if node.output[0] not in self.made:
+        if self.written(node.output[0]) is None:
             self._judged.update(node.output)
 
     def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
@@ -250,19 +273,33 @@ class Scope:
 
     def declared(self, name: str) -> TypeProto | None:
         """The type that the model itself states for a value of this body."""
-        if self._declared is None:
-            graph = self.graph
-            stated = (*graph.value_info, *graph.output, *graph.input) if graph else getattr(self.body, "value_info", ())
-            self._declared = {value.name: value.type for value in stated if value.HasField("type")}
-        if name not in self._declared and name in self._tensors:
+        if name not in self._declarations and name in self._tensors:
             tensor = self._tensors[name]
-            self._declared[name] = tensor_type(tensor.data_type, tensor.dims)
-        return self._declared.get(name)
+            self._declarations[name] = tensor_type(tensor.data_type, tensor.dims)
+        return self._declarations.get(name)
+
+    @cached_property
+    def _declarations(self) -> dict[str, TypeProto]:
+        """The types that the graph or function states, and those of the initializers that were asked for."""
+        graph = self.graph
+        stated = (*graph.value_info, *graph.output, *graph.input) if graph else getattr(self.body, "value_info", ())
+        found = {value.name: value.type for value in stated if value.HasField("type")}
+        for held in graph.sparse_initializer if graph else ():  # whose readers know them as dense
+            found.setdefault(held.values.name, tensor_type(held.values.data_type, held.dims))
+        return found
 
     def elem_type(self, name: str) -> int:
         """The element type of a tensor; 0 where it is unknown."""
+        known = self.elem_types.get(name) or (elements.elem_type(self, name) if name else 0)
+        if known:
+            return known
         found = self.type(name)
         return elem_type_of(found) if found is not None else 0
+
+    def stated_elem_type(self, name: str) -> int:
+        """The element type that the model, or a step, states for a value of this body; 0 where none does."""
+        stated = self.typed.get(name) or self.declared(name)
+        return 0 if stated is None else elem_type_of(stated)
 
     def shape(self, name: str) -> list[Dim] | None:
         """The dimensions of a tensor: a number, a symbol, or None; None altogether where the rank is unknown."""
@@ -286,7 +323,7 @@ class Scope:
 
     def declare(self, name: str) -> None:
         """State the type of a made value in the graph, for readers that cannot infer it."""
-        if self.graph is not None and name in self.made and self.declared(name) is None:
+        if self.graph is not None and self.written(name) is not None and self.declared(name) is None:
             found = self.type(name)
             if found is not None:
                 output = next((value for value in self.graph.output if value.name == name), None)
@@ -321,9 +358,10 @@ class Scope:
         added = self.graph.initializer.add()
         added.CopyFrom(tensor)
         added.name = name
-        self.initializers[name] = self._tensors[name] = added
-        if self.declared(name) is not None and self._declared is not None:
-            self._declared[name] = tensor_type(tensor.data_type, tensor.dims)  # whatever was declared
+        for known in {"_tensors", "initializers"} & vars(self).keys():  # else it will be read with the others
+            vars(self)[known][name] = added
+        if name in self._declarations:
+            self._declarations[name] = tensor_type(tensor.data_type, tensor.dims)  # whatever was declared
 
 
 def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:

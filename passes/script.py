@@ -2,195 +2,237 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
+from opshift.passes import evaluate, patch
 from opshift.passes.changes import Change
 from opshift.passes.names import subgraphs
-from opshift.passes.protos import NodeProto, TypeProto
+from opshift.passes.patch import Patch
+from opshift.passes.protos import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, sized, tag
 from opshift.passes.scope import Scope
-from opshift.passes.stage import DOC, MARK, Event, Stage, Unrepeatable
+from opshift.passes.stage import DOC, INPUTS, MARK, NAME, OUTPUTS, Event, Stage, Unrepeatable
+
+_FIELDS = {body: tag(body.NODE_FIELD_NUMBER) for body in (GraphProto, FunctionProto)}
 
 
 @dataclass(frozen=True)
 class _Line:
-    """A node that is made: `rest` is all of it but its names."""
+    """A node that takes the call's place, as it is in a file: `form` has a gap for each name that `pick` takes.
 
-    rest: bytes
-    inputs: tuple[str, ...]
+    `graphs` is empty, or what is behind the names of a node that holds graphs.
+    """
+
+    form: bytes
+    pick: Callable[[Sequence[bytes]], Any]
     outputs: tuple[str, ...]
-    name: str
     opset: int
-    holds_graphs: bool
+    graphs: bytes
     doc: bool
     metadata: bool
 
 
 @dataclass(frozen=True)
-class _Edit:
-    """What becomes of the call itself; None is left as it is, `more` are inputs behind those that it has."""
+class _Ask:
+    """A fresh name, or the constant that `key` finds; numbers in `hint` are names that there are by then."""
 
-    op_type: str | None
-    domain: str | None
-    attributes: bytes | None
-    more: tuple[str, ...]
-    inputs: tuple[str, ...] | None
-    outputs: tuple[str, ...]
-    other_outputs: bool
-    opset: int
+    hint: tuple[int | str, ...]
+    tensor: TensorProto | None
+    key: bytes
+
+
+@dataclass(frozen=True)
+class _AskAll:
+    """Fresh names that begin with the name of this number and go on with a slash."""
+
+    stem: int
+    tails: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Script:
-    events: tuple[Event, ...]
-    lines: tuple[_Line | _Edit, ...]
-    changes: tuple[tuple[str, tuple[Any, ...]], ...]
-    typed: tuple[tuple[str, TypeProto], ...]
-    released: tuple[str, ...]
-    settled: tuple[str, ...]
+    """Names go by their number: those of the call, then those that are asked for.
+
+    It `edits` a call that stays a call of the same operator, and makes nothing else. `outputs` are the values of the
+    call that are made again, with their types and element types as far as those are known. Where it is `opaque`, none
+    of them can be evaluated, whatever the inputs hold.
+    """
+
+    places: tuple[str, ...]
+    asks: tuple[_Ask | _AskAll, ...]
+    lines: tuple[_Line, ...]
+    changes: tuple[tuple[int, tuple[Any, ...]], ...]
+    typed: dict[str, TypeProto]
+    released: tuple[int, ...]
+    settled: tuple[int, ...]
+    outputs: tuple[tuple[int, TypeProto | None, int], ...]
+    read: tuple[int, ...]
+    edits: bool
+    opaque: bool
+    patch: Patch | None = None
+
+    def recall(self, made: Sequence[NodeProto | bytes], scope: Scope) -> None:
+        """Tell the scope about the nodes that were made for a call, now that it is asked about their outputs."""
+        for line, data in zip(self.lines, made, strict=True):
+            node = type(scope.body).FromString(data).node[0] if isinstance(data, bytes) else data
+            for place, name in zip(line.outputs, node.output, strict=True):
+                scope.later.pop(name, None)
+                scope.made[name] = node, line.opset
+                if place in self.typed and place not in OUTPUTS:
+                    scope.typed[name] = self.typed[place]
 
 
-def write(
-    stage: Stage, stand_in: NodeProto, before: NodeProto, done: list[NodeProto], changes: Sequence[Change]
-) -> Script:
+def write(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequence[Change]) -> Script:
+    """The script that makes nodes like those in `done` of a call whose names are placeholders."""
     if any(isinstance(text, str) and MARK in text for change in changes for text in change[1:]):
         raise Unrepeatable
     made = {name for proto in done for name in proto.output}
-    return Script(
-        tuple(stage.events),
-        tuple(_edit(proto, before, stage) if proto is stand_in else _line(proto, stage) for proto in done),
-        tuple((change.node, tuple(change[1:])) for change in changes),
-        tuple((name, kind) for name, kind in stage.typed.items() if name in made),
-        tuple(filter(None, stage.context.released)),
-        tuple(filter(None, stage.context.settled)),
+    places = (*places_of(call), *(event.place for event in stage.events))
+    number = {place: index for index, place in enumerate(places)}
+
+    def numbers(names: Iterable[str]) -> tuple[int, ...]:
+        return tuple(number[name] for name in names if name)
+
+    script = Script(
+        places,
+        tuple(_asks(stage.events, number)),
+        tuple(_line(proto, stage, number) for proto in done),
+        tuple((number[change.node], tuple(change[1:])) for change in changes),
+        {name: kind for name, kind in stage.typed.items() if name in made},
+        numbers(stage.context.released),
+        numbers(stage.context.settled),
+        tuple((number[n], stage.typed.get(n), stage.followed_elem_type(n)) for n in OUTPUTS if n in made),
+        numbers({name for proto in done for name in proto.input}),
+        [(proto.domain, proto.op_type) for proto in done] == [(call.domain, call.op_type)],
+        {name for name in OUTPUTS if name in made} <= evaluate.opaque(done),
     )
+    if not script.edits:
+        return script
+    return replace(script, patch=patch.find(script, [event.key for event in stage.events], call, *done))
+
+
+def _asks(events: Iterable[Event], number: Mapping[str, int]) -> Iterator[_Ask | _AskAll]:
+    """What `events` ask for; names that begin alike are asked for at once."""
+    for stem, asked in groupby(events, lambda event: None if event.tensor else _stem(event.hint)):
+        if stem is not None:
+            yield _AskAll(number[stem], tuple(event.hint[1] for event in asked))
+            continue
+        for event in asked:
+            yield _Ask(tuple(number.get(part, part) for part in event.hint), event.tensor, event.key)
+
+
+def _stem(hint: tuple[str, ...]) -> str | None:
+    return hint[0] if len(hint) == 2 and hint[0].startswith(MARK) and "/" in hint[1] else None
+
+
+def places_of(call: NodeProto) -> tuple[str, ...]:
+    """The placeholders of a call, in the order of the names that they stand for."""
+    return (*INPUTS[: len(call.input)], *OUTPUTS[: len(call.output)], NAME)
 
 
 def _opset(proto: NodeProto, stage: Stage) -> int:
     return stage.made[next(filter(None, proto.output))][1]
 
 
-def _line(proto: NodeProto, stage: Stage) -> _Line:
+def _line(proto: NodeProto, stage: Stage, number: Mapping[str, int]) -> _Line:
+    doc, metadata = proto.doc_string == DOC, any(entry.key == DOC for entry in proto.metadata_props)
+    notes = [*(["doc_string"] if doc else []), *(["metadata_props"] if metadata else [])]
     rest = NodeProto()
     rest.CopyFrom(proto)
-    doc, metadata = proto.doc_string == DOC, any(entry.key == DOC for entry in proto.metadata_props)
-    for name in (
-        "input",
-        "output",
-        "name",
-        *(["doc_string"] if doc else []),
-        *(["metadata_props"] if metadata else []),
-    ):
-        rest.ClearField(name)
+    for field in ("input", "output", "name", *notes):
+        rest.ClearField(field)
+    fields = [NodeProto.INPUT_FIELD_NUMBER] * len(proto.input) + [NodeProto.OUTPUT_FIELD_NUMBER] * len(proto.output)
+    form, picked = b"", list[int]()
+    names = [*proto.input, *proto.output, *filter(None, [proto.name])]
+    for field_number, name in zip([*fields, NodeProto.NAME_FIELD_NUMBER], names, strict=False):
+        form += tag(field_number) + (b"%b" if name in number else _literal(sized(name.encode())))
+        picked += [number[name]] if name in number else []
+    holds_graphs = any(True for _ in subgraphs(proto))
+    rest_as_bytes = rest.SerializeToString()
     return _Line(
-        rest.SerializeToString(),
-        tuple(proto.input),
+        form if holds_graphs else form + _literal(rest_as_bytes),
+        itemgetter(*picked),
         tuple(proto.output),
-        proto.name,
         _opset(proto, stage),
-        any(True for _ in subgraphs(proto)),
+        rest_as_bytes if holds_graphs else b"",
         doc,
         metadata,
     )
 
 
-def _edit(proto: NodeProto, before: NodeProto, stage: Stage) -> _Edit:
-    held = [[a.SerializeToString(deterministic=True) for a in node.attribute] for node in (before, proto)]
-    attributes = NodeProto(attribute=proto.attribute).SerializeToString() if held[0] != held[1] else None
-    inputs, outputs = proto.input[:], proto.output[:]
-    known = len(before.input)
-    more = inputs[known:] if inputs[:known] == before.input else []
-    rest, old = NodeProto(), NodeProto()
-    for copy, node in ((rest, proto), (old, before)):
-        copy.CopyFrom(node)
-        for name in ("input", "output", "op_type", "domain", "attribute"):
-            copy.ClearField(name)
-    if rest != old or any(True for _ in subgraphs(proto)):
-        raise Unrepeatable
-    return _Edit(
-        proto.op_type if proto.op_type != before.op_type else None,
-        proto.domain if proto.domain != before.domain else None,
-        attributes,
-        tuple(more),
-        tuple(inputs) if not more and inputs != before.input else None,
-        tuple(outputs),
-        outputs != before.output,
-        _opset(proto, stage),
-    )
+def _literal(data: bytes) -> bytes:
+    """Bytes that formatting leaves as they are."""
+    return data.replace(b"%", b"%%")
 
 
 def play(
-    script: Script, proto: NodeProto, names: dict[str, str], scope: Scope, changes: list[Change]
-) -> list[NodeProto]:
-    context, shared = scope.context, scope.shared
-    for event in script.events:
-        held = shared.get(event.key) if event.key else None
-        names[event.place] = _event(event, names, scope) if held is None else held
-    if script.released:
-        context.released.update([names.get(name, name) for name in script.released])
-    if script.settled:
-        context.settled.update([names.get(name, name) for name in script.settled])
-    for place, rest in script.changes:
-        changes.append(tuple.__new__(Change, (names.get(place, place), *rest)))
-    result = []
-    for line in script.lines:
-        if isinstance(line, _Edit):
-            _apply(line, proto, names)
-            node = proto
+    script: Script, proto: NodeProto, spelled: list[bytes], names: list[str], scope: Scope, changes: list[Change]
+) -> list[NodeProto | bytes]:
+    """What takes the place of a call: itself, edited, or nodes as they are in a file.
+
+    `names` are those of the call, `spelled` the same as they are in a file; those that are asked for are added.
+    """
+    context = scope.context
+    for ask in script.asks:
+        if isinstance(ask, _AskAll):
+            found = context.names.fresh_all(names[ask.stem], ask.tails)
+            names += found
+            spelled += [sized(name.encode()) for name in found]
         else:
-            node = _write(line, proto, names)
-        made = (node, line.opset)
-        for place in line.outputs:
-            scope.made[names.get(place, place)] = made
-        result.append(node)
-    for place, kind in script.typed:
-        scope.typed[names.get(place, place)] = kind
+            name, as_bytes = scope.spelled.get(ask.key) or _asked(ask, names, scope)
+            names.append(name)
+            spelled.append(as_bytes)
+    if script.released:
+        context.released.update([names[number] for number in script.released])
+    if script.settled:
+        context.settled.update([names[number] for number in script.settled])
+    for number, rest in script.changes:
+        changes.append(tuple.__new__(Change, (names[number], *rest)))
+    result: list[NodeProto | bytes] = []
+    for line in script.lines:
+        made = line.form % line.pick(spelled)
+        if line.graphs or line.doc or line.metadata:
+            made += _particulars(line, proto, dict(zip(script.places, names, strict=True)))
+        if script.edits:
+            proto.ParseFromString(made)
+            result.append(proto)
+        else:
+            result.append(_FIELDS[type(scope.body)] + sized(made))
+    for number, kind, elem_type in script.outputs:
+        name = names[number]
+        scope.later[name] = script, result
+        if kind is not None:
+            scope.typed[name] = kind
+        if elem_type:
+            scope.elem_types[name] = elem_type
     if context.released:
-        for node in result:
-            context.released.difference_update(node.input)
+        context.released.difference_update([names[number] for number in script.read])
     return result
 
 
-def _event(event: Event, names: dict[str, str], scope: Scope) -> str:
-    hint = "".join([names.get(part, part) for part in event.hint])
-    if event.tensor is None:
-        return scope.context.names.fresh(hint)
-    held = scope.constant(event.tensor, hint)
+def _asked(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:
+    hint = "".join([part if isinstance(part, str) else names[part] for part in ask.hint])
+    if ask.tensor is None:
+        fresh = scope.context.names.fresh(hint)
+        return fresh, sized(fresh.encode())
+    held = scope.shared.get(ask.key) or scope.constant(ask.tensor, hint)
     assert held is not None, "the script of a graph is not played in a function"
-    return held
+    scope.spelled[ask.key] = held, sized(held.encode())
+    return scope.spelled[ask.key]
 
 
-def _apply(edit: _Edit, proto: NodeProto, names: dict[str, str]) -> None:
-    if edit.op_type is not None:
-        proto.op_type = edit.op_type
-    if edit.domain is not None:
-        proto.domain = edit.domain
-    if edit.attributes is not None:
-        proto.ClearField("attribute")
-        if edit.attributes:
-            proto.MergeFromString(edit.attributes)
-    if edit.more:
-        proto.input.extend([names.get(name, name) for name in edit.more])
-    elif edit.inputs is not None:
-        proto.input[:] = [names.get(name, name) for name in edit.inputs]
-    if edit.other_outputs:
-        proto.output[:] = [names.get(name, name) for name in edit.outputs]
-
-
-def _write(line: _Line, proto: NodeProto, names: dict[str, str]) -> NodeProto:
-    node = NodeProto.FromString(line.rest)
-    node.input.extend([names.get(name, name) for name in line.inputs])
-    node.output.extend([names.get(name, name) for name in line.outputs])
-    if line.name:
-        node.name = names.get(line.name, line.name)
+def _particulars(line: _Line, proto: NodeProto, names: dict[str, str]) -> bytes:
+    """What a made node holds besides its names that is not the same for all calls."""
+    rest = NodeProto.FromString(line.graphs)
+    _fill(rest, names)
     if line.doc:
-        node.doc_string = proto.doc_string
+        rest.doc_string = proto.doc_string
     if line.metadata:
-        node.metadata_props.extend(proto.metadata_props)
-    if line.holds_graphs:
-        _fill(node, names)
-    return node
+        rest.metadata_props.extend(proto.metadata_props)
+    return rest.SerializeToString()
 
 
 def _fill(node: NodeProto, names: Mapping[str, str]) -> None:

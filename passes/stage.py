@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import proxy
 
-from opshift.passes import constants
+from opshift.passes import constants, elements
 from opshift.passes.protos import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.scope import Context, Dim, Scope, has_shape
 
@@ -73,6 +73,7 @@ class Stage(Scope):
         self.events: list[Event] = []
         self.asked: list[tuple[str, str, object]] = []
         self.spoiled = False
+        self._over = False
         self._real = real
         self._stand_in = stand_in
         self._names = {place: name for place, name in names.items() if name and place != NAME}
@@ -86,6 +87,8 @@ class Stage(Scope):
 
     def ask(self, kind: str, place: str) -> Any:
         if (kind, place) not in self._answers:
+            if self._over:
+                raise Unrepeatable
             value, key = answer(kind, self._names[place], self._real)
             if key is _TOO_LARGE:
                 self._spoil()
@@ -142,6 +145,19 @@ class Stage(Scope):
         if name in self._names and name not in self.made and name not in self.typed:
             return int(self.ask("elem_type", name))
         return super().elem_type(name)
+
+    def stated_elem_type(self, name: str) -> int:
+        if name in self._names and name not in self.made and name not in self.typed:
+            return int(self.ask("elem_type", name))
+        return super().stated_elem_type(name)
+
+    def followed_elem_type(self, name: str) -> int:
+        """The element type of what the steps made, where it follows from what they asked; no more is asked then."""
+        self._over = True
+        try:
+            return elements.elem_type(self, name)
+        except Unrepeatable:
+            return 0
 
     def shape(self, name: str) -> list[Dim] | None:
         if name in self._names and name not in self.made and name not in self.typed:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from opshift.passes.names import Body, graphless, subgraphs
+from opshift.passes import heads
+from opshift.passes.names import Body, Census, census, graphless, subgraphs
 from opshift.passes.protos import ModelProto, NodeProto
 
 _LONGEST = 256  # bytes of a call without its names: what is longer is hardly repeated
-_SHORT = 128  # bytes of a name whose length takes one byte
 _MOST = 4096  # kinds that are told apart by their attributes' values
-_INPUT, _OUTPUT, _NAME, _OPERATOR = (NodeProto.DESCRIPTOR.fields_by_name[name].number << 3 | 2
-                                     for name in ("input", "output", "name", "op_type"))  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,15 +27,19 @@ class Kind:
     @property
     def graphless(self) -> bool:
         """Whether no such call holds a graph."""
-        return not self.domain and self.op in graphless()
+        return not self.attributes or (not self.domain and self.op in graphless())
 
 
 @dataclass
 class Layout:
-    """The kind of each node of a body, and the layouts of the graphs that nodes hold, by the node's index."""
+    """The kind of each node of a body, and the layouts of the graphs that nodes hold, by the node's index.
+
+    `outdated` says that the body now holds other calls.
+    """
 
     kinds: list[Kind] = field(default_factory=list)
     inner: dict[int, list[Layout]] = field(default_factory=dict)
+    outdated: bool = False
 
 
 class Survey:
@@ -72,11 +74,31 @@ class Survey:
                 pending += zip(graphs, layout.inner[index], strict=True)
         return found
 
+    def census(self, model: ModelProto) -> Census:
+        """The bodies of the model as it is now, and its calls; only those with an outdated layout are walked again."""
+        held, calls = list[Body](), Counter[tuple[str, str]]()
+        pending: list[tuple[Body, Layout]] = [*zip(model.functions, self.functions, strict=True)]
+        pending = [*reversed(pending), (model.graph, self.graph)]
+        while pending:
+            body, layout = pending.pop()
+            if layout.outdated:
+                bodies, counted = census([body])
+                held += bodies
+                calls += counted
+                continue
+            held.append(body)
+            for kind, count in Counter(layout.kinds).items():
+                calls[kind.domain, kind.op] += count
+            for index, inner in layout.inner.items():
+                pending += zip((graph for _, _, graph in subgraphs(body.node[index])), inner, strict=True)
+        return held, calls
+
     def _kinds(self, body: Body) -> list[Kind]:
         apart, same, found = graphless(), self._same.get, list[Kind]()
         for node in body.node:
-            if node.op_type in apart:  # else its graphs would be serialized once for each level of their nesting
-                key = _without_names(node.SerializeToString())
+            # graphs would be serialized once for each level of their nesting
+            if node.op_type in apart or not node.attribute:
+                key = heads.without(node.SerializeToString())
                 found.append(same(key) or self._kind(node, key))
             else:
                 found.append(self._kind(node))
@@ -90,36 +112,3 @@ class Survey:
         if form not in self._alike:
             self._alike[form] = Kind(*form, same=False)
         return self._alike[form]
-
-
-def _without_names(data: bytes) -> tuple[bytes, int, int]:
-    """What stands behind the names in the bytes of a node, and how many inputs and outputs it has.
-
-    Fields are written in the order of their numbers, and the names have the lowest.
-    """
-    at = inputs = outputs = 0
-    try:
-        while data[at] == _INPUT:
-            inputs += 1
-            size = data[at + 1]
-            at += size + 2 if size < _SHORT else _length(data, at + 1)
-        while data[at] == _OUTPUT:
-            outputs += 1
-            size = data[at + 1]
-            at += size + 2 if size < _SHORT else _length(data, at + 1)
-        if data[at] == _NAME:
-            size = data[at + 1]
-            at += size + 2 if size < _SHORT else _length(data, at + 1)
-    except IndexError:  # there is nothing but names
-        return b"", inputs, outputs
-    return data[at:], inputs, outputs
-
-
-def _length(data: bytes, at: int) -> int:
-    """The length of a field whose size is written at `at` in more than one byte."""
-    size, start = 0, at
-    while True:
-        size |= (data[at] & 127) << 7 * (at - start)
-        at += 1
-        if data[at - 1] < _SHORT:
-            return size + 1 + at - start

@@ -24,8 +24,16 @@ PER_AXIS = 13
 _DRAWING = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 )
+_SAME = "Cast Dropout Gelu Identity LayerNormalization Neg Not Sigmoid Softmax Tanh Trilu"
+_KEEPING = frozenset(_SAME.split())
+_BROADCAST = frozenset(("Add", "Sub", "Mul", "Div", "Where", "Pow", "Equal", "Less", "And", "Or"))
+_FAR = 24  # nodes that a shape is followed through
+_UNCHANGED = frozenset(("Equal", "Cos", "Sin"))
+"""Operators whose rules are for special cases alone; what another rule does not take apart is none of its results."""
 _COMMUTATIVE = frozenset(("Equal", "And", "Or", "Xor"))
 
+Dims = tuple[int, ...]
+"""The terms of dimensions."""
 Rule = Callable[["Reader", NodeProto], "int | None"]
 
 
@@ -39,6 +47,7 @@ class Reader:
         self._outer = outer
         self._terms: dict[str, int] = {}
         self._kinds: dict[str, int] = {}
+        self._dims: dict[str, tuple[int, ...] | None] = {}
 
     def term(self, name: str) -> int:
         """The term of a value, which is a leaf if no node was read that makes it."""
@@ -75,18 +84,25 @@ class Reader:
             return
         rule = _rules().get(node.op_type)
         term = rule(self, node) if rule is not None else None
-        if term is None:
+        if node.op_type == "Split" and (found := self._parts(node)) is not None:
+            self._terms.update(zip(node.output, found, strict=False))
+        elif term is None:
             self._opaque(node)
         else:
             self._terms[node.output[0]] = term
         if kind := self._kind_made(node):
-            self._kinds[node.output[0]] = kind
+            self._kinds.update(dict.fromkeys(node.output if node.op_type == "Split" else node.output[:1], kind))
 
     def _kind_made(self, node: NodeProto) -> int:
         if node.op_type == "Cast":
             return integer(node, "to", 0) if self.opset >= SPELLED_BEFORE else 0
         like, kind = _typed(node.op_type, self.opset)
         return self.kind(node.input[like]) if 0 <= like < len(node.input) else kind
+
+    def _parts(self, node: NodeProto) -> list[int] | None:
+        from opshift.passes.terms_rotary import parts
+
+        return parts(self, node)
 
     def _opaque(self, node: NodeProto) -> None:
         op = node.op_type
@@ -99,11 +115,12 @@ class Reader:
         if op in _COMMUTATIVE:
             operands.sort()
         absent = self.terms.of(LEAF, "absent")
+        title = f"{op} as written" if op in _rules() and op not in _UNCHANGED else op
         operands = [absent if term == -1 else term for term in operands]
         for index, name in enumerate(node.output):
             if name:
                 place = (("output", index),) if index else ()
-                self._terms[name] = self.terms.op(op, parameters + place, *operands)
+                self._terms[name] = self.terms.op(title, parameters + place, *operands)
 
     def parameters(self, node: NodeProto) -> Key:
         """The attributes that are not at their defaults, by name."""
@@ -151,17 +168,121 @@ class Reader:
         """The terms of the elements of a vector of integers: a shape, axes."""
         key = self.terms.keys[self.term(name)]
         if key[0] == VECTOR:
-            return key[1]
+            return tuple(key[1])
         if key[0] == ONES and key[2] == 1:
             return (self.terms.number(key[1]),)
         if key[0] == TENSOR and len(key[2]) == 1 and key[1] is not True:
             return tuple(map(self.terms.number, key[3]))
         return None
 
-    def dims(self, name: str) -> tuple[int, ...] | None:
+    def dims(self, name: str, depth: int = _FAR) -> tuple[int, ...] | None:
         """The terms of the dimensions of a value; None where its rank is unknown."""
-        shape = self.scope.shape(name)
-        return None if shape is None else tuple(self._dim(name, axis, dim) for axis, dim in enumerate(shape))
+        if name not in self._dims:
+            shape = self.scope.shape(name)
+            known = shape is not None and all(isinstance(dim, int) for dim in shape)
+            made = self._dims_made(name, depth) if depth and not known else None
+            if shape is not None:
+                stated = tuple(self._dim(name, axis, dim) for axis, dim in enumerate(shape))
+                like = made if made is not None and len(made) == len(stated) else stated
+                made = tuple(a if self.terms.value(a) is not None else b for a, b in zip(stated, like, strict=True))
+            self._dims[name] = made
+        return self._dims[name]
+
+    def _dims_made(self, name: str, depth: int) -> tuple[int, ...] | None:
+        """The dimensions that the node gives which makes a value."""
+        node = self.scope.maker(name)
+        if node is None or default_domain(node.domain):
+            return None
+        first = self.dims(node.input[0], depth - 1) if node.input else None
+        if node.op_type == "Reshape" and len(node.input) > 1:
+            target = self.elements(node.input[1])
+            return None if target is None else self.target(node, target, first)
+        if node.op_type == "Transpose" and first is not None:
+            perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), list(range(len(first)))[::-1])
+            return tuple(first[axis] for axis in perm) if sorted(perm) == list(range(len(first))) else None
+        if node.op_type == "Slice" and first is not None:
+            return self._sliced(node, first)
+        if node.op_type == "Expand":
+            return self._broadcast([first, self.elements(node.input[1])])
+        if node.op_type in _BROADCAST:
+            return self._broadcast([self.dims(operand, depth - 1) for operand in node.input])
+        return first if node.op_type in _KEEPING else None
+
+    def target(
+        self, node: NodeProto, wanted: tuple[int, ...], before: tuple[int, ...] | None
+    ) -> tuple[int, ...] | None:
+        """The dimensions that a Reshape asks for; -1 where one is to be computed."""
+        target = list(wanted)
+        for axis, element in enumerate(wanted):
+            if self.terms.value(element) == 0 and not integer(node, "allowzero", 0):
+                if before is None or axis >= len(before):
+                    return None
+                target[axis] = before[axis]
+        computed = [axis for axis, element in enumerate(target) if self.terms.value(element) == -1]
+        if len(computed) == 1 and before is not None:
+            rest = self._quotient(before, [element for element in target if self.terms.value(element) != -1])
+            if rest is not None:
+                target[computed[0]] = rest
+        return tuple(target)
+
+    def _quotient(self, before: Dims, after: list[int]) -> int | None:
+        """The dimension that is left of some when others are taken out; None if that is no single one."""
+        left, size = list(before), 1
+        for dim in after:
+            if dim in left:
+                left.remove(dim)
+            elif (value := self.terms.value(dim)) is not None:
+                size *= int(value)
+            else:
+                return None
+        values = [self.terms.value(dim) for dim in left]
+        others = [dim for dim, value in zip(left, values, strict=True) if value is None]
+        whole = prod(int(value) for value in values if value is not None)
+        if not size or whole % size or len(others) > 1 or (others and whole != size):
+            return None
+        return others[0] if others else self.terms.number(whole // size)
+
+    def _sliced(self, node: NodeProto, before: Dims) -> Dims | None:
+        """The dimensions of a Slice with known bounds; those along unknown axes stay unknown."""
+        bounds = [self.ints(name) if name else None for name in node.input[1:]]
+        if len(bounds) < 3 or any(bound is None or len(bound) != 1 for bound in bounds):
+            return None
+        start, end, axis, *steps = (bound[0] for bound in bounds if bound)
+        size = self.terms.value(before[axis])
+        if size is None or steps not in ([], [1]):
+            return None
+        made = list(before)
+        made[axis] = self.terms.number(len(range(int(size))[start:end]))
+        return tuple(made)
+
+    def _broadcast(self, shapes: list[tuple[int, ...] | None]) -> tuple[int, ...] | None:
+        rank, one = max((len(shape) for shape in shapes if shape is not None), default=0), self.terms.number(1)
+        made = [one] * rank
+        for shape in shapes:
+            if shape is None:
+                return None
+            for axis, dim in enumerate(shape, rank - len(shape)):
+                if dim != one and made[axis] not in (one, dim):
+                    return None
+                made[axis] = dim if dim != one else made[axis]
+        return tuple(made)
+
+    def shape(self, name: str) -> list[Dim] | None:
+        """The dimensions of a value, as far as they are known to be the same as others: numbers, or names of terms."""
+        return self._spelled(self.dims(name))
+
+    def broadcast(self, *names: str) -> list[Dim] | None:
+        """The same for what values are broadcast to."""
+        return self._spelled(self._broadcast([self.dims(name) for name in names]))
+
+    def _spelled(self, dims: Dims | None) -> list[Dim] | None:
+        if dims is None:
+            return None
+        values = [self.terms.value(dim) for dim in dims]
+        return [
+            f"#{dim}" if value is None else int(value) if value >= 0 else None
+            for dim, value in zip(dims, values, strict=True)
+        ]
 
     def _dim(self, name: str, axis: int, dim: Dim) -> int:
         if isinstance(dim, int):
@@ -204,9 +325,9 @@ class Reader:
 @cache
 def _rules() -> dict[str, Rule]:
     """How the first output of an operator is read; None says that it stays an operator of its operands."""
-    from opshift.passes import terms_arithmetic, terms_attention, terms_layout
+    from opshift.passes import terms_arithmetic, terms_attention, terms_layout, terms_rotary
 
-    return {**terms_arithmetic.RULES, **terms_layout.RULES, **terms_attention.RULES}
+    return {**terms_arithmetic.RULES, **terms_layout.RULES, **terms_attention.RULES, **terms_rotary.RULES}
 
 
 @cache

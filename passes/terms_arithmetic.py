@@ -7,9 +7,10 @@ from math import inf, nan, prod
 from operator import add, mul, sub
 
 from opshift.passes import numbers
-from opshift.passes.algebra import NUMBER, ONES, Key, clip, mean
+from opshift.passes.algebra import NUMBER, ONES, TENSOR, Key, clip, mean
 from opshift.passes.protos import NodeProto, TensorProto
 from opshift.passes.terms import FLOATS, PER_AXIS, Reader, Rule, integer
+from opshift.passes.terms_layout import elementwise, product_of_sizes
 
 _COUNTS = frozenset((TensorProto.INT64, TensorProto.INT32))
 
@@ -75,12 +76,17 @@ def added(reader: Reader, node: NodeProto) -> int | None:
 def _subtracted(reader: Reader, node: NodeProto) -> int | None:
     if (known := _differences(reader, node)) is not None:
         return known
-    return reader.terms.add(*reader.operands(node.input), sign=-1.0) if _arithmetic(reader, node) else None
+    if not _arithmetic(reader, node):
+        return None
+    a, b = reader.operands(node.input)
+    return reader.terms.add(a, b, -1.0)
 
 
 def _multiplied(reader: Reader, node: NodeProto) -> int | None:
     if (known := _products(reader, node)) is not None:
         return known
+    if reader.kind(node.input[0]) in _COUNTS:
+        return _sizes(reader, node)
     return reader.terms.mul(*reader.operands(node.input)) if _arithmetic(reader, node) else None
 
 
@@ -96,6 +102,9 @@ def _divided(reader: Reader, node: NodeProto) -> int | None:
 
 _sums, _differences, _products = _computed(add), _computed(sub), _computed(mul)
 _ratios, _quotients = _computed(_ratio), _computed(lambda a, b: float(int(_ratio(a, b))) if b else nan)
+
+
+_sizes = elementwise(product_of_sizes)
 
 
 def _arithmetic(reader: Reader, node: NodeProto) -> bool:
@@ -133,11 +142,11 @@ def _negated(reader: Reader, node: NodeProto) -> int | None:
 
 def _reduced(make: Callable[[Reader, Key, int, NodeProto], int]) -> Rule:
     def rule(reader: Reader, node: NodeProto) -> int | None:
-        axes = reader.axes(node)
-        if axes is None or not _floats(reader, node):
+        axes, keepdims = reader.axes(node), integer(node, "keepdims", 1)
+        if axes is None or not _floats(reader, node) or keepdims not in (0, 1):
             return None
         made = make(reader, (("axes", axes),), reader.term(node.input[0]), node)
-        return made if integer(node, "keepdims", 1) else reader.terms.op("Squeeze", (("axes", axes),), made)
+        return made if keepdims else reader.terms.op("Squeeze", (("axes", axes),), made)
 
     return rule
 
@@ -145,7 +154,7 @@ def _reduced(make: Callable[[Reader, Key, int, NodeProto], int]) -> Rule:
 def _total(reader: Reader, axes: Key, x: int, node: NodeProto) -> int:
     made = reader.terms.op("Total", axes, x)
     shape = reader.scope.shape(node.input[0])
-    if shape is not None and made not in reader.terms.sizes:
+    if shape is not None and len(shape) >= -axes[0][1][0] and made not in reader.terms.sizes:
         sizes = [shape[axis] for axis in axes[0][1]]
         if all(isinstance(size, int) for size in sizes):
             reader.terms.sizes[made] = prod(size for size in sizes if isinstance(size, int))
@@ -174,6 +183,23 @@ def _logarithm(reader: Reader, axes: Key, x: int, node: NodeProto) -> int:
 
 def _largest(reader: Reader, axes: Key, x: int, node: NodeProto) -> int:
     return reader.terms.op("Largest", axes, x)
+
+
+def _normal(reader: Reader, node: NodeProto) -> int | None:
+    """InstanceNormalization with a scale of ones and a bias of zeros is (x - mean) / sqrt(variance + epsilon)."""
+    terms, rank = reader.terms, reader.rank(node.input[0])
+    scale, bias = (terms.keys[reader.term(name)] for name in node.input[1:3])
+    if rank is None or rank < 3 or not _holds(scale, 1.0) or not _holds(bias, 0.0):
+        return None
+    axes, x = (("axes", tuple(range(2 - rank, 0))),), reader.term(node.input[0])
+    epsilon = numbers.shortest(next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5))
+    deviation = terms.power(terms.add(terms.op("Variance", axes, x), terms.number(epsilon)), -0.5)
+    return terms.mul(terms.op("Centered", axes, x), deviation)
+
+
+def _holds(key: Key, value: float) -> bool:
+    """Whether a constant holds one value everywhere."""
+    return (key[0] == ONES and key[1] == value) or (key[0] == TENSOR and set(key[3]) == {value})
 
 
 def _global_mean(reader: Reader, node: NodeProto) -> int | None:
@@ -275,6 +301,7 @@ RULES: dict[str, Rule] = {
     "ReduceLogSum": _reduced(_logarithm),
     "ReduceMax": _reduced(_largest),
     "GlobalAveragePool": _global_mean,
+    "InstanceNormalization": _normal,
     "Clip": _bounded,
     "Max": _extreme(largest=True),
     "Min": _extreme(largest=False),

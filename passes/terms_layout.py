@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from opshift.passes import numbers
 from opshift.passes.algebra import NUMBER, ONES, TENSOR, VECTOR, Key, Terms
 from opshift.passes.protos import NodeProto, TensorProto
 from opshift.passes.terms import Reader, Rule, integer
 
-END = 2**31 - 1
+_LAST = (0, 1, 3, 2)  # the last two axes change places
 
 
 def vector(terms: Terms, elements: tuple[int, ...]) -> int:
@@ -38,7 +41,57 @@ def _gathered(reader: Reader, node: NodeProto) -> int | None:
     return vector(reader.terms, tuple(elements[place] for place in places))
 
 
-def _sliced(reader: Reader, node: NodeProto) -> int | None:
+def _filled(reader: Reader, node: NodeProto) -> int | None:
+    """A small constant of one value."""
+    held = next((a.t for a in node.attribute if a.name == "value"), None)
+    values = [0.0] if held is None else numbers.read(held)
+    sizes = [reader.terms.value(size) for size in reader.elements(node.input[0]) or ()]
+    if not values or len(sizes) != 1 or sizes[0] is None or not 0 < sizes[0] <= numbers.FEW:
+        return None
+    return vector(reader.terms, (reader.terms.number(values[0]),) * int(sizes[0]))
+
+
+def elementwise(compute: Callable[[Terms, list[int]], int | None]) -> Rule:
+    """What is computed for each element of shapes of the same length, or of one number."""
+
+    def rule(reader: Reader, node: NodeProto) -> int | None:
+        terms, parts = reader.terms, [reader.elements(name) for name in node.input]
+        for index, name in enumerate(node.input):
+            if parts[index] is None and terms.value(reader.term(name)) is not None:
+                parts[index] = (reader.term(name),)
+        sizes = {len(part) for part in parts if part is not None}
+        if None in parts or len(sizes - {1}) != 1:
+            return None
+        made = []
+        for place in range(max(sizes)):
+            made.append(compute(terms, [part[place if len(part) > 1 else 0] for part in parts if part]))
+        return None if None in made else vector(terms, tuple(term for term in made if term is not None))
+
+    return rule
+
+
+def same_size(terms: Terms, pair: list[int]) -> int | None:
+    """Whether two dimensions are the same; none is negative."""
+    a, b = (terms.value(term) for term in pair)
+    if pair[0] == pair[1]:
+        return terms.number(1)
+    if a is not None and b is not None:
+        return terms.number(a == b)
+    stated = b if a is None else a
+    return terms.number(0) if stated is not None and stated < 0 else None
+
+
+def chosen_size(terms: Terms, operands: list[int]) -> int | None:
+    condition = terms.value(operands[0])
+    return None if condition is None else operands[1] if condition else operands[2]
+
+
+def product_of_sizes(terms: Terms, pair: list[int]) -> int | None:
+    a, b = (terms.value(term) for term in pair)
+    return None if a is None or b is None else terms.number(a * b)
+
+
+def sliced(reader: Reader, node: NodeProto) -> int | None:
     elements = reader.elements(node.input[0])
     if elements is None:
         return None
@@ -52,7 +105,7 @@ def _sliced(reader: Reader, node: NodeProto) -> int | None:
     return vector(reader.terms, elements[start:end]) if more in ([], [0], [0, 1]) else None
 
 
-def _concatenated(reader: Reader, node: NodeProto) -> int | None:
+def concatenated(reader: Reader, node: NodeProto) -> int | None:
     parts = [reader.elements(name) for name in node.input]
     if integer(node, "axis", 1) not in (0, -1) or any(part is None for part in parts):
         return None
@@ -67,7 +120,7 @@ def _squeezed(reader: Reader, node: NodeProto) -> int | None:
     return reader.terms.op("Squeeze", (("axes", axes),), reader.term(node.input[0])) if axes else None
 
 
-def _unsqueezed(reader: Reader, node: NodeProto) -> int | None:
+def unsqueezed(reader: Reader, node: NodeProto) -> int | None:
     name = node.input[1] if len(node.input) > 1 else ""
     axes = reader.ints(name) if name else next((tuple(a.ints) for a in node.attribute if a.name == "axes"), None)
     rank, terms, inner = reader.rank(node.input[0]), reader.terms, reader.term(node.input[0])
@@ -98,37 +151,53 @@ def _reshaped(reader: Reader, node: NodeProto) -> int | None:
     if wanted is None:
         known = reader.dims(node.output[0]) if after is not None and None not in after else None
         return None if known is None else reshape(terms, reader.term(node.input[0]), before, known)
-    target = list(wanted)
-    for index, element in enumerate(wanted):
-        value = terms.value(element)
-        if value == 0 and not integer(node, "allowzero", 0):
-            if before is None or index >= len(before):
-                return None
-            target[index] = before[index]
-        elif value == -1 and after is not None and len(after) == len(wanted) and after[index] is not None:
-            target[index] = (reader.dims(node.output[0]) or wanted)[index]
-    return reshape(terms, reader.term(node.input[0]), before, tuple(target))
+    target = reader.target(node, wanted, before)
+    if target is None:
+        return None
+    if after is not None and len(after) == len(target):
+        known = reader.dims(node.output[0]) or target
+        target = tuple(
+            k if terms.value(t) == -1 and dim is not None else t for t, k, dim in zip(target, known, after, strict=True)
+        )
+    return reshape(terms, reader.term(node.input[0]), before, target)
 
 
 def reshape(terms: Terms, x: int, before: Key | None, target: Key) -> int:
-    """The last of several shapes counts; two axes that become one only while others are transposed stay two."""
+    """The last of several shapes counts; the last two axes change places behind it."""
     key = terms.keys[x]
     if terms.is_op(x, "Reshape"):
         before, x = terms.reshaped.get(x), key[3][0]
         return reshape(terms, x, before, target)
     if before == target:
         return x
-    if terms.is_op(x, "Transpose") and key[2] == (("perm", (0, 2, 1)),) and terms.is_op(key[3][0], "Reshape"):
-        joined = key[3][0]
-        shape, (_, _, ((_, joint),), (inner,)) = terms.reshaped.get(joined), terms.keys[joined]
-        kept = shape is not None and len(shape) == 4 and joint[1:] == shape[2:]
-        if shape is not None and kept and target == (*shape[:2], shape[3], shape[2]):
-            return transpose(terms, inner, (0, 1, 3, 2))
+    if terms.is_op(x, "Squeeze") and _kept(terms, key[2][0][1], target) == before:
+        return int(key[3][0])
+    if terms.is_op(x, "Transpose") and before is not None and len(target) == 4 and target[2:] == before[1:]:
+        ((_, perm),), (inner,) = key[2:]
+        if len(perm) == 3 and perm[1] > perm[2]:  # the last two axes change places behind the Reshape, not before
+            rows, columns = before[2], before[1]
+            straight = transpose(terms, inner, (perm[0], perm[2], perm[1]))
+            apart = reshape(terms, straight, (before[0], rows, columns), (*target[:2], rows, columns))
+            return transpose(terms, apart, _LAST)
     coefficient, x = _apart(terms, x)
-    made = terms.op("Reshape", (("to", target),), x)
+    made = terms.op("Reshape", (("shape", target),), x)
     if before is not None:
         terms.reshaped[made] = before
     return terms.scaled(made, coefficient)
+
+
+def _kept(terms: Terms, axes: Key, target: Key) -> Key | None:
+    """A shape without axes of one element; None where it has others there."""
+    places = {axis + len(target) for axis in axes}
+    if any(place < 0 or terms.value(target[place]) != 1 for place in places):
+        return None
+    return tuple(dim for place, dim in enumerate(target) if place not in places)
+
+
+def _expanded(reader: Reader, node: NodeProto) -> int | None:
+    """Expand to the shape that is there."""
+    before, target = reader.dims(node.input[0]), reader.elements(node.input[1])
+    return reader.term(node.input[0]) if before is not None and before == target else None
 
 
 def _transposed(reader: Reader, node: NodeProto) -> int | None:
@@ -160,10 +229,13 @@ def _apart(terms: Terms, x: int) -> tuple[float, int]:
 RULES: dict[str, Rule] = {
     "Shape": _shape,
     "Gather": _gathered,
-    "Slice": _sliced,
-    "Concat": _concatenated,
+    "ConstantOfShape": _filled,
+    "Equal": elementwise(same_size),
+    "Slice": sliced,
+    "Concat": concatenated,
     "Squeeze": _squeezed,
-    "Unsqueeze": _unsqueezed,
+    "Unsqueeze": unsqueezed,
     "Reshape": _reshaped,
     "Transpose": _transposed,
+    "Expand": _expanded,
 }

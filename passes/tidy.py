@@ -9,14 +9,14 @@ from opshift.passes.names import Body, bodies, subgraphs, with_nested
 from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, retain
 
 
-def drop_unused(model: ModelProto, released: set[str]) -> None:
+def drop_unused(model: ModelProto, released: set[str]) -> bool:
     """Remove initializers and nodes that made only values in `released`, once nothing uses them any more.
 
-    What they hung on is looked at next. Graph inputs and outputs stay.
+    What they hung on is looked at next. Graph inputs and outputs stay. Returns whether there were such nodes.
     """
     unused = _unused(model, released)
     if not unused:
-        return
+        return False
     held = list(bodies(model))
     uses = Counter(chain.from_iterable(_reads(body) for body in held))
     makers: dict[str, list[tuple[int, int]]] = {}
@@ -38,6 +38,7 @@ def drop_unused(model: ModelProto, released: set[str]) -> None:
             pending += fresh
     for b, body in enumerate(held):
         _drop(body, dead[b], seen)
+    return any(dead.values())
 
 
 def _unused(model: ModelProto, names: set[str]) -> set[str]:

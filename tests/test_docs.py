@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from opshift.passes import pipeline
+from opshift.passes import pipeline, schemas
 
 import opshift
 
@@ -19,13 +19,12 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     page for page in (ROOT / "docs").rglob("*.md") if re.search(r"^```(console|python)$", page.read_text(), re.M)
 )
-RUNS = ("console", "python", "text")
 
 
-def blocks(page: Path) -> list[tuple[str, str]]:
-    """The fenced blocks of a page that are run, or that are the output of the one before, by language."""
-    found = re.findall(r"^```(\w+)$\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
-    return [(language, text) for language, text in found if language in RUNS]
+def blocks(page: Path) -> list[tuple[str, str, str]]:
+    """The fenced blocks of a page as (language, file, text): those that are run, their output, and titled files."""
+    found = re.findall(r'^```(\w+)(?: title="(\S+)")?$\n(.*?)^```$', page.read_text(encoding="utf-8"), re.M | re.S)
+    return [block for block in found if block[1] or block[0] in ("console", "python", "text")]
 
 
 def commands(block: str) -> list[tuple[str, str]]:
@@ -80,8 +79,10 @@ def test_a_page_does_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     space: dict[str, object] = {"__name__": "docs"}
     printed = ""
-    for language, text in blocks(page):
-        if language == "console":
+    for language, file, text in blocks(page):
+        if file:
+            Path(file).write_text(text, encoding="utf-8")
+        elif language == "console":
             run_console(text, tmp_path)
         elif language == "python":
             with contextlib.redirect_stdout(io.StringIO()) as out:
@@ -103,6 +104,15 @@ def test_each_argument_is_described_by_itself(made):
     _, _, rest = (inspect.getdoc(made) or "").partition("Args:\n")
     described = re.findall(r"^    (\S.*?): ", rest.partition("\n\n")[0], re.M)
     assert described == list(inspect.signature(made).parameters)
+
+
+def test_the_versions_promised_are_those_that_are_tested():
+    promise = (ROOT / "docs" / "promise.md").read_text(encoding="utf-8")
+    pins = dict(line.split("==") for line in (ROOT / ".ci" / "lowest.txt").read_text(encoding="utf-8").split())
+    promised = dict(re.findall(r"^\| (onnx\w*) \| ([\d.]+) or newer", promise, re.M))
+    assert promised == {name: pins[name] for name in ("onnx", "onnxruntime", "onnxscript")}
+    assert f"| opsets of the default domain | 1 to {schemas.latest()}," in promise
+    assert f"| opsets of `ai.onnx.ml` | 1 to {schemas.latest('ai.onnx.ml')}," in promise
 
 
 @pytest.mark.parametrize(

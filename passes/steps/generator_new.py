@@ -56,12 +56,18 @@ def compared_coordinates(node: Node) -> str:
 # --- 11: Range ----------------------------------------------------------------------------------------------
 
 
+_WRITTEN_OUT = 1 << 20  # numbers: more are counted when the model runs
+
+
 def counted(node: Node) -> str:
     """Range did not exist: as many numbers as lie in it are counted, multiplied by delta and added to start."""
     held = [node.scope.array(name) for name in node.inputs]
     elem_type = node.elem_type()
-    if all(value is not None for value in held):
-        return _written_out(node, [value.reshape(-1)[0] for value in held if value is not None], elem_type)
+    parts = [value.reshape(-1)[0] for value in held if value is not None]
+    if len(parts) == len(held):
+        start, limit, delta = map(float, parts)
+        if not delta or abs(limit - start) <= _WRITTEN_OUT * abs(delta):
+            return _written_out(node, parts, elem_type)
     return _of_floats(node, elem_type) if elem_type in (T.FLOAT, T.DOUBLE) else _of_integers(node, elem_type)
 
 

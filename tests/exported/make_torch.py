@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import io
 from collections.abc import Callable
+from functools import partial
 
 import onnx
 import torch
@@ -18,6 +20,9 @@ from tests.exported import store, torch_families
 from tests.exported.making import parsed, quiet
 
 OPSETS = {"torchscript": [11, 13, 17, 18, 20], "dynamo": [18, 20, 23]}
+RAW = {"torchscript_raw": [17], "dynamo_raw": [18]}  # without the exporters' own optimizations
+LARGE = {"torchscript": [17], "dynamo": [18]}
+WIDER = 8  # times as wide as the committed ones
 PACKAGES = ["torch", "onnx", "onnxscript", "onnx-ir"]
 Axes = list[dict[int, str]]
 
@@ -28,14 +33,25 @@ def main() -> None:
     found = []
     for name, make in torch_families.FAMILIES.items():
         if not options.only or name in options.only:
-            found += exported(name, make, torch_families.DYNAMIC.get(name), 8 if options.large else 1)
+            found += exported(name, make, torch_families.DYNAMIC.get(name), *size(options, OPSETS | RAW))
     if options.large:
         store.write_large(options.large, "torch", found)
     else:
         store.write("torch", found, PACKAGES)
 
 
-def exported(name: str, make: Callable[[int], torch_families.Made], axes: Axes | None, n: int) -> list[store.Family]:
+def size(options: argparse.Namespace, opsets: dict[str, list[int]]) -> tuple[int, dict[str, list[int]]]:
+    """How wide, and the opsets of each exporter."""
+    return (WIDER, LARGE | RAW) if options.large else (1, opsets)
+
+
+def exported(
+    name: str,
+    make: Callable[[int], torch_families.Made],
+    axes: Axes | None,
+    n: int,
+    opsets: dict[str, list[int]] = OPSETS,
+) -> list[store.Family]:
     """The family with fixed dimensions and, with `axes`, once more with those that vary."""
     torch.manual_seed(0)
     model, inputs = make(n)
@@ -47,8 +63,8 @@ def exported(name: str, make: Callable[[int], torch_families.Made], axes: Axes |
     for title, given in ((name, None), (f"{name}.dynamic", axes)):
         if given is not None or title == name:
             family = store.Family(title, [value.numpy() for value in inputs], outputs)
-            for exporter, opsets in OPSETS.items():
-                for opset in opsets:
+            for exporter, chosen in opsets.items():
+                for opset in chosen:
                     try:
                         written = EXPORTERS[exporter](model, inputs, opset, given)
                     except Exception as error:
@@ -78,19 +94,24 @@ def coarsen(model: nn.Module) -> None:
         value.data = (value.data * 32).round() / 32
 
 
-def torchscript(model: nn.Module, inputs: tuple[Tensor, ...], opset: int, axes: Axes | None) -> ModelProto:
+def torchscript(
+    model: nn.Module, inputs: tuple[Tensor, ...], opset: int, axes: Axes | None, optimize: bool = True
+) -> ModelProto:
     """The older exporter, which traces."""
     names = [f"x{number}" for number in range(len(inputs))]
     held = io.BytesIO()
     with quiet():
         torch.onnx.export(
             model, inputs, held, dynamo=False, opset_version=opset, input_names=names, output_names=["y"],
-            dynamic_axes=dict(zip(names, axes, strict=True)) if axes else None,
+            dynamic_axes=dict(zip(names, axes, strict=True)) if axes else None, do_constant_folding=optimize,
+            training=torch.onnx.TrainingMode.EVAL if optimize else torch.onnx.TrainingMode.PRESERVE,
         )  # fmt: skip
     return onnx.load_from_string(held.getvalue())
 
 
-def dynamo(model: nn.Module, inputs: tuple[Tensor, ...], opset: int, axes: Axes | None) -> ModelProto:
+def dynamo(
+    model: nn.Module, inputs: tuple[Tensor, ...], opset: int, axes: Axes | None, optimize: bool = True
+) -> ModelProto:
     """The newer exporter, which builds on torch.export."""
     dims = {name: torch.export.Dim(name) for held in axes or [] for name in held.values()}
     shapes = tuple({place: dims[name] for place, name in held.items()} for held in axes or [])
@@ -100,13 +121,18 @@ def dynamo(model: nn.Module, inputs: tuple[Tensor, ...], opset: int, axes: Axes 
         shapes = (*shapes[: len(named)], *([rest] if rest else []))
     with quiet():
         program = torch.onnx.export(
-            model, inputs, dynamo=True, opset_version=opset, dynamic_shapes=shapes or None, verbose=False,
+            model, inputs, dynamo=True, opset_version=opset, dynamic_shapes=shapes or None, verbose=False, optimize=optimize,
             input_names=[f"x{number}" for number in range(len(inputs))], output_names=["y"],
         )  # fmt: skip
     return program.model_proto
 
 
-EXPORTERS = {"torchscript": torchscript, "dynamo": dynamo}
+EXPORTERS: dict[str, Callable[..., ModelProto]] = {
+    "torchscript": torchscript,
+    "dynamo": dynamo,
+    "torchscript_raw": partial(torchscript, optimize=False),
+    "dynamo_raw": partial(dynamo, optimize=False),
+}
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -298,6 +299,36 @@ def test_a_process_that_dies_is_one_failed_model(here, tmp_path, backend, reques
     assert results[0].why == "the process that worked on it died of it"
     assert told == [1, 2, 3]
     assert listing(tmp_path / "out") == ["a.onnx", "b.onnx"]
+
+
+@dataclass(frozen=True)
+class Killed(Goal):
+    """Ends the process that works on a model; says where what was fetched lay."""
+
+    note: str = ""
+
+    def attempt(self, source, folder):
+        Path(self.note).write_text(folder)
+        os._exit(7)
+
+
+@pytest.mark.parametrize("backend", [None, "dask"])
+def test_what_a_process_that_died_had_fetched_is_not_left(here, tmp_path, backend, request, monkeypatch):
+    if backend == "dask":
+        request.getfixturevalue("cluster")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    jobs = batch.arrange(
+        [f"local://{here}/{name}.onnx" for name in "ab"],
+        str(tmp_path / "out"),
+        Killed({"": 13}, note=str(tmp_path / "note")),
+        Manner(),
+    )
+    results = batch.run(jobs, 2, backend)
+    assert [result.code for result in results] == [5, 5]
+    fetched = Path((tmp_path / "note").read_text())
+    assert fetched.relative_to(tmp_path).parts[0].startswith("opshift-")
+    assert not fetched.exists()
+    assert not list(tmp_path.glob("opshift-*"))
 
 
 def test_an_interrupt_leaves_only_what_is_complete(here, tmp_path):

@@ -9,7 +9,6 @@ import pytest
 from onnx_ir.passes import Sequential
 from opshift.passes import ConvertVersionPass, FoldFunctionsPass, OptimizePass, bridge, constants, payload
 
-from tests.fakes import _engines  # noqa: F401
 from tests.support import model, show
 
 WEIGHT = np.arange(2 * constants.SMALL, dtype=np.float32)
@@ -43,8 +42,11 @@ def test_a_weight_comes_back_under_another_name_and_in_a_subgraph():
         inner.initializer[0].name = "v"
         proto.graph.node.append(onnx.helper.make_node("If", ["c"], ["z"], then_branch=inner, else_branch=inner))
         made = back(proto)
-    held = [value.const_value for graph in made.graphs() for value in graph.initializers.values()]
-    assert [tensor is given.graph.initializers["w"].const_value for tensor in held] == [True, True, True]
+    own = given.graph.initializers["w"].const_value
+    first, *inner = [value.const_value for graph in made.graphs() for value in graph.initializers.values()]
+    assert first is own
+    assert [(tensor.name, tensor.raw() is own) for tensor in inner] == [("v", True), ("v", True)]
+    assert onnx_ir.to_proto(made).graph.initializer[0].name == own.name == "w"
 
 
 def test_the_model_is_whole_when_its_tensors_are_away():
@@ -69,7 +71,10 @@ def test_tensors_that_cannot_be_read_are_unknown():
         (FoldFunctionsPass(), "t1 = Identity(x)\ny = ReduceL2<axes=[1], keepdims=1>(t1)"),
         (FoldFunctionsPass(["ReduceL2"]), "t1 = Identity(x)\ny = ReduceL2<axes=[1], keepdims=1>(t1)"),
         (OptimizePass(), "t1 = Mul(x, x)\nt2 = ReduceSum<keepdims=1>(t1, [1])\ny = Sqrt(t2)"),
-        (ConvertVersionPass("onnxruntime-1.7", modernize=True, optimize=True), "y = ReduceL2<axes=[1], keepdims=1>(x)"),
+        (
+            ConvertVersionPass("onnxruntime-1.7", modernize=True, optimize=True),
+            "y = ReduceL2<axes=[1], keepdims=1>(x)",
+        ),
         (Sequential(OptimizePass(), FoldFunctionsPass()), "y = ReduceL2<axes=[1], keepdims=1>(x)"),
     ],
 )

@@ -42,3 +42,12 @@ def test_no_name_is_given_that_an_initializer_or_a_dangling_value_info_has():
     source.graph.value_info.add(name="gone")
     fresh = Names(source).fresh
     assert {fresh("w"), fresh("gone")} & {"w", "gone"} == set()
+
+
+def test_many_names_at_once_are_those_asked_for_one_by_one():
+    source = model("a = Neg(x) b = Neg(a)", 18, inputs="float x", outputs="b")
+    source.graph.node[0].name = "x/Mul"
+    at_once, one_by_one = Names(source), Names(source)
+    tails = ("/Mul", "/Add", "/Mul", "/in/Add", "/x")
+    for stem in ("a", "b", "a/in", ""):
+        assert at_once.fresh_all(stem, tails) == [one_by_one.fresh(stem + tail) for tail in tails]

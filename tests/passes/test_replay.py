@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 import pytest
-from opshift.passes import convert, replay, script
+from opshift.passes import convert, patch, replay, script
 from opshift.passes.protos import ModelProto
 
 from tests.frozen import store
@@ -33,16 +35,18 @@ def four_times(of: ModelProto) -> ModelProto:
     return made
 
 
-def check_replayed(source: ModelProto, target: int, monkeypatch: pytest.MonkeyPatch, least: int = 1) -> ModelProto:
+def check_replayed(
+    source: ModelProto, target: int, monkeypatch: pytest.MonkeyPatch, least: int = 1, **asked: Any
+) -> ModelProto:
     """The same bytes, changes and refusals with scripts and without."""
     played, play = [], script.play
     with monkeypatch.context() as patch:
         patch.setattr(script, "play", lambda *given: played.append(1) or play(*given))
-        found = convert.attempt(source, {"": target})
+        found = convert.attempt(source, {"": target}, **asked)
     assert len(played) >= least
     with monkeypatch.context() as patch:
         patch.setattr(replay.Replays, "settle", lambda *_: None)
-        expected = convert.attempt(source, {"": target})
+        expected = convert.attempt(source, {"": target}, **asked)
     assert found.refusals == expected.refusals
     assert found.changes == expected.changes
     assert found.model is not None
@@ -84,6 +88,36 @@ def test_published_cases(opset: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert compared > 5
 
 
+@pytest.mark.parametrize("opset", [13, 17, 18, 20, 22, 23])
+def test_expanded_cases(opset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    for case in store.read(opset):
+        op = ("", case.model.graph.node[0].op_type)
+        if convert.attempt(case.model, {"": opset}, ops=[op]).model is not None:
+            check_replayed(four_times(case.model), opset, monkeypatch, least=0, ops=[op])
+            compared += 1
+    assert compared > 2
+
+
+def test_what_was_played_is_known_to_what_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rank that LayerNormalization needs is that of what the calls became; in a function no more is inferred."""
+    source = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17, "my" : 1]>
+        g (float[2,3] x) => (float[2,3] y) { y = my.chain(x) }
+        <domain: "my", opset_import: ["" : 17, "my" : 1]>
+        chain (v) => (w) {
+            k = Constant<value = float[2,3] {1, 2, 3, 4, 5, 6}>()
+            a = my.twice(k) b = my.twice(a) c = my.twice(b) d = my.twice(c)
+            e = LayerNormalization<axis=1>(d, k)
+            w = Add(v, e)
+        }
+        <domain: "my", opset_import: ["" : 17]>
+        twice (v) => (w) { u = Neg(v) w = Sub(v, u) }
+    """)
+    made = check_replayed(source, 17, monkeypatch, least=2, ops=[("my", "twice"), ("", "LayerNormalization")])
+    assert [node.op_type for node in made.functions[0].node].count("ReduceMean") == 2
+
+
 def test_answers_tell_calls_apart() -> None:
     """Equal nodes whose constants differ change in different ways."""
     source = model(
@@ -96,6 +130,33 @@ def test_answers_tell_calls_apart() -> None:
     made = convert.convert(source, {"": 13}).model
     assert made is not None
     assert [list(node.attribute[0].ints) for node in made.graph.node] == [[1], [2], [1], [2]]
+
+
+CHAIN = " ".join(f"v{i + 1} = ReduceMax<axes=[1]>(v{i}) w{i} = ReduceMin<axes=[1]>(v{i})" for i in range(8))
+
+
+@pytest.mark.parametrize(
+    ("body", "ahead"),
+    [
+        (CHAIN, 12),
+        (CHAIN.replace("w5 = ReduceMin", "[named] w5 = ReduceMin"), 6),
+        (CHAIN.replace("ReduceMin<axes=[1]>(v5)", "ReduceMin<axes=[1]>(missing)"), 6),
+        (CHAIN.replace("ReduceMin<axes=[1]>", "ReduceMin<axes=[1], keepdims=0>"), 12),
+    ],
+)  # fmt: skip
+def test_calls_about_which_nothing_is_asked_are_edited_at_once(
+    body: str, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was done to them is told in the order of the nodes; one call that is unlike the others is no hindrance."""
+    source = model(body, 13, inputs="float[N,3] v0", outputs="float[N,1] v8, w0, w4")
+    for node in source.graph.node:
+        node.input[:] = ["" if name == "missing" else name for name in node.input]
+    edited, apply = [], patch.Patch.apply
+    with monkeypatch.context() as patched:
+        patched.setattr(patch.Patch, "apply", lambda *given: edited.extend(given[2]) or apply(*given))
+        made = check_replayed(source, 18, monkeypatch, least=2)
+    assert len(edited) == ahead
+    assert all(len(node.input) == 2 for node in made.graph.node)
 
 
 def test_graphs_and_functions_hold_constants_each_in_its_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import onnx
 import pytest
 from onnx import NodeProto
 from opshift.passes import convert, survey
+from opshift.passes.names import bodies
 from opshift.passes.protos import ModelProto
 
+from tests.frozen import store
 from tests.support import model
 
 
@@ -90,3 +94,15 @@ def test_every_call_that_is_not_legal_is_named() -> None:
     body = " ".join(f"{name} = Transpose<{key}=[0]>(x)" for name, key in zip("abcd", ("perm", "prem") * 2, strict=True))
     source = model(body, 13, inputs="float[2] x", outputs=", ".join(f"float[2] {name}" for name in "abcd"))
     assert [refusal.node for refusal in convert.attempt(source, {"": 18}).refusals] == ["b", "d"]
+
+
+@pytest.mark.parametrize(("opset", "target"), [(13, 18), (18, 13), (18, 11), (10, 18), (20, 17), (24, 7)])
+def test_a_census_of_what_was_converted_walks_over_what_changed_alone(opset: int, target: int) -> None:
+    compared = 0
+    for case in store.read(opset):
+        result = convert.attempt(case.model, {"": target})
+        if result.model is not None:
+            counted = Counter((node.domain, node.op_type) for body in bodies(result.model) for node in body.node)
+            assert result.after == counted, case.name
+            compared += 1
+    assert compared
