@@ -94,7 +94,7 @@ class Visit:
             if len(made) != 1 or made[0] is not node:
                 self._taken[index] = made
         if self._taken:
-            put(draft.body, self._taken)
+            put(draft.scope.body, self._taken)
         draft.finish()
 
     def _share_initializers(self) -> None:
@@ -136,7 +136,7 @@ class Visit:
                 break
             if how == "":
                 return before
-        if plain and node.output and follow.knows(node.op_type) and draft.opset >= 7:
+        if plain and node.output and self._whole.measures and draft.opset >= 7 and follow.knows(node.op_type):
             follow.follow(Call(node, draft))
         if plain and self._is_constant(node):
             return before
