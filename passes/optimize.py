@@ -93,7 +93,7 @@ class Visit:
             if len(made) != 1 or made[0] is not node:
                 self._taken[index] = made
         if self._taken:
-            put(draft.body, self._taken)
+            put(draft.scope.body, self._taken)
         draft.finish()
 
     def _share_initializers(self) -> None:
