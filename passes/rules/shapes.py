@@ -31,6 +31,7 @@ def state_shape(call: Call) -> Outcome:
     known, given = call.draft.known(call.input(1)), call.shape()
     if known is None or known[0] or call.ints(1) is not None or given is None:
         return None
+    written = call.maker(1)
     literal = bool(call.attribute("allowzero", 0))
     if literal and 0 in known[1]:
         return None
@@ -42,7 +43,8 @@ def state_shape(call: Call) -> Outcome:
             0 if isinstance(number, Poly) and axis < len(given) and number == given[axis] else number
             for axis, number in enumerate(known[1])
         ]
-        made = None if kept == list(known[1]) else _put_together(call, kept)
+        small = written is not None and written.op == "Shape"  # one node, which several would not better
+        made = None if small or kept == list(known[1]) else _put_together(call, kept)
     if made is None:
         return None
     call.read(call.input(0), made)

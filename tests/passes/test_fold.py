@@ -286,3 +286,14 @@ def test_a_fold_is_reported_with_what_it_was_made_of():
     assert (change.grade, result.grade) == ("close", "close")
     assert result.before[("", "Mul")] == 2
     assert result.after == {("", "Gelu"): 1}
+
+
+@pytest.mark.parametrize("moved", ["Identity(h)", "Transpose(h)", "Transpose<perm=[1, 0]>(h)"])
+def test_a_value_of_unknown_shape_is_one_like_others(moved):
+    before = (
+        f"h = Reshape(x, s) g = Transpose(h) t = {moved} p = Mul(t, t) u = ReduceSum(p, axes) r = Sqrt(u) y = Add(r, g)"
+    )
+    after = f"h = Reshape(x, s) g = Transpose(h) t = {moved} r = ReduceL2<keepdims=1>(t, axes) y = Add(r, g)"
+    io = {"inputs": "float[2,3] x, int64[K] s", "outputs": "float[K,L] y", "constants": "int64[1] axes = {-1}"}
+    made = folded(written(before, 18, **io)).model
+    assert show(made) == show(written(after, 18, **io))
