@@ -1,5 +1,6 @@
 """`python -m benchmarks [--nodes N ...] [--runs N] [--limit S]`: conversions, see `benchmarks.conversions`.
 
+`python -m benchmarks inlining` measures definitions put in the place of calls alone, see `benchmarks.inlining`;
 `python -m benchmarks weights [--gigabytes N] [--runs N]` measures models that are mostly weights, beside a plain copy.
 `python -m benchmarks definitions [--op NAME ...] [--runs N]` compares expansions, see `benchmarks.definitions`;
 `python -m benchmarks backends [--backend NAME ...]` counts what backends run, see `benchmarks.backends`;
@@ -13,13 +14,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import conversions
+from benchmarks import conversions, inlining
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    subjects = ["conversions", "weights", "definitions", "backends", "optimizers"]
+    subjects = ["conversions", "inlining", "weights", "definitions", "backends", "optimizers"]
     parser.add_argument("what", nargs="?", choices=subjects, default="conversions")
     parser.add_argument("--op", action="append", default=[], help="only these operators, of the definitions")
     parser.add_argument("--backend", action="append", default=[], help="only these backends")
@@ -69,10 +70,11 @@ def main() -> None:
 
         weights.measure(options.gigabytes, options.runs)
         return
-    print(conversions.HEAD)
-    for rows in conversions.measure(options.nodes, options.runs, options.limit):
-        for row in rows:
-            print(conversions.line(row, options.limit), flush=True)
+    for part in [inlining] if options.what == "inlining" else [conversions, inlining]:
+        print(part.HEAD)
+        for rows in conversions.measure(part.SHAPES, options.nodes, options.runs, options.limit):
+            for row in rows:
+                print(conversions.line(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,8 @@ class Scope:
         self._ends: dict[str, tuple[Scope, str]] = {}
         self._producers: dict[str, NodeProto] | None = None
         self.shared: dict[bytes, str] = {}
-        self.spelled: dict[bytes, bytes] = {}  # the same as a file holds it, as far as scripts asked
+        self.spelled: dict[bytes, tuple[str, bytes]] = {}  # the same, and as a file holds it, where scripts asked
+        self.constants_made: set[str] = set()
 
     @property
     def graph(self) -> GraphProto | None:
@@ -347,6 +348,7 @@ class Scope:
         if name is None:
             name = self.shared[key] = self.context.names.fresh(hint)
             self.context.released.add(name)
+            self.constants_made.add(name)
             self.hold(name, tensor)
         return name
 
