@@ -57,6 +57,7 @@ SHAPES = [
     Shape("a chain, 13 -> 18", models.reduce_chain, {**CONVERT, **OTHERS}),
     Shape("a weight for each node, 13 -> 18", models.weights, CONVERT),
     Shape("20 Ifs in each other, 13 -> 18", models.nested, CONVERT),
+    Shape("20 Loops in each other, 13 -> 18", models.loops, CONVERT),
 ]
 
 
