@@ -163,6 +163,13 @@ def test_statistics_whose_axis_was_dropped_and_put_back():
     check_folds(source, "y = LayerNormalization<axis=-1, epsilon=0.5>(x, s)")
 
 
+def test_types_of_values_that_are_gone_are_not_stated():
+    source = written(f"{GELU} h = Mul(half, x) y = Mul(f, h)", 20, constants=GELU_CONSTANTS)
+    source = onnx.shape_inference.infer_shapes(source)
+    assert len(source.graph.value_info) == 4
+    assert not folded(source).model.graph.value_info
+
+
 def test_an_operator_is_brought_in_by_name():
     source = written("t = Max(x, z) y = Neg(t)", 13, inputs="float[2,3,4] x", constants="float z = {0}")
     check_stays(source)
