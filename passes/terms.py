@@ -198,8 +198,8 @@ class Reader:
             target = self.elements(node.input[1])
             return None if target is None else self.target(node, target, first)
         if node.op_type == "Transpose" and first is not None:
-            perm = next((a.ints for a in node.attribute if a.name == "perm"), range(len(first))[::-1])
-            return tuple(first[axis] for axis in perm)
+            perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), list(range(len(first)))[::-1])
+            return tuple(first[axis] for axis in perm) if sorted(perm) == list(range(len(first))) else None
         if node.op_type == "Slice" and first is not None:
             return self._sliced(node, first)
         if node.op_type == "Expand":

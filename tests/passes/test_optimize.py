@@ -40,6 +40,13 @@ def test_a_constant_node_becomes_an_initializer():
     assert not [node for node in made.graph.node if node.op_type == "Constant"]
 
 
+def test_what_lacks_an_input_is_not_computed():
+    io = {"inputs": "bool[2] c", "outputs": "bool[2] y", "constants": "float[2] a = {1.0, 2.0}"}
+    source = model("b = Less(a, a) y = And(b, c)", 18, **io)
+    source.graph.node[0].input[1] = ""
+    assert show(optimize.attempt(source).model) == show(source)
+
+
 def test_an_output_that_is_constant_stays_a_node():
     io = {"inputs": "float[N,3] x", "outputs": "float[3] y", "constants": CONSTANTS}
     check_optimized("y = Add(c, d)", "y = Constant<value=[3.5, 1.5, 1.25]>()", **io)
@@ -196,6 +203,28 @@ def test_equal_constants_are_one():
     io = {"inputs": "float[N,2] x", "outputs": "float[N,2] y", "constants": constants}
     made = optimized(model("a = Mul(x, c) b = Add(a, d) y = Sub(b, e)", 18, **io))
     assert names(made) == {"c", "e"}
+
+
+def test_equal_weights_are_one():
+    source = model(
+        "a = MatMul(x, c) b = MatMul(a, d) y = MatMul(b, e)", 18, inputs="float[N,80] x", outputs="float[N,80] y"
+    )
+    weights = np.linspace(-1, 1, 6400, dtype=np.float32).reshape(80, 80)
+    for name, array in (("c", weights), ("d", weights), ("e", weights.T)):
+        source.graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
+    assert names(optimized(source)) == {"c", "e"}
+
+
+def test_weights_at_one_place_in_a_file_are_one(tmp_path):
+    source = model(
+        "a = MatMul(x, c) b = MatMul(a, d) y = MatMul(b, e)", 18, inputs="float[N,80] x", outputs="float[N,80] y"
+    )
+    for name, offset in (("c", 0), ("d", 0), ("e", 25600)):
+        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[80, 80], data_location=TensorProto.EXTERNAL)
+        for key, value in (("location", "w.bin"), ("offset", str(offset)), ("length", "25600")):
+            tensor.external_data.add(key=key, value=value)
+        source.graph.initializer.append(tensor)
+    assert names(optimize.attempt(source, folder=str(tmp_path)).model) == {"c", "e"}
 
 
 def test_zeros_of_both_signs_are_two_constants():
