@@ -357,3 +357,16 @@ def test_a_value_of_unknown_shape_is_one_like_others(moved):
     io = {"inputs": "float[2,3] x, int64[K] s", "outputs": "float[K,L] y", "constants": "int64[1] axes = {-1}"}
     made = folded(written(before, 18, **io)).model
     assert show(made) == show(written(after, 18, **io))
+
+
+def test_small_constants_in_external_data_are_read(tmp_path):
+    source = written(f"{GELU} h = Mul(half, x) y = Mul(f, h)", 20, inputs="float[2,3,4] x", constants=GELU_CONSTANTS)
+    for tensor in source.graph.initializer:
+        tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), tensor.name))
+    path = tmp_path / "model.onnx"
+    onnx.save(source, path, save_as_external_data=True, size_threshold=0, location="weights")
+    stored = onnx.load(path, load_external_data=False)
+    assert [node.op_type for node in fold.attempt(stored, folder=str(tmp_path)).model.graph.node] == ["Gelu"]
+    assert fold.attempt(stored).model == stored
+    (tmp_path / "weights").unlink()
+    assert fold.attempt(stored, folder=str(tmp_path)).model == stored
