@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from opshift.passes import constants, payload
@@ -18,6 +19,7 @@ from opshift.passes.view import attribute_value, make_attribute
 
 GROWTH = 1 << 20  # bytes by which a constant may be larger than what it makes needless
 LARGEST = 1 << 28  # bytes of a weight that is read at all
+_MEASURING = frozenset(["ConstantOfShape", "Expand", "Flatten", "Reshape", "Shape", "Size"])
 FEW = 64  # numbers whose values are followed one by one
 
 
@@ -32,6 +34,7 @@ class Whole:
         self.constants_are_nodes = model.ir_version < 4  # where each initializer is an input, too
         self.uses: Counter[str] = Counter()
         self.fixed: frozenset[str] = _shadowed(model) | _referred(model)
+        self.measures = True  # whether dimensions matter to any node
         self.changed = 0
         self.rounds = 0
 
@@ -40,7 +43,7 @@ class Whole:
 
         A name that two graphs give to different values counts as one.
         """
-        self.uses = Counter()
+        self.uses, self.measures = Counter(), False
         if self.changed:
             asked = self.context.inference.was_asked
             self.context = Context(self.model, self.model, self.folder)
@@ -49,9 +52,9 @@ class Whole:
         self.rounds += 1
         self.changed = 0
         for body in bodies(self.model):
-            for node in body.node:
-                self.uses.update(node.input)
+            self.uses.update(chain.from_iterable([node.input for node in body.node]))
             self.uses.update(results(body))
+            self.measures = self.measures or not _MEASURING.isdisjoint([node.op_type for node in body.node])
         self.uses.update(self.fixed)
 
 

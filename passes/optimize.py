@@ -136,7 +136,7 @@ class Visit:
                 break
             if how == "":
                 return before
-        if plain and node.output and follow.knows(node.op_type) and draft.opset >= 7:
+        if plain and node.output and self._whole.measures and draft.opset >= 7 and follow.knows(node.op_type):
             follow.follow(Call(node, draft))
         if plain and self._is_constant(node):
             return before

@@ -168,6 +168,18 @@ def test_floats_are_exact_where_ieee_754_says_how_to_round(node, grade):
     check_values(source, result.model, rtol=0 if grade == "exact" else 1e-6, atol=0)
 
 
+@pytest.mark.parametrize(
+    ("values", "nodes"),
+    [([0.0, -1.0, 2.0], 1), ([-0.0, -1.0, 2.0], 2), ([np.nan, -1.0, 2.0], 2), ([3.0, -1.0, np.inf], 1)],
+)
+def test_the_smaller_of_floats_is_taken_where_engines_agree(values, nodes):
+    source = model("a = Min(c, z) y = Add(x, a)", 18, constants="float[3] z = {0.0, 1.0, 0.0}", **IO)
+    source.graph.initializer.append(onnx.numpy_helper.from_array(np.array(values, np.float32), "c"))
+    made = optimized(source)
+    assert len(made.graph.node) == nodes
+    check_values(source, made, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("value", ["nan", "inf", "-3.5e9"])
 def test_a_float_that_is_no_integer_is_not_cast(value):
     source = model("a = Cast<to=6>(c) y = Add(x, a)", 18, inputs="int32[N] x", outputs="int32[N] y")
