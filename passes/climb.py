@@ -165,7 +165,7 @@ class Climb:
 
     def _settle(self, first: _Work, scope: Scope) -> list[NodeProto]:
         """Everything that takes the node's place, all of it at the target."""
-        outer = self._source
+        outer, op, outputs = self._source, first.proto.op_type, first.proto.output[:]
         if not first.within:
             self._source = NodeProto(
                 name=first.proto.name or next(iter(first.proto.output), ""),
@@ -191,6 +191,7 @@ class Climb:
                 done.append(work.proto)
                 if scope.context.released:
                     scope.context.released.difference_update(work.proto.input)
+                _drop_stale_shards(work.proto)
                 opset = self._target("", work.versions.get("", 1))
                 scope.record(work.proto, opset)
                 if opset < 6 and work.proto.op_type == "Cast":
@@ -198,6 +199,10 @@ class Climb:
             else:
                 pending += reversed(replacement)
         self._source = outer
+        if len(done) > 1 and not first.within:
+            from opshift.passes import piece
+
+            done = piece.tidied(done, op, outputs, scope, self._target("", first.versions.get("", 1)))
         return done
 
     def _is_legal(self, proto: NodeProto, versions: Versions) -> bool:
@@ -418,11 +423,20 @@ def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
 
 
 def _inherit(nodes: list[NodeProto], node: Node) -> None:
-    """Name, doc string and metadata go to the node that now makes the first output; the others are named after it."""
+    """Name, doc string and metadata go to the node that now makes the first output; the others are named after it.
+
+    All are of the pipeline stage that the node was of. How its tensors were split among devices was planned for its
+    operator, and goes with it.
+    """
     old = node.proto
     for made in nodes:
         if old.name and not made.name:
             made.name = node.scope.context.names.fresh(f"{old.name}/{made.op_type}")
+        for held in getattr(old, "device_configurations", ()):
+            if made is not old and held.HasField("pipeline_stage"):
+                made.device_configurations.add(
+                    configuration_id=held.configuration_id, pipeline_stage=held.pipeline_stage
+                )
     heir = next((n for n in nodes if n.output and n.output[0] == old.output[0]), nodes[-1] if nodes else None)
     if heir is None or heir is old:
         return
@@ -433,6 +447,14 @@ def _inherit(nodes: list[NodeProto], node: Node) -> None:
     if hasattr(old, "metadata_props"):
         del heir.metadata_props[:]
         heir.metadata_props.extend(old.metadata_props)
+
+
+def _drop_stale_shards(proto: NodeProto) -> None:
+    """A plan for several devices names inputs and outputs of its node; one that became an attribute is none."""
+    for held in getattr(proto, "device_configurations", ()):
+        for index in reversed(range(len(held.sharding_spec))):
+            if held.sharding_spec[index].tensor_name not in (*proto.input, *proto.output):
+                del held.sharding_spec[index]
 
 
 def _next_edge(domain: str, op: str, at: int, goal: int) -> int:

@@ -30,7 +30,7 @@ class Whole:
         self.changes: list[Change] = []
         self.constants_are_nodes = model.ir_version < 4  # where each initializer is an input, too
         self.uses: Counter[str] = Counter()
-        self.fixed = _shadowed(model) | _referred(model)
+        self.fixed: frozenset[str] = _shadowed(model) | _referred(model)
         self.changed = 0
 
     def begin(self) -> None:
@@ -100,17 +100,31 @@ def _referred(model: ModelProto) -> set[str]:
 class Draft:
     """A body whose nodes are visited once, in order; what a rule finds out about a value holds for all that follow."""
 
+    exact = False  # whether only what is exact may be done
+    growth = GROWTH
+    results: set[str]
+    own: set[str]
+
     def __init__(self, body: Body, whole: Whole, opset: int, parent: Draft | None = None, path: Path | None = None):
-        self.body = body
+        outer: Scope | None = parent.scope if parent else None
+        self.scope: Scope = Scope(body, whole.context, opset, outer, path)
+        self._prepare(whole, opset, parent, path)
+        self.results = set(results(body))
+        if parent or whole.fixed:
+            self.own = _own_names(body)
+        self._held.update(self.scope.initializers)
+        self.holds = isinstance(body, GraphProto) and not whole.constants_are_nodes
+
+    def _prepare(self, whole: Whole, opset: int, parent: Draft | None = None, path: Path | None = None) -> None:
         self.whole = whole
         self.opset = opset
         self.parent = parent
         self.path = path
-        outer: Scope | None = parent.scope if parent else None
-        self.scope: Scope = Scope(body, whole.context, opset, outer, path)
+        self.holds = False
+        self.results = set()
+        self.own = set()
         self.alias: dict[str, str] = {}
         self.makers: dict[str, NodeProto] = {}
-        self.results = set(results(body))
         self.numbers: dict[str, tuple[bool, tuple[Number, ...]]] = {}
         self.kinds: dict[str, int] = {}
         self.shapes: dict[str, tuple[Number, ...]] = {}
@@ -118,11 +132,9 @@ class Draft:
         self.seen: dict[object, NodeProto] = {}
         self.shared: dict[object, str] = {}
         self.emitted: dict[object, str] = {}
-        self.own = _own_names(body) if parent or whole.fixed else set[str]()
         self._arrays: dict[str, Any] = {}
-        self._held: dict[str, TensorProto] = dict(self.scope.initializers)
+        self._held: dict[str, TensorProto] = {}
         self._renamed: dict[str, str] = {}
-        self.holds = isinstance(body, GraphProto) and not whole.constants_are_nodes
 
     # --- what a value is ------------------------------------------------------------------------------------
 
@@ -291,7 +303,7 @@ class Draft:
     def finish(self) -> None:
         """Give values the names of the outputs whose place they took."""
         if self._renamed:
-            _rename(self.body, self._renamed)
+            _rename(self.scope.body, self._renamed)
 
 
 def content(tensor: TensorProto) -> object:

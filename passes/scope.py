@@ -84,6 +84,7 @@ class Scope:
         self._producers: dict[str, NodeProto] | None = None
         self.shared: dict[bytes, str] = {}
         self.spelled: dict[bytes, tuple[str, bytes]] = {}  # the same, and as a file holds it, where scripts asked
+        self.constants_made: set[str] = set()
 
     @property
     def graph(self) -> GraphProto | None:
@@ -128,7 +129,8 @@ class Scope:
         if self._given is None:
             body = self.body
             given = body.input if isinstance(body, FunctionProto) else (value.name for value in body.input)
-            self._given = frozenset(given)
+            sparse = () if self.graph is None else self.graph.sparse_initializer
+            self._given = frozenset([*given, *(held.values.name for held in sparse)])
         return self._given
 
     def producer(self, name: str) -> NodeProto | None:
@@ -287,7 +289,10 @@ class Scope:
         """The types that the graph or function states, and those of the initializers that were asked for."""
         graph = self.graph
         stated = (*graph.value_info, *graph.output, *graph.input) if graph else getattr(self.body, "value_info", ())
-        return {value.name: value.type for value in stated if value.HasField("type")}
+        found = {value.name: value.type for value in stated if value.HasField("type")}
+        for held in graph.sparse_initializer if graph else ():  # whose readers know them as dense
+            found.setdefault(held.values.name, tensor_type(held.values.data_type, held.dims))
+        return found
 
     def elem_type(self, name: str) -> int:
         """The element type of a tensor; 0 where it is unknown."""
@@ -348,6 +353,7 @@ class Scope:
         if name is None:
             name = self.shared[key] = self.context.names.fresh(hint)
             self.context.released.add(name)
+            self.constants_made.add(name)
             self.hold(name, tensor)
         return name
 

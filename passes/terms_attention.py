@@ -12,12 +12,15 @@ from opshift.passes.terms_layout import chosen_size, elementwise
 
 
 def _multiplied(reader: Reader, node: NodeProto) -> int | None:
-    """Numbers stand in front of a product of matrices."""
+    """Numbers stand in front of a product of matrices; shares that are no numbers are taken as 0 there or not."""
     if reader.kind(node.input[0]) not in FLOATS:
         return None
     terms, coefficient, operands = reader.terms, 1.0, []
     for name in node.input:
-        number, powers = terms.factors(reader.term(name))
+        term = reader.term(name)
+        if terms.is_op(term, "Guarded"):
+            term = terms.keys[term][3][0]
+        number, powers = terms.factors(term)
         rest = terms.product(1.0, powers)
         coefficient *= number
         operands.append(rest)
@@ -43,9 +46,9 @@ def _chosen(reader: Reader, node: NodeProto) -> int:
         return known
     terms, (condition, yes, no) = reader.terms, reader.operands(node.input)
     if terms.value(yes) == 0 and _is_empty(terms, condition, no):
-        return no
+        return terms.op("Guarded", (), no)
     if terms.value(no) == 0 and _is_allowed(terms, condition, yes):
-        return yes
+        return terms.op("Guarded", (), yes)
     return terms.op("Where", (), condition, yes, no)
 
 

@@ -78,7 +78,10 @@ def test_an_interrupt_of_the_other_process_is_one():
 
 def test_an_interrupt_ends_both(tmp_path):
     work = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
-    code = f"from opshift import apart\ntry:\n  apart.call(exec, {work!r})\nexcept KeyboardInterrupt:\n  print('interrupted')"
+    heeded = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # what a shell starts apart does not
+    )
+    code = f"{heeded}\nfrom opshift import apart\ntry:\n  apart.call(exec, {work!r})\nexcept KeyboardInterrupt:\n  print('interrupted')"
     with subprocess.Popen([sys.executable, "-c", code], stdout=-1, text=True) as process:
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
             time.sleep(0.01)

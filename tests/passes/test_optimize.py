@@ -40,6 +40,13 @@ def test_a_constant_node_becomes_an_initializer():
     assert not [node for node in made.graph.node if node.op_type == "Constant"]
 
 
+def test_what_lacks_an_input_is_not_computed():
+    io = {"inputs": "bool[2] c", "outputs": "bool[2] y", "constants": "float[2] a = {1.0, 2.0}"}
+    source = model("b = Less(a, a) y = And(b, c)", 18, **io)
+    source.graph.node[0].input[1] = ""
+    assert show(optimize.attempt(source).model) == show(source)
+
+
 def test_an_output_that_is_constant_stays_a_node():
     io = {"inputs": "float[N,3] x", "outputs": "float[3] y", "constants": CONSTANTS}
     check_optimized("y = Add(c, d)", "y = Constant<value=[3.5, 1.5, 1.25]>()", **io)
