@@ -1,5 +1,6 @@
 """`python -m benchmarks [--nodes N ...] [--runs N] [--limit S]`: conversions, see `benchmarks.conversions`.
 
+`python -m benchmarks inlining` measures definitions put in the place of calls alone, see `benchmarks.inlining`;
 `python -m benchmarks weights [--gigabytes N] [--runs N]` measures models that are mostly weights, beside a plain copy.
 `python -m benchmarks definitions [--op NAME ...] [--runs N]` compares expansions, see `benchmarks.definitions`;
 `python -m benchmarks backends [--backend NAME ...]` counts what backends run, see `benchmarks.backends`;
@@ -14,13 +15,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import conversions, scaling
+from benchmarks import conversions, inlining, scaling
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    subjects = ["conversions", "scaling", "weights", "definitions", "backends", "optimizers"]
+    subjects = ["conversions", "inlining", "scaling", "weights", "definitions", "backends", "optimizers"]
     parser.add_argument("what", nargs="?", choices=subjects, default="conversions")
     parser.add_argument("--op", action="append", default=[], help="only these operators, of the definitions")
     parser.add_argument("--backend", action="append", default=[], help="only these backends")
@@ -75,15 +76,17 @@ def main() -> None:
         for row in scaling.steps(options.op):
             print(row, flush=True)
         return
-    if options.what == "conversions":
-        print(conversions.HEAD)
-        for rows in conversions.measure(options.nodes, options.runs, options.limit):
-            for held in rows:
-                print(conversions.line(held, options.limit), flush=True)
-        print()
-    print(scaling.HEAD)
-    for row in scaling.measure(options.nodes, options.runs, options.limit):
-        print(row, flush=True)
+    if options.what != "scaling":
+        for part in [inlining] if options.what == "inlining" else [conversions, inlining]:
+            print(part.HEAD)
+            for rows in conversions.measure(part.SHAPES, options.nodes, options.runs, options.limit):
+                for held in rows:
+                    print(conversions.line(held), flush=True)
+            print()
+    if options.what != "inlining":
+        print(scaling.HEAD)
+        for line in scaling.measure(options.nodes, options.runs, options.limit):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

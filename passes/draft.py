@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -32,6 +33,7 @@ class Whole:
         self.uses: Counter[str] = Counter()
         self.fixed: frozenset[str] = _shadowed(model) | _referred(model)
         self.changed = 0
+        self.rounds = 0
 
     def begin(self) -> None:
         """Begin a round: count how often each value is used, and let types be inferred of what the model is now.
@@ -44,6 +46,7 @@ class Whole:
             self.context = Context(self.model, self.model, self.folder)
             if asked:
                 self.context.inference.now()
+        self.rounds += 1
         self.changed = 0
         for body in bodies(self.model):
             for node in body.node:
@@ -307,14 +310,24 @@ class Draft:
 
 
 def content(tensor: TensorProto) -> object:
-    """What two equal constants have in common; None for one whose bytes lie in a file, or are many."""
-    if payload.is_stored(tensor) or constants.size(tensor) > constants.SMALL:
+    """What two equal constants have in common; None for one of many bytes. Bytes in a file are known by their place."""
+    if payload.is_stored(tensor):
+        place = sorted((entry.key, entry.value) for entry in tensor.external_data)
+        return tensor.data_type, tuple(tensor.dims), tuple(place)
+    if constants.size(tensor) > constants.SMALL:
         return None
     bare = TensorProto()
     bare.CopyFrom(tensor)
     for field in ("name", "doc_string"):
         bare.ClearField(field)
     return bare.SerializeToString(deterministic=True)
+
+
+def digest(tensor: TensorProto) -> object:
+    """The same for one of many bytes that are at hand; None for one whose bytes lie in a file."""
+    if payload.is_stored(tensor) or not tensor.raw_data:
+        return None
+    return tensor.data_type, tuple(tensor.dims), hashlib.blake2b(tensor.raw_data).digest()
 
 
 _INTEGERS = {TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL}

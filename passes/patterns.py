@@ -272,7 +272,7 @@ def attention(op: Op, clues: Clues) -> Iterator[Call]:
     scores = ("b", "h", "s", "t")
     for mask in (Tensor(TensorProto.BOOL, scores), Tensor(clues.kind, scores), None):
         inputs = (query, key, value) if mask is None else (query, key, value, mask)
-        yield Call(op, clues.opset, inputs, (), ("scale", "softcap") if "Tanh" in clues.axes else ("scale",))
+        yield Call(op, clues.opset, inputs, (), ("scale",))
 
 
 def rotary(op: Op, clues: Clues) -> Iterator[Call]:
@@ -287,7 +287,10 @@ def openvino(op: Op, clues: Clues) -> Iterator[Call]:
     for axes in clues.over("Total"):
         for keep in (1, 0) if op[1] == "ReduceL1" else (1,):
             rank = max((clues.rank or 0) + (0 if keep else len(axes)), -axes[0])
-            inputs = (Tensor(clues.kind, tuple(f"d{axis}" for axis in range(rank))), axes)
+            spelled = clues.spelled(axes, 0 if keep else len(axes))
+            if spelled is None:
+                continue
+            inputs = (Tensor(clues.kind, tuple(f"d{axis}" for axis in range(rank))), spelled)
             if op[1] == "ReduceL1":
                 yield Call(op, clues.opset, inputs, (("keep_dims", keep),))
                 continue

@@ -24,13 +24,13 @@ _DEPTH = 6  # how far from the root of a term axes are looked for
 _TOLERANCES: dict[int, float] = {T.DOUBLE: 1e-9, T.FLOAT: 2e-6, T.FLOAT16: 1e-3, T.BFLOAT16: 8e-3}
 """How far a constant may be from the definition's: a few roundings of its type."""
 _OFTEN = (
-    "Abs Add Cast Clip Concat Div Equal Erf Exp Identity IsNaN Less Log MatMul Max Min Mul Neg Pow Reciprocal "
+    "Abs Add Cast Clip Concat Div Equal Erf Exp Einsum Identity IsNaN Less Log MatMul Max Min Mul Neg Pow Reciprocal "
     "ReduceMax ReduceMean ReduceSum ReduceSumSquare Relu Reshape Sigmoid Sqrt Squeeze Sub Sum Tanh Transpose "
     "Unsqueeze Where"
 )
 _BETWEEN = frozenset(_OFTEN.split())
 """What may stand between an anchor and the result."""
-_POSITIVE = {"Attention": ("scale", "softcap"), "Celu": ("alpha",)}
+_POSITIVE = {"Attention": ("scale",), "Celu": ("alpha",)}
 """Floats for which the operator is its definition only where they are more than 0; for all others epsilon."""
 _MASK = 3  # the place of the mask among the inputs of Attention
 _ROUNDING = frozenset(("Add", "Cast", "Div", "Mul", "Pow", "Reciprocal", "Sqrt", "Sub", "Sum"))
@@ -152,10 +152,14 @@ class Search:
                 continue
             for read in (found, *self._unscaled(pattern, found)):
                 group = self._grouping.group(index, pattern, read, self._taken)
-                if group is not None and len(self._grouping.operators(group.inside)) >= self._least:
+                if group is not None and len(self._grouping.operators(group.inside)) >= self._cost(group):
                     self._replace(index, pattern, read, group)
                     return True
         return False
+
+    def _cost(self, group: Group) -> int:
+        """How many nodes must go, so that there are not more of them."""
+        return max(self._least, 1 + sum(bool(held.perm or held.plus or held.shape) for held in group.held.values()))
 
     def _unscaled(self, pattern: Pattern, found: Found) -> Iterator[Found]:
         """The same with a number at an input that has no name without it, and not in the float."""
@@ -222,8 +226,6 @@ def _axes(terms: Terms, term: int) -> dict[str, list[tuple[int, ...]]]:
             key = terms.keys[at]
             if key[0] == OP and key[2] and key[2][0][0] == "axes":
                 found.setdefault(key[1], []).append(key[2][0][1])
-            if terms.is_op(at, "Tanh"):
-                found["Tanh"] = []
             if terms.is_op(at, "Reshape") and len(shape := key[2][0][1]) == 3 and (groups := terms.value(shape[1])):
                 found.setdefault("groups", []).append((int(groups),))
         front = [inner for at in front for inner in terms.operands(at) if inner not in seen]

@@ -151,6 +151,59 @@ def test_the_data_may_be_a_sum_or_a_product():
     check_folds(source, "t1 = Add(x, x2)\ny = LayerNormalization<axis=-1, epsilon=0.001>(t1, s)")
 
 
+def test_statistics_whose_axis_was_dropped_and_put_back():
+    """jax sums up, reshapes, expands and divides."""
+    body = "a = ReduceSum<keepdims=0>(x, i) r = Reshape(a, to) h = Expand(r, to) m = Div(h, n) "
+    body += "p = Mul(x, x) c = ReduceSum<keepdims=0>(p, i) f = Reshape(c, to) g = Div(f, n) q = Mul(m, m) "
+    body += "w = Sub(g, q) k = Max(z, w) d = Sub(x, m) l = Add(k, e) j = Sqrt(l) u = Div(one, j) t = Mul(d, u) y = Mul(t, s)"
+    constants = (
+        "int64[1] i = {2}, int64[3] to = {2, 3, 1}, float n = {4}, float z = {0}, float e = {0.5}, float one = {1}"
+    )
+    source = written(body, 18, inputs="float[2,3,4] x, float[4] s", constants=constants)
+    check_folds(source, "y = LayerNormalization<axis=-1, epsilon=0.5>(x, s)")
+
+
+def test_an_operator_is_brought_in_by_name():
+    source = written("t = Max(x, z) y = Neg(t)", 13, inputs="float[2,3,4] x", constants="float z = {0}")
+    check_stays(source)
+    result = check_folds(source, "t1 = Relu(x)\ny = Neg(t1)", ops=[("", "Relu")])
+    assert result.grade == "exact"
+
+
+def test_openvino_is_brought_in_by_name_and_imported():
+    body = "q = Mul(x, x) t = ReduceSum(q, i) b = Add(t, e) r = Sqrt(b) y = Div(x, r)"
+    constants = "int64[1] i = {1}, float e = {0.25}"
+    source = written(body, 13, inputs="float[2,3,4] x", constants=constants)
+    result = fold.attempt(source, ops=[("opshift.openvino", "NormalizeL2")])
+    assert show(result.model) == "y = opshift.openvino.NormalizeL2<eps=0.25, eps_mode=add>(x, [1])"
+    assert opsets(result.model) == {"": 13, "opshift.openvino": 1}
+
+
+def test_a_node_with_a_second_result_stays():
+    body = "a = Div(x, root) e = Erf(a) f = Add(e, one) h = Mul(half, x) t = Mul(f, h) y, mask = Dropout(t)"
+    outputs = "float[2,3,4] y, bool[2,3,4] mask"
+    source = written(body, 20, inputs="float[2,3,4] x", outputs=outputs, constants=GELU_CONSTANTS)
+    assert [node.op_type for node in folded(source).model.graph.node] == ["Gelu", "Dropout"]
+
+
+@pytest.mark.parametrize("kind", ["double", "float16", "bfloat16"])
+def test_other_widths(kind):
+    """Constants are rounded to the type of the data, and no more than that."""
+    source = model("y = Gelu(x)", 20, inputs=f"{kind}[2,3,4] x", outputs=f"{kind}[2,3,4] y")
+    expanded = convert.attempt(source, opsets(source), ops=[("", "Gelu")]).model
+    assert "Gelu" not in {node.op_type for node in expanded.graph.node}
+    assert show(folded(expanded).model) == "y = Gelu<approximate=none>(x)"
+
+
+def test_what_is_rounded_on_the_way_stays():
+    short = " ".join(f"{name} = Cast<to=10>({name}1)" for name in "roc")
+    body = f"{short} h = Cast<to=10>(x) a = Div(h, r) b = Erf(a) f = Add(b, o) p = Mul(h, f) q = Mul(p, c) y = Cast<to=1>(q)"
+    constants = "float r1 = {1.4142135}, float o1 = {1}, float c1 = {0.5}"
+    source = written(body, 20, inputs="float[2,3,4] x", constants=constants)
+    result = folded(source)
+    assert [node.op_type for node in result.model.graph.node] == ["Cast", "Gelu", "Cast"]
+
+
 # --- what stays -----------------------------------------------------------------------------------------------
 
 

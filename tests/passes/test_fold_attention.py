@@ -108,6 +108,12 @@ def test_a_mask_without_rows_gets_them():
     check_folds(body, after, inputs=inputs, constants=SCALE, feeds=feeds)
 
 
+def test_products_that_einsum_writes():
+    body = 't = Einsum<equation="bhqd,bhkd->bhqk">(q, k) a = Mul(t, s) b = Softmax(a) '
+    body += 'y = Einsum<equation="bhqk,bhkd->bhqd">(b, v)'
+    check_folds(body, "y = Attention(q, k, v)", constants=SCALE)
+
+
 def test_two_biases_are_added_before():
     inputs = f"{QKV}, float[2,1,6,5] m, float[1,4,6,5] p"
     body = f"{TURN} t = MatMul(q, kt) a = Mul(t, s) c = Add(a, m) e = Add(c, p) b = Softmax(e) y = MatMul(b, v)"

@@ -205,6 +205,28 @@ def test_equal_constants_are_one():
     assert names(made) == {"c", "e"}
 
 
+def test_equal_weights_are_one():
+    source = model(
+        "a = MatMul(x, c) b = MatMul(a, d) y = MatMul(b, e)", 18, inputs="float[N,80] x", outputs="float[N,80] y"
+    )
+    weights = np.linspace(-1, 1, 6400, dtype=np.float32).reshape(80, 80)
+    for name, array in (("c", weights), ("d", weights), ("e", weights.T)):
+        source.graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
+    assert names(optimized(source)) == {"c", "e"}
+
+
+def test_weights_at_one_place_in_a_file_are_one(tmp_path):
+    source = model(
+        "a = MatMul(x, c) b = MatMul(a, d) y = MatMul(b, e)", 18, inputs="float[N,80] x", outputs="float[N,80] y"
+    )
+    for name, offset in (("c", 0), ("d", 0), ("e", 25600)):
+        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[80, 80], data_location=TensorProto.EXTERNAL)
+        for key, value in (("location", "w.bin"), ("offset", str(offset)), ("length", "25600")):
+            tensor.external_data.add(key=key, value=value)
+        source.graph.initializer.append(tensor)
+    assert names(optimize.attempt(source, folder=str(tmp_path)).model) == {"c", "e"}
+
+
 def test_zeros_of_both_signs_are_two_constants():
     constants = "float[2] c = {0.0, 1.0}, float[2] d = {-0.0, 1.0}"
     io = {"inputs": "float[N,2] x", "outputs": "float[N,2] y", "constants": constants}
