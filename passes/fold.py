@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from opshift.passes import patterns, schemas, tidy
 from opshift.passes.algebra import Terms
@@ -10,7 +10,7 @@ from opshift.passes.changes import Change
 from opshift.passes.convert import Result, check_imports, opsets
 from opshift.passes.expand import Op
 from opshift.passes.names import Body, census, subgraphs, with_nested
-from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, default_domain, put
+from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, default_domain, put, retain
 from opshift.passes.scope import Context, Scope
 from opshift.passes.search import Search
 from opshift.passes.terms import Reader
@@ -80,7 +80,16 @@ class _Folder:
                     pending.append((Scope(graph, self._context, self._opset, scope, inner), reader))
         for held, taken in found:
             if taken:
+                _forget(held, taken)
                 put(held, taken)
+
+
+def _forget(body: Body, taken: Mapping[int, Sequence[NodeProto]]) -> None:
+    """Drop the types that are stated of values that no node makes any more."""
+    kept = {name for made in taken.values() for node in made for name in node.output}
+    gone = {name for index in taken for name in body.node[index].output} - kept
+    if body.value_info:
+        retain(body.value_info, [value.name not in gone for value in body.value_info])
 
 
 def _may_be(op: Op, called: set[str]) -> bool:

@@ -60,7 +60,7 @@ class Reader:
         owner = self.scope.owner(name)
         if owner is not self.scope and owner is not None and self._outer is not None:
             return self._outer.term(name)
-        held = owner.initializers.get(name) if owner is not None else None
+        held = owner.held(name, numbers.FEW) if owner is not None else None
         found = None if held is None else self._constant(held)
         return self.terms.of(LEAF, id(owner), name) if found is None else found
 

@@ -163,6 +163,13 @@ def test_statistics_whose_axis_was_dropped_and_put_back():
     check_folds(source, "y = LayerNormalization<axis=-1, epsilon=0.5>(x, s)")
 
 
+def test_types_of_values_that_are_gone_are_not_stated():
+    source = written(f"{GELU} h = Mul(half, x) y = Mul(f, h)", 20, constants=GELU_CONSTANTS)
+    source = onnx.shape_inference.infer_shapes(source)
+    assert len(source.graph.value_info) == 4
+    assert not folded(source).model.graph.value_info
+
+
 def test_an_operator_is_brought_in_by_name():
     source = written("t = Max(x, z) y = Neg(t)", 13, inputs="float[2,3,4] x", constants="float z = {0}")
     check_stays(source)
@@ -350,3 +357,16 @@ def test_a_value_of_unknown_shape_is_one_like_others(moved):
     io = {"inputs": "float[2,3] x, int64[K] s", "outputs": "float[K,L] y", "constants": "int64[1] axes = {-1}"}
     made = folded(written(before, 18, **io)).model
     assert show(made) == show(written(after, 18, **io))
+
+
+def test_small_constants_in_external_data_are_read(tmp_path):
+    source = written(f"{GELU} h = Mul(half, x) y = Mul(f, h)", 20, inputs="float[2,3,4] x", constants=GELU_CONSTANTS)
+    for tensor in source.graph.initializer:
+        tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), tensor.name))
+    path = tmp_path / "model.onnx"
+    onnx.save(source, path, save_as_external_data=True, size_threshold=0, location="weights")
+    stored = onnx.load(path, load_external_data=False)
+    assert [node.op_type for node in fold.attempt(stored, folder=str(tmp_path)).model.graph.node] == ["Gelu"]
+    assert fold.attempt(stored).model == stored
+    (tmp_path / "weights").unlink()
+    assert fold.attempt(stored, folder=str(tmp_path)).model == stored
