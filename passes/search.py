@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isclose
 
 from opshift.passes import forms, patterns
 from opshift.passes.algebra import OP, PRODUCT, SUM, Terms
@@ -150,6 +151,8 @@ class Search:
         for found in matcher.all(term):
             if any(found.floats.get(name, 1.0) <= 0 for name in _POSITIVE.get(pattern.call.op[1], ("epsilon",))):
                 continue
+            if kind == T.DOUBLE and not all(map(_is_single, found.floats.values())):
+                continue  # attributes are float32
             for read in (found, *self._unscaled(pattern, found)):
                 group = self._grouping.group(index, pattern, read, self._taken)
                 if group is not None and len(self._grouping.operators(group.inside)) >= self._cost(group):
@@ -209,6 +212,10 @@ class Search:
                 "" if exact else _remark(call),
             )
         )
+
+
+def _is_single(value: float) -> bool:
+    return isclose(value, patterns.single(value), rel_tol=1e-14)
 
 
 def _remark(call: Call) -> str:
