@@ -247,6 +247,27 @@ def test_angles_that_several_use_are_computed_once():
     check_values(source, result.model, feeds, rtol=1e-5, atol=1e-5)
 
 
+def test_angles_of_all_batches_are_repeated():
+    after = "t1 = Cos(f)\nt2 = Sin(f)\nt3 = Shape<end=1, start=0>(x)\nt4 = Concat<axis=0>(t3, [1, 1])\n"
+    after += "t5 = Expand(t1, t4)\nt6 = Expand(t2, t4)\ny = RotaryEmbedding(x, t5, t6)"
+    feeds = {**X, "f": X["f"][:1]}
+    images = {"inputs": "float[N,4,6,8] x, float[1,6,4] f", "outputs": "float[N,4,6,8] y"}
+    check_folds(f"{ANGLES} {ROTATED}", after, **images, constants=PLACES, feeds=feeds)
+
+
+def test_pieces_of_a_sequence_and_numbers_of_their_type():
+    """What torch's exporter writes before it optimizes: the scale has the type of a value within the attention."""
+    body = "q4 = SplitToSequence<axis=-1>(x, eight) q = SequenceAt(q4, z0) k = SequenceAt(q4, z1) "
+    body += f"v = SequenceAt(q4, z2) {TURN} s2 = CastLike(s, kt) u = Mul(kt, s2) a = MatMul(q, u) b = Softmax(a) "
+    constants = f"{SCALE}, int64 eight = {{8}}, int64 z0 = {{0}}, int64 z1 = {{1}}, int64 z2 = {{2}}"
+    io = {"inputs": "float[2,4,6,24] x", "outputs": "float[2,4,6,8] y"}
+    source = model(f"{body} y = MatMul(b, v)", 23, constants=constants, **io)
+    result = folded(source).model
+    assert [node.op_type for node in result.graph.node] == ["SplitToSequence", *["SequenceAt"] * 3, "Attention"]
+    feeds = {"x": RNG.standard_normal((2, 4, 6, 24)).astype(np.float32)}
+    check_values(source, result, feeds, rtol=2e-5, atol=2e-6)
+
+
 def table(values, twice=True):
     angles = np.linspace(0, 3, 24, dtype=np.float32).reshape(6, 4)
     held = values(np.concatenate([angles, angles if twice else angles + 1], -1))[None, None]
