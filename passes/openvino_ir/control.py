@@ -1,0 +1,1 @@
+"""Layers that hold graphs."""
