@@ -26,6 +26,7 @@ UNARY = {
     "Erf": "Erf",
     "Exp": "Exp",
     "Floor": "Floor",
+    "Identity": "Identity",
     "IsNaN": "IsNaN",
     "Log": "Log",
     "LogicalNot": "Not",
@@ -257,12 +258,12 @@ def swish(of: Layer) -> Made:
 
 @layer("Softmax", "SoftMax")
 def softmax(of: Layer) -> Made:
-    return str(of.build.Softmax(of.input(0), axis=of.int("axis", 1)))
+    return str(of.build.Softmax(of.input(0), axis=of.integer("axis", 1)))
 
 
 @layer("LogSoftmax")
 def log_softmax(of: Layer) -> Made:
-    return str(of.build.LogSoftmax(of.input(0), axis=of.int("axis", 1)))
+    return str(of.build.LogSoftmax(of.input(0), axis=of.integer("axis", 1)))
 
 
 @layer("FakeQuantize")
@@ -270,7 +271,7 @@ def fake_quantize(of: Layer) -> Made:
     """round((clamp(x) - low) / (high - low) * steps) / steps * (out_high - out_low) + out_low"""
     of.choice("auto_broadcast", ("numpy", "none"), "numpy")
     x, low, high, out_low, out_high = (of.input(index) for index in range(5))
-    b, steps = of.build, of.like(of.int("levels") - 1)
+    b, steps = of.build, of.like(of.integer("levels") - 1)
     least, most = b.Min(low, high), b.Max(low, high)
     part = b.Div(b.Sub(x, low), b.Sub(high, low))
     stepped = b.Div(b.Round(b.Mul(part, steps)), steps)

@@ -14,7 +14,7 @@ END, START = 2**63 - 1, -(2**63) + 1  # beyond every tensor
 @layer("Gather")
 def gather(of: Layer) -> Made:
     """Before version 8 no index is negative."""
-    axis, batch = of.known(2)[0], of.int("batch_dims", 0)
+    axis, batch = of.known(2)[0], of.integer("batch_dims", 0)
     held = of.constant(1)
     if of.version < 8 and held is not None and min(held, default=0) < 0:
         raise Unmapped("a negative index, which this version leaves undefined")
@@ -38,12 +38,12 @@ def _places(of: Layer, index: int) -> str:
 
 @layer("GatherElements")
 def gather_elements(of: Layer) -> Made:
-    return str(of.build.GatherElements(of.input(0), _places(of, 1), axis=of.int("axis")))
+    return str(of.build.GatherElements(of.input(0), _places(of, 1), axis=of.integer("axis")))
 
 
 @layer("GatherND")
 def gather_nd(of: Layer) -> Made:
-    batch = of.int("batch_dims", 0)
+    batch = of.integer("batch_dims", 0)
     if of.version < 8 and batch > 1:
         raise Unmapped(f"batch_dims={batch}, which version {of.version} merges; 0 or 1 could be expressed")
     return str(of.build.GatherND(of.input(0), of.int64(1), batch_dims=batch))
@@ -185,7 +185,7 @@ def range_(of: Layer) -> Made:
 def top_k(of: Layer) -> Made:
     """Sorted by value, or by index."""
     mode, sort = of.choice("mode", ("max", "min")), of.choice("sort", ("value", "index", "none"))
-    axis, to = of.int("axis"), of.element_type("index_element_type", "i32")
+    axis, to = of.integer("axis"), of.element_type("index_element_type", "i32")
     most = {"axis": axis, "largest": int(mode == "max"), "sorted": 1}
     values, places = of.build.emit("TopK", [of.input(0), of.vector(1)], most, outputs=2)
     if sort == "index":
@@ -209,7 +209,7 @@ def one_hot(of: Layer) -> Made:
     if not normal and (held is None or min(held, default=0) < 0):
         places = of.build.Where(of.build.Less(places, 0), depth, places)
     values = of.build.Concat(*(of.build.Reshape(of.input(index), [1]) for index in (3, 2)), axis=0)
-    return str(of.build.OneHot(places, depth, values, axis=of.int("axis")))
+    return str(of.build.OneHot(places, depth, values, axis=of.integer("axis")))
 
 
 @layer("Eye")

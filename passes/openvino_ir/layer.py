@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from opshift.passes import constants
 from opshift.passes.build import Builder
-from opshift.passes.openvino_ir.network import Entry, element_type
-from opshift.passes.protos import TensorProto
+from opshift.passes.openvino_ir.network import Body, Entry, element_type
+from opshift.passes.protos import GraphProto, TensorProto
 
 T = TensorProto
 FLOATS = frozenset({T.FLOAT, T.DOUBLE, T.FLOAT16, T.BFLOAT16})
@@ -22,6 +23,19 @@ Made = str | Sequence[str]
 Mapping = Callable[["Layer"], Made]
 
 MAPPINGS: dict[str, Mapping] = {}
+
+
+@dataclass
+class Nested:
+    """The graph of a body on its way into ONNX: `build` emits what comes before its layers, `finish` adds those."""
+
+    graph: GraphProto
+    build: Builder
+    finish: Callable[[Sequence[str]], list[str]]
+    """Told the ids of Result layers; returns the names of their values, none of which is an output yet."""
+
+
+Nest = Callable[[Body, dict[str, str]], Nested]
 
 
 class Unmapped(Exception):
@@ -44,8 +58,9 @@ def layer(*types: str) -> Callable[[Mapping], Mapping]:
 class Layer:
     """One layer: its attributes as values, its inputs as names of ONNX values, and a builder at `OPSET`."""
 
-    def __init__(self, entry: Entry, inputs: list[str], build: Builder):
+    def __init__(self, entry: Entry, inputs: list[str], build: Builder, nest: Nest):
         self.entry = entry
+        self.nest = nest
         self.inputs = inputs
         self.build = build
         self.remarks: list[str] = []
@@ -92,7 +107,7 @@ class Layer:
     def number(self, name: str, default: float | None = None) -> float:
         return self._parsed(name, default, float)
 
-    def int(self, name: str, default: int | None = None) -> int:
+    def integer(self, name: str, default: int | None = None) -> int:
         return self._parsed(name, default, int)
 
     def ints(self, name: str, default: Sequence[int] | None = None) -> list[int]:

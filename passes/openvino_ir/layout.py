@@ -6,6 +6,7 @@ from opshift.passes.openvino_ir.layer import Layer, Made, Unmapped, layer
 from opshift.passes.protos import TensorProto
 
 T = TensorProto
+END = 2**63 - 1  # beyond every tensor
 
 
 @layer("Reshape")
@@ -45,13 +46,13 @@ def unsqueeze(of: Layer) -> Made:
 
 @layer("Concat")
 def concat(of: Layer) -> Made:
-    return str(of.build.Concat(*of.inputs, axis=of.int("axis")))
+    return str(of.build.Concat(*of.inputs, axis=of.integer("axis")))
 
 
 @layer("Split")
 def split(of: Layer) -> Made:
     """Into equal parts."""
-    axis, parts = of.known(1)[0], of.int("num_splits")
+    axis, parts = of.known(1)[0], of.integer("num_splits")
     if not 0 < parts == len(of.entry.outputs):
         raise Unmapped(f"num_splits={parts} and {len(of.entry.outputs)} outputs")
     dims = of.dims()
@@ -63,17 +64,23 @@ def split(of: Layer) -> Made:
 
 @layer("VariadicSplit")
 def variadic_split(of: Layer) -> Made:
-    """Into parts of given lengths, of which one may be -1: the rest."""
+    """Into parts of given lengths, of which a constant one may be -1: the rest. Runtimes refuse a computed -1."""
     axis, lengths, parts = of.known(1)[0], of.constant(2), len(of.entry.outputs)
     wanted = of.vector(2)
-    if lengths is None or -1 in lengths:
-        dims = of.dims()
-        size = -1 if dims is None else dims[of.normal(axis, len(dims))]
-        if lengths is None or size < 0 or lengths.count(-1) > 1:
-            raise Unmapped("the lengths of its parts are not known; known ones could be expressed")
-        wanted = of.build.constant([size - sum(lengths) - 1 if n == -1 else n for n in lengths], T.INT64)
+    if lengths is not None and -1 in lengths:
+        wanted = _with_rest(of, axis, lengths)
     made = of.build.emit("Split", [of.input(0), wanted], {"axis": axis}, outputs=parts)
     return [made] if isinstance(made, str) else list(made)
+
+
+def _with_rest(of: Layer, axis: int, lengths: list[int]) -> str:
+    """The lengths with what is left of the axis in the place of -1."""
+    dims, others = of.dims(), sum(lengths) + 1
+    if dims is not None and (size := dims[of.normal(axis, len(dims))]) >= 0:
+        return str(of.build.constant([size - others if n == -1 else n for n in lengths], T.INT64))
+    whole = of.build.Gather(of.build.Shape(of.input(0)), of.build.constant([axis], T.INT64))
+    rest = of.build.Sub(whole, [others])
+    return str(of.build.Concat(*(rest if n == -1 else of.build.constant([n], T.INT64) for n in lengths), axis=0))
 
 
 @layer("Broadcast")
@@ -108,10 +115,12 @@ def shape_of(of: Layer) -> Made:
 
 @layer("Pad")
 def pad(of: Layer) -> Made:
-    mode = of.choice("pad_mode", ("constant", "edge", "reflect"))
+    mode = of.choice("pad_mode", ("constant", "edge", "reflect", "symmetric"))
     begin, end = of.constant(1), of.constant(2)
     if mode != "constant" and (begin is None or end is None or min([*begin, *end], default=0) < 0):
         raise Unmapped(f"pad_mode={mode} with a width that is negative or not known")
+    if mode == "symmetric":
+        return _mirrored(of, begin or [], end or [])
     pads = (
         of.build.constant([*begin, *end], T.INT64)
         if begin is not None and end is not None
@@ -121,18 +130,31 @@ def pad(of: Layer) -> Made:
     return str(of.build.Pad(of.input(0), pads, value, mode=mode))
 
 
+def _mirrored(of: Layer, begin: list[int], end: list[int]) -> str:
+    """Each axis with its first and last elements turned round before and behind it."""
+    value, b = of.input(0), of.build
+    for axis, (before, after) in enumerate(zip(begin, end, strict=True)):
+        parts = [value]
+        if before:
+            parts.insert(0, b.Slice(value, [before - 1], [-END], [axis], [-1]))
+        if after:
+            parts.append(b.Slice(value, [-1], [-after - 1], [axis], [-1]))
+        value = b.Concat(*parts, axis=axis) if len(parts) > 1 else value
+    return value
+
+
 @layer("DepthToSpace")
 def depth_to_space(of: Layer) -> Made:
     _needs_images(of)
     mode = of.choice("mode", ("blocks_first", "depth_first"))
     kind = "DCR" if mode == "blocks_first" else "CRD"
-    return str(of.build.DepthToSpace(of.input(0), blocksize=of.int("block_size", 1), mode=kind))
+    return str(of.build.DepthToSpace(of.input(0), blocksize=of.integer("block_size", 1), mode=kind))
 
 
 @layer("SpaceToDepth")
 def space_to_depth(of: Layer) -> Made:
     _needs_images(of)
-    size = of.int("block_size", 1)
+    size = of.integer("block_size", 1)
     if of.choice("mode", ("blocks_first", "depth_first")) == "blocks_first":
         return str(of.build.SpaceToDepth(of.input(0), blocksize=size))
     n, c, h, w = of.static()
@@ -149,7 +171,7 @@ def _needs_images(of: Layer) -> None:
 @layer("ShuffleChannels")
 def shuffle_channels(of: Layer) -> Made:
     dims = of.static()
-    axis, groups = of.normal(of.int("axis", 1), len(dims)), of.int("group", 1)
+    axis, groups = of.normal(of.integer("axis", 1), len(dims)), of.integer("group", 1)
     if groups < 1 or dims[axis] % groups:
         raise Unmapped(f"{dims[axis]} channels in {groups} groups")
     before, after = dims[:axis], dims[axis + 1 :]
@@ -200,7 +222,7 @@ def batch_to_space(of: Layer) -> Made:
 
 @layer("ReverseSequence")
 def reverse_sequence(of: Layer) -> Made:
-    batch, time = of.int("batch_axis", 0), of.int("seq_axis", 1)
+    batch, time = of.integer("batch_axis", 0), of.integer("seq_axis", 1)
     rank = of.rank()
     batch, time = of.normal(batch, rank), of.normal(time, rank)
     if {batch, time} == {0, 1}:
@@ -219,7 +241,7 @@ def reverse(of: Layer) -> Made:
     if not axes:
         return of.input(0)
     ones = [-1] * len(axes)
-    return str(of.build.Slice(of.input(0), ones, [-(2**63) + 1] * len(axes), axes, ones))
+    return str(of.build.Slice(of.input(0), ones, [-END] * len(axes), axes, ones))
 
 
 @layer("Roll")

@@ -10,6 +10,8 @@ from opshift.passes.protos import TensorProto
 
 T = TensorProto
 
+Sizes = Sequence[int]
+
 AUTO = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID"}
 
 
@@ -35,7 +37,7 @@ def einsum(of: Layer) -> Made:
 
 @layer("Convolution")
 def convolution(of: Layer) -> Made:
-    return str(of.build.Conv(of.input(0), of.input(1), **_windows(of)))
+    return str(of.build.Conv(of.input(0), of.input(1), **_windows(of, of.dims(1))))
 
 
 @layer("GroupConvolution")
@@ -43,16 +45,34 @@ def group_convolution(of: Layer) -> Made:
     """The groups are an axis of the weights of their own."""
     groups, outputs, *rest = of.static(1)
     weights = of.reshaped(1, [groups * outputs, *rest])
-    return str(of.build.Conv(of.input(0), weights, group=groups, **_windows(of)))
+    return str(of.build.Conv(of.input(0), weights, group=groups, **_windows(of, [0, 0, *rest[1:]])))
 
 
-def _windows(of: Layer) -> dict[str, object]:
+def _windows(of: Layer, weights: list[int] | None) -> dict[str, object]:
     auto = of.choice("auto_pad", ("explicit", "notset", *AUTO), "explicit")
     rank = of.rank() - 2
     found: dict[str, object] = {"strides": of.ints("strides"), "dilations": of.ints("dilations", [1] * rank)}
+    if auto == "valid":
+        return {**found, "pads": [0] * 2 * rank}
     if auto in AUTO:
-        return {**found, "auto_pad": AUTO[auto]}
+        kernel = weights[2:] if weights is not None else []
+        pads = _same_pads(of, auto, kernel, of.ints("strides"), of.ints("dilations", [1] * rank))
+        return {**found, "pads": pads} if pads is not None else {**found, "auto_pad": AUTO[auto]}
     return {**found, "pads": [*of.ints("pads_begin"), *of.ints("pads_end")]}
+
+
+def _same_pads(of: Layer, auto: str, kernel: Sizes, strides: Sizes, dilations: Sizes) -> list[int] | None:
+    """The pads that SAME stands for; None where sizes are not known, and the runtime has to find out."""
+    dims = of.dims()
+    if dims is None or min([*dims[2:], *kernel], default=-1) < 0 or len(kernel) != len(dims) - 2:
+        return None
+    begin, end = [], []
+    for size, k, stride, dilation in zip(dims[2:], kernel, strides, dilations, strict=True):
+        over = max((-(-size // stride) - 1) * stride + (k - 1) * dilation + 1 - size, 0)
+        less, more = over // 2, over - over // 2
+        begin.append(less if auto == "same_upper" else more)
+        end.append(more if auto == "same_upper" else less)
+    return [*begin, *end]
 
 
 @layer("ConvolutionBackpropData")
@@ -72,24 +92,14 @@ def _transposed(of: Layer, weights: str, groups: int, dims: list[int] | None) ->
     extra = of.ints("output_padding", [0] * rank) or [0] * rank
     auto = of.choice("auto_pad", ("explicit", "notset", *AUTO), "explicit")
     begin, end = of.ints("pads_begin", [0] * rank), of.ints("pads_end", [0] * rank)
-    if auto == "valid":
+    if of.has(2):
+        if any(extra):
+            raise Unmapped("an output shape and output_padding; one of them could be expressed")
+        begin, end = _cut_to_shape(of, auto, begin, (dims or [])[2:], strides, dilations)
+    elif auto == "valid":
         begin, end = [0] * rank, [0] * rank
-    elif auto in AUTO or of.has(2):
-        if not of.has(2) or auto not in AUTO:
-            raise Unmapped(f"auto_pad={auto} {'with' if of.has(2) else 'without'} an output shape")
-        wanted, data = of.known(2), of.static()[2:]
-        kernel = (dims or [])[2:]
-        if len(kernel) != rank or min(kernel) < 1:
-            raise Unmapped("the shape of the weights is not known")
-        begin, end = [], []
-        for axis in range(rank):
-            full = strides[axis] * (data[axis] - 1) + (kernel[axis] - 1) * dilations[axis] + 1 + extra[axis]
-            over = full - wanted[axis]
-            if over < 0:
-                raise Unmapped(f"an output of {wanted[axis]} elements from {full}")
-            less, more = over // 2, over - over // 2
-            begin.append(less if auto == "same_upper" else more)
-            end.append(more if auto == "same_upper" else less)
+    elif auto in AUTO:
+        raise Unmapped(f"auto_pad={auto} without an output shape")
     if min([*begin, *end], default=0) < 0:
         raise Unmapped(f"pads {begin} and {end}; 0 or more could be expressed")
     return str(
@@ -105,10 +115,27 @@ def _transposed(of: Layer, weights: str, groups: int, dims: list[int] | None) ->
     )
 
 
+def _cut_to_shape(
+    of: Layer, auto: str, begin: list[int], kernel: Sizes, strides: Sizes, dilations: Sizes
+) -> tuple[list[int], list[int]]:
+    """The pads that leave the output shape; the odd one of SAME_UPPER comes first, other than for a convolution."""
+    wanted, data = of.known(2), of.static()[2:]
+    if len(kernel) != len(data) or min(kernel) < 1 or len(wanted) != len(data):
+        raise Unmapped("the shape of the weights is not known")
+    over = [
+        stride * (size - 1) + (k - 1) * dilation + 1 - want
+        for size, k, stride, dilation, want in zip(data, kernel, strides, dilations, wanted, strict=True)
+    ]
+    if auto in AUTO:
+        part = {"same_upper": lambda n: n - n // 2, "same_lower": lambda n: n // 2, "valid": lambda n: 0}[auto]
+        begin = [part(number) for number in over]
+    return begin, [number - before for number, before in zip(over, begin, strict=True)]
+
+
 @layer("DeformableConvolution")
 def deformable_convolution(of: Layer) -> Made:
-    groups, offsets = of.int("group", 1), of.int("deformable_group", 1)
-    windows = _windows(of)
+    groups, offsets = of.integer("group", 1), of.integer("deformable_group", 1)
+    windows = _windows(of, of.dims(2))
     if "auto_pad" in windows or not of.flag("bilinear_interpolation_pad", False):
         raise Unmapped("auto_pad, or no bilinear_interpolation_pad; explicit pads and true could be expressed")
     mask = of.input(3) if of.has(3) else None
@@ -129,8 +156,8 @@ def max_pool(of: Layer) -> Made:
     if len(of.entry.outputs) == 1:
         return str(of.build.MaxPool(of.input(0), **attributes))
     rank = of.rank()
-    if of.normal(of.int("axis", 0), rank) != 0:
-        raise Unmapped(f"axis={of.int('axis')}; 0 could be expressed")
+    if of.normal(of.integer("axis", 0), rank) != 0:
+        raise Unmapped(f"axis={of.integer('axis')}; 0 could be expressed")
     values, places = of.build.emit("MaxPool", [of.input(0)], attributes, outputs=2)
     return [values, of.cast(places, of.element_type("index_element_type", "i64"))]
 
@@ -154,19 +181,17 @@ def _pool(of: Layer, *, include: bool) -> dict[str, object]:
     if any(dilation != 1 for dilation in dilations):
         found["dilations"] = dilations
     if auto in AUTO:
-        if rounding != "floor" and auto == "valid":
-            raise Unmapped(f"auto_pad=valid with rounding_type={rounding}; floor could be expressed")
-        if include and auto != "valid":
-            raise Unmapped(f"auto_pad={auto} with padding that counts")
-        return {**found, "auto_pad": AUTO[auto]}
+        if rounding != "floor":
+            raise Unmapped(f"auto_pad={auto} with rounding_type={rounding}; floor could be expressed")
+        pads = [0] * 2 * rank if auto == "valid" else _same_pads(of, auto, kernel, strides, dilations)
+        if pads is None and include:
+            raise Unmapped(f"auto_pad={auto} with padding that counts, of data of unknown size")
+        return {**found, "pads": pads} if pads is not None else {**found, "auto_pad": AUTO[auto]}
     found["pads"] = [*begin, *end]
     if rounding != "floor" and not _divides(of, kernel, strides, dilations, begin, end):
         _check_last_windows(of, kernel, strides, dilations, begin, end, include=include, drops=rounding == "ceil_torch")
         found["ceil_mode"] = 1
     return found
-
-
-Sizes = Sequence[int]
 
 
 def _divides(of: Layer, kernel: Sizes, strides: Sizes, dilations: Sizes, begin: Sizes, end: Sizes) -> bool:
@@ -196,8 +221,8 @@ def _check_last_windows(
         count = math.ceil((size + before + after - (k - 1) * d - 1) / stride)
         if count * stride >= size + before and not drops:
             raise Unmapped("rounding_type=ceil takes a window behind the data; ceil_torch could be expressed")
-        if include and not drops and count * stride + (k - 1) * d + 1 > size + before + after:
-            raise Unmapped("rounding_type=ceil and padding that counts, which leaves open what a last window counts")
+        if include and count * stride + (k - 1) * d + 1 > size + before + after:
+            raise Unmapped("a last window behind the padding, which counts; whether that counts, too, is left open")
 
 
 @layer("AdaptiveAvgPool", "AdaptiveMaxPool")
@@ -223,9 +248,9 @@ def roi_pooling(of: Layer) -> Made:
 @layer("ROIAlign")
 def roi_align(of: Layer) -> Made:
     """Version 3 does not move the corners by half a pixel."""
-    modes = {"asymmetric": "output_half_pixel", "half_pixel": "half_pixel"}
+    modes = {"asymmetric": "output_half_pixel", "half_pixel_for_nn": "half_pixel"}
     aligned = modes[of.choice("aligned_mode", list(modes), "asymmetric")]
-    ratio = of.int("sampling_ratio", 0)
+    ratio = of.integer("sampling_ratio", 0)
     if of.choice("mode", ("avg", "max")) == "max":
         raise Unmapped("mode=max, which takes the largest part of a sample in ONNX; avg could be expressed")
     return str(
@@ -233,8 +258,8 @@ def roi_align(of: Layer) -> Made:
             of.input(0),
             of.input(1),
             of.int64(2),
-            output_height=of.int("pooled_h"),
-            output_width=of.int("pooled_w"),
+            output_height=of.integer("pooled_h"),
+            output_width=of.integer("pooled_w"),
             sampling_ratio=ratio,
             spatial_scale=of.number("spatial_scale"),
             mode="avg",

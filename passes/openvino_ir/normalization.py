@@ -41,7 +41,7 @@ def batch_norm(of: Layer) -> Made:
 
 @layer("GroupNormalization")
 def group_norm(of: Layer) -> Made:
-    groups, eps = of.int("num_groups"), of.number("epsilon")
+    groups, eps = of.integer("num_groups"), of.number("epsilon")
     return str(of.build.GroupNormalization(*of.inputs, num_groups=groups, epsilon=eps))
 
 
@@ -50,7 +50,7 @@ def local_response(of: Layer) -> Made:
     if of.known(1) != [1] or of.rank() != 4:
         raise Unmapped(f"axes {of.known(1)} of data of rank {of.rank()}; axis 1 of rank 4 could be expressed")
     names = {name: of.number(name) for name in ("alpha", "beta", "bias")}
-    return str(of.build.LRN(of.input(0), size=of.int("size"), **names))
+    return str(of.build.LRN(of.input(0), size=of.integer("size"), **names))
 
 
 @layer("RMS")

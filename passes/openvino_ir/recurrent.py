@@ -46,7 +46,7 @@ def _run(
     of: Layer, kind: str, x: str, states: list[str], weights: list[str], lengths: str | None, direction: str
 ) -> list[str]:
     twice = 2 if direction == "bidirectional" else 1
-    hidden = of.int("hidden_size")
+    hidden = of.integer("hidden_size")
     before = of.flag("linear_before_reset", False) if kind == "GRU" else False
     w, r, b = weights
     gates = GATES[kind]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from opshift.functions import OPENVINO
@@ -25,7 +25,7 @@ from opshift.passes.openvino_ir import (  # noqa: F401 (each registers what it m
     resampling,
     spectral,
 )
-from opshift.passes.openvino_ir.layer import MAPPINGS, OPSET, Layer, Unmapped
+from opshift.passes.openvino_ir.layer import MAPPINGS, OPSET, Layer, Nested, Unmapped
 from opshift.passes.openvino_ir.network import Body, Dims, End, Entry, Network, Port, element_type, split_names
 from opshift.passes.protos import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, type_text
 from opshift.passes.scope import Context, Dim, Scope, legal_types, tensor_type
@@ -72,7 +72,7 @@ class _Whole:
         self.refusals: list[Refusal] = []
         self.changes: list[Change] = []
         self.taken: Counter[str] = Counter()
-        self.context: Context
+        self.context = Context(model, _names_of(network), folder)
 
     def name(self, wanted: str) -> str:
         """`wanted`, with a number where another value has that name already."""
@@ -85,25 +85,38 @@ class _Whole:
 
 
 class _Graph:
-    """One graph on its way into ONNX."""
+    """One graph on its way into ONNX. `bound` are the values of an outer graph that inputs of a body stand for."""
 
-    def __init__(self, body: Body, graph: GraphProto, whole: _Whole, outer: Scope | None = None):
+    def __init__(
+        self,
+        body: Body,
+        graph: GraphProto,
+        whole: _Whole,
+        outer: Scope | None = None,
+        bound: dict[str, str] | None = None,
+    ):
         self.body = body
         self.graph = graph
         self.whole = whole
+        self.bound = bound
         self.values: dict[End, str] = {}
+        self.results: dict[str, str] = {}
         self._name_all()
-        if outer is None:
-            whole.context = Context(whole.model, whole.model, whole.folder)
         self.scope = Scope(graph, whole.context, OPSET, outer)
 
     def _name_all(self) -> None:
         """Every value has a name, and its type is declared, before anything is made of it."""
         for entry in self.body.layers:
             for index, port in enumerate(entry.outputs):
+                end = End(entry.id, port.id)
+                if self.bound is not None and entry.type == "Parameter":
+                    if entry.id not in self.bound:
+                        raise Unmapped(f"input {entry.id} of its body stands for nothing")
+                    self.values[end] = self.bound[entry.id]
+                    continue
                 plain = entry.name if len(entry.outputs) == 1 else f"{entry.name}.{index}"
                 name = self.whole.name(next(iter(port.names), plain) or f"layer{entry.id}")
-                self.values[End(entry.id, port.id)] = name
+                self.values[end] = name
                 kind = _declared(entry, port)
                 if entry.type == "Parameter":
                     self.graph.input.add(name=name).type.CopyFrom(kind)
@@ -119,27 +132,42 @@ class _Graph:
                 where = f"layer {entry.id}"
                 self.whole.refusals.append(Refusal(entry.name, kind, DOMAIN, 0, True, str(error), where))
 
+    def _nest(self, body: Body, bound: dict[str, str]) -> Nested:
+        graph = GraphProto(name=self.whole.name("body"))
+        inner = _Graph(body, graph, self.whole, self.scope, bound)
+        build = Builder(inner.scope, OPSET)
+
+        def finish(results: Sequence[str]) -> list[str]:
+            graph.node.extend(build.nodes)
+            inner.translate()
+            missing = [result for result in results if result not in inner.results]
+            if missing:
+                raise Unmapped(f"its body has no result {missing[0]}, or one that cannot be expressed")
+            return [inner.results[result] for result in results]
+
+        return Nested(graph, build, finish)
+
     def _add(self, entry: Entry) -> None:
         if entry.type == "Parameter":
             kind = entry.attributes.get("element_type", "")
-            if not element_type(kind):
+            if self.bound is None and not element_type(kind):
                 raise Unmapped(f"element_type={kind or 'dynamic'}, which ONNX does not have")
             return
         if entry.type == "Const":
             tensor = _constant(entry, self.values[End(entry.id, entry.outputs[0].id)], self.whole)
-            self.graph.initializer.append(tensor)
-            vars(self.scope).pop("initializers", None)
-            vars(self.scope).setdefault("_tensors", {})[tensor.name] = self.graph.initializer[-1]
+            self.scope.hold(tensor.name, tensor)
             return
         inputs = [self.values[self.body.edges[End(entry.id, port.id)]] for port in entry.inputs]
         if entry.type == "Result":
-            self._result(entry, inputs[0])
+            self.results[entry.id] = inputs[0]
+            if self.bound is None:
+                self._result(entry, inputs[0])
             return
         mapping = MAPPINGS.get(entry.type)
-        if mapping is None or not entry.opset.startswith(("opset", "extension")):
+        if mapping is None or not entry.opset.startswith("opset"):
             raise Unmapped("no counterpart in ONNX is known")
         like = NodeProto(name=entry.name, output=[self.values[End(entry.id, entry.outputs[0].id)]])
-        layer = Layer(entry, inputs, Builder(self.scope, OPSET, like))
+        layer = Layer(entry, inputs, Builder(self.scope, OPSET, like), self._nest)
         made = mapping(layer)
         self._finish(entry, layer, [made] if isinstance(made, str) else list(made))
 
@@ -204,6 +232,20 @@ def _drop(held: object, name: str) -> None:
         if value.name == name:
             del held[index]  # type: ignore[attr-defined]
             return
+
+
+def _names_of(network: Network) -> ModelProto:
+    """A model that holds every name of a network, bodies included, and nothing else."""
+    model = ModelProto()
+    pending = [network.graph]
+    while pending:
+        for entry in pending.pop().layers:
+            names = [entry.name, *(name for port in entry.outputs for name in port.names)]
+            names += split_names(entry.attributes.get("output_names", ""))
+            for name in filter(None, names):
+                model.graph.value_info.add(name=name)
+            pending += entry.bodies.values()
+    return model
 
 
 def _declared(entry: Entry, port: Port) -> TypeProto:
