@@ -139,6 +139,7 @@ class Grouping:
                 return None
             inside.add(at)
             pending += maker.input
+        inside |= self._constants_of(index, inside)
         if not self._is_closed(index, inside):
             return None
         for name in self._above(doubled):
@@ -157,6 +158,19 @@ class Grouping:
                 return None
         result = self._reader.shape(self._nodes[index].output[0])
         return Group(frozenset(inside), held) if fits(pattern.call, self.shapes(pattern, held), result) else None
+
+    def _constants_of(self, index: int, inside: set[int]) -> set[int]:
+        """Nodes that make constants from what the nodes make, such as a number of its type, for them alone."""
+        found = set()
+        for at in inside - {index}:
+            for user in self._uses.users.get(self._nodes[at].output[0], ()):
+                made = self._nodes[user].output
+                if user in inside or len(made) != 1 or made[0] in self._uses.pinned:
+                    continue
+                constant = self._terms.keys[self._reader.term(made[0])][0] in _CONSTANT
+                if constant and inside.issuperset(self._uses.users.get(made[0], ())):
+                    found.add(user)
+        return found
 
     def shapes(self, pattern: Pattern, held: dict[int, Held]) -> list[list[Dim] | None]:
         """The shapes of the inputs; None for an unknown one."""

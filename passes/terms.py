@@ -205,6 +205,10 @@ class Reader:
             return tuple(first[axis] for axis in perm) if sorted(perm) == list(range(len(first))) else None
         if node.op_type == "Slice" and first is not None:
             return self._sliced(node, first)
+        if node.op_type == "SequenceAt":
+            return self._piece(node.input[0], depth)
+        if node.op_type == "Unsqueeze" and first is not None:
+            return self._unsqueezed(node, first)
         if node.op_type == "Expand":
             return self._broadcast([first, self.elements(node.input[1])])
         if node.op_type in _BROADCAST:
@@ -257,6 +261,32 @@ class Reader:
         made = list(before)
         made[axis] = self.terms.number(len(range(int(size))[start:end]))
         return tuple(made)
+
+    def _piece(self, sequence: str, depth: int) -> Dims | None:
+        """The dimensions of each element of a sequence that a value was split into, if they are the same."""
+        maker = self.scope.maker(sequence)
+        if maker is None or maker.op_type != "SplitToSequence" or default_domain(maker.domain) or len(maker.input) < 2:
+            return None
+        before, size = self.dims(maker.input[0], depth - 1), self.terms.value(self.term(maker.input[1]))
+        if before is None or size is None:
+            return None
+        axis, made = integer(maker, "axis", 0), list(before)
+        whole = self.terms.value(before[axis])
+        if whole is None or size <= 0 or whole % size:
+            return None
+        made[axis] = self.terms.number(size)
+        return tuple(made)
+
+    def _unsqueezed(self, node: NodeProto, before: Dims) -> Dims | None:
+        axes = self.ints(node.input[1]) if len(node.input) > 1 else None
+        if axes is None:
+            axes = next((tuple(a.ints) for a in node.attribute if a.name == "axes"), None)
+        rank = len(before) + len(axes or ())
+        places = {axis % rank for axis in axes or () if -rank <= axis < rank}
+        if not places or axes is None or len(places) != len(axes):
+            return None
+        left = iter(before)
+        return tuple(self.terms.number(1) if axis in places else next(left) for axis in range(rank))
 
     def _broadcast(self, shapes: list[tuple[int, ...] | None]) -> tuple[int, ...] | None:
         rank, one = max((len(shape) for shape in shapes if shape is not None), default=0), self.terms.number(1)

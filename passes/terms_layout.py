@@ -7,8 +7,9 @@ from collections.abc import Callable
 from opshift.passes import numbers
 from opshift.passes.algebra import NUMBER, ONES, TENSOR, VECTOR, Key, Terms
 from opshift.passes.protos import NodeProto, TensorProto
-from opshift.passes.terms import Reader, Rule, integer
+from opshift.passes.terms import FLOATS, Reader, Rule, integer
 
+_SMALL = 32  # axes
 _LAST = (0, 1, 3, 2)  # the last two axes change places
 
 
@@ -49,6 +50,16 @@ def _filled(reader: Reader, node: NodeProto) -> int | None:
     if not values or len(sizes) != 1 or sizes[0] is None or not 0 < sizes[0] <= numbers.FEW:
         return None
     return vector(reader.terms, (reader.terms.number(values[0]),) * int(sizes[0]))
+
+
+def _counted(reader: Reader, node: NodeProto) -> int | None:
+    """A small Range of constants."""
+    values = [reader.terms.value(reader.term(name)) for name in node.input]
+    if None in values or reader.kind(node.input[0]) in FLOATS:
+        return None
+    start, limit, delta = (int(value) for value in values if value is not None)
+    counted = range(start, limit, delta) if delta else ()
+    return vector(reader.terms, tuple(map(reader.terms.number, counted))) if 0 < len(counted) <= _SMALL else None
 
 
 def elementwise(compute: Callable[[Terms, list[int]], int | None]) -> Rule:
@@ -142,6 +153,9 @@ def unsqueezed(reader: Reader, node: NodeProto) -> int | None:
 def _reshaped(reader: Reader, node: NodeProto) -> int | None:
     if len(node.input) < 2:
         return None
+    inner = reader.term(node.input[0])
+    if reader.terms.value(inner) is not None and reader.ints(node.input[1]) in ((1,), (-1,)):
+        return vector(reader.terms, (inner,))
     wanted, before, after = (
         reader.elements(node.input[1]),
         reader.dims(node.input[0]),
@@ -202,8 +216,15 @@ def _kept(terms: Terms, axes: Key, target: Key) -> Key | None:
 
 
 def _expanded(reader: Reader, node: NodeProto) -> int | None:
-    """Expand to the shape that is there."""
+    """Expand to the shape that is there, or of a number to a small vector."""
     before, target = reader.dims(node.input[0]), reader.elements(node.input[1])
+    value = reader.terms.value(reader.term(node.input[0]))
+    if value is not None and target is not None and len(target) == 1:
+        size = reader.terms.value(target[0])
+        if size is not None and 1 <= size <= numbers.FEW:
+            held = reader.kind(node.input[0]) in FLOATS or reader.kind(node.input[0])
+            key = (TENSOR, held, (int(size),), (value,) * int(size))
+            return reader.terms.of(ONES, value, 1) if size == 1 else reader.terms.of(*key)
     return reader.term(node.input[0]) if before is not None and before == target else None
 
 
@@ -237,6 +258,7 @@ RULES: dict[str, Rule] = {
     "Shape": _shape,
     "Gather": _gathered,
     "ConstantOfShape": _filled,
+    "Range": _counted,
     "Equal": elementwise(same_size),
     "Slice": sliced,
     "Concat": concatenated,
