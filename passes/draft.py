@@ -33,7 +33,7 @@ class Whole:
         self.changes: list[Change] = []
         self.constants_are_nodes = model.ir_version < 4  # where each initializer is an input, too
         self.uses: Counter[str] = Counter()
-        self.fixed: frozenset[str] = _shadowed(model) | _referred(model)
+        self.fixed: frozenset[str] = _shadowed(model) | referred(model)
         self.measures = True  # whether dimensions matter to any node
         self.changed = 0
         self.rounds = 0
@@ -89,7 +89,7 @@ def _shadowed(model: ModelProto) -> frozenset[str]:
     return frozenset(found)
 
 
-def _referred(model: ModelProto) -> set[str]:
+def referred(model: ModelProto) -> set[str]:
     """Names that are spoken of outside of nodes: by quantization annotations and by the graphs of training."""
     found: set[str] = set()
     for body in bodies(model):

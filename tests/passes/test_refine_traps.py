@@ -153,6 +153,12 @@ def test_a_result_without_axes_is_no_normalization():
     check_fold_keeps(model(body, 12, inputs="float[3] x", outputs="float y"), {"x": np.array([1, 2, 4], np.float32)})
 
 
+def test_a_value_that_an_annotation_speaks_of_stays():
+    source = model("s = Sigmoid(x) y = Mul(x, s)", 24, inputs="float[3] x", outputs="float[3] y")
+    source.graph.quantization_annotation.add(tensor_name="s")
+    check_fold_keeps(source)
+
+
 # --- optimization -------------------------------------------------------------------------------------------
 
 
