@@ -355,6 +355,13 @@ FAMILIES: dict[Op, Family] = {
 """The operators that exporters emit as one node, in the order in which a value is compared with them."""
 
 
+UNRUN: dict[Op, range] = {("", "Swish"): range(25, 27)}
+"""The opsets that onnxruntime 1.31 reads without a kernel or body for an operator, which comes in there only by name.
+
+It runs the body of Swish at opset 24 alone, and reads no opset above 26.
+"""
+
+
 def family(op: Op) -> Family | None:
     """How an operator is looked for, also one that is only looked for by name; None where nobody knows how."""
     if op in FAMILIES:

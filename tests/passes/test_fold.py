@@ -6,6 +6,7 @@ import pytest
 from opshift.passes import convert, fold
 from opshift.passes.convert import opsets
 
+from opshift.engines import ENGINES, EngineError
 from tests.support import check_values, model, show
 
 FEEDS = {
@@ -397,3 +398,23 @@ def test_group_normalization_with_computed_constants():
     assert [node.op_type for node in result.graph.node] == ["GroupNormalization"]
     feeds = {"x": np.linspace(-3, 4, 120, dtype=np.float32).reshape(2, 4, 3, 5), "w": FEEDS["s"], "o": FEEDS["b"]}
     check_values(source, result, feeds, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("opset", range(23, 29))
+def test_what_onnxruntime_runs_before_it_runs_after(opset):
+    """It has no kernel for Swish, runs its body at opset 24 alone, and reads no model above 26."""
+    source = written("s1 = Sigmoid(x) y = Mul(x, s1)", opset, inputs="float[2,3,4] x")
+    result = folded(source).model
+    assert [node.op_type for node in result.graph.node] == (["Swish"] if opset in (24, 27, 28) else ["Sigmoid", "Mul"])
+    if opset <= 26:
+        (y,) = ENGINES[0](result).run({"x": FEEDS["x"]})
+        np.testing.assert_allclose(y, FEEDS["x"] / (1 + np.exp(-FEEDS["x"])), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("opset", [25, 26])
+def test_what_onnxruntime_does_not_run_comes_in_by_name(opset):
+    source = written("s1 = Sigmoid(x) y = Mul(x, s1)", opset, inputs="float[2,3,4] x")
+    made = folded(source, ops=[("", "Swish")]).model
+    assert [node.op_type for node in made.graph.node] == ["Swish"]
+    with pytest.raises(EngineError):  # else it need not be asked for by name any more
+        ENGINES[0](made)
