@@ -22,7 +22,8 @@ def attempt(
     """Fold a copy of `source` at the opsets that it imports: each group of nodes that computes one operator becomes it.
 
     `ops` are the operators to bring in (if None, all that the opset has and runtimes run there), `lacking` those that
-    must not come in. `folder` is where external data lie. Values that are used elsewhere or are graph outputs stay. Nothing is refused.
+    must not come in. `folder` is where external data lie. Values that are used elsewhere or are graph outputs stay.
+    Nothing is refused.
 
     Raises:
         InvalidModel: the model's opset imports are missing, contradict each other or are unknown.
