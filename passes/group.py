@@ -115,7 +115,8 @@ class Grouping:
                 continue
             term = self._reader.term(name)
             if term in wanted and self._reader.kind(name) == wanted[term]:
-                names.setdefault(term, name)
+                if self._precision(names.setdefault(term, name)) != self._precision(name):
+                    return None  # one is the other, rounded
                 continue
             if pattern.shares and self._terms.is_op(term, "Twice"):
                 doubled.append(name)
@@ -235,6 +236,16 @@ class Grouping:
     def _is_narrower(self, name: str, kind: int) -> bool:
         own = self._reader.kind(name)
         return own in FLOATS and _WIDTHS[own] < _WIDTHS[kind]
+
+    def _precision(self, name: str) -> int:
+        """The bits of the narrowest type that a value was cast to on its way."""
+        found = _WIDTHS.get(self._reader.kind(name), 0)
+        at = self._uses.makers.get(name)
+        while at is not None and self._nodes[at].op_type in ("Cast", "CastLike", "Identity"):
+            name = self._nodes[at].input[0]
+            found = min(found, _WIDTHS.get(self._reader.kind(name), found))
+            at = self._uses.makers.get(name)
+        return found
 
     def _is_closed(self, index: int, inside: set[int]) -> bool:
         """Whether nobody else reads what the nodes make, but for the result."""

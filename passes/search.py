@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isclose
 
 from opshift.passes import forms, masks, patterns
 from opshift.passes.algebra import OP, PRODUCT, SUM, Terms
@@ -150,6 +151,8 @@ class Search:
         for found in matcher.all(term):
             if any(found.floats.get(name, 1.0) <= 0 for name in _POSITIVE.get(pattern.call.op[1], ("epsilon",))):
                 continue
+            if kind == T.DOUBLE and not all(map(_is_single, found.floats.values())):
+                continue  # attributes are float32
             for read in (found, *self._unscaled(pattern, found)):
                 group = self._grouping.group(index, pattern, read, self._taken)
                 if group is None or len(self._grouping.operators(group.inside)) < self._cost(group):
@@ -233,6 +236,10 @@ class Search:
 def _kind_of(call: Call, index: int) -> int:
     given = call.inputs[index]
     return given.kind if isinstance(given, Tensor) else 0
+
+
+def _is_single(value: float) -> bool:
+    return isclose(value, patterns.single(value), rel_tol=1e-14)
 
 
 def _remark(call: Call, remedy: masks.Remedy) -> str:

@@ -21,8 +21,8 @@ SPELLED_BEFORE = 6
 PER_AXIS = 13
 """The opset from which on Softmax and its kin work along one axis; before, on all axes from there on as one."""
 
-_DRAWING = frozenset(
-    ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
+_DRAWING = frozenset(  # what Dropout drops, its rule says
+    ("Dropout", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 )
 _SAME = "Cast Dropout Gelu Identity LayerNormalization Neg Not Sigmoid Softmax Tanh Trilu"
 _KEEPING = frozenset(_SAME.split())
@@ -82,7 +82,7 @@ class Reader:
         """Give the outputs of a node their terms. Those that it reads come first."""
         if default_domain(node.domain):
             return
-        rule = _rules().get(node.op_type)
+        rule = None if refers(node) else _rules().get(node.op_type)
         term = rule(self, node) if rule is not None else None
         if node.op_type == "Split" and (found := self._parts(node)) is not None:
             self._terms.update(zip(node.output, found, strict=False))
@@ -106,7 +106,7 @@ class Reader:
 
     def _opaque(self, node: NodeProto) -> None:
         op = node.op_type
-        if op in _DRAWING or any(a.ref_attr_name for a in node.attribute) or any(True for _ in subgraphs(node)):
+        if op in _DRAWING or refers(node) or any(True for _ in subgraphs(node)):
             return
         parameters = self.parameters(node)
         operands = [self.term(name) if name else -1 for name in node.input]
@@ -162,7 +162,7 @@ class Reader:
         key = self.terms.keys[self.term(name)]
         if key[0] == TENSOR:
             return key[3] if key[1] is not True else None
-        return (int(key[1]),) if key[0] in (NUMBER, ONES) else None
+        return (int(key[1]),) if key[0] in (NUMBER, ONES) and key[1].is_integer() else None
 
     def elements(self, name: str) -> tuple[int, ...] | None:
         """The terms of the elements of a vector of integers: a shape, axes."""
@@ -185,13 +185,16 @@ class Reader:
                 stated = tuple(self._dim(name, axis, dim) for axis, dim in enumerate(shape))
                 like = made if made is not None and len(made) == len(stated) else stated
                 made = tuple(a if self.terms.value(a) is not None else b for a, b in zip(stated, like, strict=True))
+            if made is not None:  # two that are computed are not the same
+                computed = self.terms.number(-1)
+                made = tuple(self._dim(name, axis, None) if dim == computed else dim for axis, dim in enumerate(made))
             self._dims[name] = made
         return self._dims[name]
 
     def _dims_made(self, name: str, depth: int) -> tuple[int, ...] | None:
         """The dimensions that the node gives which makes a value."""
         node = self.scope.maker(name)
-        if node is None or default_domain(node.domain):
+        if node is None or default_domain(node.domain) or refers(node):
             return None
         first = self.dims(node.input[0], depth - 1) if node.input else None
         if node.op_type == "Reshape" and len(node.input) > 1:
@@ -388,6 +391,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_plain(item) for item in value)
     return value.SerializeToString(deterministic=True)
+
+
+def refers(node: NodeProto) -> bool:
+    """Whether an attribute is given by those who call the function that a node stands in."""
+    return any(a.ref_attr_name for a in node.attribute)
 
 
 def integer(node: NodeProto, name: str, default: int) -> int:

@@ -171,7 +171,7 @@ def _reshaped(reader: Reader, node: NodeProto) -> int | None:
     if after is not None and len(after) == len(target):
         known = reader.dims(node.output[0]) or target
         target = tuple(
-            k if terms.value(t) == -1 and dim is not None else t for t, k, dim in zip(target, known, after, strict=True)
+            k if terms.value(t) == -1 and terms.value(k) is not None else t for t, k in zip(target, known, strict=True)
         )
     return reshape(terms, reader.term(node.input[0]), before, target)
 
@@ -182,7 +182,7 @@ def reshape(terms: Terms, x: int, before: Key | None, target: Key) -> int:
     if terms.is_op(x, "Reshape"):
         before, x = terms.reshaped.get(x), key[3][0]
         return reshape(terms, x, before, target)
-    if before == target:
+    if before is not None and _is_same(terms, before, target):
         return x
     if terms.is_op(x, "Squeeze") and _kept(terms, key[2][0][1], target) == before:
         return int(key[3][0])
@@ -198,6 +198,13 @@ def reshape(terms: Terms, x: int, before: Key | None, target: Key) -> int:
     if before is not None:
         terms.reshaped[made] = before
     return terms.scaled(made, coefficient)
+
+
+def _is_same(terms: Terms, before: Key, target: Key) -> bool:
+    """Whether a Reshape is to the shape that is there: one dimension that is computed is what the others leave."""
+    pairs = list(zip(before, target, strict=False))
+    computed = [wanted for dim, wanted in pairs if dim != wanted]
+    return len(before) == len(target) and (not computed or (len(computed) == 1 and terms.value(computed[0]) == -1))
 
 
 def _kept(terms: Terms, axes: Key, target: Key) -> Key | None:
