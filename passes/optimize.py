@@ -341,8 +341,9 @@ class Visit:
         key = (node.op_type, *node.input, "", *held, len(node.output), draft.opset)
         place: Draft | None = draft
         while place is not None:
-            if key in place.seen:
-                return self._repeats(node, place.seen[key])
+            earlier = place.seen.get(key)
+            if earlier is not None and len(earlier.output) == len(node.output):
+                return self._repeats(node, earlier)
             place = place.parent
         draft.seen[key] = node
         return False
