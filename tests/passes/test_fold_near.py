@@ -133,7 +133,10 @@ def ran(of: ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray] | None
         return None
 
 
-@pytest.mark.parametrize("call", CALLS)
+NEWEST = {"Swish<alpha=0.3>(x)"}
+
+
+@pytest.mark.parametrize("call", [pytest.param(c, marks=pytest.mark.newest) if c in NEWEST else c for c in CALLS])
 def test_what_was_changed_folds_only_where_it_computes_the_same(call):
     op = ("", re.split(r"\W", call)[0])
     ops = None if op in patterns.FAMILIES else [op]
