@@ -8,6 +8,7 @@ from opshift.passes import irversion, patterns, schemas, tidy
 from opshift.passes.algebra import Terms
 from opshift.passes.changes import Change
 from opshift.passes.convert import Result, check_imports, opsets
+from opshift.passes.draft import referred
 from opshift.passes.expand import Op
 from opshift.passes.infer import OVERRIDABLE_SINCE
 from opshift.passes.names import Body, census, subgraphs, with_nested
@@ -65,6 +66,7 @@ class _Folder:
         self._opset = opset
         self._changes = changes
         self._terms = Terms()
+        self._pinned = referred(context.model)
 
     def body(self, body: Body) -> None:
         """Fold in a main graph or a function, and in the graphs nested in it."""
@@ -78,7 +80,7 @@ class _Folder:
             readers.append(reader)
             for node in scope.body.node:
                 reader.read(node)
-            found.append((scope.body, Search(reader, self._ops, self._least, self._changes).taken()))
+            found.append((scope.body, Search(reader, self._ops, self._least, self._changes, self._pinned).taken()))
             for index, node in enumerate(scope.body.node):
                 for attribute, k, graph in subgraphs(node) if node.attribute else ():
                     inner = None if scope.path is None else (*scope.path, (index, attribute, k))

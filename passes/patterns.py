@@ -232,7 +232,7 @@ def groups(op: Op, clues: Clues) -> Iterator[Call]:
 
 def mean_and_variance(op: Op, clues: Clues) -> Iterator[Call]:
     if clues.rank is not None:
-        for axes in clues.over("Variance"):
+        for axes in (found for found in clues.over("Variance") if -found[0] <= clues.rank):
             x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(clues.rank)))
             yield Call(op, clues.opset, (x,), (("axes", tuple(axis + clues.rank for axis in axes)),))
 
