@@ -127,8 +127,8 @@ def _cut_to_shape(
         for size, k, stride, dilation, want in zip(data, kernel, strides, dilations, wanted, strict=True)
     ]
     if auto in AUTO:
-        part = {"same_upper": lambda n: n - n // 2, "same_lower": lambda n: n // 2, "valid": lambda n: 0}[auto]
-        begin = [part(number) for number in over]
+        parts = {"same_upper": [n - n // 2 for n in over], "same_lower": [n // 2 for n in over]}
+        begin = parts.get(auto, [0] * len(over))
     return begin, [number - before for number, before in zip(over, begin, strict=True)]
 
 

@@ -76,7 +76,7 @@ class Key:
 def all_cases(releases: list[str] | None = None) -> Iterator[Case]:
     """Every distinct case, newest release first; each with run-time int64 parameters also as a bound variant."""
     seen: set[str] = set()
-    sources: list[Iterator[Case]] = [_installed()]
+    sources: list[Iterator[Case]] = [installed()]
     sources += [_wheel(release) for release in sorted(releases or OLD_WHEELS, key=_key, reverse=True)]
     for source in sources:
         for case in source:
@@ -100,7 +100,7 @@ def _digest(case: Case) -> str:
     return found.hexdigest()
 
 
-def _installed() -> Iterator[Case]:
+def installed() -> Iterator[Case]:
     with warnings.catch_warnings():  # the generators divide by zero and overflow on purpose
         warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"onnx\.backend\.test\.case\.node\.")
         tests = onnx.backend.test.loader.load_model_tests(kind="node")
