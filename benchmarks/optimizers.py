@@ -41,11 +41,10 @@ CONTENDERS = {
 }
 PACKAGES = {"onnxsim": "onnxsim", "onnxslim": "onnxslim", "onnxscript's optimizer and rewriter": "onnxscript"}
 CHOSEN = (
-    r"torch/(mlp|cnn|resnet|mobilenet|lstm|group_norm|layer_norm|norms|activations|encoder|encoder.dynamic|decoder)"
-    r"/(torchscript_raw|dynamo)-1."
-    r"|transformers/(bert|gpt2|llama).sdpa.dynamic/(torchscript-17|dynamo-18)|transformers/(vit|t5|whisper).*er/dynamo-18"
-    r"|(tensorflow/(cnn|encoder.dynamic|norms)|keras/(cnn|encoder|decoder|recurrent))/tf2onnx-1[37]"
-    r"|jax/(cnn|encoder|llama|image_norms)/jax2onnx_decomposed-21"
+    r"torch/(cnn|resnet|mobilenet|lstm|norms|activations)/torchscript_raw|torch/(cnn|group_norm|decoder)/dynamo-18"
+    r"|torch/encoder.dynamic/(torchscript_raw|dynamo-18)|transformers/(bert|llama).sdpa.dynamic/(torchscript-17|dynamo-18)"
+    r"|transformers/(t5.eager|whisper.eager)/dynamo-18|tensorflow/(encoder.dynamic|norms)/tf2onnx-13"
+    r"|keras/(cnn|encoder|recurrent)/tf2onnx-13|jax/(encoder|llama|image_norms)/jax2onnx_decomposed-21"
 )
 SLOWER = 1.05  # beyond what medians of equal models differ by
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from opshift import apart
@@ -152,9 +153,11 @@ def _run(before: _Side, after: _Side, grade: str, seed: int) -> Verification:
     names = [value.name for value in before.model.graph.output]
     total = Verification("equal", " and ".join(dict.fromkeys([one.engine, other.engine])))
     problem = ""
-    for attempts in feeding.trials(before.model, seed):
-        given, expected, problem = _first_that_runs(one, attempts)
+    larger = (attempts for attempts in feeding.larger_trials(before.model, seed) if not total.runs)
+    for attempts in chain(feeding.trials(before.model, seed), larger):
+        given, expected, failure = _first_that_runs(one, attempts)
         if given is None:
+            problem = problem or failure
             continue
         try:
             actual = other.run(given)

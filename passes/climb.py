@@ -6,7 +6,8 @@ rung by rung through the registered steps; what a step creates goes back on the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -90,7 +91,15 @@ class Climb:
         for kind in set(layout.kinds) - plans.keys():
             plans[kind] = self._plan(versions, kind)
         changing = {kind for kind in set(layout.kinds) if plans[kind] is not _Plan.KEEP}
-        for index, kind in [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing]:
+        visited = [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing]
+        places: dict[Kind, list[int]] = {kind: [] for kind in changing}
+        for index, kind in visited:
+            places[kind].append(index)
+        ahead: dict[Kind, Iterator[Iterable[Change]] | None] = {}
+        for index, kind in visited:
+            if done := ahead.get(kind):
+                self._ledger.changes += next(done)
+                continue
             proto, plan = nodes[index], plans[kind]
             produced: Sequence[NodeProto | bytes] | None = None
             if plan is _Plan.JUDGE:
@@ -101,6 +110,9 @@ class Climb:
                 continue
             if plan is _Plan.CLIMB and not self._rehearsing:
                 produced = replays.settle(proto, kind, scope, rehearse, self._ledger.changes)
+                if produced is not None and kind not in ahead:
+                    later = places[kind][bisect_right(places[kind], index) :]
+                    ahead[kind] = replays.ahead(kind, [nodes[k] for k in later], scope)
             if produced is None:
                 work = _Work(proto, versions, index, layout.inner.get(index, ()), within=within)
                 produced = self._settle(work, scope)
@@ -153,7 +165,7 @@ class Climb:
 
     def _settle(self, first: _Work, scope: Scope) -> list[NodeProto]:
         """Everything that takes the node's place, all of it at the target."""
-        outer = self._source
+        outer, op, outputs = self._source, first.proto.op_type, first.proto.output[:]
         if not first.within:
             self._source = NodeProto(
                 name=first.proto.name or next(iter(first.proto.output), ""),
@@ -179,6 +191,7 @@ class Climb:
                 done.append(work.proto)
                 if scope.context.released:
                     scope.context.released.difference_update(work.proto.input)
+                _drop_stale_shards(work.proto)
                 opset = self._target("", work.versions.get("", 1))
                 scope.record(work.proto, opset)
                 if opset < 6 and work.proto.op_type == "Cast":
@@ -186,6 +199,10 @@ class Climb:
             else:
                 pending += reversed(replacement)
         self._source = outer
+        if len(done) > 1 and not first.within:
+            from opshift.passes import piece
+
+            done = piece.tidied(done, op, outputs, scope, self._target("", first.versions.get("", 1)))
         return done
 
     def _is_legal(self, proto: NodeProto, versions: Versions) -> bool:
@@ -406,11 +423,20 @@ def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
 
 
 def _inherit(nodes: list[NodeProto], node: Node) -> None:
-    """Name, doc string and metadata go to the node that now makes the first output; the others are named after it."""
+    """Name, doc string and metadata go to the node that now makes the first output; the others are named after it.
+
+    All are of the pipeline stage that the node was of. How its tensors were split among devices was planned for its
+    operator, and goes with it.
+    """
     old = node.proto
     for made in nodes:
         if old.name and not made.name:
             made.name = node.scope.context.names.fresh(f"{old.name}/{made.op_type}")
+        for held in getattr(old, "device_configurations", ()):
+            if made is not old and held.HasField("pipeline_stage"):
+                made.device_configurations.add(
+                    configuration_id=held.configuration_id, pipeline_stage=held.pipeline_stage
+                )
     heir = next((n for n in nodes if n.output and n.output[0] == old.output[0]), nodes[-1] if nodes else None)
     if heir is None or heir is old:
         return
@@ -421,6 +447,14 @@ def _inherit(nodes: list[NodeProto], node: Node) -> None:
     if hasattr(old, "metadata_props"):
         del heir.metadata_props[:]
         heir.metadata_props.extend(old.metadata_props)
+
+
+def _drop_stale_shards(proto: NodeProto) -> None:
+    """A plan for several devices names inputs and outputs of its node; one that became an attribute is none."""
+    for held in getattr(proto, "device_configurations", ()):
+        for index in reversed(range(len(held.sharding_spec))):
+            if held.sharding_spec[index].tensor_name not in (*proto.input, *proto.output):
+                del held.sharding_spec[index]
 
 
 def _next_edge(domain: str, op: str, at: int, goal: int) -> int:

@@ -11,6 +11,8 @@ from opshift.passes.protos import TensorProto
 Array = Any
 Attributes = Mapping[str, Any]
 Rule = Callable[[Sequence[Array], Attributes, int], Array | list[Array] | None]
+Function = str | Callable[..., Array]
+"""A function of numpy, by its name as numpy is imported at the first use, or one of ours."""
 
 
 def compute(op: str, opset: int, inputs: Sequence[Array], attributes: Attributes) -> tuple[list[Array], bool] | None:
@@ -27,7 +29,14 @@ def compute(op: str, opset: int, inputs: Sequence[Array], attributes: Attributes
     with np.errstate(all="ignore"):
         try:
             found = rule(inputs, attributes, opset)
-        except (ValueError, TypeError, IndexError, OverflowError, MemoryError):  # what is not valid stays as it is
+        except (
+            ValueError,
+            TypeError,
+            AttributeError,
+            IndexError,
+            OverflowError,
+            MemoryError,
+        ):  # what is not valid stays as it is
             return None
     if found is None:
         return None
@@ -47,32 +56,36 @@ def _wide(value: Array) -> Array:
     return value.astype(np.float32) if value.dtype.kind in "fV" and value.dtype.itemsize < 4 else value
 
 
-def _elementwise(function: Callable[..., Array]) -> Rule:
+def _apply(function: Function, *operands: Array, **options: Any) -> Array:
+    return np.asarray((getattr(np, function) if isinstance(function, str) else function)(*operands, **options))
+
+
+def _elementwise(function: Function) -> Rule:
     """In the type of the first input; the floats that have no arithmetic of their own are rounded afterwards."""
 
     def rule(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
         kind = inputs[0].dtype
         if kind.kind in "bOUS":
             return None
-        return np.asarray(function(*map(_wide, inputs))).astype(kind)
+        return _apply(function, *map(_wide, inputs)).astype(kind)
 
     return rule
 
 
-def _in_double(function: Callable[..., Array]) -> Rule:
+def _in_double(function: Function) -> Rule:
     """Computed in double and rounded once: at least as precise as what any engine computes."""
 
     def rule(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
         if inputs[0].dtype.kind != "f":
             return None
-        return np.asarray(function(*(value.astype(np.float64) for value in inputs))).astype(inputs[0].dtype)
+        return _apply(function, *(value.astype(np.float64) for value in inputs)).astype(inputs[0].dtype)
 
     return rule
 
 
-def _comparison(function: Callable[..., Array]) -> Rule:
+def _comparison(function: Function) -> Rule:
     def rule(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-        return np.asarray(function(*map(_wide, inputs))).astype(bool)
+        return _apply(function, *map(_wide, inputs)).astype(bool)
 
     return rule
 
@@ -128,6 +141,8 @@ def _reshape(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Arr
 
 def _squeeze(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
     axes = _axes(inputs, attributes)
+    if axes == []:
+        return None  # engines disagree
     return np.squeeze(inputs[0], axis=None if axes is None else tuple(axes))
 
 
@@ -165,6 +180,15 @@ def _gather(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Arra
     if not ((inputs[1] >= -size) & (inputs[1] < size)).all():
         return None
     return np.take(inputs[0], inputs[1], axis=axis)
+
+
+def _gather_elements(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
+    value, places = inputs
+    axis = int(attributes.get("axis", 0)) % value.ndim
+    if not ((places >= 0) & (places < value.shape[axis])).all():
+        return None
+    whole = [slice(None) if at == axis else slice(size) for at, size in enumerate(places.shape)]
+    return np.take_along_axis(value[tuple(whole)], places, axis)
 
 
 def _concat(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
@@ -221,15 +245,15 @@ def _mod(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
     return np.fmod(a, b) if attributes.get("fmod", 0) else np.mod(a, b)
 
 
-def _reduction(function: Callable[..., Array], integers_only: bool) -> Rule:
+def _reduction(function: str) -> Rule:
     def rule(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
         axes, value = _axes(inputs, attributes), inputs[0]
         if not axes and attributes.get("noop_with_empty_axes", 0):
             return None
-        if integers_only and value.dtype.kind not in "iu":
+        if value.dtype.kind not in "iu":
             return None
         keep = bool(attributes.get("keepdims", 1))
-        return np.asarray(function(value, axis=tuple(axes) if axes else None, keepdims=keep)).astype(value.dtype)
+        return _apply(function, value, axis=tuple(axes) if axes else None, keepdims=keep).astype(value.dtype)
 
     return rule
 
@@ -253,16 +277,25 @@ def _matmul(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Arra
     return None
 
 
-def _fold(function: Callable[[Array, Array], Array]) -> Rule:
+def _fold(function: str) -> Rule:
     """Of any number of inputs, from the left."""
 
     def rule(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
+        if inputs[0].dtype.kind == "f" and not _engines_agree(inputs):
+            return None
         found = inputs[0]
         for other in inputs[1:]:
-            found = function(found, other).astype(found.dtype)
-        return found if found.dtype.kind in "iu" else None  # of floats, engines differ in signs of zeros
+            found = _apply(function, found, other).astype(found.dtype)
+        return found if found.dtype.kind in "iuf" else None
 
     return rule
+
+
+def _engines_agree(inputs: Sequence[Array]) -> bool:
+    """Whether no NaN is among the values to compare and no zeros of both signs, on which engines differ."""
+    values = np.concatenate([value.reshape(-1) for value in inputs])
+    signs = np.signbit(values[values == 0])
+    return not np.isnan(values).any() and bool(signs.all() or not signs.any())
 
 
 # What moves values, compares them, or is computed in integers.
@@ -277,6 +310,7 @@ _ANY: dict[str, Rule] = {
         else None
     ),
     "Gather": _gather,
+    "GatherElements": _gather_elements,
     "Mod": _mod,
     "NonZero": lambda i, a, o: np.stack(np.nonzero(i[0])).astype(np.int64) if i[0].ndim else None,
     "Range": _range,
@@ -291,44 +325,44 @@ _ANY: dict[str, Rule] = {
     "Trilu": _trilu,
     "Unsqueeze": _unsqueeze,
     "Where": lambda i, a, o: np.where(*i),
-    "ReduceMax": _reduction(np.max, True),
-    "ReduceMin": _reduction(np.min, True),
-    "ReduceProd": _reduction(np.prod, True),
-    "ReduceSum": _reduction(np.sum, True),
-    "And": _comparison(np.logical_and),
-    "Or": _comparison(np.logical_or),
-    "Xor": _comparison(np.logical_xor),
-    "Not": _comparison(np.logical_not),
-    "Equal": _comparison(np.equal),
-    "Greater": _comparison(np.greater),
-    "GreaterOrEqual": _comparison(np.greater_equal),
-    "Less": _comparison(np.less),
-    "LessOrEqual": _comparison(np.less_equal),
-    "IsNaN": _comparison(np.isnan),
+    "ReduceMax": _reduction("max"),
+    "ReduceMin": _reduction("min"),
+    "ReduceProd": _reduction("prod"),
+    "ReduceSum": _reduction("sum"),
+    "And": _comparison("logical_and"),
+    "Or": _comparison("logical_or"),
+    "Xor": _comparison("logical_xor"),
+    "Not": _comparison("logical_not"),
+    "Equal": _comparison("equal"),
+    "Greater": _comparison("greater"),
+    "GreaterOrEqual": _comparison("greater_equal"),
+    "Less": _comparison("less"),
+    "LessOrEqual": _comparison("less_equal"),
+    "IsNaN": _comparison("isnan"),
 }
 
 # Arithmetic that IEEE 754 rounds correctly, and below it what engines round each in its own way.
 _ROUNDED = frozenset(["Cos", "Exp", "Log", "MatMul", "Pow", "Sigmoid", "Sin", "Tanh"])
 _ARITHMETIC: dict[str, Rule] = {
-    "Abs": _elementwise(np.abs),
-    "Add": _elementwise(np.add),
-    "Ceil": _elementwise(np.ceil),
+    "Abs": _elementwise("abs"),
+    "Add": _elementwise("add"),
+    "Ceil": _elementwise("ceil"),
     "Div": _elementwise(_integer_division),
-    "Floor": _elementwise(np.floor),
-    "Max": _fold(np.maximum),
-    "Min": _fold(np.minimum),
-    "Mul": _elementwise(np.multiply),
-    "Neg": _elementwise(np.negative),
+    "Floor": _elementwise("floor"),
+    "Max": _fold("maximum"),
+    "Min": _fold("minimum"),
+    "Mul": _elementwise("multiply"),
+    "Neg": _elementwise("negative"),
     "Reciprocal": _elementwise(lambda x: np.ones_like(x) / x),
-    "Round": _elementwise(np.rint),
-    "Sqrt": _elementwise(np.sqrt),
-    "Sub": _elementwise(np.subtract),
-    "Cos": _in_double(np.cos),
-    "Exp": _in_double(np.exp),
-    "Log": _in_double(np.log),
+    "Round": _elementwise("rint"),
+    "Sqrt": _elementwise("sqrt"),
+    "Sub": _elementwise("subtract"),
+    "Cos": _in_double("cos"),
+    "Exp": _in_double("exp"),
+    "Log": _in_double("log"),
     "MatMul": _matmul,
     "Pow": _power,
     "Sigmoid": _in_double(lambda x: 1 / (1 + np.exp(-x))),
-    "Sin": _in_double(np.sin),
-    "Tanh": _in_double(np.tanh),
+    "Sin": _in_double("sin"),
+    "Tanh": _in_double("tanh"),
 }

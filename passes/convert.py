@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from opshift.passes.climb import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.expand import Expander, Op
 from opshift.passes.infer import contradiction
-from opshift.passes.names import bodies, census, with_nested
+from opshift.passes.names import Body, census, with_nested
 from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.scope import Context
 from opshift.passes.survey import Survey
@@ -23,6 +24,9 @@ Calls = Mapping[tuple[str, str], int]  # how often each (domain, operator) is ca
 
 DEEPEST = 32  # a graph in a node's attribute is three messages deeper, and protobuf reads 100 levels
 _TOO_DEEP = "what takes the place of its innermost nodes is nested deeper than protobuf's 100 levels of messages"
+_MOST_NODES = 1 << 26
+Callee = tuple[str, str, str]  # domain, name, overload
+
 _FUNCTIONS_SINCE = 8  # the IR version that introduced model-local functions
 
 
@@ -228,36 +232,43 @@ def check_imports(model: ModelProto) -> None:
 
 
 def _check_recursion(model: ModelProto) -> None:
-    """Functions must not call themselves, directly or through others (ONNX IR specification, "Functions")."""
+    """Functions must not call themselves, directly or through others (ONNX IR specification, "Functions").
+
+    Nor may they stand for more nodes than any runtime that inlines them could hold.
+    """
     if not model.functions:
         return
     names = {(default_domain(f.domain), f.name, f.overload) for f in model.functions}
-    calls: dict[tuple[str, str, str], set[tuple[str, str, str]]] = {name: set() for name in names}
-    caller: tuple[str, str, str] | None = None
-    for body in bodies(model):
-        if isinstance(body, FunctionProto):
-            caller = (default_domain(body.domain), body.name, body.overload)
-        elif body is model.graph:
-            caller = None
-        if caller is not None:
-            calls[caller] |= {(default_domain(n.domain), n.op_type, n.overload) for n in body.node} & names
-    ready = [name for name, callees in calls.items() if not callees]
-    callers: dict[tuple[str, str, str], list[tuple[str, str, str]]] = {}
-    for name, callees in calls.items():
+    calls: dict[Callee | None, Counter[Callee]] = {name: Counter() for name in (None, *names)}
+    holders: list[tuple[Callee | None, Body]] = [(None, model.graph)]
+    holders += [((default_domain(f.domain), f.name, f.overload), f) for f in model.functions]
+    for caller, holder in holders:
+        for body in with_nested([holder]):
+            calls[caller].update((default_domain(n.domain), n.op_type, n.overload) for n in body.node)
+    inner = {name: calls[name].keys() & names for name in names}
+    ready = [name for name, callees in inner.items() if not callees]
+    callers: dict[Callee, list[Callee]] = {}
+    for name, callees in inner.items():
         for callee in callees:
             callers.setdefault(callee, []).append(name)
-    waiting = {name: len(callees) for name, callees in calls.items()}
-    finished = 0
+    waiting = {name: len(callees) for name, callees in inner.items()}
+    nodes: dict[Callee, int] = {}
+
+    def stands_for(of: Callee | None) -> int:
+        return sum(nodes.get(callee, 1) * count for callee, count in calls[of].items())
+
     while ready:
         done = ready.pop()
-        finished += 1
+        nodes[done] = min(stands_for(done), _MOST_NODES)
         for name in callers.get(done, ()):
             waiting[name] -= 1
             if not waiting[name]:
                 ready.append(name)
-    if finished < len(names):
+    if len(nodes) < len(names):
         stuck = next(name for name, left in waiting.items() if left)
         raise InvalidModel(f"function {stuck[1]!r} calls itself, directly or through others")
+    if stands_for(None) >= _MOST_NODES:
+        raise InvalidModel(f"with its functions written out the model has {_MOST_NODES} nodes or more")
 
 
 def _stamp_imports(holder: ModelProto | FunctionProto, targets: Mapping[str, int], *, required: bool) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from opshift.passes import constants, payload
@@ -17,6 +19,7 @@ from opshift.passes.view import attribute_value, make_attribute
 
 GROWTH = 1 << 20  # bytes by which a constant may be larger than what it makes needless
 LARGEST = 1 << 28  # bytes of a weight that is read at all
+_MEASURING = frozenset(["ConstantOfShape", "Expand", "Flatten", "Reshape", "Shape", "Size"])
 FEW = 64  # numbers whose values are followed one by one
 
 
@@ -30,25 +33,28 @@ class Whole:
         self.changes: list[Change] = []
         self.constants_are_nodes = model.ir_version < 4  # where each initializer is an input, too
         self.uses: Counter[str] = Counter()
-        self.fixed = _shadowed(model) | _referred(model)
+        self.fixed: frozenset[str] = _shadowed(model) | _referred(model)
+        self.measures = True  # whether dimensions matter to any node
         self.changed = 0
+        self.rounds = 0
 
     def begin(self) -> None:
         """Begin a round: count how often each value is used, and let types be inferred of what the model is now.
 
         A name that two graphs give to different values counts as one.
         """
-        self.uses = Counter()
+        self.uses, self.measures = Counter(), False
         if self.changed:
             asked = self.context.inference.was_asked
             self.context = Context(self.model, self.model, self.folder)
             if asked:
                 self.context.inference.now()
+        self.rounds += 1
         self.changed = 0
         for body in bodies(self.model):
-            for node in body.node:
-                self.uses.update(node.input)
+            self.uses.update(chain.from_iterable([node.input for node in body.node]))
             self.uses.update(results(body))
+            self.measures = self.measures or not _MEASURING.isdisjoint([node.op_type for node in body.node])
         self.uses.update(self.fixed)
 
 
@@ -100,17 +106,31 @@ def _referred(model: ModelProto) -> set[str]:
 class Draft:
     """A body whose nodes are visited once, in order; what a rule finds out about a value holds for all that follow."""
 
+    exact = False  # whether only what is exact may be done
+    growth = GROWTH
+    results: set[str]
+    own: set[str]
+
     def __init__(self, body: Body, whole: Whole, opset: int, parent: Draft | None = None, path: Path | None = None):
-        self.body = body
+        outer: Scope | None = parent.scope if parent else None
+        self.scope: Scope = Scope(body, whole.context, opset, outer, path)
+        self._prepare(whole, opset, parent, path)
+        self.results = set(results(body))
+        if parent or whole.fixed:
+            self.own = _own_names(body)
+        self._held.update(self.scope.initializers)
+        self.holds = isinstance(body, GraphProto) and not whole.constants_are_nodes
+
+    def _prepare(self, whole: Whole, opset: int, parent: Draft | None = None, path: Path | None = None) -> None:
         self.whole = whole
         self.opset = opset
         self.parent = parent
         self.path = path
-        outer: Scope | None = parent.scope if parent else None
-        self.scope: Scope = Scope(body, whole.context, opset, outer, path)
+        self.holds = False
+        self.results = set()
+        self.own = set()
         self.alias: dict[str, str] = {}
         self.makers: dict[str, NodeProto] = {}
-        self.results = set(results(body))
         self.numbers: dict[str, tuple[bool, tuple[Number, ...]]] = {}
         self.kinds: dict[str, int] = {}
         self.shapes: dict[str, tuple[Number, ...]] = {}
@@ -118,11 +138,9 @@ class Draft:
         self.seen: dict[object, NodeProto] = {}
         self.shared: dict[object, str] = {}
         self.emitted: dict[object, str] = {}
-        self.own = _own_names(body) if parent or whole.fixed else set[str]()
         self._arrays: dict[str, Any] = {}
-        self._held: dict[str, TensorProto] = dict(self.scope.initializers)
+        self._held: dict[str, TensorProto] = {}
         self._renamed: dict[str, str] = {}
-        self.holds = isinstance(body, GraphProto) and not whole.constants_are_nodes
 
     # --- what a value is ------------------------------------------------------------------------------------
 
@@ -291,18 +309,28 @@ class Draft:
     def finish(self) -> None:
         """Give values the names of the outputs whose place they took."""
         if self._renamed:
-            _rename(self.body, self._renamed)
+            _rename(self.scope.body, self._renamed)
 
 
 def content(tensor: TensorProto) -> object:
-    """What two equal constants have in common; None for one whose bytes lie in a file, or are many."""
-    if payload.is_stored(tensor) or constants.size(tensor) > constants.SMALL:
+    """What two equal constants have in common; None for one of many bytes. Bytes in a file are known by their place."""
+    if payload.is_stored(tensor):
+        place = sorted((entry.key, entry.value) for entry in tensor.external_data)
+        return tensor.data_type, tuple(tensor.dims), tuple(place)
+    if constants.size(tensor) > constants.SMALL:
         return None
     bare = TensorProto()
     bare.CopyFrom(tensor)
     for field in ("name", "doc_string"):
         bare.ClearField(field)
     return bare.SerializeToString(deterministic=True)
+
+
+def digest(tensor: TensorProto) -> object:
+    """The same for one of many bytes that are at hand; None for one whose bytes lie in a file."""
+    if payload.is_stored(tensor) or not tensor.raw_data:
+        return None
+    return tensor.data_type, tuple(tensor.dims), hashlib.blake2b(tensor.raw_data).digest()
 
 
 _INTEGERS = {TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL}

@@ -16,7 +16,7 @@ Known = tuple[bool, tuple[Number, ...]]
 
 def knows(op: str) -> bool:
     """Whether there is anything to follow through an operator."""
-    return op in _FOLLOWED or op in _SHAPED
+    return op in _FOLLOWED or op in _SHAPED or op == "Split"
 
 
 def follow(call: Call) -> None:
@@ -29,8 +29,16 @@ def follow(call: Call) -> None:
         call.draft.kinds[call.output] = kind
     shape = _SHAPED.get(call.op)
     dims = shape(call) if shape is not None else None
-    if dims is not None and _is_better(dims, call.draft.shape(call.output)):
-        call.draft.shapes[call.output] = dims
+    if dims is not None:
+        _note(call, call.output, dims)
+    if call.op == "Split":
+        for name, part in zip(call.proto.output, _parts(call) or (), strict=False):
+            _note(call, name, part)
+
+
+def _note(call: Call, name: str, dims: tuple[Number, ...]) -> None:
+    if name and _is_better(dims, call.draft.shape(name)):
+        call.draft.shapes[name] = dims
 
 
 def _kind(call: Call) -> int:
@@ -153,7 +161,7 @@ def _slice(call: Call) -> Known | None:
 def _elementwise(function: Callable[[Number, Number], Number | None]) -> Callable[[Call], Known | None]:
     def rule(call: Call) -> Known | None:
         a, b = _known(call, 0), _known(call, 1)
-        if a is None or b is None:
+        if a is None or b is None or len(call.proto.input) > 2:
             return None
         length = max(len(a[1]), len(b[1]))
         if {len(a[1]), len(b[1])} - {1, length}:
@@ -189,6 +197,12 @@ def _equal(a: Number, b: Number) -> Number | None:
     apart = isinstance(difference, int) or symbolic.is_positive(difference)
     opposite = symbolic.multiply(difference, -1)
     return 0 if apart or (opposite is not None and symbolic.is_positive(opposite)) else None
+
+
+def _largest(a: Number, b: Number) -> Number | None:
+    if a == b:
+        return a
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else None
 
 
 def _divide(a: Number, b: Number) -> Number | None:
@@ -237,6 +251,7 @@ _FOLLOWED: dict[str, Callable[[Call], Known | None]] = {
     "Equal": _elementwise(_equal),
     "Gather": _gather,
     "Identity": _same,
+    "Max": _elementwise(_largest),
     "Mul": _elementwise(symbolic.multiply),
     "ReduceProd": _product_of,
     "Reshape": _reshape,
@@ -361,7 +376,7 @@ def _unsqueezed(call: Call) -> tuple[Number, ...] | None:
 
 def _squeezed(call: Call) -> tuple[Number, ...] | None:
     given, axes = call.shape(), call.axes()
-    if given is None or axes is None:
+    if given is None or not axes:  # engines disagree about no axes at all
         return None
     gone = {axis % len(given) for axis in axes}
     return tuple(dim for axis, dim in enumerate(given) if axis not in gone)
@@ -375,6 +390,32 @@ def _gathered(call: Call) -> tuple[Number, ...] | None:
     return (*given[:axis], *at, *given[axis + 1 :])
 
 
+def _parts(call: Call) -> list[tuple[Number, ...]] | None:
+    """The shapes of what Split makes."""
+    given, sizes = call.shape(), call.attribute("split") or call.ints(1)
+    if given is None:
+        return None
+    axis, count = call.attribute("axis", 0) % len(given), len(call.proto.output)
+    if not sizes:
+        whole = given[axis]
+        if call.input(1) or not isinstance(whole, int) or whole % count:
+            return None
+        sizes = [whole // count] * count
+    return [(*given[:axis], size, *given[axis + 1 :]) for size in sizes]
+
+
+def _joined(call: Call) -> tuple[Number, ...] | None:
+    shapes = [call.shape(index) for index in range(len(call.proto.input))]
+    known = [shape for shape in shapes if shape]
+    if len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
+        return None
+    axis = call.attribute("axis", 1) % len(known[0])
+    total: Number | None = 0
+    for shape in known:
+        total = None if total is None else symbolic.add(total, shape[axis])
+    return None if total is None else (*known[0][:axis], total, *known[0][axis + 1 :])
+
+
 def _expanded(call: Call) -> tuple[Number, ...] | None:
     given, wanted = call.shape(), _known(call, 1)
     return None if given is None or wanted is None or wanted[0] else broadcast([given, wanted[1]])
@@ -383,7 +424,10 @@ def _expanded(call: Call) -> tuple[Number, ...] | None:
 _SHAPED: dict[str, Callable[[Call], tuple[Number, ...] | None]] = {
     **dict.fromkeys(["Add", "Sub", "Mul", "Div", "Pow", "Where", "Equal", "Less", "Greater", "And", "Or"], _broadcast),
     **dict.fromkeys(["Cast", "Erf", "Gelu", "Identity", "LayerNormalization", "Neg", "Not", "Relu"], _alike),
-    **dict.fromkeys(["Reciprocal", "Sigmoid", "Softmax", "Sqrt", "Tanh", "Abs", "Exp", "Clip", "Dropout"], _alike),
+    **dict.fromkeys(
+        ["Reciprocal", "Sigmoid", "LogSoftmax", "Softmax", "Sqrt", "Tanh", "Abs", "Exp", "Clip", "Dropout"], _alike
+    ),
+    "Concat": _joined,
     "Expand": _expanded,
     "Gather": _gathered,
     "MatMul": _multiplied,

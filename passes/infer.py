@@ -3,6 +3,7 @@ what the conversion adds."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes import constants, schemas
@@ -266,19 +267,17 @@ def without_weights(source: ModelProto) -> ModelProto:
     graph.input.extend(old.input)
     graph.output.extend(old.output)
     graph.value_info.extend(old.value_info)
-    graph.sparse_initializer.extend(old.sparse_initializer)
     inputs = {value.name for value in old.input}
+    for sparse in old.sparse_initializer:  # to its readers a tensor like any other, to inference a type of its own
+        if sparse.values.name not in inputs:
+            _add_input(graph, sparse.values.name, sparse.values.data_type, sparse.dims)
     for tensor in old.initializer:
         if source.ir_version >= OVERRIDABLE_SINCE and tensor.name in inputs:
             continue  # whoever runs the model may give another value
         if constants.size(tensor) <= constants.SMALL and not tensor.external_data:
             graph.initializer.add().CopyFrom(tensor)
         elif tensor.name not in inputs:
-            value = graph.input.add(name=tensor.name)
-            value.type.tensor_type.elem_type = tensor.data_type
-            value.type.tensor_type.shape.SetInParent()
-            for dim in tensor.dims:
-                value.type.tensor_type.shape.dim.add().dim_value = dim
+            _add_input(graph, tensor.name, tensor.data_type, tensor.dims)
     for value in graph.input:
         dims = value.type.tensor_type.shape.dim
         if len(dims) == 1 and dims[0].dim_value > _LONGEST:
@@ -286,6 +285,14 @@ def without_weights(source: ModelProto) -> ModelProto:
     if any(default_domain(entry.domain) != entry.domain for entry in light.opset_import):
         _without_alias(light)
     return light
+
+
+def _add_input(graph: GraphProto, name: str, elem_type: int, dims: Iterable[int]) -> None:
+    value = graph.input.add(name=name)
+    value.type.tensor_type.elem_type = elem_type
+    value.type.tensor_type.shape.SetInParent()
+    for dim in dims:
+        value.type.tensor_type.shape.dim.add().dim_value = dim
 
 
 def _without_alias(light: ModelProto) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from opshift.passes import compute, constants, follow, legal, rules, schemas
 from opshift.passes.changes import Change
 from opshift.passes.convert import DEEPEST, Result, check_imports, collector_paused, opsets
-from opshift.passes.draft import GROWTH, LARGEST, Call, Draft, Whole, content, results
+from opshift.passes.draft import LARGEST, Call, Draft, Whole, content, digest, results
 from opshift.passes.errors import InvalidModel
 from opshift.passes.infer import HOLDING_GRAPHS, Path, contradiction
 from opshift.passes.names import Body, census, subgraphs
@@ -71,36 +72,40 @@ def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
 def _sweep(whole: Whole) -> None:
     """Visit every node of every body once."""
     opset = opsets(whole.model).get("", 1)
-    _Visit(Draft(whole.model.graph, whole, opset, path=())).body()
+    Visit(Draft(whole.model.graph, whole, opset, path=())).body()
     for function in whole.model.functions:
-        _Visit(Draft(function, whole, opsets(function).get("", opset))).body()
+        Visit(Draft(function, whole, opsets(function).get("", opset))).body()
 
 
-class _Visit:
+class Visit:
     """One walk over one body."""
 
     def __init__(self, draft: Draft):
         self._draft = draft
         self._whole = draft.whole
-        self._rules = rules.at(draft.opset)
+        self._rules = rules.at(draft.opset, draft.exact)
         self._taken: dict[int, list[NodeProto]] = {}
 
     def body(self) -> None:
-        draft, nodes = self._draft, self._draft.body.node
+        draft, nodes = self._draft, self._draft.scope.body.node
         self._share_initializers()
         for index, node in enumerate(nodes):
-            made = self._node(node, index)
+            made = self.node(node, index)
             if len(made) != 1 or made[0] is not node:
                 self._taken[index] = made
         if self._taken:
-            put(draft.body, self._taken)
+            put(draft.scope.body, self._taken)
         draft.finish()
 
     def _share_initializers(self) -> None:
-        """Let equal small initializers be one."""
+        """Let equal initializers be one; those that are large are read only where another has the same type."""
         draft = self._draft
-        for name, tensor in draft.scope.initializers.items():
+        held = draft.scope.initializers
+        alike = Counter((tensor.data_type, *tensor.dims) for tensor in held.values())
+        for name, tensor in held.items():
             key = content(tensor)
+            if key is None and self._whole.rounds == 1 and alike[(tensor.data_type, *tensor.dims)] > 1:
+                key = digest(tensor)
             if key is None:
                 continue
             found = draft.find_shared(key)
@@ -109,13 +114,10 @@ class _Visit:
             elif self._whole.uses[name] and draft.stand_for(name, found):
                 self._note(name, "Constant", _SHARED)
 
-    def _node(self, node: NodeProto, index: int | None) -> list[NodeProto]:
+    def node(self, node: NodeProto, index: int | None) -> list[NodeProto]:
         """What takes the place of a node."""
         draft = self._draft
-        if draft.alias or draft.parent is not None:
-            for k, name in enumerate(node.input):
-                if name and (value := draft.resolve(name)) != name:
-                    node.input[k] = value
+        self.resolve(node)
         if node.attribute:
             self._inside(node, index)
         if node.domain and default_domain(node.domain):
@@ -127,14 +129,14 @@ class _Visit:
             op = node.op_type
             spliced = self._taken_branch(node) if op == "If" else None
             if spliced is not None:
-                return [made for inner in spliced for made in self._node(inner, None)]
+                return [made for inner in spliced for made in self.node(inner, None)]
             call, how = self._ruled(node)
             before += call.before
             if how is None:
                 break
             if how == "":
                 return before
-        if plain and node.output and follow.knows(node.op_type) and draft.opset >= 7:
+        if plain and node.output and self._whole.measures and draft.opset >= 7 and follow.knows(node.op_type):
             follow.follow(Call(node, draft))
         if plain and self._is_constant(node):
             return before
@@ -142,6 +144,14 @@ class _Visit:
             return before
         draft.register(node)
         return [*before, node]
+
+    def resolve(self, node: NodeProto) -> None:
+        """Let a node read what stands for its inputs."""
+        draft = self._draft
+        if draft.alias or draft.parent is not None:
+            for k, name in enumerate(node.input):
+                if name and (value := draft.resolve(name)) != name:
+                    node.input[k] = value
 
     def _ruled(self, node: NodeProto) -> tuple[Call, str | None]:
         """Apply the first rule that changes something: None if none did, "" if the node is gone."""
@@ -182,7 +192,7 @@ class _Visit:
             path: Path | None = None
             if draft.path is not None and index is not None and node.op_type in HOLDING_GRAPHS:
                 path = (*draft.path, (index, attribute, k))
-            _Visit(Draft(graph, self._whole, draft.opset, draft, path)).body()
+            Visit(Draft(graph, self._whole, draft.opset, draft, path)).body()
 
     def _taken_branch(self, node: NodeProto) -> list[NodeProto] | None:
         """The nodes of the branch that a constant condition takes."""
@@ -238,9 +248,9 @@ class _Visit:
             return False
         freed = sum(draft.nbytes(n) for n in set(named) if self._whole.uses[n] <= node.input[:].count(n))
         sizes = [draft.nbytes(name) for name in named]
-        if max(sizes) > LARGEST or (max(sizes) > GROWTH + freed and node.op_type not in ("Shape", "Size")):
+        if max(sizes) > LARGEST or (max(sizes) > draft.growth + freed and node.op_type not in ("Shape", "Size")):
             return False
-        if node.op_type in _GROWING and not self._is_bounded(node, GROWTH + freed):
+        if node.op_type in _GROWING and not self._is_bounded(node, draft.growth + freed):
             return False
         arrays = [draft.array(name) if name else None for name in node.input]
         if any(name and value is None for name, value in zip(node.input, arrays, strict=True)):
@@ -250,7 +260,7 @@ class _Visit:
         if found is None or len(found[0]) < len(node.output):
             return False
         values, exact = found
-        if sum(value.nbytes for value in values) > GROWTH + freed or any(v.dtype.kind in "OUS" for v in values):
+        if sum(value.nbytes for value in values) > draft.growth + freed or any(v.dtype.kind in "OUS" for v in values):
             return False
         import onnx.numpy_helper
 
@@ -276,6 +286,8 @@ class _Visit:
     def _settle(self, node: NodeProto, tensors: Sequence[TensorProto], grade: str) -> bool:
         """Hold the outputs of a node as constants; True if the node is needed no more."""
         draft, op = self._draft, node.op_type
+        if draft.exact and grade != "exact":
+            return False
         name = node.name or node.output[0]
         remark = "" if grade == "exact" else "computed in double precision and rounded once"
         if len(node.output) > 1 and not all(draft.holds and o not in draft.results for o in node.output if o):

@@ -16,6 +16,7 @@ from opshift.passes.protos import (
     NodeProto,
     TensorProto,
     TypeProto,
+    ValueInfoProto,
     default_domain,
     elem_type_of,
 )
@@ -82,7 +83,8 @@ class Scope:
         self._ends: dict[str, tuple[Scope, str]] = {}
         self._producers: dict[str, NodeProto] | None = None
         self.shared: dict[bytes, str] = {}
-        self.spelled: dict[bytes, bytes] = {}  # the same as a file holds it, as far as scripts asked
+        self.spelled: dict[bytes, tuple[str, bytes]] = {}  # the same, and as a file holds it, where scripts asked
+        self.constants_made: set[str] = set()
 
     @property
     def graph(self) -> GraphProto | None:
@@ -108,6 +110,11 @@ class Scope:
         """All initializers."""
         return {tensor.name: tensor for tensor in self.graph.initializer} if self.graph else {}
 
+    @cached_property
+    def results(self) -> dict[str, ValueInfoProto]:
+        """The outputs of the graph by name; empty in a function."""
+        return {value.name: value for value in reversed(self.graph.output)} if self.graph else {}
+
     def owner(self, name: str) -> Scope | None:
         """The innermost scope that defines `name`."""
         scope: Scope | None = self
@@ -122,7 +129,8 @@ class Scope:
         if self._given is None:
             body = self.body
             given = body.input if isinstance(body, FunctionProto) else (value.name for value in body.input)
-            self._given = frozenset(given)
+            sparse = () if self.graph is None else self.graph.sparse_initializer
+            self._given = frozenset([*given, *(held.values.name for held in sparse)])
         return self._given
 
     def producer(self, name: str) -> NodeProto | None:
@@ -281,7 +289,10 @@ class Scope:
         """The types that the graph or function states, and those of the initializers that were asked for."""
         graph = self.graph
         stated = (*graph.value_info, *graph.output, *graph.input) if graph else getattr(self.body, "value_info", ())
-        return {value.name: value.type for value in stated if value.HasField("type")}
+        found = {value.name: value.type for value in stated if value.HasField("type")}
+        for held in graph.sparse_initializer if graph else ():  # whose readers know them as dense
+            found.setdefault(held.values.name, tensor_type(held.values.data_type, held.dims))
+        return found
 
     def elem_type(self, name: str) -> int:
         """The element type of a tensor; 0 where it is unknown."""
@@ -321,8 +332,7 @@ class Scope:
         if self.graph is not None and self.written(name) is not None and self.declared(name) is None:
             found = self.type(name)
             if found is not None:
-                output = next((value for value in self.graph.output if value.name == name), None)
-                (output or self.graph.value_info.add(name=name)).type.CopyFrom(found)
+                (self.results.get(name) or self.graph.value_info.add(name=name)).type.CopyFrom(found)
 
     def dissolve(self, name: str, elements: Sequence[str]) -> None:
         """Remember what a sequence or an optional holds, which no node makes any more; none may stay to read it."""
@@ -343,6 +353,7 @@ class Scope:
         if name is None:
             name = self.shared[key] = self.context.names.fresh(hint)
             self.context.released.add(name)
+            self.constants_made.add(name)
             self.hold(name, tensor)
         return name
 

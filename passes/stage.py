@@ -187,6 +187,7 @@ class Stage(Scope):
             copy = TensorProto()
             copy.CopyFrom(tensor)
             self.events[-1] = Event(name, self.events[-1].hint, copy, key)
+            self.constants_made.add(name)
             super().hold(name, tensor)
         return name
 

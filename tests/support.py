@@ -75,7 +75,7 @@ def check(
     assert not result.refusals, "\n".join(map(str, result.refusals))
     assert result.model is not None
     assert source.SerializeToString() == kept, "the caller's model was changed"
-    assert show(result.model) == "\n".join(line.strip() for line in after.strip().splitlines())
+    assert show(result.model) == "\n".join(line.strip() for line in after.strip().splitlines()), show(result.model)
     assert result.grade == grade
     onnx.checker.check_model(result.model)
     if run:

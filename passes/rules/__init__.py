@@ -17,24 +17,26 @@ EDITED = True
 Outcome = str | bool | None
 Rule = Callable[[Call], Outcome]
 
-_rules: dict[str, list[tuple[int, Rule]]] = {}
+_rules: dict[str, list[tuple[int, bool, Rule]]] = {}
 
 
-def rule(*ops: str, since: int = 7) -> Callable[[Rule], Rule]:
-    """Register a rule for operators of the default domain, from opset `since` on."""
+def rule(*ops: str, since: int = 7, close: bool = False) -> Callable[[Rule], Rule]:
+    """Register a rule for operators of the default domain, from opset `since` on; whether it may be but `close`."""
 
     def register(function: Rule) -> Rule:
         for op in ops:
-            _rules.setdefault(op, []).append((since, function))
+            _rules.setdefault(op, []).append((since, close, function))
         return function
 
     return register
 
 
 @cache
-def at(opset: int) -> dict[str, list[Rule]]:
-    """The rules by operator that hold at an opset, in the order in which they are tried."""
+def at(opset: int, exact: bool = False) -> dict[str, list[Rule]]:
+    """The rules by operator that hold at an opset, in the order in which they are tried; `exact` ones or all."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
-    found = {op: [function for since, function in held if opset >= since] for op, held in _rules.items()}
+    found = {
+        op: [f for since, close, f in held if opset >= since and not (exact and close)] for op, held in _rules.items()
+    }
     return {op: held for op, held in found.items() if held}

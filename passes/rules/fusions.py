@@ -15,7 +15,7 @@ _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 _BIAS_FIRST = "the factor goes into the weights, the summand into the bias"
 
 
-@rule("BatchNormalization")
+@rule("BatchNormalization", close=True)
 def normalize_in_convolution(call: Call) -> Outcome:
     """A BatchNormalization after a convolution goes into its weights and bias."""
     if call.attribute("training_mode", 0) or not call.attribute("spatial", 1) or any(call.proto.output[1:]):
@@ -27,7 +27,7 @@ def normalize_in_convolution(call: Call) -> Outcome:
     return _into_convolution(call, 0, factor, bias.astype(np.float64) - mean.astype(np.float64) * factor)
 
 
-@rule("Add", "Sub", "Mul", "Div")
+@rule("Add", "Sub", "Mul", "Div", close=True)
 def compute_in_convolution(call: Call) -> Outcome:
     """Arithmetic with a constant for each channel after a convolution goes into its weights and bias."""
     for value, other in ((0, 1), (1, 0)) if call.op in ("Add", "Mul") else ((0, 1),):
@@ -73,6 +73,8 @@ def _into_convolution(call: Call, index: int, factor: Any, summand: Any) -> Outc
     if weights.dtype.kind != "f" or not (np.isfinite(factor).all() and np.isfinite(summand).all()):
         return None
     kind, groups = weights.dtype, int(made.attribute("group", 1))
+    if _is_near_zero(weights, factor):
+        return None
     if (factor == 1).all():
         scaled = weights
     elif made.op == "Conv":
@@ -94,6 +96,13 @@ def _into_convolution(call: Call, index: int, factor: Any, summand: Any) -> Outc
     return EDITED
 
 
+def _is_near_zero(weights: Any, factor: Any) -> bool:
+    """Whether a factor may leave weights with few bits, below the normal numbers of their type."""
+    largest = np.abs(weights.astype(np.float64)).max(initial=0.0)
+    products = np.abs(factor[factor != 0]) * largest
+    return bool(largest and (products < np.finfo(weights.dtype).tiny).any())
+
+
 def _tensor(array: Any) -> TensorProto:
     import onnx.numpy_helper
 
@@ -111,7 +120,7 @@ def _become(call: Call, made: Call, names: list[str]) -> None:
     call.read(*names)
 
 
-@rule("Add", since=11)
+@rule("Add", since=11, close=True)
 def multiply_and_add(call: Call) -> Outcome:
     """A product of two matrices and the bias that is added to it are one Gemm."""
     for product, other in ((0, 1), (1, 0)):
@@ -133,7 +142,7 @@ def multiply_and_add(call: Call) -> Outcome:
     return None
 
 
-@rule("Gemm")
+@rule("Gemm", close=True)
 def multiply_transposed(call: Call) -> Outcome:
     """A Gemm of a transposed matrix transposes it itself."""
     for index, flag in ((0, "transA"), (1, "transB")):
@@ -149,7 +158,7 @@ def multiply_transposed(call: Call) -> Outcome:
     return None
 
 
-@rule("Conv", since=11)
+@rule("Conv", since=11, close=True)
 def pad_in_convolution(call: Call) -> Outcome:
     """Zeros that are padded in front of a Conv are padded by it."""
     pads = _zeros_around(call)
@@ -183,7 +192,7 @@ def _zeros_around(call: Call) -> list[int] | None:
     return [*pads[2:half], *pads[half + 2 :]]
 
 
-@rule("AveragePool", since=11)
+@rule("AveragePool", since=11, close=True)
 def pad_in_average(call: Call) -> Outcome:
     """Zeros that are padded in front of an AveragePool are padded by it, which counts them."""
     pads, made = _zeros_around(call), call.maker()
@@ -202,7 +211,7 @@ def pad_in_average(call: Call) -> Outcome:
     return EDITED
 
 
-@rule("Reshape", since=11)
+@rule("Reshape", since=11, close=True)
 def multiply_rows(call: Call) -> Outcome:
     """A linear layer between two Reshapes works on a matrix, as one Gemm."""
     added, shape = call.maker(), call.ints(1)

@@ -31,10 +31,13 @@ def state_shape(call: Call) -> Outcome:
     known, given = call.draft.known(call.input(1)), call.shape()
     if known is None or known[0] or call.ints(1) is not None or given is None:
         return None
+    written = call.maker(1)
     literal = bool(call.attribute("allowzero", 0))
     if literal and 0 in known[1]:
         return None
-    whole = follow.stated(known[1], given) if -1 not in known[1] else None
+    follow.follow(call)
+    wanted = call.shape_of(call.output) if -1 in known[1] else known[1]
+    whole = None if wanted is None else follow.stated(wanted, given)
     if whole is not None:
         made: str | None = call.constant(constants.int64s(whole))
     else:
@@ -42,7 +45,8 @@ def state_shape(call: Call) -> Outcome:
             0 if isinstance(number, Poly) and axis < len(given) and number == given[axis] else number
             for axis, number in enumerate(known[1])
         ]
-        made = None if kept == list(known[1]) else _put_together(call, kept)
+        small = written is not None and written.op == "Shape"  # one node, which several would not better
+        made = None if small or kept == list(known[1]) else _put_together(call, kept)
     if made is None:
         return None
     call.read(call.input(0), made)
@@ -220,14 +224,12 @@ _MOVING = frozenset(["Expand", "Reshape", "Slice", "Squeeze", "Transpose", "Unsq
 
 
 def _is_zero(call: Call, index: int) -> bool:
-    held = call.array(index)
-    made = call.maker(index)
-    while (
-        held is None
-        and made is not None
-        and made.op in ("Expand", "Slice", "Transpose", "Unsqueeze", "Squeeze", "Reshape")
-    ):
-        held, made = made.array(0), made.maker()
+    """Whether an input is all zeros, whatever its shape."""
+    held, made = call.array(index), call.maker(index)
+    if held is None and made is not None and made.op == "Concat":
+        return all(_is_zero(made, k) for k in range(len(made.proto.input)))
+    if held is None and made is not None and made.op in _MOVING:
+        return _is_zero(made, 0)
     if held is None and made is not None and made.op == "ConstantOfShape":
         value = made.attribute("value")
         held = np.zeros(1) if value is None else constants.array(value)

@@ -21,6 +21,9 @@ MOST_TAPS = 16
 """More elements than these are summed up as rows of one tensor."""
 
 
+ALIGNED = "corners are aligned by size * scale before it is cut, as in ONNX's tests; some runtimes cut it first"
+
+
 class Unknown(Exception):
     """Something that only the running model knows."""
 
@@ -124,6 +127,12 @@ def _common_scale(node: Node, axes: list[int], results: list[Any]) -> list[float
     return [float(min(ratios) if policy == "not_larger" else max(ratios))] * len(axes)
 
 
+def note_aligned(node: Node, axes: list[Axis], how: Sampling) -> None:
+    """Say it where runtimes differ on what the last element is."""
+    if how.coordinates == "align_corners" and not all(along.asked or along.whole for along in axes):
+        node.close(ALIGNED)
+
+
 def sampled(node: Node) -> str:
     """Every element of the result is gathered, or summed up from what is gathered."""
     how, x = sampling_of(node), node.input(X)
@@ -131,6 +140,7 @@ def sampled(node: Node) -> str:
         raise CannotConvert(node, "exclude_outside=1 with mode=nearest; other modes could be expressed")
     try:
         axes = resized(node)
+        note_aligned(node, axes, how)
         x = sampled_along(node, x, axes, how)
         if how.coordinates == "tf_crop_and_resize":
             x = _extrapolated(node, x, axes)
@@ -228,9 +238,7 @@ def sampled_at_runtime(node: Node, how: Sampling) -> str:
     value = _cast(node, x, wide) if wide else x
     node.close("which elements are read is computed at run time, in float32 as runtimes do")
     if how.coordinates == "align_corners" and not has_sizes(node):
-        node.close(
-            "corners are aligned by size * scale before it is cut, as in ONNX's tests; some runtimes cut it first"
-        )
+        node.close(ALIGNED)
     for along in _axes_at_runtime(node):
         position = _sampling_at_runtime.positions(along, how.coordinates)
         column = _column(along.axis, rank)

@@ -76,9 +76,8 @@ def _half_pixel_symmetric(x: Array, along: Axis, f: Any) -> Array:
 
 
 def _align_corners(x: Array, along: Axis, f: Any) -> Array:
-    if not along.whole and not along.asked:
-        raise Undecided(f"runtimes differ on align_corners where {along.size} * {along.scale} is not whole")
-    return x * f(along.size - 1) / f(along.result - 1) if along.result > 1 else x * f(0)
+    length = f(along.result) if along.whole or along.asked else along.scale_in(f) * f(along.size)
+    return x * f(along.size - 1) / (length - f(1)) if along.result > 1 else x * f(0)
 
 
 def _asymmetric(x: Array, along: Axis, f: Any) -> Array:

@@ -47,9 +47,10 @@ def _zero(node: Node, name: str) -> TensorProto:
 
 def _repeat(node: Node, branch: GraphProto, trips: str, values: list[str]) -> list[str]:
     """A branch as the body of a loop whose carried values it replaces."""
-    fresh, body = node.scope.context.names.fresh, GraphProto(name=branch.name)
-    body.node.extend(branch.node)
-    body.initializer.extend(branch.initializer)
+    fresh, body = node.scope.context.names.fresh, GraphProto()
+    body.CopyFrom(branch)
+    body.value_info.extend(value for value in branch.output if value.HasField("type"))
+    del body.output[:]
     trip, going, still = fresh("trip"), fresh("going"), fresh("still_going")
     body.input.add(name=trip).type.CopyFrom(tensor_type(T.INT64, []))
     body.input.add(name=going).type.CopyFrom(tensor_type(T.BOOL, []))

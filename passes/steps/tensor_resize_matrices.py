@@ -8,7 +8,7 @@ from opshift.passes.protos import TensorProto
 from opshift.passes.registry import defined
 from opshift.passes.steps import _sampling
 from opshift.passes.steps._recipes import recast
-from opshift.passes.steps._resize_sampled import Unknown, resized, sampled, sampling_of
+from opshift.passes.steps._resize_sampled import Unknown, note_aligned, resized, sampled, sampling_of
 from opshift.passes.steps._sampling import Axis, Sampling, Undecided
 from opshift.passes.view import Node
 
@@ -28,11 +28,13 @@ def multiplied_along_each_axis(node: Node) -> str:
     if how.mode == "nearest" or how.coordinates == "tf_crop_and_resize" or kind not in (T.FLOAT16, T.FLOAT, T.DOUBLE):
         return sampled(node)
     try:
-        matrices = [(along.axis, _matrix(along, how)) for along in resized(node)]
+        axes = resized(node)
+        matrices = [(along.axis, _matrix(along, how)) for along in axes]
     except (Unknown, Undecided):
         return sampled(node)
     if not matrices or any(matrix.size > LARGEST for _, matrix in matrices):
         return sampled(node)
+    note_aligned(node, axes, how)
     node.close("sums of several elements, in which an infinity spreads along its axis")
     wide = T.FLOAT if kind == T.FLOAT16 else kind
     x = recast(node.build, node.input(0), kind, wide)

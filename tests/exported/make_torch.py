@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import io
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from tests.exported.making import parsed, quiet
 
 OPSETS = {"torchscript": [11, 13, 17, 18, 20], "dynamo": [18, 20, 23]}
 RAW = {"torchscript_raw": [17], "dynamo_raw": [18]}  # without the exporters' own optimizations
+LARGE = {"torchscript": [17], "dynamo": [18]}
+WIDER = 8  # times as wide as the committed ones
 PACKAGES = ["torch", "onnx", "onnxscript", "onnx-ir"]
 Axes = list[dict[int, str]]
 
@@ -30,11 +33,16 @@ def main() -> None:
     found = []
     for name, make in torch_families.FAMILIES.items():
         if not options.only or name in options.only:
-            found += exported(name, make, torch_families.DYNAMIC.get(name), 8 if options.large else 1, OPSETS | RAW)
+            found += exported(name, make, torch_families.DYNAMIC.get(name), *size(options, OPSETS | RAW))
     if options.large:
         store.write_large(options.large, "torch", found)
     else:
         store.write("torch", found, PACKAGES)
+
+
+def size(options: argparse.Namespace, opsets: dict[str, list[int]]) -> tuple[int, dict[str, list[int]]]:
+    """How wide, and the opsets of each exporter."""
+    return (WIDER, LARGE | RAW) if options.large else (1, opsets)
 
 
 def exported(

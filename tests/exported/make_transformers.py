@@ -148,11 +148,12 @@ FAMILIES = {
 def main() -> None:
     """Export what is asked for, as `make_torch` does."""
     options = parsed(__doc__)
+    sizes = make_torch.size(options, make_torch.OPSETS)
     found = []
     for name, (make, attention) in FAMILIES.items():
         if not options.only or name in options.only:
             axes = DYNAMIC.get(name.partition(".")[0])
-            found += make_torch.exported(name, lambda n, m=make, a=attention: m(n, a), axes, 8 if options.large else 1)
+            found += make_torch.exported(name, lambda n, m=make, a=attention: m(n, a), axes, *sizes)
     if options.large:
         store.write_large(options.large, "transformers", found)
     else:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
-from opshift.passes import convert, schemas
+from opshift.passes import convert, optimize, schemas
 
 from opshift.compare import compare
 from opshift.engines import EngineError, OnnxRuntime
@@ -466,3 +466,21 @@ def judge(source, target):
 def test_a_converted_model_computes_the_same(data):
     source = make(data.draw)
     judge(source, data.draw(st.integers(7, 26)))
+
+
+@pytest.mark.newest
+@settings(max_examples=150, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_an_optimized_model_computes_the_same(data):
+    source = make(data.draw)
+    try:
+        onnx.checker.check_model(source)
+        expected = [run(source, condition) for condition in (True, False)]
+    except (EngineError, onnx.checker.ValidationError):
+        assume(False)
+    result = optimize.attempt(source)
+    onnx.checker.check_model(result.model)
+    for condition, outputs in zip((True, False), expected, strict=True):
+        for before, after in zip(outputs, run(result.model, condition), strict=True):
+            difference = compare(before, after, result.grade)
+            assert difference.equal, difference.why

@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto, TensorProto
 from opshift.passes import convert, names
 from opshift.passes.errors import InvalidModel
 
-from tests.support import check_values, evaluate
+from tests.support import check_values, evaluate, model
 
 
 def converted(source: ModelProto, target: int, **options) -> ModelProto:
@@ -207,6 +207,24 @@ def furnished() -> ModelProto:
     return source
 
 
+@pytest.mark.parametrize(("target", "ops"), [(24, ()), (13, ()), (9, ()), (24, ["ReduceL2"]), (13, ["ReduceL2"])])
+def test_a_sparse_initializer_has_the_type_of_what_it_stands_for(target, ops):
+    held = model(
+        "s = Add(w, x) y = ReduceL2(s, a)",
+        18,
+        constants="int64[1] a = {1}",
+        inputs="float[2,3] x",
+        outputs="float[A,B] y",
+    )
+    values = onnx.numpy_helper.from_array(np.float32([9]), "w")
+    indices = onnx.numpy_helper.from_array(np.int64([4]), "places")
+    held.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, indices, [2, 3]))
+    made = converted(held, target, ops=[("", op) for op in ops])
+    assert made.graph.sparse_initializer == held.graph.sparse_initializer
+    assert ("ReduceL2" in {node.op_type for node in made.graph.node}) is not bool(ops)
+    check_values(held, made, {"x": np.float32([[1, 2, 3], [4, 5, 6]])}, rtol=1e-6, atol=0)
+
+
 @pytest.mark.parametrize("target", [25, 17, 13])
 def test_everything_else_survives(target):
     source = furnished()
@@ -222,18 +240,42 @@ def test_everything_else_survives(target):
         assert new.metadata_props == old.metadata_props
 
 
-def test_a_replaced_node_hands_its_notes_on_but_not_its_devices():
+def test_a_replaced_node_hands_its_notes_and_its_stage_on_but_not_its_shards():
     """A plan of shards is one node's; those of several would have to be planned anew."""
     source = furnished()
     source.graph.node[0].op_type = "ReduceL2"
     made = converted(source, 21, ops=[("", "ReduceL2")])
     heir = next(node for node in made.graph.node if "y" in node.output)
     assert [(entry.key, entry.value) for entry in heir.metadata_props] == [("of", "ReduceMax")]
-    assert not heir.device_configurations
-    assert all(node.device_configurations for node in made.graph.node[-2:])
+    assert [(c.configuration_id, c.pipeline_stage) for c in heir.device_configurations] == [("two", 1)]
+    assert not heir.device_configurations[0].sharding_spec
+    assert all(len(node.device_configurations) == 1 for node in made.graph.node)
+    assert all(node.device_configurations[0].sharding_spec for node in made.graph.node[-2:])
+
+
+@pytest.mark.parametrize(("source", "target"), [(18, 13), (13, 18)])
+def test_a_plan_of_shards_names_only_what_its_node_has(source, target):
+    body = "y = ReduceMax(x, a)" if source == 18 else "y = ReduceMax<axes=[1]>(x)"
+    held = model(body, source, constants="int64[1] a = {1}", inputs="float[2,4] x", outputs="float[2,1] y")
+    used = held.graph.node[0].device_configurations.add(configuration_id="two")
+    for name in (*held.graph.node[0].input, "y"):
+        used.sharding_spec.add(tensor_name=name).device.extend([0, 1])
+    made = converted(held, target).graph.node[0]
+    assert [spec.tensor_name for spec in made.device_configurations[0].sharding_spec] == ["x", "y"]
 
 
 def test_string_tensors_are_carried():
     made = converted(furnished(), 13)
     assert made.graph.initializer[0].data_type == TensorProto.STRING
     assert list(made.graph.initializer[0].string_data) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("target", [9, 13, 24])
+def test_functions_that_stand_for_billions_of_nodes_are_not_written_out(target):
+    text = '<ir_version: 10, opset_import: ["": 18, "own": 1]> g (float[3] x) => (float[N] y) { y = own.F0(x) }'
+    for number in range(40):
+        text += f""" <opset_import: ["": 18, "own": 1], domain: "own"> F{number}(x) => (y) {{
+            a = own.F{number + 1}(x) y = own.F{number + 1}(a) }}"""
+    text += ' <opset_import: ["": 18], domain: "own"> F40(x) => (y) { y = ReduceMax(x) }'
+    with pytest.raises(InvalidModel, match="with its functions written out the model has"):
+        converted(onnx.parser.parse_model(text), target)

@@ -49,6 +49,40 @@ def test_an_if_of_two_shapes_becomes_two_loops_below_11(stated, made, target):
         check_values(source, result.model, feeds, rtol=0, atol=0)
 
 
+def test_what_a_branch_holds_goes_along_into_the_loop():
+    source = model(
+        branches("float[3] a", "float[6] b", "Concat<axis=0>(x, w)"),
+        13,
+        inputs="float[3] x, bool c",
+        outputs="float[N] y",
+    )
+    branch = source.graph.node[0].attribute[1].g
+    assert branch.name == "e"
+    branch.doc_string = "the other"
+    branch.value_info.add(name="b").type.CopyFrom(branch.output[0].type)
+    values = onnx.numpy_helper.from_array(np.float32([5]), "w")
+    indices = onnx.numpy_helper.from_array(np.int64([1]), "where")
+    branch.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, indices, [3]))
+    made = convert.attempt(source, {"": 10}).model
+    loops = [node for node in made.graph.node if node.op_type == "Loop"]
+    bodies = [attribute.g for loop in loops for attribute in loop.attribute]
+    held = next(body for body in bodies if body.name == "e")
+    assert held.doc_string == "the other"
+    assert [tensor.values.name for tensor in held.sparse_initializer] == ["w"]
+    assert held.value_info[0] == branch.value_info[0]
+
+
+def test_casts_in_a_branch_have_types_below_6():
+    """Their schema infers nothing there, so that a checker needs them stated."""
+    source = model("y = ReduceMin<keepdims=1>(x, a)", 20, inputs="bool[4,2] x, int64[1] a", outputs="bool[4,1] y")
+    made = convert.attempt(source, {"": 5}).model
+    onnx.checker.check_model(made, full_check=True)
+    x = np.array([[True, False], [True, True], [False, False], [True, True]])
+    raised = convert.attempt(made, {"": 7}).model
+    for axis in (1, -1):
+        np.testing.assert_array_equal(evaluate(raised, {"x": x, "a": np.int64([axis])})[0], x.min(1, keepdims=True))
+
+
 def test_only_the_chosen_branch_is_run():
     """The branch not taken would divide by zero, which integers do not survive."""
     source = model(

@@ -64,18 +64,17 @@ def test_normalization_over_channels_and_unpooling_stay():
         ("GlobalMaxPool(x)", 1, "exact"),
         ("MaxUnpool<kernel_shape=[2,2]>(x, i)", 1, "exact"),
         ("MaxRoiPool<pooled_shape=[2,2]>(x, r)", 2, "close"),
-        ("InstanceNormalization(x, b, b)", 3, "close"),
+        ("InstanceNormalization(x, b, b)", 2, "close"),
     ],
 )
 def test_bfloat16_is_computed_in_float_below_22(node, casts, grade):
     """No engine has these kernels for bfloat16, so that the graph itself is what is compared."""
     operands = node[node.rindex("(") + 1 : -1].split(", ")
-    cast = [name for name in operands if name != "i"]
+    cast = list(dict.fromkeys(name for name in operands if name != "i"))
     lines = [f"t{k + 1} = Cast<to=1>({name})" for k, name in enumerate(cast)]
     assert len(lines) == casts
     result = f"t{casts + 1}"
-    taken = iter(f"t{k + 1}" for k in range(casts))
-    inner = ", ".join(name if name == "i" else next(taken) for name in operands)
+    inner = ", ".join(name if name == "i" else f"t{cast.index(name) + 1}" for name in operands)
     head = node[: node.rindex("(")].replace("=[2,2]", "=[2, 2]")
     lines += [f"{result} = {head}({inner})", f"y = Cast<to=16>({result})"]
     check(

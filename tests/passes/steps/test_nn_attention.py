@@ -91,15 +91,13 @@ def test_short_masks_are_padded_below_24(cache, mask, known):
     assert ("Pad(" in shown) is not known
 
 
-def test_a_window_as_a_graph():
+WINDOW = [[k >= q - 2 for k in range(6)] for q in range(4)]
+
+
+def test_a_window_is_a_mask():
     check(
         "y = Attention<left_window_size=2, right_window_size=-1>(q, k, v)", 25,
-        """t1 = Range(0, 4, 1)
-        t2 = Unsqueeze(t1, [1])
-        t3 = Range(0, 6, 1)
-        t4 = Sub(t2, 2)
-        t5 = LessOrEqual(t4, t3)
-        y = Attention(q, k, v, t5)""", 24,
+        f"y = Attention(q, k, v, bool:{WINDOW})", 24,
         feeds=feeds_for("", 6), rtol=1e-5, atol=1e-6, **SELF,
     )  # fmt: skip
 

@@ -275,11 +275,33 @@ def test_corners_are_aligned_by_scales_known_only_at_run_time(mode, target):
     np.testing.assert_allclose(evaluate(result.model, cut)[0], Reference(source).run(cut)[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("scales", [(1, 1, 0.6, 0.6), (1, 1, 1.7, 1.3), (1, 1, 0.25, 2)])
+def test_corners_are_aligned_by_constant_scales_as_by_others(mode, scales):
+    """As in onnx.reference and in the published tests: before the size is cut."""
+    how = f'mode="{mode}", coordinate_transformation_mode="align_corners", nearest_mode="floor"'
+    source = model(f"y = Resize<{how}>(x, , s)", 13, constants=scaled(*scales), **IMAGE)
+    result = convert.attempt(source, {"": 10})
+    cut = scales != (1, 1, 0.25, 2)
+    assert result.grade == ("close" if cut or mode != "nearest" else "exact")
+    assert any("before it is cut" in change.remark for change in result.changes) is cut
+    expected = Reference(source).run({"x": DATA})[0]
+    np.testing.assert_allclose(evaluate(result.model, {"x": DATA})[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_published_corners():
+    """test_resize_downsample_scales_linear_align_corners of onnx"""
+    x = np.arange(1, 9, dtype=np.float32).reshape(1, 1, 2, 4)
+    how = 'mode="linear", coordinate_transformation_mode="align_corners"'
+    io = {"inputs": "float[1,1,2,4] x", "outputs": "float[1,1,A,B] y"}
+    source = model(f"y = Resize<{how}>(x, , s)", 13, constants=scaled(1, 1, 0.6, 0.6), **io)
+    made = convert.attempt(source, {"": 10}).model
+    np.testing.assert_allclose(evaluate(made, {"x": x})[0], [[[[1.0, 3.142857]]]], rtol=1e-6)
+
+
 def test_what_cannot_be_sampled_is_refused():
     nearest = "y = Resize<exclude_outside=1>(x, , s)"
     check_refused(nearest, 18, 10, "exclude_outside=1 with mode=nearest", constants=scaled(1, 1, 0.6, 2), **IMAGE)
-    corners = 'y = Resize<coordinate_transformation_mode="align_corners">(x, , s)'
-    check_refused(corners, 13, 10, "runtimes differ on align_corners", constants=scaled(1, 1, 0.6, 2), **IMAGE)
     check_refused(
         'y = Upsample<mode="cubic">(x, s)', 9, 8, "mode=cubic", inputs="float[4] x, float[1] s", outputs="float[A] y"
     )

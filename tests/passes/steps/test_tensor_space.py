@@ -11,12 +11,11 @@ ORDER_AT_RUN_TIME = """t1 = Shape(x)
     t3 = Reshape(t2, [1])
     t4 = ConstantOfShape<value=[1]>(t3)
     t5 = NonZero(t4)
-    t6 = Reshape(t5, [-1])
-    t7 = Reshape(t6, [-1, 4])
-    t8 = Transpose<perm=[1, 0]>(t7)
-    t9 = Reshape(t8, [-1])
-    t10 = Gather<axis=1>(x, t9)
-    y = DepthToSpace<blocksize=2>(t10)"""
+    t6 = Reshape(t5, [-1, 4])
+    t7 = Transpose<perm=[1, 0]>(t6)
+    t8 = Reshape(t7, [-1])
+    t9 = Gather<axis=1>(x, t8)
+    y = DepthToSpace<blocksize=2>(t9)"""
 
 
 @pytest.mark.parametrize(
@@ -64,11 +63,10 @@ def test_channels_from_depth_first():
         t5 = Reshape(t3, [1])
         t6 = ConstantOfShape<value=[1]>(t5)
         t7 = NonZero(t6)
-        t8 = Reshape(t7, [-1])
-        t9 = Reshape(t8, [4, -1])
-        t10 = Transpose<perm=[1, 0]>(t9)
-        t11 = Reshape(t10, [-1])
-        y = Gather<axis=1>(t4, t11)"""
+        t8 = Reshape(t7, [4, -1])
+        t9 = Transpose<perm=[1, 0]>(t8)
+        t10 = Reshape(t9, [-1])
+        y = Gather<axis=1>(t4, t10)"""
     check(
         'y = SpaceToDepth<blocksize=2, mode="CRD">(x)',
         28,
