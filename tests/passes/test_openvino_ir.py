@@ -1,10 +1,13 @@
 """Each layer of OpenVINO IR against OpenVINO itself: the network that it writes runs as the ONNX model made of it."""
 
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from opshift.passes.errors import Refused
+from opshift.passes.openvino_ir.layer import MAPPINGS
 
 from opshift import ir
 from opshift.compare import compare
@@ -485,3 +488,9 @@ def test_what_onnx_does_not_compute_is_refused(name, tmp_path):
 def test_what_is_rounded_otherwise_is_close(tmp_path):
     assert [change.grade for change in ir.read(network(op.hswish, [X], tmp_path)).changes] == ["close"]
     assert not ir.read(network(op.relu, [X], tmp_path)).changes
+
+
+def test_the_page_lists_what_is_expressed():
+    page = (Path(__file__).parents[2] / "docs" / "tasks" / "openvino.md").read_text(encoding="utf-8")
+    listed = page.partition("not with every attribute:")[2].partition("Whatever else")[0]
+    assert re.findall(r"`(\w+)`", listed) == sorted({*MAPPINGS, "Const", "Parameter", "Result"}, key=str.lower)
