@@ -7,6 +7,7 @@ import resource
 import onnx
 import onnx.parser
 import pytest
+from opshift.passes import memory
 
 from opshift import apart, cli
 
@@ -84,13 +85,25 @@ BYTES = {
     "long name": edited(renamed, "a = ReduceMax<axes = [0]>(x) y = Neg(a)", "", 13),
     "itself": parsed("y = Neg(y)", "", 13),
     "each other": parsed("a = Add(b, z) b = Add(a, z) y = ReduceSum(x, b)", "int64[1] z = {0}"),
+    **{
+        f"{op} of a long vector": parsed(
+            f"a = ConstantOfShape(s) b = Cast<to = 7>(a) c = {op}(x, b) y = ReduceMax(c, z)",
+            f"int64[1] s = {{{1 << 30}}}, int64[1] z = {{0}}",
+        )
+        for op in ("Reshape", "Expand")
+    },
+    "doubled": parsed(
+        " ".join(["a0 = Identity(z)", *(f"a{i + 1} = Concat<axis = 0>(a{i}, a{i})" for i in range(40))])
+        + " b = Reshape(x, a40) y = ReduceMax(b, z)",
+        "int64[1] z = {1}",
+    ),
     "no body": parsed("y = Loop(x, x, x)", "", 13),
 }  # fmt: skip
 
 
 def attempt(model, target, folder):
     """What the command line says of a model within limits."""
-    most = MEMORY + (apart._kilobytes("self/status", "VmData") << 10)
+    most = MEMORY + (memory.held())
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     (folder / "in.onnx").write_bytes(model.SerializeToString())
