@@ -1,8 +1,10 @@
 """`python -m benchmarks [--nodes N ...] [--runs N] [--limit S]`: conversions, see `benchmarks.conversions`.
 
+`python -m benchmarks inlining` measures definitions put in the place of calls alone, see `benchmarks.inlining`;
 `python -m benchmarks weights [--gigabytes N] [--runs N]` measures models that are mostly weights, beside a plain copy.
 `python -m benchmarks definitions [--op NAME ...] [--runs N]` compares expansions, see `benchmarks.definitions`;
 `python -m benchmarks backends [--backend NAME ...]` counts what backends run, see `benchmarks.backends`;
+`python -m benchmarks scaling [--nodes N ...] [--steps]` tells what one more node costs, see `benchmarks.scaling`;
 `python -m benchmarks optimizers [--models FOLDER] [--name REGEX]` compares optimizers, see `benchmarks.optimizers`.
 """
 
@@ -13,13 +15,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import conversions
+from benchmarks import conversions, inlining, scaling
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    subjects = ["conversions", "weights", "definitions", "backends", "optimizers"]
+    subjects = ["conversions", "inlining", "scaling", "weights", "definitions", "backends", "optimizers"]
     parser.add_argument("what", nargs="?", choices=subjects, default="conversions")
     parser.add_argument("--op", action="append", default=[], help="only these operators, of the definitions")
     parser.add_argument("--backend", action="append", default=[], help="only these backends")
@@ -27,6 +29,7 @@ def main() -> None:
     parser.add_argument("--models", type=Path, help="optimizers: this folder instead of the committed exports")
     parser.add_argument("--name", default="", help="optimizers: only the models that this expression finds")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--steps", action="store_true", help="scaling: every frozen case instead of whole models")
     parser.add_argument("--gigabytes", type=int, default=1, help="of embedded weights")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--limit", type=int, default=60, help="seconds of the processor that one conversion may take")
@@ -69,10 +72,21 @@ def main() -> None:
 
         weights.measure(options.gigabytes, options.runs)
         return
-    print(conversions.HEAD)
-    for rows in conversions.measure(options.nodes, options.runs, options.limit):
-        for row in rows:
-            print(conversions.line(row, options.limit), flush=True)
+    if options.steps:
+        for row in scaling.steps(options.op):
+            print(row, flush=True)
+        return
+    if options.what != "scaling":
+        for part in [inlining] if options.what == "inlining" else [conversions, inlining]:
+            print(part.HEAD)
+            for rows in conversions.measure(part.SHAPES, options.nodes, options.runs, options.limit):
+                for held in rows:
+                    print(conversions.line(held), flush=True)
+            print()
+    if options.what != "inlining":
+        print(scaling.HEAD)
+        for line in scaling.measure(options.nodes, options.runs, options.limit):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

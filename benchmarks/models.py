@@ -87,25 +87,83 @@ def norms(nodes: int) -> onnx.ModelProto:
     """A chain of ReduceL2 at opset 18, which has a definition there."""
     names = ["x", *(f"v{i}" for i in range(nodes))]
     chain = [helper.make_node("ReduceL2", [a, "axes"], [b]) for a, b in pairwise(names)]
-    return _model(chain, names[-1], 18, [helper.make_tensor("axes", TensorProto.INT64, [1], [1])])
+    return _model(chain, names[-1], 18, [_axes()])
+
+
+def celus(nodes: int) -> onnx.ModelProto:
+    """A chain of Celu at opset 12, whose definition hangs on the type of its input."""
+    names = ["x", *(f"v{i}" for i in range(nodes))]
+    return _model([helper.make_node("Celu", [a], [b]) for a, b in pairwise(names)], names[-1], 12, width=8)
 
 
 def layer_norms(nodes: int) -> onnx.ModelProto:
     """A chain of LayerNormalization at opset 18, whose definition hangs on the types of its inputs."""
     names = ["x", *(f"v{i}" for i in range(nodes))]
     chain = [helper.make_node("LayerNormalization", [a, "scale"], [b]) for a, b in pairwise(names)]
-    made = _model(chain, names[-1], 18)
+    made = _model(chain, names[-1], 18, width=8)
     made.graph.input.append(helper.make_tensor_value_info("scale", TensorProto.FLOAT, [8]))  # the peer needs its type
     return made
 
 
-def _graph(nodes: list[onnx.NodeProto], result: str) -> onnx.GraphProto:
-    value = helper.make_tensor_value_info(result, TensorProto.FLOAT, ["N", 1])
+FUNCTIONS = "functions"
+"""The domain of the functions that the following models hold."""
+
+
+def calls(nodes: int) -> onnx.ModelProto:
+    """A chain of calls of one function of three nodes."""
+    names = ["x", *(f"v{i}" for i in range(nodes))]
+    chain = [helper.make_node("norm", [a, "axes"], [b], domain=FUNCTIONS) for a, b in pairwise(names)]
+    return _with_functions(_model(chain, names[-1], 18, [_axes()]), [_norm("norm")])
+
+
+def functions(nodes: int) -> onnx.ModelProto:
+    """The same with a function of its own for each call."""
+    names = ["x", *(f"v{i}" for i in range(nodes))]
+    chain = [helper.make_node(f"norm{b}", [a, "axes"], [b], domain=FUNCTIONS) for a, b in pairwise(names)]
+    return _with_functions(_model(chain, names[-1], 18, [_axes()]), [_norm(node.op_type) for node in chain])
+
+
+def function_chain(nodes: int) -> onnx.ModelProto:
+    """One call of a function that calls the next, which calls the next, as many as there are."""
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid(FUNCTIONS, 1)]
+    held = []
+    for index in range(nodes):
+        following = helper.make_node(f"f{index + 1}", ["a"], ["y"], domain=FUNCTIONS)
+        last = helper.make_node("Abs", ["a"], ["y"])
+        body = [helper.make_node("Neg", ["x"], ["a"]), following if index + 1 < nodes else last]
+        held.append(helper.make_function(FUNCTIONS, f"f{index}", ["x"], ["y"], body, imports))
+    call = helper.make_node("f0", ["x"], ["y"], domain=FUNCTIONS)
+    return _with_functions(_model([call], "y", 18, width=8), held)
+
+
+def _norm(name: str) -> onnx.FunctionProto:
+    body = [
+        helper.make_node("Mul", ["x", "x"], ["squares"]),
+        helper.make_node("ReduceSum", ["squares", "axes"], ["sum"]),
+        helper.make_node("Sqrt", ["sum"], ["y"]),
+    ]
+    return helper.make_function(FUNCTIONS, name, ["x", "axes"], ["y"], body, [helper.make_opsetid("", 18)])
+
+
+def _axes() -> TensorProto:
+    return helper.make_tensor("axes", TensorProto.INT64, [1], [1])
+
+
+def _with_functions(model: onnx.ModelProto, held: Sequence[onnx.FunctionProto]) -> onnx.ModelProto:
+    model.functions.extend(held)
+    model.opset_import.append(helper.make_opsetid(FUNCTIONS, 1))
+    return model
+
+
+def _graph(nodes: list[onnx.NodeProto], result: str, width: int = 1) -> onnx.GraphProto:
+    value = helper.make_tensor_value_info(result, TensorProto.FLOAT, ["N", width])
     return helper.make_graph(nodes, result, [], [value])
 
 
-def _model(nodes: list[onnx.NodeProto], result: str, opset: int, held: Sequence[TensorProto] = ()) -> onnx.ModelProto:
-    graph = _graph(nodes, result)
+def _model(
+    nodes: list[onnx.NodeProto], result: str, opset: int, held: Sequence[TensorProto] = (), width: int = 1
+) -> onnx.ModelProto:
+    graph = _graph(nodes, result, width)
     graph.input.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 8]))
     graph.initializer.extend(held)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)

@@ -139,7 +139,7 @@ def fold(
         target: convert to this first, as `convert_version` does; without it, the model keeps its opset. What a named
             target lacks is not brought in.
         ir_version: as for `convert_version`.
-        optimize: optimize the model before that and after it, as `optimize` does.
+        optimize: also optimize the model, as `optimize` does; what comes to light is folded, too.
 
     Returns:
         A folded copy of the same kind; see `convert_version`.

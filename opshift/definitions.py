@@ -43,11 +43,17 @@ def definitions() -> Iterator[Definition]:
     """Every definition, by domain and name; an operator may have one for each group of element types."""
     registry.registered()
     for domain in DOMAINS:
-        for op in sorted(schemas.operators(domain) if domain in ledger.DOMAINS else functions.operators(domain)):
-            yield from _of(domain, op)
+        for op in operators(domain):
+            yield from of(domain, op)
 
 
-def _of(domain: str, op: str) -> Iterator[Definition]:
+def operators(domain: str) -> list[str]:
+    """The operators of a domain that may have definitions."""
+    return sorted(schemas.operators(domain) if domain in ledger.DOMAINS else functions.operators(domain))
+
+
+def of(domain: str, op: str) -> Iterator[Definition]:
+    """The definitions of an operator."""
     on_request = registry.definition(domain, op)
     if on_request is not None:
         yield _step(domain, op, on_request.step, on_request.opset)

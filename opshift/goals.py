@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
-from opshift import functions
 from opshift.passes import convert, fit, schemas
 from opshift.passes.backend import Backend
 from opshift.passes.convert import Result
@@ -109,15 +108,17 @@ def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refi
 
 
 def recognisable(name: str) -> Op:
-    """An operator to fold, by name; raises `ValueError` for one that is not known, or not recognised."""
-    from opshift.passes.patterns import FAMILIES
+    """An operator to fold, by name; raises `ValueError` for one that is not known, or has no definition."""
+    from opshift import definitions
 
     op = operator(name)
-    if op in FAMILIES:
+    if any(definitions.of(*op)):
         return op
-    known = [f"{domain}::{name}" if domain else name for domain, name in FAMILIES]
-    if schemas.versions(*op) or functions.defined(*op):
-        raise ValueError(f"{name} cannot be recognised; these can be: {', '.join(known)}")
+    if schemas.versions(*op):
+        raise ValueError(f"{name} has no definition to recognise it by (docs/definitions.md lists those that have one)")
+    known = [
+        f"{domain}::{op}" if domain else op for domain in definitions.DOMAINS for op in definitions.operators(domain)
+    ]
     likely = get_close_matches(name, known, 1)
     raise ValueError(f"unknown operator {name!r}{f'; did you mean {likely[0]}?' if likely else ''}")
 

@@ -48,7 +48,7 @@ class Terms:
 
     def is_op(self, term: int, name: str) -> bool:
         key = self.keys[term]
-        return key[0] == OP and key[1] == name
+        return bool(key[0] == OP and key[1] == name)
 
     def value(self, term: int) -> float | None:
         """The number that a term is; None for any other."""

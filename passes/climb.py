@@ -6,7 +6,8 @@ rung by rung through the registered steps; what a step creates goes back on the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -90,7 +91,15 @@ class Climb:
         for kind in set(layout.kinds) - plans.keys():
             plans[kind] = self._plan(versions, kind)
         changing = {kind for kind in set(layout.kinds) if plans[kind] is not _Plan.KEEP}
-        for index, kind in [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing]:
+        visited = [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing]
+        places: dict[Kind, list[int]] = {kind: [] for kind in changing}
+        for index, kind in visited:
+            places[kind].append(index)
+        ahead: dict[Kind, Iterator[Iterable[Change]] | None] = {}
+        for index, kind in visited:
+            if done := ahead.get(kind):
+                self._ledger.changes += next(done)
+                continue
             proto, plan = nodes[index], plans[kind]
             produced: Sequence[NodeProto | bytes] | None = None
             if plan is _Plan.JUDGE:
@@ -101,6 +110,9 @@ class Climb:
                 continue
             if plan is _Plan.CLIMB and not self._rehearsing:
                 produced = replays.settle(proto, kind, scope, rehearse, self._ledger.changes)
+                if produced is not None and kind not in ahead:
+                    later = places[kind][bisect_right(places[kind], index) :]
+                    ahead[kind] = replays.ahead(kind, [nodes[k] for k in later], scope)
             if produced is None:
                 work = _Work(proto, versions, index, layout.inner.get(index, ()), within=within)
                 produced = self._settle(work, scope)

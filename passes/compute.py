@@ -29,7 +29,14 @@ def compute(op: str, opset: int, inputs: Sequence[Array], attributes: Attributes
     with np.errstate(all="ignore"):
         try:
             found = rule(inputs, attributes, opset)
-        except (ValueError, TypeError, IndexError, OverflowError, MemoryError):  # what is not valid stays as it is
+        except (
+            ValueError,
+            TypeError,
+            AttributeError,
+            IndexError,
+            OverflowError,
+            MemoryError,
+        ):  # what is not valid stays as it is
             return None
     if found is None:
         return None
@@ -263,12 +270,21 @@ def _fold(function: str) -> Rule:
     """Of any number of inputs, from the left."""
 
     def rule(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
+        if inputs[0].dtype.kind == "f" and not _engines_agree(inputs):
+            return None
         found = inputs[0]
         for other in inputs[1:]:
             found = _apply(function, found, other).astype(found.dtype)
-        return found if found.dtype.kind in "iu" else None  # of floats, engines differ in signs of zeros
+        return found if found.dtype.kind in "iuf" else None
 
     return rule
+
+
+def _engines_agree(inputs: Sequence[Array]) -> bool:
+    """Whether no NaN is among the values to compare and no zeros of both signs, on which engines differ."""
+    values = np.concatenate([value.reshape(-1) for value in inputs])
+    signs = np.signbit(values[values == 0])
+    return not np.isnan(values).any() and bool(signs.all() or not signs.any())
 
 
 # What moves values, compares them, or is computed in integers.

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     import numpy as np
 
 SMALL = 4096  # elements: a parameter, not a weight
+_NUMBERS: dict[int, str] = {
+    TensorProto.FLOAT: "f",
+    TensorProto.DOUBLE: "d",
+    TensorProto.INT64: "q",
+    TensorProto.INT32: "i",
+    TensorProto.BOOL: "?",
+}
 _INTEGERS: dict[int, str] = {TensorProto.INT64: "q", TensorProto.INT32: "i"}
 
 
@@ -26,6 +33,11 @@ def int64s(values: Sequence[int], dims: Sequence[int] | None = None) -> TensorPr
 
 def tensor(values: Any, elem_type: int) -> TensorProto:
     """A tensor of any element type from a number, a (nested) list or an array."""
+    if isinstance(values, (int, float)) and elem_type in _NUMBERS:
+        try:
+            return TensorProto(data_type=elem_type, raw_data=struct.pack(f"<{_NUMBERS[elem_type]}", values))
+        except (OverflowError, struct.error):  # it does not fit, or is a fraction
+            pass
     import numpy as np
     import onnx.helper
     import onnx.numpy_helper

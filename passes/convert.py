@@ -15,7 +15,7 @@ from opshift.passes.climb import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.expand import Expander, Op
 from opshift.passes.infer import contradiction
-from opshift.passes.names import bodies, census, with_nested
+from opshift.passes.names import Body, census, with_nested
 from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.scope import Context
 from opshift.passes.survey import Survey
@@ -240,13 +240,11 @@ def _check_recursion(model: ModelProto) -> None:
         return
     names = {(default_domain(f.domain), f.name, f.overload) for f in model.functions}
     calls: dict[Callee | None, Counter[Callee]] = {name: Counter() for name in (None, *names)}
-    caller: Callee | None = None
-    for body in bodies(model):
-        if isinstance(body, FunctionProto):
-            caller = (default_domain(body.domain), body.name, body.overload)
-        elif body is model.graph:
-            caller = None
-        calls[caller].update((default_domain(n.domain), n.op_type, n.overload) for n in body.node)
+    holders: list[tuple[Callee | None, Body]] = [(None, model.graph)]
+    holders += [((default_domain(f.domain), f.name, f.overload), f) for f in model.functions]
+    for caller, holder in holders:
+        for body in with_nested([holder]):
+            calls[caller].update((default_domain(n.domain), n.op_type, n.overload) for n in body.node)
     inner = {name: calls[name].keys() & names for name in names}
     ready = [name for name, callees in inner.items() if not callees]
     callers: dict[Callee, list[Callee]] = {}

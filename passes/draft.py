@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from opshift.passes import constants, payload
@@ -17,6 +19,7 @@ from opshift.passes.view import attribute_value, make_attribute
 
 GROWTH = 1 << 20  # bytes by which a constant may be larger than what it makes needless
 LARGEST = 1 << 28  # bytes of a weight that is read at all
+_MEASURING = frozenset(["ConstantOfShape", "Expand", "Flatten", "Reshape", "Shape", "Size"])
 FEW = 64  # numbers whose values are followed one by one
 
 
@@ -31,24 +34,27 @@ class Whole:
         self.constants_are_nodes = model.ir_version < 4  # where each initializer is an input, too
         self.uses: Counter[str] = Counter()
         self.fixed: frozenset[str] = _shadowed(model) | _referred(model)
+        self.measures = True  # whether dimensions matter to any node
         self.changed = 0
+        self.rounds = 0
 
     def begin(self) -> None:
         """Begin a round: count how often each value is used, and let types be inferred of what the model is now.
 
         A name that two graphs give to different values counts as one.
         """
-        self.uses = Counter()
+        self.uses, self.measures = Counter(), False
         if self.changed:
             asked = self.context.inference.was_asked
             self.context = Context(self.model, self.model, self.folder)
             if asked:
                 self.context.inference.now()
+        self.rounds += 1
         self.changed = 0
         for body in bodies(self.model):
-            for node in body.node:
-                self.uses.update(node.input)
+            self.uses.update(chain.from_iterable([node.input for node in body.node]))
             self.uses.update(results(body))
+            self.measures = self.measures or not _MEASURING.isdisjoint([node.op_type for node in body.node])
         self.uses.update(self.fixed)
 
 
@@ -307,14 +313,24 @@ class Draft:
 
 
 def content(tensor: TensorProto) -> object:
-    """What two equal constants have in common; None for one whose bytes lie in a file, or are many."""
-    if payload.is_stored(tensor) or constants.size(tensor) > constants.SMALL:
+    """What two equal constants have in common; None for one of many bytes. Bytes in a file are known by their place."""
+    if payload.is_stored(tensor):
+        place = sorted((entry.key, entry.value) for entry in tensor.external_data)
+        return tensor.data_type, tuple(tensor.dims), tuple(place)
+    if constants.size(tensor) > constants.SMALL:
         return None
     bare = TensorProto()
     bare.CopyFrom(tensor)
     for field in ("name", "doc_string"):
         bare.ClearField(field)
     return bare.SerializeToString(deterministic=True)
+
+
+def digest(tensor: TensorProto) -> object:
+    """The same for one of many bytes that are at hand; None for one whose bytes lie in a file."""
+    if payload.is_stored(tensor) or not tensor.raw_data:
+        return None
+    return tensor.data_type, tuple(tensor.dims), hashlib.blake2b(tensor.raw_data).digest()
 
 
 _INTEGERS = {TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL}

@@ -11,7 +11,7 @@ from opshift.passes import constants
 from opshift.passes.build import Builder
 from opshift.passes.expand import Op
 from opshift.passes.lazy import np
-from opshift.passes.patterns import Call, Splat
+from opshift.passes.patterns import Call, Splat, Tensor
 from opshift.passes.protos import TensorProto
 from opshift.passes.scope import Dim, Scope
 
@@ -28,6 +28,15 @@ class Form:
     attributes: dict[str, Any]
     shapes: Sequence[Sequence[Dim] | None]
     beside: Beside
+
+    @property
+    def kind(self) -> int:
+        """The element type of the first input."""
+        given = self.call.inputs[0]
+        return given.kind if isinstance(given, Tensor) else 0
+
+
+_TOLERANCES: dict[int, float] = {TensorProto.FLOAT16: 1e-3, TensorProto.BFLOAT16: 8e-3}
 
 
 def reshaped(build: Builder, name: str, dims: Sequence[int]) -> str:
@@ -81,7 +90,7 @@ def _attention(form: Form) -> None:
     """The scale that the size of the heads gives is not written; a mask has a row for each query, as runtimes want."""
     query = form.shapes[0] or [None]
     size, scale = query[-1], form.attributes["scale"]
-    if isinstance(size, int) and isclose(scale, size**-0.5, rel_tol=1e-6):
+    if isinstance(size, int) and size and isclose(scale, size**-0.5, rel_tol=_TOLERANCES.get(form.kind, 1e-6)):
         form.attributes["scale"] = None
     if len(form.inputs) < 4:
         return

@@ -12,7 +12,7 @@ _INPUT, _OUTPUT, _NAME = (
     tag(NodeProto.DESCRIPTOR.fields_by_name[name].number)[0] for name in ("input", "output", "name")
 )
 _SHORT = 128  # bytes of a name whose length takes one byte
-EMPTY = b"\0"
+_EMPTY = b"\0"
 
 
 def without(data: bytes) -> tuple[bytes, int, int]:
@@ -47,7 +47,7 @@ def names(data: bytes, values: int) -> list[bytes]:
         size = data[at]
         found.append(data[at : at + (size + 1 if size < _SHORT else _length(data, at))])
     else:
-        found.append(EMPTY)
+        found.append(_EMPTY)
     return found
 
 
@@ -61,8 +61,10 @@ def _length(data: bytes, at: int) -> int:
             return size + at - start
 
 
-def text(spelled: bytes) -> str:
-    """A name that is spelled out; raises `UnicodeDecodeError` for what is no text."""
-    if spelled[0] < _SHORT:
-        return spelled[1:].decode()
+def texts(spelled: list[bytes]) -> list[str]:
+    """The names that are spelled so; raises `UnicodeDecodeError` for what is no text."""
+    return [name[1:].decode() if name[0] < _SHORT else _text(name) for name in spelled]
+
+
+def _text(spelled: bytes) -> str:
     return spelled[next(i for i, byte in enumerate(spelled) if byte < _SHORT) + 1 :].decode()

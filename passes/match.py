@@ -95,7 +95,7 @@ class Matcher:
         for name, value in self._marks.items():
             for exponent in _EXPONENTS:
                 for sign in (1.0, -1.0):
-                    if isclose(p, sign * value**exponent, rel_tol=1e-6):
+                    if isclose(p, sign * value**exponent, rel_tol=max(self._tolerance, 1e-6)):
                         return name, sign, exponent
         return None
 

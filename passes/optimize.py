@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from opshift.passes import compute, constants, follow, legal, rules, schemas
 from opshift.passes.changes import Change
 from opshift.passes.convert import DEEPEST, Result, check_imports, collector_paused, opsets
-from opshift.passes.draft import LARGEST, Call, Draft, Whole, content, results
+from opshift.passes.draft import LARGEST, Call, Draft, Whole, content, digest, results
 from opshift.passes.errors import InvalidModel
 from opshift.passes.infer import HOLDING_GRAPHS, Path, contradiction
 from opshift.passes.names import Body, census, subgraphs
@@ -93,14 +94,18 @@ class Visit:
             if len(made) != 1 or made[0] is not node:
                 self._taken[index] = made
         if self._taken:
-            put(draft.body, self._taken)
+            put(draft.scope.body, self._taken)
         draft.finish()
 
     def _share_initializers(self) -> None:
-        """Let equal small initializers be one."""
+        """Let equal initializers be one; those that are large are read only where another has the same type."""
         draft = self._draft
-        for name, tensor in draft.scope.initializers.items():
+        held = draft.scope.initializers
+        alike = Counter((tensor.data_type, *tensor.dims) for tensor in held.values())
+        for name, tensor in held.items():
             key = content(tensor)
+            if key is None and self._whole.rounds == 1 and alike[(tensor.data_type, *tensor.dims)] > 1:
+                key = digest(tensor)
             if key is None:
                 continue
             found = draft.find_shared(key)
@@ -131,7 +136,7 @@ class Visit:
                 break
             if how == "":
                 return before
-        if plain and node.output and follow.knows(node.op_type) and draft.opset >= 7:
+        if plain and node.output and self._whole.measures and draft.opset >= 7 and follow.knows(node.op_type):
             follow.follow(Call(node, draft))
         if plain and self._is_constant(node):
             return before

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from opshift.functions import OPENVINO, defined
 from opshift.passes import schemas
 from opshift.passes.algebra import OP, PRODUCT, SUM, VARIABLE, Terms
 from opshift.passes.names import subgraphs
@@ -151,10 +152,13 @@ class Clues:
     """The last dimension."""
 
     def spelled(self, axes: Axes, dropped: int = 0) -> Axes | None:
-        """Axes as they can be written, of which the result lacks some: below opset 11 not negative."""
-        if self.opset >= NEGATIVE_AXES:
-            return axes
-        return None if self.rank is None else tuple(axis + self.rank + dropped for axis in axes)
+        """Axes as they are written, of which the result lacks some: not negative, which needs the rank below opset 11.
+
+        Over negative axes without elements, onnxruntime 1.31 sums up nothing instead of 0.
+        """
+        if self.rank is None:
+            return axes if self.opset >= NEGATIVE_AXES else None
+        return tuple(axis + self.rank + dropped for axis in axes)
 
     def over(self, *operators: str) -> list[Axes]:
         return list(dict.fromkeys(axes for op in operators for axes in self.axes.get(op, ())))
@@ -238,7 +242,9 @@ def one_axis(op: Op, clues: Clues) -> Iterator[Call]:
         if len(axes) == 1:
             x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(max(clues.rank or 0, -axes[0]))))
             for texts in _CHOICES.get(op[1], ((),)):
-                if spelled := clues.spelled(axes):
+                if clues.opset >= NEGATIVE_AXES:
+                    yield Call(op, clues.opset, (x,), (("axis", axes[0]), *texts))
+                elif spelled := clues.spelled(axes):
                     yield Call(op, clues.opset, (x,), (("axis", spelled[0]), *texts))
 
 
@@ -249,9 +255,12 @@ def reduction(op: Op, clues: Clues) -> Iterator[Call]:
         for keepdims in (1, 0):
             dropped = 0 if keepdims else len(axes)
             x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(max((clues.rank or 0) + dropped, -axes[0]))))
+            spelled = clues.spelled(axes, dropped)
+            if spelled is None or (any(axis < 0 for axis in spelled) and clues.rank is not None):
+                continue
             if schema is not None and "axes" not in schema.attributes:
-                yield Call(op, clues.opset, (x, axes), (("keepdims", keepdims),))
-            elif spelled := clues.spelled(axes, dropped):
+                yield Call(op, clues.opset, (x, spelled), (("keepdims", keepdims),))
+            else:
                 yield Call(op, clues.opset, (x,), (("axes", spelled), ("keepdims", keepdims)))
 
 
@@ -273,6 +282,22 @@ def rotary(op: Op, clues: Clues) -> Iterator[Call]:
         yield Call(op, clues.opset, (Tensor(clues.kind, ("b", "h", "s", clues.size)), cache, cache))
 
 
+def openvino(op: Op, clues: Clues) -> Iterator[Call]:
+    """OpenVINO's operators take their axes as an input."""
+    for axes in clues.over("Total"):
+        for keep in (1, 0) if op[1] == "ReduceL1" else (1,):
+            rank = max((clues.rank or 0) + (0 if keep else len(axes)), -axes[0])
+            spelled = clues.spelled(axes, 0 if keep else len(axes))
+            if spelled is None:
+                continue
+            inputs = (Tensor(clues.kind, tuple(f"d{axis}" for axis in range(rank))), spelled)
+            if op[1] == "ReduceL1":
+                yield Call(op, clues.opset, inputs, (("keep_dims", keep),))
+                continue
+            for mode in ("add", "max"):
+                yield Call(op, clues.opset, inputs, (("eps_mode", mode),), ("eps",))
+
+
 _CHOICES: dict[str, Sequence[tuple[tuple[str, Any], ...]]] = {
     "Gelu": ((("approximate", "none"),), (("approximate", "tanh"),)),
     "LpNormalization": ((("p", 1),), (("p", 2),)),
@@ -283,7 +308,10 @@ _AVERAGING = frozenset(("ReduceMean", "ReduceSum", "GlobalAveragePool"))
 
 @dataclass(frozen=True)
 class Family:
-    """How an operator is looked for: the calls of it, and the operators one of which every form of it needs."""
+    """How an operator is looked for: the calls of it, and the operators one of which every form of it needs.
+
+    Without any, every node may make its result.
+    """
 
     suggest: Suggest
     anchors: frozenset[str]
@@ -322,5 +350,22 @@ FAMILIES: dict[Op, Family] = {
     ("", "ReduceLogSum"): _family(reduction, "Log"),
     ("", "ReduceSumSquare"): _family(reduction, "ReduceSum"),
     ("", "Softmax"): _family(one_axis, "Exp"),
+    ("", "LogSoftmax"): _family(one_axis, "Log"),
 }
 """The operators that exporters emit as one node, in the order in which a value is compared with them."""
+
+
+def family(op: Op) -> Family | None:
+    """How an operator is looked for, also one that is only looked for by name; None where nobody knows how."""
+    if op in FAMILIES:
+        return FAMILIES[op]
+    if op[0] == OPENVINO and defined(*op):
+        return Family(openvino, frozenset(("ReduceSum", "ReduceL1", "ReduceSumSquare", "ReduceL2")))
+    schema = schemas.schema(*op, schemas.latest()) if not op[0] else None
+    if schema is None:
+        return None
+    if op[1].startswith("Reduce"):
+        return Family(reduction, frozenset())
+    if "axis" in schema.attributes:
+        return Family(one_axis, frozenset())
+    return Family({1: elementwise, 2: two_operands}.get(schema.min_input, elementwise), frozenset())

@@ -42,6 +42,7 @@ class _Whole(Whole):
         self.changes = []
         self.uses = Counter()
         self.fixed = frozenset()
+        self.measures = True
         self.changed = 0
         self.folder = None
 

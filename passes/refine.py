@@ -43,12 +43,13 @@ def refined(made: Result, wanted: Refinement, *, lacking: Iterable[Op] = (), fol
     if made.model is None or not (wanted.fold or wanted.optimize):
         return made
     away = {*lacking, *_missing(made.model, wanted.backend)}
-    result = _refined(made, wanted, away, folder)
-    if wanted.backend is not None and (unread := _unread(result, made, wanted.backend, folder)):
-        result = _refined(made, wanted, away | unread, folder)
-        if _unread(result, made, wanted.backend, folder):
-            return replace(made, folded=0 if wanted.fold else None)
-    return result
+    for asked in (wanted, wanted, replace(wanted, optimize=False)) if wanted.fold else (wanted,):
+        result = _refined(made, asked, away, folder)
+        unread = _unread(result, made, wanted.backend, folder)
+        if not unread:
+            return result
+        away |= unread
+    return replace(made, folded=0 if wanted.fold else None)
 
 
 def _missing(model: ModelProto, backend: Backend | None) -> set[Op]:
@@ -57,8 +58,10 @@ def _missing(model: ModelProto, backend: Backend | None) -> set[Op]:
     return {op for domain, opset in opsets(model).items() for op in backend.missing(domain, opset)}
 
 
-def _unread(result: Result, made: Result, backend: Backend, folder: str | None) -> set[Op]:
+def _unread(result: Result, made: Result, backend: Backend | None, folder: str | None) -> set[Op]:
     """The operators that the backend does not read in the result, but did before."""
+    if backend is None:
+        return set()
     from opshift.passes.obstacles import obstacles
 
     assert result.model is not None, "refining refuses nothing"

@@ -7,7 +7,7 @@ calls of the same kind for which the same questions have the same answers are re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,7 +52,11 @@ class Replays:
         data = proto.SerializeToString()
         if len(data) > _LARGEST:
             return None
-        names = heads.names(data, kind.inputs + kind.outputs)
+        spelled = heads.names(data, kind.inputs + kind.outputs)
+        try:
+            names = heads.texts(spelled)
+        except UnicodeDecodeError:
+            return None
         key = _key(proto, kind, names, scope)
         if key in self._heads:
             at = self._heads[key]
@@ -64,21 +68,39 @@ class Replays:
                 self._heads[key] = None
             return None
         while isinstance(at, _Question):
-            found = answer(at.kind, heads.text(names[at.number]), scope)[1]
+            found = answer(at.kind, names[at.number], scope)[1]
             if found in at.answers:
                 at = at.answers[found]
             elif len(at.answers) >= _MOST_ANSWERS:
                 return None
             else:
                 at = self._learn(key, proto, names, scope, rehearse)
-        return None if at is None else script.play(at, proto, names, scope, changes)
+        return None if at is None else script.play(at, proto, spelled, names, scope, changes)
+
+    def ahead(self, kind: Kind, calls: Sequence[NodeProto], scope: Scope) -> Iterator[Iterable[Change]] | None:
+        """What is done to each of the calls, all of one kind, which are edited at once; None where they cannot be."""
+        if not kind.same or not calls:
+            return None
+        names = [call.name for call in calls]
+        at = self._heads.get((kind, True, names[0] != "", isinstance(scope.body, FunctionProto)))
+        if not isinstance(at, Script) or at.patch is None or all(names) != any(names):
+            return None
+        if not all(key in scope.spelled for key in at.patch.constants):
+            return None
+        if kind.inputs == 1:
+            plain = all(call.input[0] for call in calls)
+        else:
+            plain = all(all(held) and len(set(held)) == len(held) for held in [call.input[:] for call in calls])
+        if not plain or not all(call.output[number] for number in range(kind.outputs) for call in calls):
+            return None
+        return at.patch.apply(at, calls, names, scope)
 
     def _learn(
-        self, key: tuple[Any, ...], proto: NodeProto, names: list[bytes], scope: Scope, rehearse: Rehearsal
+        self, key: tuple[Any, ...], proto: NodeProto, names: list[str], scope: Scope, rehearse: Rehearsal
     ) -> Script | None:
         stand_in = _stand_in(proto)
         places = script.places_of(proto)
-        stage = Stage(scope, dict(zip(places, map(heads.text, names), strict=True)), stand_in)
+        stage = Stage(scope, dict(zip(places, names, strict=True)), stand_in)
         end: Script | None = None
         try:
             rewritten = rehearse(stand_in, stage)
@@ -107,14 +129,14 @@ class Replays:
         return end
 
 
-def _key(proto: NodeProto, kind: Kind, names: list[bytes], scope: Scope) -> tuple[Any, ...]:
+def _key(proto: NodeProto, kind: Kind, names: list[str], scope: Scope) -> tuple[Any, ...]:
     """All that steps see of a call but its names: of those, which are missing and which are the same."""
-    inputs = names[: kind.inputs]
-    plain = heads.EMPTY not in names[:-1] and (len(inputs) < 2 or len(set(inputs)) == len(inputs))
+    inputs, values = names[: kind.inputs], names[:-1]
+    plain = all(values) and (len(inputs) < 2 or len(set(inputs)) == len(inputs))
     return (
         kind if kind.same else _without_names(proto),
-        plain or tuple([names.index(name) if name != heads.EMPTY else -1 for name in names[:-1]]),
-        names[-1] != heads.EMPTY,
+        plain or tuple([names.index(name) if name else -1 for name in values]),
+        names[-1] != "",
         isinstance(scope.body, FunctionProto),
     )
 

@@ -16,6 +16,7 @@ from opshift.passes.protos import (
     NodeProto,
     TensorProto,
     TypeProto,
+    ValueInfoProto,
     default_domain,
     elem_type_of,
 )
@@ -82,7 +83,7 @@ class Scope:
         self._ends: dict[str, tuple[Scope, str]] = {}
         self._producers: dict[str, NodeProto] | None = None
         self.shared: dict[bytes, str] = {}
-        self.spelled: dict[bytes, bytes] = {}  # the same as a file holds it, as far as scripts asked
+        self.spelled: dict[bytes, tuple[str, bytes]] = {}  # the same, and as a file holds it, where scripts asked
         self.constants_made: set[str] = set()
 
     @property
@@ -108,6 +109,11 @@ class Scope:
     def _tensors(self) -> dict[str, TensorProto]:
         """All initializers."""
         return {tensor.name: tensor for tensor in self.graph.initializer} if self.graph else {}
+
+    @cached_property
+    def results(self) -> dict[str, ValueInfoProto]:
+        """The outputs of the graph by name; empty in a function."""
+        return {value.name: value for value in reversed(self.graph.output)} if self.graph else {}
 
     def owner(self, name: str) -> Scope | None:
         """The innermost scope that defines `name`."""
@@ -326,8 +332,7 @@ class Scope:
         if self.graph is not None and self.written(name) is not None and self.declared(name) is None:
             found = self.type(name)
             if found is not None:
-                output = next((value for value in self.graph.output if value.name == name), None)
-                (output or self.graph.value_info.add(name=name)).type.CopyFrom(found)
+                (self.results.get(name) or self.graph.value_info.add(name=name)).type.CopyFrom(found)
 
     def dissolve(self, name: str, elements: Sequence[str]) -> None:
         """Remember what a sequence or an optional holds, which no node makes any more; none may stay to read it."""

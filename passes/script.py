@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from opshift.passes import evaluate
+from opshift.passes import evaluate, patch
 from opshift.passes.changes import Change
-from opshift.passes.heads import text
 from opshift.passes.names import subgraphs
+from opshift.passes.patch import Patch
 from opshift.passes.protos import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, sized, tag
 from opshift.passes.scope import Scope
 from opshift.passes.stage import DOC, INPUTS, MARK, NAME, OUTPUTS, Event, Stage, Unrepeatable
@@ -72,6 +72,7 @@ class Script:
     read: tuple[int, ...]
     edits: bool
     opaque: bool
+    patch: Patch | None = None
 
     def recall(self, made: Sequence[NodeProto | bytes], scope: Scope) -> None:
         """Tell the scope about the nodes that were made for a call, now that it is asked about their outputs."""
@@ -95,7 +96,7 @@ def write(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequenc
     def numbers(names: Iterable[str]) -> tuple[int, ...]:
         return tuple(number[name] for name in names if name)
 
-    return Script(
+    script = Script(
         places,
         tuple(_asks(stage.events, number)),
         tuple(_line(proto, stage, number) for proto in done),
@@ -108,6 +109,9 @@ def write(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequenc
         [(proto.domain, proto.op_type) for proto in done] == [(call.domain, call.op_type)],
         {name for name in OUTPUTS if name in made} <= evaluate.opaque(done),
     )
+    if not script.edits:
+        return script
+    return replace(script, patch=patch.find(script, [event.key for event in stage.events], call, *done))
 
 
 def _asks(events: Iterable[Event], number: Mapping[str, int]) -> Iterator[_Ask | _AskAll]:
@@ -165,49 +169,58 @@ def _literal(data: bytes) -> bytes:
 
 
 def play(
-    script: Script, proto: NodeProto, names: list[bytes], scope: Scope, changes: list[Change]
+    script: Script, proto: NodeProto, spelled: list[bytes], names: list[str], scope: Scope, changes: list[Change]
 ) -> list[NodeProto | bytes]:
-    """What takes the place of a call: itself, edited, or nodes as they are in a file, where `names` are spelled so."""
-    context, spelled = scope.context, scope.spelled
+    """What takes the place of a call: itself, edited, or nodes as they are in a file.
+
+    `names` are those of the call, `spelled` the same as they are in a file; those that are asked for are added.
+    """
+    context = scope.context
     for ask in script.asks:
         if isinstance(ask, _AskAll):
-            names += [sized(n.encode()) for n in context.names.fresh_all(text(names[ask.stem]), ask.tails)]
+            found = context.names.fresh_all(names[ask.stem], ask.tails)
+            names += found
+            spelled += [sized(name.encode()) for name in found]
         else:
-            names.append(spelled.get(ask.key) or _asked(ask, names, scope))
+            name, as_bytes = scope.spelled.get(ask.key) or _asked(ask, names, scope)
+            names.append(name)
+            spelled.append(as_bytes)
     if script.released:
-        context.released.update([text(names[number]) for number in script.released])
+        context.released.update([names[number] for number in script.released])
     if script.settled:
-        context.settled.update([text(names[number]) for number in script.settled])
+        context.settled.update([names[number] for number in script.settled])
     for number, rest in script.changes:
-        changes.append(tuple.__new__(Change, (text(names[number]), *rest)))
-    field, result = _FIELDS[type(scope.body)], list[NodeProto | bytes]()
+        changes.append(tuple.__new__(Change, (names[number], *rest)))
+    result: list[NodeProto | bytes] = []
     for line in script.lines:
-        made = line.form % line.pick(names)
+        made = line.form % line.pick(spelled)
         if line.graphs or line.doc or line.metadata:
-            made += _particulars(line, proto, dict(zip(script.places, map(text, names), strict=True)))
-        result.append(field + sized(made))
-    if script.edits:
-        proto.ParseFromString(made)
-        result = [proto]
+            made += _particulars(line, proto, dict(zip(script.places, names, strict=True)))
+        if script.edits:
+            proto.ParseFromString(made)
+            result.append(proto)
+        else:
+            result.append(_FIELDS[type(scope.body)] + sized(made))
     for number, kind, elem_type in script.outputs:
-        name = text(names[number])
+        name = names[number]
         scope.later[name] = script, result
         if kind is not None:
             scope.typed[name] = kind
         if elem_type:
             scope.elem_types[name] = elem_type
     if context.released:
-        context.released.difference_update([text(names[number]) for number in script.read])
+        context.released.difference_update([names[number] for number in script.read])
     return result
 
 
-def _asked(ask: _Ask, names: Sequence[bytes], scope: Scope) -> bytes:
-    hint = "".join([part if isinstance(part, str) else text(names[part]) for part in ask.hint])
+def _asked(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:
+    hint = "".join([part if isinstance(part, str) else names[part] for part in ask.hint])
     if ask.tensor is None:
-        return sized(scope.context.names.fresh(hint).encode())
-    held = scope.constant(ask.tensor, hint)
+        fresh = scope.context.names.fresh(hint)
+        return fresh, sized(fresh.encode())
+    held = scope.shared.get(ask.key) or scope.constant(ask.tensor, hint)
     assert held is not None, "the script of a graph is not played in a function"
-    scope.spelled[ask.key] = sized(held.encode())
+    scope.spelled[ask.key] = held, sized(held.encode())
     return scope.spelled[ask.key]
 
 

@@ -27,7 +27,7 @@ class Kind:
     @property
     def graphless(self) -> bool:
         """Whether no such call holds a graph."""
-        return not self.domain and self.op in graphless()
+        return not self.attributes or (not self.domain and self.op in graphless())
 
 
 @dataclass
@@ -96,7 +96,8 @@ class Survey:
     def _kinds(self, body: Body) -> list[Kind]:
         apart, same, found = graphless(), self._same.get, list[Kind]()
         for node in body.node:
-            if node.op_type in apart:  # else its graphs would be serialized once for each level of their nesting
+            # graphs would be serialized once for each level of their nesting
+            if node.op_type in apart or not node.attribute:
                 key = heads.without(node.SerializeToString())
                 found.append(same(key) or self._kind(node, key))
             else:

@@ -28,7 +28,8 @@ _SAME = "Cast Dropout Gelu Identity LayerNormalization Neg Not Sigmoid Softmax T
 _KEEPING = frozenset(_SAME.split())
 _BROADCAST = frozenset(("Add", "Sub", "Mul", "Div", "Where", "Pow", "Equal", "Less", "And", "Or"))
 _FAR = 24  # nodes that a shape is followed through
-_READ = frozenset(("Reshape", "Transpose"))  # terms of these names know what they make
+_UNCHANGED = frozenset(("Equal", "Cos", "Sin"))
+"""Operators whose rules are for special cases alone; what another rule does not take apart is none of its results."""
 _COMMUTATIVE = frozenset(("Equal", "And", "Or", "Xor"))
 
 Dims = tuple[int, ...]
@@ -59,7 +60,7 @@ class Reader:
         owner = self.scope.owner(name)
         if owner is not self.scope and owner is not None and self._outer is not None:
             return self._outer.term(name)
-        held = owner.initializers.get(name) if owner is not None else None
+        held = owner.held(name, numbers.FEW) if owner is not None else None
         found = None if held is None else self._constant(held)
         return self.terms.of(LEAF, id(owner), name) if found is None else found
 
@@ -113,14 +114,13 @@ class Reader:
             operands.pop()
         if op in _COMMUTATIVE:
             operands.sort()
-        if op in _READ:
-            op = f"{op} of unknown shape"
         absent = self.terms.of(LEAF, "absent")
+        title = f"{op} as written" if op in _rules() and op not in _UNCHANGED else op
         operands = [absent if term == -1 else term for term in operands]
         for index, name in enumerate(node.output):
             if name:
                 place = (("output", index),) if index else ()
-                self._terms[name] = self.terms.op(op, parameters + place, *operands)
+                self._terms[name] = self.terms.op(title, parameters + place, *operands)
 
     def parameters(self, node: NodeProto) -> Key:
         """The attributes that are not at their defaults, by name."""
@@ -168,7 +168,7 @@ class Reader:
         """The terms of the elements of a vector of integers: a shape, axes."""
         key = self.terms.keys[self.term(name)]
         if key[0] == VECTOR:
-            return key[1]
+            return tuple(key[1])
         if key[0] == ONES and key[2] == 1:
             return (self.terms.number(key[1]),)
         if key[0] == TENSOR and len(key[2]) == 1 and key[1] is not True:
@@ -198,8 +198,8 @@ class Reader:
             target = self.elements(node.input[1])
             return None if target is None else self.target(node, target, first)
         if node.op_type == "Transpose" and first is not None:
-            perm = next((a.ints for a in node.attribute if a.name == "perm"), range(len(first))[::-1])
-            return tuple(first[axis] for axis in perm)
+            perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), list(range(len(first)))[::-1])
+            return tuple(first[axis] for axis in perm) if sorted(perm) == list(range(len(first))) else None
         if node.op_type == "Slice" and first is not None:
             return self._sliced(node, first)
         if node.op_type == "Expand":

@@ -76,7 +76,10 @@ def added(reader: Reader, node: NodeProto) -> int | None:
 def _subtracted(reader: Reader, node: NodeProto) -> int | None:
     if (known := _differences(reader, node)) is not None:
         return known
-    return reader.terms.add(*reader.operands(node.input), sign=-1.0) if _arithmetic(reader, node) else None
+    if not _arithmetic(reader, node):
+        return None
+    a, b = reader.operands(node.input)
+    return reader.terms.add(a, b, -1.0)
 
 
 def _multiplied(reader: Reader, node: NodeProto) -> int | None:

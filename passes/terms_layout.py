@@ -44,11 +44,11 @@ def _gathered(reader: Reader, node: NodeProto) -> int | None:
 def _filled(reader: Reader, node: NodeProto) -> int | None:
     """A small constant of one value."""
     held = next((a.t for a in node.attribute if a.name == "value"), None)
-    value = 0.0 if held is None else (numbers.read(held) or [None])[0]
+    values = [0.0] if held is None else numbers.read(held)
     sizes = [reader.terms.value(size) for size in reader.elements(node.input[0]) or ()]
-    if value is None or len(sizes) != 1 or sizes[0] is None or not 0 < sizes[0] <= numbers.FEW:
+    if not values or len(sizes) != 1 or sizes[0] is None or not 0 < sizes[0] <= numbers.FEW:
         return None
-    return vector(reader.terms, (reader.terms.number(value),) * int(sizes[0]))
+    return vector(reader.terms, (reader.terms.number(values[0]),) * int(sizes[0]))
 
 
 def elementwise(compute: Callable[[Terms, list[int]], int | None]) -> Rule:
@@ -170,6 +170,8 @@ def reshape(terms: Terms, x: int, before: Key | None, target: Key) -> int:
         return reshape(terms, x, before, target)
     if before == target:
         return x
+    if terms.is_op(x, "Squeeze") and _kept(terms, key[2][0][1], target) == before:
+        return int(key[3][0])
     if terms.is_op(x, "Transpose") and before is not None and len(target) == 4 and target[2:] == before[1:]:
         ((_, perm),), (inner,) = key[2:]
         if len(perm) == 3 and perm[1] > perm[2]:  # the last two axes change places behind the Reshape, not before
@@ -182,6 +184,20 @@ def reshape(terms: Terms, x: int, before: Key | None, target: Key) -> int:
     if before is not None:
         terms.reshaped[made] = before
     return terms.scaled(made, coefficient)
+
+
+def _kept(terms: Terms, axes: Key, target: Key) -> Key | None:
+    """A shape without axes of one element; None where it has others there."""
+    places = {axis + len(target) for axis in axes}
+    if any(place < 0 or terms.value(target[place]) != 1 for place in places):
+        return None
+    return tuple(dim for place, dim in enumerate(target) if place not in places)
+
+
+def _expanded(reader: Reader, node: NodeProto) -> int | None:
+    """Expand to the shape that is there."""
+    before, target = reader.dims(node.input[0]), reader.elements(node.input[1])
+    return reader.term(node.input[0]) if before is not None and before == target else None
 
 
 def _transposed(reader: Reader, node: NodeProto) -> int | None:
@@ -221,4 +237,5 @@ RULES: dict[str, Rule] = {
     "Unsqueeze": unsqueezed,
     "Reshape": _reshaped,
     "Transpose": _transposed,
+    "Expand": _expanded,
 }

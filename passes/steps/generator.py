@@ -81,7 +81,7 @@ def constant_to_initializer(node: Node) -> Replacement:
     if scope.graph is None:
         raise CannotConvert(node, "a function holds no initializers; constants of floats could be expressed")
     output = node.outputs[0]
-    if scope.parent is not None or any(value.name == output for value in scope.graph.output):
+    if scope.parent is not None or output in scope.results:
         return node.build.constant(tensor, hint=output)
     scope.hold(output, tensor)
     return output

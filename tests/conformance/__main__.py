@@ -1,6 +1,8 @@
 """`python -m tests.conformance [--op NAME] [--family NAME] [--sample N] [--json PATH]`: every case to every opset.
 
 With `--inline` every case stays at its opset, and each of its operators that has a definition is expanded.
+With `--refine` every case is folded and optimized: at its opset as it is, with its inputs as constants, and with each
+operator expanded; and at opset 23 and the newest.
 """
 
 from __future__ import annotations
@@ -15,11 +17,12 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from opshift.passes import schemas
+from opshift.passes.refine import Refinement
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tests.conformance.cases import Case, all_cases, expandable
+from tests.conformance.cases import Case, all_cases, expandable, held
 from tests.conformance.judge import CRASHED, INVALID, REFUSED, UNJUDGED, WRONG, Verdict, judge
 from tests.conformance.report import STATUSES, counts, general, share
 
@@ -31,12 +34,15 @@ def main() -> int:
     if options.sample:
         cases = random.Random(options.seed).sample(cases, min(options.sample, len(cases)))
     console = Console(width=None if sys.stdout.isatty() else 140)
-    goal = "with each operator expanded" if options.inline else f"to opsets {options.low}..{options.high}"
+    goal = f"to opsets {options.low}..{options.high}"
+    goal = "with each operator expanded" if options.inline else "refined" if options.refine else goal
     console.print(f"{len(cases)} cases {goal}")
     targets = range(options.low, options.high + 1)
     verdicts: list[Verdict] = []
     with ProcessPoolExecutor(options.jobs) as pool:
-        if options.inline:
+        if options.refine:
+            work = pool.map(_each_refined, cases, chunksize=4)
+        elif options.inline:
             work = pool.map(_each_expanded, cases, chunksize=4)
         else:
             work = pool.map(_all_targets, [(case, tuple(targets)) for case in cases], chunksize=4)
@@ -61,6 +67,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--low", type=int, default=7)
     parser.add_argument("--high", type=int, default=schemas.latest())
     parser.add_argument("--inline", action="store_true", help="expand each operator, at the opset of the case")
+    parser.add_argument(
+        "--refine", action="store_true", help="fold and optimize, at the opset of the case and at others"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--most", type=int, default=20, help="how many reasons to print for each status")
     parser.add_argument("--json", help="write every verdict to this file")
@@ -90,6 +99,14 @@ def _all_targets(work: tuple[Case, tuple[int, ...]]) -> list[Verdict]:
 
 def _each_expanded(case: Case) -> list[Verdict]:
     return [judge(case, case.opset, [("", op)]) for op in sorted(case.ops & expandable())]
+
+
+def _each_refined(case: Case) -> list[Verdict]:
+    wanted, constant = Refinement(fold=True, optimize=True), held(case)
+    found = [judge(case, target, (), wanted) for target in sorted({case.opset, 23, schemas.latest()})]
+    if constant is not None:
+        found.append(judge(constant, case.opset, (), wanted))
+    return [*found, *(judge(case, case.opset, [("", op)], wanted) for op in sorted(case.ops & expandable()))]
 
 
 def _table(verdicts: list[Verdict]) -> Table:

@@ -76,7 +76,7 @@ class Key:
 def all_cases(releases: list[str] | None = None) -> Iterator[Case]:
     """Every distinct case, newest release first; each with run-time int64 parameters also as a bound variant."""
     seen: set[str] = set()
-    sources: list[Iterator[Case]] = [_installed()]
+    sources: list[Iterator[Case]] = [installed()]
     sources += [_wheel(release) for release in sorted(releases or OLD_WHEELS, key=_key, reverse=True)]
     for source in sources:
         for case in source:
@@ -100,7 +100,8 @@ def _digest(case: Case) -> str:
     return found.hexdigest()
 
 
-def _installed() -> Iterator[Case]:
+def installed() -> Iterator[Case]:
+    """The node tests of the installed onnx."""
     with warnings.catch_warnings():  # the generators divide by zero and overflow on purpose
         warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"onnx\.backend\.test\.case\.node\.")
         tests = onnx.backend.test.loader.load_model_tests(kind="node")
@@ -220,6 +221,21 @@ def bound(case: Case) -> Case | None:
         model.graph.initializer.append(onnx.numpy_helper.from_array(case.inputs[name], name))
     inputs = {name: value for name, value in case.inputs.items() if name not in small}
     return Case(f"{case.name}[bound]", case.release, model, inputs, case.outputs, case.rtol, case.atol)
+
+
+def held(case: Case) -> Case | None:
+    """The case with all of its inputs as initializers, so that it hangs on constants alone; None where one is none."""
+    fed = {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
+    if not fed or len(fed) != len(case.model.graph.input):
+        return None
+    model = ModelProto()
+    model.CopyFrom(case.model)
+    model.ir_version = max(model.ir_version, 4)
+    kept = [tensor for tensor in model.graph.initializer if tensor.name not in fed]
+    del model.graph.input[:], model.graph.initializer[:]
+    model.graph.initializer.extend(kept)
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(value, name) for name, value in fed.items())
+    return Case(f"{case.name}[held]", case.release, model, {}, case.outputs, case.rtol, case.atol)
 
 
 @cache

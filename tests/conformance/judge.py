@@ -14,9 +14,10 @@ from typing import Any
 import onnx
 import onnx.checker
 from onnx import ModelProto
-from opshift.passes import convert
+from opshift.passes import convert, refine
 from opshift.passes.errors import InvalidModel
 from opshift.passes.expand import Op
+from opshift.passes.refine import NOTHING, Refinement
 
 from opshift.engines import EngineError
 from tests.conformance import draws
@@ -55,23 +56,23 @@ class Finding:
     engine: str = ""
 
 
-def judge(case: Case, target: int, ops: Sequence[Op] = ()) -> Verdict:
-    """Convert to `target`, expanding `ops`, and run; a model that no engine can judge is `unjudged`, never ok.
+def judge(case: Case, target: int, ops: Sequence[Op] = (), refinement: Refinement = NOTHING) -> Verdict:
+    """Convert to `target`, expanding `ops`, refine, and run; a model that no engine can judge is `unjudged`, never ok.
 
     What is refused or unjudged where onnx.checker rejects the published model itself is `source not valid`.
     """
-    verdict = _judge(case, target, ops)
+    verdict = _judge(case, target, ops, refinement)
     if verdict.status in (REFUSED, UNJUDGED) and _checked(case.model):
         return replace(verdict, status=NOT_VALID)
     return verdict
 
 
-def _judge(case: Case, target: int, ops: Sequence[Op]) -> Verdict:
+def _judge(case: Case, target: int, ops: Sequence[Op], refinement: Refinement) -> Verdict:
     def verdict(status: str, why: str = "", grade: str = "", engine: str = "") -> Verdict:
         return Verdict(case.name, case.release, case.opset, target, status, why, grade, engine)
 
     try:
-        result = convert.attempt(case.model, {"": target}, ops=ops)
+        result = refine.refined(convert.attempt(case.model, {"": target}, ops=ops), refinement)
     except Exception as error:
         refused = isinstance(error, InvalidModel) and _checked(case.model)  # onnx.checker must agree
         return verdict(REFUSED if refused else CRASHED, f"{type(error).__name__}: {error}")

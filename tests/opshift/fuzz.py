@@ -1,4 +1,4 @@
-"""`python -m tests.opshift.fuzz [--seconds N] [FOLDER]`: damaged bytes through reading, converting and writing.
+"""`python -m tests.opshift.fuzz [--seconds N] [FOLDER]`: damaged bytes through reading, converting, folding and writing.
 
 atheris chooses the bytes by the lines that they reach, where it is installed; else they are chosen at random. What went
 wrong is left in FOLDER as the bytes that show it.
@@ -29,6 +29,7 @@ TEXTS = [
     "g (float[N,3] x) => (float[N,1] y) <int64[1] a = {1}> { s = ReduceSum(x, a) y = Softmax<axis=1>(s) }",
     "g (float[N,3] x, bool c) => (float[N,3] y) { y = If (c) <then_branch = t () => (float[N,3] p) { p = Clip(x) }, else_branch = e () => (float[N,3] q) { q = Elu<alpha=0.5>(x) }> }",
     'g (float[N,3] x) => (float[N,M] y) { y = own.F<k=2>(x) } <opset_import: ["": 13], domain: "own"> F<k>(x) => (y) { y = Flatten<axis: int = @k>(x) }',
+    "g (float[N,3] x) => (float[N,3] y) <float e = {0.01}> { i = Identity(x) m = ReduceMean<axes=[1]>(i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean<axes=[1]>(q) p = Add(v, e) r = Sqrt(p) z = Div(d, r) n = Erf(z) y = Mul(z, n) }",
     "g (float[3] x) => (float[3] y) <float[3] w = {1, 2, 3}> { c = Constant<value = float[3] {4, 5, 6}>() s = Add(x, w) y = Mul(s, c) }",
 ]
 SEEDS = [parse_model(f'<ir_version: 8, opset_import: ["": 13, "own": 1]> {text}').SerializeToString() for text in TEXTS]
@@ -48,14 +49,15 @@ def check(data: bytes, folder: Path) -> None:
         assert expected is None or not expected.HasField("graph") or _refused_for_its_data(data)
     else:
         assert expected is None or _text(expected) == _text(held), "a model changed on its way through the wire"
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-        code = cli.main(["convert", str(path), str(output), "--opset", str(len(data) % 28 + 1), "--no-verify"])
-    assert code in CODES, said.getvalue()
-    assert code != cli.UNREADABLE or said.getvalue().count("\n") == 1
-    assert output.exists() == (code == cli.DONE)
-    output.unlink(missing_ok=True)
-    assert [entry.name for entry in folder.iterdir()] == ["model.onnx"]
+    for verb in (["convert", "--opset", str(len(data) % 28 + 1)], ["fold", "--optimize"]):
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            code = cli.main([*verb[:1], str(path), str(output), *verb[1:], "--no-verify"])
+        assert code in CODES, (verb, said.getvalue())
+        assert code != cli.UNREADABLE or said.getvalue().count("\n") == 1
+        assert output.exists() == (code == cli.DONE)
+        output.unlink(missing_ok=True)
+        assert [entry.name for entry in folder.iterdir()] == ["model.onnx"]
 
 
 def _text(model: ModelProto) -> bytes:

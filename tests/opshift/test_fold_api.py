@@ -11,14 +11,14 @@ from tests.support import model, show
 
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
 SPELLED = "i = Identity(x) s = Mul(i, i) t = ReduceSum<keepdims=1>(s, a) y = Sqrt(t)"
-FOLDED = "t1 = Identity(x)\ny = ReduceL2<axes=[-1], keepdims=1>(t1)"
-BOTH = "y = ReduceL2<axes=[-1], keepdims=1>(x)"
-LEAN = "t1 = Mul(x, x)\nt2 = ReduceSum<keepdims=1>(t1, [-1])\ny = Sqrt(t2)"
+FOLDED = "t1 = Identity(x)\ny = ReduceL2<axes=[1], keepdims=1>(t1)"
+BOTH = "y = ReduceL2<axes=[1], keepdims=1>(x)"
+LEAN = "t1 = Mul(x, x)\nt2 = ReduceSum<keepdims=1>(t1, [1])\ny = Sqrt(t2)"
 
 
 @pytest.fixture
 def source():
-    return model(SPELLED, 13, constants="int64[1] a = {-1}", **ROWS)
+    return model(SPELLED, 13, constants="int64[1] a = {1}", **ROWS)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_the_same_kind_comes_out(source, tmp_path, verb, expected):
 
 @pytest.mark.parametrize("verb", [opshift.fold, opshift.optimize])
 def test_a_model_with_nothing_to_do_is_a_copy(verb):
-    plain = model("y = ReduceSum<keepdims=1>(x, a)", 13, constants="int64[1] a = {-1}", **ROWS)
+    plain = model("y = ReduceSum<keepdims=1>(x, a)", 13, constants="int64[1] a = {1}", **ROWS)
     made = verb(plain)
     assert made == plain
     assert made is not plain
@@ -60,7 +60,7 @@ def test_a_model_with_nothing_to_do_is_a_copy(verb):
 def test_operators_that_cannot_be_brought_in(source):
     for ops, target, why in [
         (["Gelo"], None, "did you mean Gelu"),
-        (["Conv"], None, "cannot be recognised"),
+        (["Conv"], None, "no definition"),
         (["Gelu"], None, "came with opset 20"),
         (["Gelu"], "onnxruntime-1.16", "came with opset 20"),
     ]:
@@ -74,7 +74,7 @@ def test_plan_says_what_would_be_folded(source):
     assert [(c.op, c.source, c.target) for c in found.changes] == [("ReduceL2", 13, 13)]
     assert found.grade == found.changes[0].grade
     assert found.refusals == found.needs == ()
-    assert [c.op for c in opshift.plan(source, 14, modernize=True, optimize=True).changes] == ["Identity", "ReduceL2"]
+    assert [c.op for c in opshift.plan(source, 14, modernize=True, optimize=True).changes] == ["ReduceL2", "Identity"]
     assert opshift.plan(source).changes == ()
     assert opshift.plan(source, "onnxruntime-1.8", modernize=True).changes == found.changes
     assert source.SerializeToString() == kept
@@ -93,7 +93,7 @@ WEIGHT = np.random.default_rng(0).standard_normal((80, 80)).astype(np.float32)
 def weighty():
     """A model with a large initializer and a large constant."""
     body = "h = MatMul(x, w) c = Constant() g = MatMul(h, c) s = Mul(g, g) t = ReduceSum<keepdims=1>(s, a) y = Sqrt(t)"
-    held = model(body, 13, constants="int64[1] a = {-1}", inputs="float[N,80] x", outputs="float[N,1] y")
+    held = model(body, 13, constants="int64[1] a = {1}", inputs="float[N,80] x", outputs="float[N,1] y")
     held.graph.initializer.append(onnx.numpy_helper.from_array(WEIGHT, "w"))
     held.graph.node[1].attribute.append(onnx.helper.make_attribute("value", onnx.numpy_helper.from_array(WEIGHT)))
     return held

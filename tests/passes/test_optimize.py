@@ -40,6 +40,13 @@ def test_a_constant_node_becomes_an_initializer():
     assert not [node for node in made.graph.node if node.op_type == "Constant"]
 
 
+def test_what_lacks_an_input_is_not_computed():
+    io = {"inputs": "bool[2] c", "outputs": "bool[2] y", "constants": "float[2] a = {1.0, 2.0}"}
+    source = model("b = Less(a, a) y = And(b, c)", 18, **io)
+    source.graph.node[0].input[1] = ""
+    assert show(optimize.attempt(source).model) == show(source)
+
+
 def test_an_output_that_is_constant_stays_a_node():
     io = {"inputs": "float[N,3] x", "outputs": "float[3] y", "constants": CONSTANTS}
     check_optimized("y = Add(c, d)", "y = Constant<value=[3.5, 1.5, 1.25]>()", **io)
@@ -161,6 +168,18 @@ def test_floats_are_exact_where_ieee_754_says_how_to_round(node, grade):
     check_values(source, result.model, rtol=0 if grade == "exact" else 1e-6, atol=0)
 
 
+@pytest.mark.parametrize(
+    ("values", "nodes"),
+    [([0.0, -1.0, 2.0], 1), ([-0.0, -1.0, 2.0], 2), ([np.nan, -1.0, 2.0], 2), ([3.0, -1.0, np.inf], 1)],
+)
+def test_the_smaller_of_floats_is_taken_where_engines_agree(values, nodes):
+    source = model("a = Min(c, z) y = Add(x, a)", 18, constants="float[3] z = {0.0, 1.0, 0.0}", **IO)
+    source.graph.initializer.append(onnx.numpy_helper.from_array(np.array(values, np.float32), "c"))
+    made = optimized(source)
+    assert len(made.graph.node) == nodes
+    check_values(source, made, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("value", ["nan", "inf", "-3.5e9"])
 def test_a_float_that_is_no_integer_is_not_cast(value):
     source = model("a = Cast<to=6>(c) y = Add(x, a)", 18, inputs="int32[N] x", outputs="int32[N] y")
@@ -196,6 +215,28 @@ def test_equal_constants_are_one():
     io = {"inputs": "float[N,2] x", "outputs": "float[N,2] y", "constants": constants}
     made = optimized(model("a = Mul(x, c) b = Add(a, d) y = Sub(b, e)", 18, **io))
     assert names(made) == {"c", "e"}
+
+
+def test_equal_weights_are_one():
+    source = model(
+        "a = MatMul(x, c) b = MatMul(a, d) y = MatMul(b, e)", 18, inputs="float[N,80] x", outputs="float[N,80] y"
+    )
+    weights = np.linspace(-1, 1, 6400, dtype=np.float32).reshape(80, 80)
+    for name, array in (("c", weights), ("d", weights), ("e", weights.T)):
+        source.graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
+    assert names(optimized(source)) == {"c", "e"}
+
+
+def test_weights_at_one_place_in_a_file_are_one(tmp_path):
+    source = model(
+        "a = MatMul(x, c) b = MatMul(a, d) y = MatMul(b, e)", 18, inputs="float[N,80] x", outputs="float[N,80] y"
+    )
+    for name, offset in (("c", 0), ("d", 0), ("e", 25600)):
+        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[80, 80], data_location=TensorProto.EXTERNAL)
+        for key, value in (("location", "w.bin"), ("offset", str(offset)), ("length", "25600")):
+            tensor.external_data.add(key=key, value=value)
+        source.graph.initializer.append(tensor)
+    assert names(optimize.attempt(source, folder=str(tmp_path)).model) == {"c", "e"}
 
 
 def test_zeros_of_both_signs_are_two_constants():

@@ -39,17 +39,30 @@ def source(op="Neg"):
     return model(f"y = {op}(x)", 13, inputs="float[2] x", outputs="float[2] y")
 
 
-def test_optimization_comes_before_folding_and_after_it(calls):
+def test_folding_comes_before_optimization_and_after_it(calls):
     result = refine.refined(Result(source(), (), ()), Refinement(True, optimize=True))
-    assert calls == [("optimize", "Neg"), ("fold", None, set()), ("optimize", "Abs")]
-    assert [change.how for change in result.changes] == ["better", "folded", "better"]
+    assert calls == [("fold", None, set()), ("optimize", "Abs"), ("fold", None, set())]
+    assert [change.how for change in result.changes] == ["folded", "better"]
     assert (result.grade, result.folded) == ("close", 1)
 
 
-def test_what_is_not_folded_is_not_optimized_twice(calls):
-    result = refine.refined(Result(source("Abs"), (), ()), Refinement(True, optimize=True))
-    assert [name for name, *_ in calls] == ["optimize", "fold"]
-    assert result.folded == 0
+def test_what_is_folded_after_optimization_is_optimized_again(calls, monkeypatch):
+    """Here optimization puts back what was there, so that there is something to fold once more."""
+
+    def undone(given, *, folder=None):
+        calls.append(("optimize", given.graph.node[0].op_type))
+        return Result(source(), (), ())
+
+    monkeypatch.setattr(optimize, "attempt", undone)
+    result = refine.refined(Result(source(), (), ()), Refinement(True, optimize=True))
+    assert [name for name, *_ in calls] == ["fold", "optimize", "fold", "optimize"]
+    assert result.folded == 2
+
+
+def test_without_folding_there_is_one_optimization(calls):
+    result = refine.refined(Result(source(), (), ()), Refinement(optimize=True))
+    assert calls == [("optimize", "Neg")]
+    assert result.folded is None
 
 
 def test_nothing_is_done_unless_asked_nor_with_a_refusal(calls):
@@ -64,10 +77,29 @@ def test_a_backend_reads_what_comes_out_or_nothing_is_done(calls):
     backend = Backend("npu", opset=13, lacks={("", "Abs"): 1})
     given = source()
     made = Goal(refinement=Refinement(True, backend=backend)).attempt(given, None)
-    assert [("", "Abs") in lacking for _, _, lacking in calls] == [True, True]
+    assert [("", "Abs") in lacking for _, _, lacking in calls] == [True, True, True]
     assert show(made.model) == "y = Neg(x)"
     assert made.model is not given
     assert (made.changes, made.folded) == ((), 0)
+
+
+def test_folding_stays_where_only_optimization_makes_what_is_not_read(monkeypatch):
+    def folded(source, *, ops=None, lacking=(), folder=None):
+        made = ModelProto.FromString(source.SerializeToString())
+        made.graph.node[0].op_type = "Abs"
+        return Result(made, (Change("y", "Abs", "", 13, 13, "folded"),), ())
+
+    def optimized(source, *, folder=None):
+        made = ModelProto.FromString(source.SerializeToString())
+        made.graph.node[0].op_type = "Floor"
+        return Result(made, (Change("y", "Floor", "", 13, 13, "better"),), ())
+
+    monkeypatch.setattr(fold, "attempt", folded)
+    monkeypatch.setattr(optimize, "attempt", optimized)
+    backend = Backend("npu", opset=13, lacks={("", "Floor"): 1})
+    made = refine.refined(Result(source(), (), ()), Refinement(True, optimize=True, backend=backend))
+    assert show(made.model) == "y = Abs(x)"
+    assert [change.how for change in made.changes] == ["folded"]
 
 
 def test_what_the_backend_did_not_read_before_is_no_obstacle(calls):

@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx
 import pytest
-from opshift.passes import convert, replay, script
+from opshift.passes import convert, patch, replay, script
 from opshift.passes.protos import ModelProto
 
 from tests.frozen import store
@@ -130,6 +130,33 @@ def test_answers_tell_calls_apart() -> None:
     made = convert.convert(source, {"": 13}).model
     assert made is not None
     assert [list(node.attribute[0].ints) for node in made.graph.node] == [[1], [2], [1], [2]]
+
+
+CHAIN = " ".join(f"v{i + 1} = ReduceMax<axes=[1]>(v{i}) w{i} = ReduceMin<axes=[1]>(v{i})" for i in range(8))
+
+
+@pytest.mark.parametrize(
+    ("body", "ahead"),
+    [
+        (CHAIN, 12),
+        (CHAIN.replace("w5 = ReduceMin", "[named] w5 = ReduceMin"), 6),
+        (CHAIN.replace("ReduceMin<axes=[1]>(v5)", "ReduceMin<axes=[1]>(missing)"), 6),
+        (CHAIN.replace("ReduceMin<axes=[1]>", "ReduceMin<axes=[1], keepdims=0>"), 12),
+    ],
+)  # fmt: skip
+def test_calls_about_which_nothing_is_asked_are_edited_at_once(
+    body: str, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was done to them is told in the order of the nodes; one call that is unlike the others is no hindrance."""
+    source = model(body, 13, inputs="float[N,3] v0", outputs="float[N,1] v8, w0, w4")
+    for node in source.graph.node:
+        node.input[:] = ["" if name == "missing" else name for name in node.input]
+    edited, apply = [], patch.Patch.apply
+    with monkeypatch.context() as patched:
+        patched.setattr(patch.Patch, "apply", lambda *given: edited.extend(given[2]) or apply(*given))
+        made = check_replayed(source, 18, monkeypatch, least=2)
+    assert len(edited) == ahead
+    assert all(len(node.input) == 2 for node in made.graph.node)
 
 
 def test_graphs_and_functions_hold_constants_each_in_its_way(monkeypatch: pytest.MonkeyPatch) -> None:

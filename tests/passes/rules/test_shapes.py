@@ -44,6 +44,18 @@ def test_one_that_follows_others_that_may_be_0_is_computed():
     check_values(source, made, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("batch", [0, 2])
+def test_minus_1_says_nothing_beside_a_dimension_that_may_be_0(batch):
+    body = "s = Shape(x) n = Slice(s, none, first, none) m = Slice(s, two, three, none) w = Concat<axis=0>(n, m, six) y = Reshape(x, w)"
+    constants = (
+        "int64[1] none = {0}, int64[1] first = {1}, int64[1] two = {2}, int64[1] three = {3}, int64[1] six = {6}"
+    )
+    source = model(body, 18, inputs="float[N,6,M] x", outputs="float[N,M,6] y", constants=constants)
+    made = optimized(source)
+    assert show(made) == "t1 = Shape<end=3, start=2>(x)\nt2 = Concat<axis=0>([0], t1, [6])\ny = Reshape(x, t2)"
+    check_values(source, made, {"x": np.ones((batch, 6, 5), np.float32)}, rtol=0, atol=0)
+
+
 def test_a_literal_0_stays_a_0():
     body = "n = Shape<start=0, end=1>(x) wanted = Concat<axis=0>(n, none) y = Reshape<allowzero=1>(x, wanted)"
     io = {"inputs": "float[N,0] x", "outputs": "float[N,0] y", "constants": "int64[1] none = {0}"}
