@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from opshift.engines import EngineError, Feeds, one_line
@@ -53,6 +54,44 @@ class OpenVino:
             return [results[index] for index in range(len(self._compiled.outputs))]
         except Exception as error:
             raise EngineError(one_line(error)) from None
+
+
+class OpenVinoNetwork:
+    """OpenVINO on the CPU with a network of its own, which stands for the ONNX model that was made of it."""
+
+    engine = "openvino"
+
+    def __init__(
+        self, network: str, model: ModelProto, outputs: Sequence[str] | None = None, folder: str | None = None
+    ):
+        try:
+            import openvino
+        except ImportError:
+            raise EngineError(
+                "OpenVINO is not installed, which runs the network (pip install opshift[openvino])"
+            ) from None
+        try:
+            options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+            self._compiled = openvino.Core().compile_model(network, "CPU", options)
+        except Exception as error:
+            raise EngineError(one_line(error)) from None
+        self._inputs = _inputs(model)
+        counts = len(self._compiled.inputs), len(self._compiled.outputs)
+        if counts != (len(self._inputs), len(model.graph.output)):
+            raise EngineError(f"{counts[0]} inputs and {counts[1]} outputs, which the model does not have")
+
+    def run(self, feeds: Feeds) -> list[Any]:
+        """See `Session.run`; raises `EngineError`."""
+        try:
+            results = self._compiled([feeds[name] for name in self._inputs])
+            return [results[index] for index in range(len(self._compiled.outputs))]
+        except Exception as error:
+            raise EngineError(one_line(error)) from None
+
+
+def running(network: str) -> Callable[..., OpenVinoNetwork]:
+    """What opens a network instead of the model that was made of it; it is the same for the same file."""
+    return partial(OpenVinoNetwork, network)
 
 
 class OpenCv:

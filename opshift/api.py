@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from opshift import files, goals
+from opshift import files, goals, ir
 from opshift.goals import Goal, Target
 from opshift.passes.changes import Change
 from opshift.passes.errors import InvalidModel, Refusal
@@ -224,7 +224,21 @@ def verify(before: Any, after: Any, *, grade: str = "exact", seed: int = 0) -> V
         InvalidModel: a model cannot be read.
     """
     (one, one_folder), (other, other_folder) = _loaded(before), _loaded(after)
-    return verify_protos(one, other, grade=grade, seed=seed, before_folder=one_folder, after_folder=other_folder)
+    return verify_protos(
+        one,
+        other,
+        grade=grade,
+        seed=seed,
+        before_folder=one_folder,
+        after_folder=other_folder,
+        before_network=_network(before),
+        after_network=_network(after),
+    )
+
+
+def _network(model: Any) -> str | None:
+    """The path of OpenVINO IR, which runs in OpenVINO."""
+    return os.fspath(model) if isinstance(model, (str, os.PathLike)) and ir.is_network(model) else None
 
 
 class _Loan(NamedTuple):

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from opshift import engines, external, files, goals, remote, report
+from opshift import engines, external, files, goals, ir, remote, report
 from opshift.cli import DEFECT, DIFFERENT, DONE, REFUSED, UNREADABLE, USAGE, fault, printable
 from opshift.goals import Goal
 from opshift.passes.errors import InvalidModel
@@ -133,7 +133,7 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
         raise ValueError(f"{folder} is no folder")
     taken: dict[str, str] = {}
     for source in sources:
-        name = os.path.normcase(_name(source))
+        name = os.path.normcase(_target(source))
         if not name:
             raise ValueError(f"{source} is no file")
         if name in taken:
@@ -147,7 +147,7 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
             head = head.rpartition(".")[0]
     inputs = {_identity(source): source for source in sources}
     manner = replace(manner, together=True)
-    jobs = [Job(source, remote.join(folder, _name(source)), goal, manner) for source in sources]
+    jobs = [Job(source, remote.join(folder, _target(source)), goal, manner) for source in sources]
     for job in jobs:
         if (read := inputs.get(_identity(job.output))) is not None:
             raise ValueError(f"the output {job.output} is the input {read}; give another folder")
@@ -158,6 +158,12 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
 
 def _name(source: str) -> str:
     return PurePosixPath(source).name if remote.is_url(source) else Path(source).name
+
+
+def _target(source: str) -> str:
+    """The name of what is made of a model; OpenVINO IR becomes ONNX."""
+    name = _name(source)
+    return f"{name[: -len(ir.SUFFIX)]}.onnx" if ir.is_network(name) else name
 
 
 def _identity(path: str) -> str:

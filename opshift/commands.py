@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opshift import files, goals, report
+from opshift import files, goals, ir, report
 from opshift.cli import DONE, REFUSED
 from opshift.goals import Goal
 from opshift.passes import convert as engine
@@ -125,9 +125,12 @@ def _output(options: argparse.Namespace, label: str) -> Path:
     if options.in_place:
         if options.output:
             raise ValueError("--in-place writes to the model itself; give no output")
+        if ir.is_network(options.model):
+            raise ValueError("OpenVINO IR becomes ONNX; --in-place would write that over it")
         return Path(options.model).resolve()
     model = Path(options.model)
-    beside = model.with_name(f"{model.stem}.{label}{model.suffix or '.onnx'}")
+    suffix = ".onnx" if ir.is_network(model) else model.suffix or ".onnx"
+    beside = model.with_name(f"{model.stem}.{label}{suffix}")
     output = Path(options.output) if options.output else beside
     if output.exists() and not output.is_file():
         raise ValueError(f"{output} is no regular file; give the path of a file")
@@ -158,6 +161,8 @@ def verify(options: argparse.Namespace) -> int:
         seed=options.seed,
         before_folder=_folder(options.before),
         after_folder=_folder(options.after),
+        before_network=options.before if ir.is_network(options.before) else None,
+        after_network=options.after if ir.is_network(options.after) else None,
     )
     print(json.dumps(asdict(found), indent=2) if options.format == "json" else report.verdict(found))
     return code_of(found)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 from opshift.engines import EngineError
-from opshift.passes import schemas
+from opshift.passes import constants, schemas
 from opshift.passes.names import subgraphs
 from opshift.passes.protos import ModelProto, NodeProto, TensorProto, TypeProto, default_domain
 
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
 _MOST = 1 << 30  # elements of an input: more is hardly meant
 SIZES = (3, 1, 4)  # what a symbolic dimension becomes, in turn
+_LARGER = (8, 32)  # what it becomes where no model runs on these
+_WRITTEN = 6  # sizes that stand in a model and are tried as well
+_LARGEST = 512
+_TRIED = 100  # combinations of them
 _AXES = 32  # which every numpy has
 FALLBACKS = ("fitting", "zeros", "ones", "counting")
 
@@ -54,6 +60,32 @@ def trials(model: ModelProto, seed: int = 0) -> Iterator[Iterator[dict[str, Any]
         yield (_feeds(model, size, seed + number, fallback) for fallback in FALLBACKS)
 
 
+def larger_trials(model: ModelProto, seed: int = 0) -> Iterator[Iterator[dict[str, Any]]]:
+    """Trials for a model that runs on none of these: with larger symbolic dimensions, or such as stand in the model."""
+    if not _has_symbols(model):
+        return
+    written = _written(model)
+    for size in dict.fromkeys([*written, *_LARGER]):
+        yield iter([_feeds(model, size, seed, FALLBACKS[0])])
+    dims = [dim for value in _inputs(model) for dim in value.type.tensor_type.shape.dim]
+    symbols = list(dict.fromkeys(dim.dim_param for dim in dims if dim.dim_param))
+    for chosen in islice(product(written, repeat=len(symbols)), _TRIED):
+        yield iter([_feeds(model, SIZES[0], seed, FALLBACKS[0], dict(zip(symbols, chosen, strict=True)))])
+
+
+def _written(model: ModelProto) -> list[int]:
+    """The sizes that stand in small vectors of the model, the most frequent first."""
+    held = [*model.graph.initializer]
+    held += [
+        a.t for node in model.graph.node if node.op_type == "Constant" for a in node.attribute if a.name == "value"
+    ]
+    counts: Counter[int] = Counter()
+    for tensor in held:
+        if tensor.data_type == TensorProto.INT64 and math.prod(tensor.dims) <= _AXES:
+            counts.update(value for value in constants.integers(tensor) or () if 1 < value <= _LARGEST)
+    return [size for size, _ in counts.most_common(_WRITTEN)]
+
+
 def _has_symbols(model: ModelProto) -> bool:
     dims = [d for v in _inputs(model) for d in v.type.tensor_type.shape.dim]
     return any(not d.HasField("dim_value") or d.dim_value < 0 for d in dims)
@@ -64,14 +96,16 @@ def _inputs(model: ModelProto) -> list[Any]:
     return [value for value in model.graph.input if value.name not in held]
 
 
-def _feeds(model: ModelProto, size: int, seed: int, fallback: str) -> dict[str, Any]:
+def _feeds(
+    model: ModelProto, size: int, seed: int, fallback: str, symbols: dict[str, int] | None = None
+) -> dict[str, Any]:
     import numpy as np
 
     random = np.random.default_rng(seed)
     meanings = _meanings(model)
-    symbols: dict[str, int] = {}
+    sizes = dict(symbols or {})
     return {
-        value.name: _value(value.type, size, symbols, random, meanings.get(value.name, ""), fallback)
+        value.name: _value(value.type, size, sizes, random, meanings.get(value.name, ""), fallback)
         for value in _inputs(model)
     }
 

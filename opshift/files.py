@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from opshift import external, wire
+from opshift import external, ir, wire
 from opshift.passes import payload
 from opshift.passes.errors import InvalidModel
 from opshift.passes.names import bodies
@@ -26,15 +26,19 @@ def read(path: PathLike, *, whole: int = WHOLE, large: int = wire.LARGE) -> Mode
     """The model in a file of any size, without the data of its large tensors: those become references to the file.
 
     Args:
-        path: the model file. External data are not read and need not be there.
+        path: the model file. External data are not read and need not be there. OpenVINO IR (`.xml`) is read as the
+            ONNX model that `opshift.ir` makes of it.
         whole: the size in bytes up to which a file is parsed as it is, data included.
         large: how many bytes of data a tensor may have that stay in the message.
 
     Raises:
         InvalidModel: the file is missing, cannot be read, does not hold an ONNX model, or refers to external data
             outside its folder, behind links, or outside their files.
+        Refused: layers of OpenVINO IR have no counterpart in ONNX.
     """
     name = os.fspath(path)
+    if ir.is_network(name):
+        return ir.read(path).model
     resolved = Path(path).resolve()
     try:
         with open(resolved, "rb", opener=payload.regular) as file:

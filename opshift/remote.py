@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from opshift import external, files
+from opshift import external, files, ir
 from opshift.passes.errors import InvalidModel
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ def fetch(url: str, folder: Path) -> Path:
     model = folder / PurePosixPath(path).name
     try:
         filesystem.get_file(path, str(model))
+        if ir.is_network(path) and filesystem.exists(weights := str(PurePosixPath(path).with_suffix(".bin"))):
+            filesystem.get_file(weights, str(model.with_suffix(".bin")))
         read = files.read(model)
     except FileNotFoundError:
         raise InvalidModel(f"{url}: No such file") from None

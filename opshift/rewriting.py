@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
-from opshift import external, files, report
+from opshift import external, files, ir, report
 from opshift.cli import DIFFERENT, DONE, REFUSED
 from opshift.goals import Goal
 from opshift.passes import memory
@@ -35,12 +35,15 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
         InvalidModel, Refused, ValueError, OSError: as `opshift.api` and `opshift.files` do.
     """
     started = perf_counter()
-    source = files.read(model)
+    network = ir.read(model) if ir.is_network(model) else None
+    source = files.read(model) if network is None else network.model
     folder = str(model.resolve().parent)
     seconds = {"read": perf_counter() - started}
     started = perf_counter()
     with memory.ours():
         result = goal.attempt(source, folder)
+    if network is not None:
+        result = replace(result, changes=(*network.changes, *result.changes))
     seconds["convert"] = perf_counter() - started
     # a refusal looks for opsets near the targets, for which every operator has been counted
     before = report.facts(source, os.path.getsize(model), result.before if goal.targets else None)
@@ -66,6 +69,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
                 seed=manner.seed,
                 before_folder=folder,
                 after_folder=str(output.parent),
+                before_network=str(model) if network is not None else None,
             )
             seconds["verify"] = perf_counter() - started
         code = code_of(verification)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from opshift import apart, generators
 from opshift import feeds as feeding
+from opshift.adapters import running
 from opshift.compare import Difference, compare
 from opshift.engines import EngineError, OnnxRuntime, Reference, Session
 from opshift.passes import convert
 from opshift.passes.protos import ModelProto, ValueInfoProto
 
-Engine = type[OnnxRuntime] | type[Reference]
+Engine = Callable[..., Session]
 
 # onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
 # agree say as much as one. The reference alone comes last, because it is blind to some version differences.
-PAIRS: tuple[tuple[Engine, Engine], ...] = (
+PAIRS: tuple[tuple[type[OnnxRuntime | Reference], type[OnnxRuntime | Reference]], ...] = (
     (OnnxRuntime, OnnxRuntime),
     (OnnxRuntime, Reference),
     (Reference, OnnxRuntime),
@@ -63,20 +65,28 @@ def verify_protos(
     seed: int = 0,
     before_folder: str | None = None,
     after_folder: str | None = None,
+    before_network: str | None = None,
+    after_network: str | None = None,
 ) -> Verification:
-    """Run both models on seeded inputs; `grade` sets the tolerance (see `opshift.compare`)."""
+    """Run both models on seeded inputs; `grade` sets the tolerance (see `opshift.compare`).
+
+    A model that was made of OpenVINO IR runs as the network that it was made of, if its file is given.
+    """
     mismatch = _interface(before, after)
     if mismatch:
         return Verification("different", why=mismatch)
     reasons: list[str] = []
-    for first, second in PAIRS:
+    before_engine = running(before_network) if before_network is not None else None
+    after_engine = running(after_network) if after_network is not None else None
+    network = before_network is not None or after_network is not None
+    for first, second in dict.fromkeys((before_engine or a, after_engine or b) for a, b in PAIRS):
         one, other = _Side(before, first, before_folder), _Side(after, second, after_folder)
         try:
             found = _run(one, other, grade if first is second else "close", seed)
         except EngineError as error:
             reasons.append(str(error))
             continue
-        if found.equal or first is second or (not _blind(one, other) and _agree(one, other, seed)):
+        if found.equal or first is second or network or (not _blind(one, other) and _agree(one, other, seed)):
             return found
         return Verification("unverified", found.engine, why="the engines disagree on one and the same model")
     return Verification("unverified", why="; ".join(dict.fromkeys(reasons)))
@@ -90,9 +100,12 @@ def verify_apart(
     seed: int = 0,
     before_folder: str | None = None,
     after_folder: str | None = None,
+    before_network: str | None = None,
+    after_network: str | None = None,
 ) -> Verification:
     """`verify_protos` in a process of its own: a model that ends it is unverified."""
     folders = {"before_folder": before_folder, "after_folder": after_folder}
+    folders |= {"before_network": before_network, "after_network": after_network}
     try:
         return apart.call(verify_protos, before, after, grade=grade, seed=seed, **folders)
     except apart.Ended as ended:
@@ -132,7 +145,7 @@ class _Side:
         try:
             return self.engine(model, folder=self.folder)
         except EngineError as error:
-            raise EngineError(f"{self.engine.engine}: {error}") from None
+            raise EngineError(f"{getattr(self.engine, 'engine', 'openvino')}: {error}") from None
 
 
 def _interface(before: ModelProto, after: ModelProto) -> str:
@@ -149,18 +162,22 @@ def _run(before: _Side, after: _Side, grade: str, seed: int) -> Verification:
     names = [value.name for value in before.model.graph.output]
     total = Verification("equal", " and ".join(dict.fromkeys([one.engine, other.engine])))
     problem = ""
-    for attempts in feeding.trials(before.model, seed):
-        given, expected, problem = _first_that_runs(one, attempts)
+    larger = (attempts for attempts in feeding.larger_trials(before.model, seed) if not total.runs)
+    for attempts in chain(feeding.trials(before.model, seed), larger):
+        given, expected, failure = _first_that_runs(one, attempts)
         if given is None:
+            problem = problem or failure
             continue
         try:
             actual = other.run(given)
         except EngineError as error:
-            if not isinstance(one, OnnxRuntime) or not isinstance(other, OnnxRuntime):  # one takes what others do not
+            if isinstance(one, Reference) or isinstance(other, Reference):  # one engine takes what another does not
                 raise EngineError(f"{other.engine}: the second model fails: {error}") from None
             return replace(total, status="different", runs=total.runs + 1, why=f"the second model fails: {error}")
         total, drawn = replace(total, runs=total.runs + 1), []
         for name, a, b in zip(names, expected, actual, strict=True):
+            if "openvino" in (one.engine, other.engine):
+                a, b = _as_computed(a), _as_computed(b)
             found = compare(a, b, grade)
             if found.equal:
                 total = _worse(total, found)
@@ -178,6 +195,11 @@ def _run(before: _Side, after: _Side, grade: str, seed: int) -> Verification:
     if not total.runs:
         raise EngineError(f"{one.engine}: no inputs could be found that the first model takes: {problem}")
     return total
+
+
+def _as_computed(value: Any) -> Any:
+    """A value as exact as OpenVINO knows it, which computes double as float."""
+    return value.astype("float32") if getattr(value, "dtype", None) == "float64" else value
 
 
 def _first_that_runs(session: Session, attempts: Iterator[Any]) -> tuple[Any, list[Any], str]:
@@ -213,6 +235,8 @@ def _behind(before: _Side, after: _Side, given: Any, grade: str, drawn: Sequence
 
     What the generators take is compared, too. What is left of `drawn` could not be.
     """
+    if not {before.engine, after.engine} <= {OnnxRuntime, Reference}:  # others run files, not what is made of them
+        return None
     yielded, taken = generators.shared(before.model, after.model)
     count = len(before.model.graph.output)
     try:

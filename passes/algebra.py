@@ -170,6 +170,10 @@ class Terms:
         return 0.0, {term: 1.0}
 
     def add(self, a: int, b: int, sign: float = 1.0) -> int:
+        for of, times, first in ((a, b, True), (b, a, False)):  # a sum stays whole beside its multiples, as a leaf does
+            if self.keys[of][0] == SUM and (rest := self._cofactor(of, times)) is not None:
+                one = self.number(1.0)
+                return self.mul(of, self.add(one, rest, sign) if first else self.add(rest, one, sign))
         (ca, ma), (cb, mb) = self.members(a), self.members(b)
         merged = dict(ma)
         for part, coefficient in mb.items():
@@ -180,6 +184,17 @@ class Terms:
         if not all(merged.values()) or not isfinite(constant) or (not constant and ca):
             return self.op("Add" if sign == 1 else "Sub", (), *(sorted((a, b)) if sign == 1 else (a, b)))
         return self.sum(constant, merged)
+
+    def _cofactor(self, of: int, term: int) -> int | None:
+        """What a product multiplies a term by; None if it is none of its factors."""
+        if self.keys[term][0] != PRODUCT or of == term:
+            return None
+        coefficient, powers = self.factors(term)
+        exponent = powers.get(of, 0.0)
+        if exponent < 1 or not exponent.is_integer():
+            return None
+        left = {base: e - (base == of) for base, e in powers.items()}
+        return self.product(coefficient, {base: e for base, e in left.items() if e})
 
     def sum(self, constant: float, members: Mapping[int, float]) -> int:
         """The term of a constant plus multiples of terms, none of which is a sum or a multiple itself."""

@@ -141,6 +141,8 @@ def _reshape(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Arr
 
 def _squeeze(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
     axes = _axes(inputs, attributes)
+    if axes == []:
+        return None  # engines disagree
     return np.squeeze(inputs[0], axis=None if axes is None else tuple(axes))
 
 
@@ -178,6 +180,15 @@ def _gather(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Arra
     if not ((inputs[1] >= -size) & (inputs[1] < size)).all():
         return None
     return np.take(inputs[0], inputs[1], axis=axis)
+
+
+def _gather_elements(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
+    value, places = inputs
+    axis = int(attributes.get("axis", 0)) % value.ndim
+    if not ((places >= 0) & (places < value.shape[axis])).all():
+        return None
+    whole = [slice(None) if at == axis else slice(size) for at, size in enumerate(places.shape)]
+    return np.take_along_axis(value[tuple(whole)], places, axis)
 
 
 def _concat(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
@@ -299,7 +310,7 @@ _ANY: dict[str, Rule] = {
         else None
     ),
     "Gather": _gather,
-    "GatherElements": lambda i, a, o: np.take_along_axis(i[0], i[1], a.get("axis", 0)) if (i[1] >= 0).all() else None,
+    "GatherElements": _gather_elements,
     "Mod": _mod,
     "NonZero": lambda i, a, o: np.stack(np.nonzero(i[0])).astype(np.int64) if i[0].ndim else None,
     "Range": _range,

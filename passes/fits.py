@@ -84,13 +84,13 @@ def _onto_scores(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
 
 
 def _by_position(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
-    """The angles are those of each position of each batch, or a table of them for as many positions."""
+    """The angles are those of each position of each batch or of all, or a table of them for as many positions."""
     x, cosine, sine = shapes
     if x is None or len(x) != 4 or cosine is None or not _alike(cosine, sine) or not isinstance(x[3], int):
         return False
     if len(cosine) == 2:
         return isinstance(x[0], int) and isinstance(x[2], int) and cosine == [x[2], x[3] // 2]
-    return _alike(cosine, [x[0], x[2], x[3] // 2])
+    return _alike(cosine[1:], [x[2], x[3] // 2]) and (cosine[0] == 1 or _same(cosine[0], x[0]))
 
 
 _RULES: dict[str, Callable[[Call, Sequence[Shape], Shape], bool]] = {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from opshift.passes import patterns, schemas, tidy
+from opshift.passes import irversion, patterns, schemas, tidy
 from opshift.passes.algebra import Terms
 from opshift.passes.changes import Change
 from opshift.passes.convert import Result, check_imports, opsets
 from opshift.passes.expand import Op
+from opshift.passes.infer import OVERRIDABLE_SINCE
 from opshift.passes.names import Body, census, subgraphs, with_nested
 from opshift.passes.protos import FunctionProto, ModelProto, NodeProto, default_domain, put, retain
 from opshift.passes.scope import Context, Scope
@@ -46,6 +47,8 @@ def attempt(
             )
         _import(model, changes)
         tidy.drop_unused(model, context.released)
+        if changes and model.ir_version < OVERRIDABLE_SINCE:
+            irversion.initializers_to_inputs(model)
     after = census([model.graph, *model.functions])[1] if changes else before
     return Result(model, tuple(changes), (), before, after)
 

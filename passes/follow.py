@@ -161,7 +161,7 @@ def _slice(call: Call) -> Known | None:
 def _elementwise(function: Callable[[Number, Number], Number | None]) -> Callable[[Call], Known | None]:
     def rule(call: Call) -> Known | None:
         a, b = _known(call, 0), _known(call, 1)
-        if a is None or b is None:
+        if a is None or b is None or len(call.proto.input) > 2:
             return None
         length = max(len(a[1]), len(b[1]))
         if {len(a[1]), len(b[1])} - {1, length}:
@@ -376,7 +376,7 @@ def _unsqueezed(call: Call) -> tuple[Number, ...] | None:
 
 def _squeezed(call: Call) -> tuple[Number, ...] | None:
     given, axes = call.shape(), call.axes()
-    if given is None or axes is None:
+    if given is None or not axes:  # engines disagree about no axes at all
         return None
     gone = {axis % len(given) for axis in axes}
     return tuple(dim for axis, dim in enumerate(given) if axis not in gone)

@@ -121,12 +121,15 @@ def _scaled(form: Form) -> None:
 
 
 def _rotary(form: Form) -> None:
-    """Angles by position need the positions."""
+    """Angles by position need the positions; those of all batches are repeated."""
     x, cosine = form.shapes[0] or [], form.shapes[1] or []
     if len(cosine) == 2:
         batch, length = int(x[0] or 0), int(x[2] or 0)
         positions = np.broadcast_to(np.arange(length), (batch, length))
         form.inputs.append(form.build.constant(positions, TensorProto.INT64, "positions"))
+    elif cosine[0] == 1 and x[0] != 1:
+        batches = form.build.Concat(form.build.Shape(form.inputs[0], start=0, end=1), [1, 1], axis=0)
+        form.inputs[1:] = [str(form.build.Expand(angles, batches)) for angles in form.inputs[1:]]
 
 
 _RULES: dict[Op, Callable[[Form], None]] = {

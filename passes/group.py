@@ -115,7 +115,8 @@ class Grouping:
                 continue
             term = self._reader.term(name)
             if term in wanted and self._reader.kind(name) == wanted[term]:
-                names.setdefault(term, name)
+                if self._precision(names.setdefault(term, name)) != self._precision(name):
+                    return None  # one is the other, rounded
                 continue
             if pattern.shares and self._terms.is_op(term, "Twice"):
                 doubled.append(name)
@@ -138,6 +139,7 @@ class Grouping:
                 return None
             inside.add(at)
             pending += maker.input
+        inside |= self._constants_of(index, inside)
         if not self._is_closed(index, inside):
             return None
         for name in self._above(doubled):
@@ -156,6 +158,19 @@ class Grouping:
                 return None
         result = self._reader.shape(self._nodes[index].output[0])
         return Group(frozenset(inside), held) if fits(pattern.call, self.shapes(pattern, held), result) else None
+
+    def _constants_of(self, index: int, inside: set[int]) -> set[int]:
+        """Nodes that make constants from what the nodes make, such as a number of its type, for them alone."""
+        found = set()
+        for at in inside - {index}:
+            for user in self._uses.users.get(self._nodes[at].output[0], ()):
+                made = self._nodes[user].output
+                if user in inside or len(made) != 1 or made[0] in self._uses.pinned:
+                    continue
+                constant = self._terms.keys[self._reader.term(made[0])][0] in _CONSTANT
+                if constant and inside.issuperset(self._uses.users.get(made[0], ())):
+                    found.add(user)
+        return found
 
     def shapes(self, pattern: Pattern, held: dict[int, Held]) -> list[list[Dim] | None]:
         """The shapes of the inputs; None for an unknown one."""
@@ -221,6 +236,16 @@ class Grouping:
     def _is_narrower(self, name: str, kind: int) -> bool:
         own = self._reader.kind(name)
         return own in FLOATS and _WIDTHS[own] < _WIDTHS[kind]
+
+    def _precision(self, name: str) -> int:
+        """The bits of the narrowest type that a value was cast to on its way."""
+        found = _WIDTHS.get(self._reader.kind(name), 0)
+        at = self._uses.makers.get(name)
+        while at is not None and self._nodes[at].op_type in ("Cast", "CastLike", "Identity"):
+            name = self._nodes[at].input[0]
+            found = min(found, _WIDTHS.get(self._reader.kind(name), found))
+            at = self._uses.makers.get(name)
+        return found
 
     def _is_closed(self, index: int, inside: set[int]) -> bool:
         """Whether nobody else reads what the nodes make, but for the result."""

@@ -64,7 +64,7 @@ def settle(model: ModelProto, targets: Mapping[str, int], asked: int | None, hel
         ]
     model.ir_version = max([follows, *reasons.values()])
     if model.ir_version < _INITIALIZERS_NEED_NO_INPUT:
-        _initializers_to_inputs(model)
+        initializers_to_inputs(model)
     return []
 
 
@@ -101,7 +101,7 @@ def _type_needs(kind: TypeProto) -> int:
     return _TYPES.get(elem_type_of(kind), 0)
 
 
-def _initializers_to_inputs(model: ModelProto) -> None:
+def initializers_to_inputs(model: ModelProto) -> None:
     """Below IR 4 every initializer is also a graph input; those of subgraphs move to the main graph.
 
     They get new names there: graphs that stand side by side may use one name for different values. Graphs of

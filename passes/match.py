@@ -60,7 +60,7 @@ class Matcher:
             if pattern[1] == "Transpose" and self._own.keys[pattern[3][0]][0] == VARIABLE:
                 yield from self._transposed(pattern, s, found)
             elif self._is_column(p) and not self._other.is_op(s, "Reshape"):
-                vector = self._other.op("Vector", (("behind", len(pattern[2][0][1]) - 1),), s)
+                vector = self._vector(s, len(pattern[2][0][1]) - 1)
                 yield from self._match(pattern[3][0], vector, found)
             elif pattern[1] == "Twice" and not self._other.is_op(s, "Twice"):
                 yield from self._halved(pattern, s, found)
@@ -130,6 +130,13 @@ class Matcher:
         inner = self._own.keys[pattern[3][0]]
         if self._other.keys[s][0] in (LEAF, TENSOR) and inner[:2] == (OP, "Unsqueeze"):
             yield from self._match(inner[3][0], self._other.op("Half", (), s), found)
+
+    def _vector(self, s: int, behind: int) -> int:
+        """What has so many axes of one element behind it."""
+        key = self._other.keys[s]
+        if self._other.is_op(s, "Unsqueeze") and key[2] == (("axes", tuple(range(-behind, 0))),):
+            return int(key[3][0])
+        return self._other.op("Vector", (("behind", behind),), s)
 
     def _is_column(self, p: int) -> bool:
         """Whether a term is a vector that is shaped to be broadcast over the axes behind its own."""

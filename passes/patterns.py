@@ -33,11 +33,11 @@ ROTARY: Op = ("", "RotaryEmbedding")
 Axes = tuple[int, ...]
 
 
-def _single(value: float) -> float:
+def single(value: float) -> float:
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
-_MARKS = tuple(map(_single, (0.37193127, 0.61417943, 0.83511719)))
+_MARKS = tuple(map(single, (0.37193127, 0.61417943, 0.83511719)))
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isclose
 
-from opshift.passes import forms, patterns
+from opshift.passes import forms, masks, patterns
 from opshift.passes.algebra import OP, PRODUCT, SUM, Terms
 from opshift.passes.build import Builder
 from opshift.passes.changes import Change
@@ -150,10 +151,15 @@ class Search:
         for found in matcher.all(term):
             if any(found.floats.get(name, 1.0) <= 0 for name in _POSITIVE.get(pattern.call.op[1], ("epsilon",))):
                 continue
+            if kind == T.DOUBLE and not all(map(_is_single, found.floats.values())):
+                continue  # attributes are float32
             for read in (found, *self._unscaled(pattern, found)):
                 group = self._grouping.group(index, pattern, read, self._taken)
-                if group is not None and len(self._grouping.operators(group.inside)) >= self._cost(group):
-                    self._replace(index, pattern, read, group)
+                if group is None or len(self._grouping.operators(group.inside)) < self._cost(group):
+                    continue
+                remedy = self._remedy(pattern.call, group)
+                if remedy is not masks.Remedy.NO:
+                    self._replace(index, pattern, read, group, remedy)
                     return True
         return False
 
@@ -170,7 +176,21 @@ class Search:
                     term = self._terms.scaled(found.bound[variable], number)
                     yield Found({**found.bound, variable: term}, found.dims, {**found.floats, name: 1.0})
 
-    def _replace(self, index: int, pattern: Pattern, found: Found, group: Group) -> None:
+    def _remedy(self, call: Call, group: Group) -> masks.Remedy:
+        """What makes runtimes agree on the mask."""
+        kind = _kind_of(call, _MASK) if call.op == ("", "Attention") and len(call.inputs) > _MASK else 0
+        if kind not in FLOATS:
+            return masks.Remedy.NONE
+        held = group.held[_MASK]
+        return masks.remedy(self._scope, [held.name, *([held.plus] if held.plus else [])], kind)
+
+    def _raised(self, build: Builder, name: str, held: Held, kind: int) -> str:
+        """A mask without the lowest number: made once for all that read it."""
+        if held != Held(name):
+            return masks.raised(build, name, kind)
+        return self._beside(name, "raised", lambda beside: masks.raised(beside, name, kind))
+
+    def _replace(self, index: int, pattern: Pattern, found: Found, group: Group, remedy: masks.Remedy) -> None:
         call, old = pattern.call, self._nodes[index]
         build = Builder(self._scope, call.opset, old)
         inputs: list[str | list[int] | None] = []
@@ -181,6 +201,8 @@ class Search:
                 inputs.append(self._made_of(build, group.held[i], given.kind))
             else:
                 inputs.append(None if given is None else list(given))
+        if remedy is masks.Remedy.RAISED:
+            inputs[_MASK] = self._raised(build, str(inputs[_MASK]), group.held[_MASK], _kind_of(call, _MASK))
         floats = {name: found.floats.get(name) for name in call.marks}
         shapes = self._grouping.shapes(pattern, group.held)
         form = Form(build, call, inputs, {**dict(call.attributes), **floats}, shapes, self._beside)
@@ -206,12 +228,23 @@ class Search:
                 call.opset,
                 f"{call.op[1]} from {', '.join(of)}",
                 "exact" if exact else "close",
-                "" if exact else _remark(call),
+                "" if exact else _remark(call, remedy),
             )
         )
 
 
-def _remark(call: Call) -> str:
+def _kind_of(call: Call, index: int) -> int:
+    given = call.inputs[index]
+    return given.kind if isinstance(given, Tensor) else 0
+
+
+def _is_single(value: float) -> bool:
+    return isclose(value, patterns.single(value), rel_tol=1e-14)
+
+
+def _remark(call: Call, remedy: masks.Remedy) -> str:
+    if remedy is masks.Remedy.RAISED:
+        return "the operator may round otherwise; the lowest number in the mask, which some take for -inf, is raised"
     if call.op == ("", "Attention") and len(call.inputs) > _MASK:
         return "the operator may round otherwise; a query that may attend no key yields 0, where Softmax yields NaN"
     return "the operator may round otherwise than its definition"

@@ -21,8 +21,8 @@ SPELLED_BEFORE = 6
 PER_AXIS = 13
 """The opset from which on Softmax and its kin work along one axis; before, on all axes from there on as one."""
 
-_DRAWING = frozenset(
-    ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
+_DRAWING = frozenset(  # what Dropout drops, its rule says
+    ("Dropout", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 )
 _SAME = "Cast Dropout Gelu Identity LayerNormalization Neg Not Sigmoid Softmax Tanh Trilu"
 _KEEPING = frozenset(_SAME.split())
@@ -82,7 +82,7 @@ class Reader:
         """Give the outputs of a node their terms. Those that it reads come first."""
         if default_domain(node.domain):
             return
-        rule = _rules().get(node.op_type)
+        rule = None if refers(node) else _rules().get(node.op_type)
         term = rule(self, node) if rule is not None else None
         if node.op_type == "Split" and (found := self._parts(node)) is not None:
             self._terms.update(zip(node.output, found, strict=False))
@@ -106,7 +106,7 @@ class Reader:
 
     def _opaque(self, node: NodeProto) -> None:
         op = node.op_type
-        if op in _DRAWING or any(a.ref_attr_name for a in node.attribute) or any(True for _ in subgraphs(node)):
+        if op in _DRAWING or refers(node) or any(True for _ in subgraphs(node)):
             return
         parameters = self.parameters(node)
         operands = [self.term(name) if name else -1 for name in node.input]
@@ -162,7 +162,7 @@ class Reader:
         key = self.terms.keys[self.term(name)]
         if key[0] == TENSOR:
             return key[3] if key[1] is not True else None
-        return (int(key[1]),) if key[0] in (NUMBER, ONES) else None
+        return (int(key[1]),) if key[0] in (NUMBER, ONES) and key[1].is_integer() else None
 
     def elements(self, name: str) -> tuple[int, ...] | None:
         """The terms of the elements of a vector of integers: a shape, axes."""
@@ -185,13 +185,16 @@ class Reader:
                 stated = tuple(self._dim(name, axis, dim) for axis, dim in enumerate(shape))
                 like = made if made is not None and len(made) == len(stated) else stated
                 made = tuple(a if self.terms.value(a) is not None else b for a, b in zip(stated, like, strict=True))
+            if made is not None:  # two that are computed are not the same
+                computed = self.terms.number(-1)
+                made = tuple(self._dim(name, axis, None) if dim == computed else dim for axis, dim in enumerate(made))
             self._dims[name] = made
         return self._dims[name]
 
     def _dims_made(self, name: str, depth: int) -> tuple[int, ...] | None:
         """The dimensions that the node gives which makes a value."""
         node = self.scope.maker(name)
-        if node is None or default_domain(node.domain):
+        if node is None or default_domain(node.domain) or refers(node):
             return None
         first = self.dims(node.input[0], depth - 1) if node.input else None
         if node.op_type == "Reshape" and len(node.input) > 1:
@@ -202,6 +205,10 @@ class Reader:
             return tuple(first[axis] for axis in perm) if sorted(perm) == list(range(len(first))) else None
         if node.op_type == "Slice" and first is not None:
             return self._sliced(node, first)
+        if node.op_type == "SequenceAt":
+            return self._piece(node.input[0], depth)
+        if node.op_type == "Unsqueeze" and first is not None:
+            return self._unsqueezed(node, first)
         if node.op_type == "Expand":
             return self._broadcast([first, self.elements(node.input[1])])
         if node.op_type in _BROADCAST:
@@ -254,6 +261,32 @@ class Reader:
         made = list(before)
         made[axis] = self.terms.number(len(range(int(size))[start:end]))
         return tuple(made)
+
+    def _piece(self, sequence: str, depth: int) -> Dims | None:
+        """The dimensions of each element of a sequence that a value was split into, if they are the same."""
+        maker = self.scope.maker(sequence)
+        if maker is None or maker.op_type != "SplitToSequence" or default_domain(maker.domain) or len(maker.input) < 2:
+            return None
+        before, size = self.dims(maker.input[0], depth - 1), self.terms.value(self.term(maker.input[1]))
+        if before is None or size is None:
+            return None
+        axis, made = integer(maker, "axis", 0), list(before)
+        whole = self.terms.value(before[axis])
+        if whole is None or size <= 0 or whole % size:
+            return None
+        made[axis] = self.terms.number(size)
+        return tuple(made)
+
+    def _unsqueezed(self, node: NodeProto, before: Dims) -> Dims | None:
+        axes = self.ints(node.input[1]) if len(node.input) > 1 else None
+        if axes is None:
+            axes = next((tuple(a.ints) for a in node.attribute if a.name == "axes"), None)
+        rank = len(before) + len(axes or ())
+        places = {axis % rank for axis in axes or () if -rank <= axis < rank}
+        if not places or axes is None or len(places) != len(axes):
+            return None
+        left = iter(before)
+        return tuple(self.terms.number(1) if axis in places else next(left) for axis in range(rank))
 
     def _broadcast(self, shapes: list[tuple[int, ...] | None]) -> tuple[int, ...] | None:
         rank, one = max((len(shape) for shape in shapes if shape is not None), default=0), self.terms.number(1)
@@ -358,6 +391,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_plain(item) for item in value)
     return value.SerializeToString(deterministic=True)
+
+
+def refers(node: NodeProto) -> bool:
+    """Whether an attribute is given by those who call the function that a node stands in."""
+    return any(a.ref_attr_name for a in node.attribute)
 
 
 def integer(node: NodeProto, name: str, default: int) -> int:

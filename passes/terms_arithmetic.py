@@ -143,7 +143,7 @@ def _negated(reader: Reader, node: NodeProto) -> int | None:
 def _reduced(make: Callable[[Reader, Key, int, NodeProto], int]) -> Rule:
     def rule(reader: Reader, node: NodeProto) -> int | None:
         axes, keepdims = reader.axes(node), integer(node, "keepdims", 1)
-        if axes is None or not _floats(reader, node) or keepdims not in (0, 1):
+        if not axes or not _floats(reader, node) or keepdims not in (0, 1):
             return None
         made = make(reader, (("axes", axes),), reader.term(node.input[0]), node)
         return made if keepdims else reader.terms.op("Squeeze", (("axes", axes),), made)

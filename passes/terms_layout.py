@@ -7,8 +7,9 @@ from collections.abc import Callable
 from opshift.passes import numbers
 from opshift.passes.algebra import NUMBER, ONES, TENSOR, VECTOR, Key, Terms
 from opshift.passes.protos import NodeProto, TensorProto
-from opshift.passes.terms import Reader, Rule, integer
+from opshift.passes.terms import FLOATS, Reader, Rule, integer
 
+_SMALL = 32  # axes
 _LAST = (0, 1, 3, 2)  # the last two axes change places
 
 
@@ -49,6 +50,16 @@ def _filled(reader: Reader, node: NodeProto) -> int | None:
     if not values or len(sizes) != 1 or sizes[0] is None or not 0 < sizes[0] <= numbers.FEW:
         return None
     return vector(reader.terms, (reader.terms.number(values[0]),) * int(sizes[0]))
+
+
+def _counted(reader: Reader, node: NodeProto) -> int | None:
+    """A small Range of constants."""
+    values = [reader.terms.value(reader.term(name)) for name in node.input]
+    if None in values or reader.kind(node.input[0]) in FLOATS:
+        return None
+    start, limit, delta = (int(value) for value in values if value is not None)
+    counted = range(start, limit, delta) if delta else ()
+    return vector(reader.terms, tuple(map(reader.terms.number, counted))) if 0 < len(counted) <= _SMALL else None
 
 
 def elementwise(compute: Callable[[Terms, list[int]], int | None]) -> Rule:
@@ -142,6 +153,9 @@ def unsqueezed(reader: Reader, node: NodeProto) -> int | None:
 def _reshaped(reader: Reader, node: NodeProto) -> int | None:
     if len(node.input) < 2:
         return None
+    inner = reader.term(node.input[0])
+    if reader.terms.value(inner) is not None and reader.ints(node.input[1]) in ((1,), (-1,)):
+        return vector(reader.terms, (inner,))
     wanted, before, after = (
         reader.elements(node.input[1]),
         reader.dims(node.input[0]),
@@ -157,7 +171,7 @@ def _reshaped(reader: Reader, node: NodeProto) -> int | None:
     if after is not None and len(after) == len(target):
         known = reader.dims(node.output[0]) or target
         target = tuple(
-            k if terms.value(t) == -1 and dim is not None else t for t, k, dim in zip(target, known, after, strict=True)
+            k if terms.value(t) == -1 and terms.value(k) is not None else t for t, k in zip(target, known, strict=True)
         )
     return reshape(terms, reader.term(node.input[0]), before, target)
 
@@ -168,7 +182,7 @@ def reshape(terms: Terms, x: int, before: Key | None, target: Key) -> int:
     if terms.is_op(x, "Reshape"):
         before, x = terms.reshaped.get(x), key[3][0]
         return reshape(terms, x, before, target)
-    if before == target:
+    if before is not None and _is_same(terms, before, target):
         return x
     if terms.is_op(x, "Squeeze") and _kept(terms, key[2][0][1], target) == before:
         return int(key[3][0])
@@ -186,6 +200,13 @@ def reshape(terms: Terms, x: int, before: Key | None, target: Key) -> int:
     return terms.scaled(made, coefficient)
 
 
+def _is_same(terms: Terms, before: Key, target: Key) -> bool:
+    """Whether a Reshape is to the shape that is there: one dimension that is computed is what the others leave."""
+    pairs = list(zip(before, target, strict=False))
+    computed = [wanted for dim, wanted in pairs if dim != wanted]
+    return len(before) == len(target) and (not computed or (len(computed) == 1 and terms.value(computed[0]) == -1))
+
+
 def _kept(terms: Terms, axes: Key, target: Key) -> Key | None:
     """A shape without axes of one element; None where it has others there."""
     places = {axis + len(target) for axis in axes}
@@ -195,8 +216,15 @@ def _kept(terms: Terms, axes: Key, target: Key) -> Key | None:
 
 
 def _expanded(reader: Reader, node: NodeProto) -> int | None:
-    """Expand to the shape that is there."""
+    """Expand to the shape that is there, or of a number to a small vector."""
     before, target = reader.dims(node.input[0]), reader.elements(node.input[1])
+    value = reader.terms.value(reader.term(node.input[0]))
+    if value is not None and target is not None and len(target) == 1:
+        size = reader.terms.value(target[0])
+        if size is not None and 1 <= size <= numbers.FEW:
+            held = reader.kind(node.input[0]) in FLOATS or reader.kind(node.input[0])
+            key = (TENSOR, held, (int(size),), (value,) * int(size))
+            return reader.terms.of(ONES, value, 1) if size == 1 else reader.terms.of(*key)
     return reader.term(node.input[0]) if before is not None and before == target else None
 
 
@@ -230,6 +258,7 @@ RULES: dict[str, Rule] = {
     "Shape": _shape,
     "Gather": _gathered,
     "ConstantOfShape": _filled,
+    "Range": _counted,
     "Equal": elementwise(same_size),
     "Slice": sliced,
     "Concat": concatenated,

@@ -73,6 +73,8 @@ def _into_convolution(call: Call, index: int, factor: Any, summand: Any) -> Outc
     if weights.dtype.kind != "f" or not (np.isfinite(factor).all() and np.isfinite(summand).all()):
         return None
     kind, groups = weights.dtype, int(made.attribute("group", 1))
+    if _is_near_zero(weights, factor):
+        return None
     if (factor == 1).all():
         scaled = weights
     elif made.op == "Conv":
@@ -92,6 +94,13 @@ def _into_convolution(call: Call, index: int, factor: Any, summand: Any) -> Outc
     _become(call, made, names)
     call.close(_BIAS_FIRST)
     return EDITED
+
+
+def _is_near_zero(weights: Any, factor: Any) -> bool:
+    """Whether a factor may leave weights with few bits, below the normal numbers of their type."""
+    largest = np.abs(weights.astype(np.float64)).max(initial=0.0)
+    products = np.abs(factor[factor != 0]) * largest
+    return bool(largest and (products < np.finfo(weights.dtype).tiny).any())
 
 
 def _tensor(array: Any) -> TensorProto:

@@ -224,8 +224,8 @@ def pass_on_shape(call: Call) -> Outcome:
     if call.op == "Flatten":
         shape = call.shape()
         return call.input(0) if shape is not None and len(shape) == 2 and call.attribute("axis", 1) in (1, -1) else None
-    if call.op == "Squeeze" or call.op == "Unsqueeze":
-        return call.input(0) if call.axes() == [] else None
+    if call.op == "Squeeze" or call.op == "Unsqueeze":  # engines disagree about a Squeeze of no axes
+        return call.input(0) if call.op == "Unsqueeze" and call.axes() == [] else None
     follow.follow(call)
     return call.input(0) if _same_shape(call.shape(), call.draft.shapes.get(call.output)) else None
 

@@ -370,3 +370,30 @@ def test_small_constants_in_external_data_are_read(tmp_path):
     assert fold.attempt(stored).model == stored
     (tmp_path / "weights").unlink()
     assert fold.attempt(stored, folder=str(tmp_path)).model == stored
+
+
+def test_gelu_of_a_sum():
+    """The cube of a sum stands beside the sum itself."""
+    body = "h = Add(x, s) p = Mul(h, h) q = Mul(h, p) g = Mul(k, q) i = Add(h, g) t = Mul(r, i) u = Tanh(t) "
+    body += "o = Add(one, u) m = Mul(h, o) y = Mul(half, m)"
+    constants = "float k = {0.044715}, float r = {0.7978845608}, float one = {1}, float half = {0.5}"
+    source = written(body, 20, constants=constants)
+    check_folds(source, "t1 = Add(x, s)\ny = Gelu<approximate=tanh>(t1)")
+    halved = folded(written(body.replace("Add(h, g)", "Add(x, g)"), 20, constants=constants))
+    assert [node.op_type for node in halved.model.graph.node].count("Gelu") == 0
+
+
+def test_group_normalization_with_computed_constants():
+    """torch's exporter, before it optimizes, makes ones by Expand and the axes of the scale by Range."""
+    body = "n1 = Reshape(two, m1) to = Concat<axis=0>(z1, n1, m1) r = Reshape(x, to) l1 = CastLike(one, x) "
+    body += "ones = Expand(l1, n1) l0 = CastLike(zero, x) zeros = Expand(l0, n1) i = InstanceNormalization(r, ones, "
+    body += "zeros) shape = Shape(x) b = Reshape(i, shape) e = Sub(four, i1) axes = Range(i1, e, i1) "
+    body += "w2 = Unsqueeze(w, axes) o2 = Unsqueeze(o, axes) m = Mul(b, w2) y = Add(m, o2)"
+    constants = "int64 two = {2}, int64 four = {4}, int64 i1 = {1}, int64[1] m1 = {-1}, int64[1] z1 = {0}, "
+    constants += "float one = {1}, float zero = {0}"
+    io = {"inputs": "float[2,4,3,5] x, float[4] w, float[4] o", "outputs": "float[2,4,3,5] y"}
+    source = model(body, 21, constants=constants, **io)
+    result = folded(source).model
+    assert [node.op_type for node in result.graph.node] == ["GroupNormalization"]
+    feeds = {"x": np.linspace(-3, 4, 120, dtype=np.float32).reshape(2, 4, 3, 5), "w": FEEDS["s"], "o": FEEDS["b"]}
+    check_values(source, result, feeds, rtol=2e-5, atol=2e-5)

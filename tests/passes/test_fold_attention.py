@@ -6,7 +6,7 @@ import pytest
 from opshift.passes import convert, fold
 from opshift.passes.convert import opsets
 
-from tests.support import check_values, model, show
+from tests.support import check_values, evaluate, model, show
 
 RNG = np.random.default_rng(0)
 SHAPES = {"q": (2, 4, 6, 8), "k": (2, 4, 5, 8), "v": (2, 4, 5, 3), "m": (2, 1, 6, 5)}
@@ -97,6 +97,53 @@ def test_a_boolean_mask(masked, guard):
     feeds = {**FEEDS, "m": RNG.random((2, 1, 6, 5)) > 0.3}
     result = check_folds(body, "y = Attention(q, k, v, m)", inputs=inputs, constants=SCALE, feeds=feeds)
     assert "no key yields 0" in result.changes[0].remark
+
+
+LOWEST = float(np.finfo(np.float32).min)
+MASKED = f"{TURN} t = MatMul(q, kt) a = Mul(t, s) {{}} c = Add(a, n) b = Softmax(c) y = MatMul(b, v)"
+NUMBERS = f"float s = {{0.35355339}}, float z = {{0}}, float[1] l = {{{LOWEST!r}}}, float i = {{-inf}}"
+
+
+@pytest.mark.parametrize("mask", ["n = Where(m, z, l)", "h = Not(m) g = Where(h, l, z) n = Expand(g, to)"])
+def test_runtimes_agree_on_a_query_whose_keys_have_the_lowest_number(mask):
+    """Softmax of such a row is a mean; onnxruntime's Attention takes the number, and no other, for -inf."""
+    body, feeds = MASKED.format(mask), {**FEEDS, "m": RNG.random((2, 1, 6, 5)) > 0.5}
+    feeds["m"][0, 0, :2] = False
+    constants = f"{NUMBERS}, int64[4] to = {{2, 1, 6, 5}}"
+    source = model(body, 23, inputs=f"{QKV}, bool[2,1,6,5] m", outputs=Y, constants=constants)
+    result = folded(source)
+    assert [node.op_type for node in result.model.graph.node][-2:] == ["Max", "Attention"]
+    assert "lowest number" in result.changes[0].remark
+    check_values(source, result.model, {n: feeds[n] for n in "qkvm"}, rtol=2e-5, atol=2e-6)
+    mean = feeds["v"][0].mean(axis=1)
+    np.testing.assert_allclose(evaluate(result.model, {n: feeds[n] for n in "qkvm"})[0][0, :, 0], mean, rtol=1e-4)
+    again = convert.attempt(result.model, opsets(result.model), ops=[("", "Attention")]).model
+    assert [node.op_type for node in folded(again).model.graph.node].count("Max") == 1
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        "g = Where(m, z, l) h = Where(m, z, l) n = Add(g, h)",
+        "g = Where(m, z, l) n = Where(m, g, i)",
+        "f = Cast<to=1>(m) g = Cast<to=7>(f) h = Cast<to=1>(g) n = Mul(h, l)",
+    ],
+    ids=["twice", "with -inf", "times what may be more than 1"],
+)
+def test_rows_of_the_lowest_number_and_less_stay(mask):
+    check_stays(MASKED.format(mask), inputs=f"{QKV}, bool[2,1,6,5] m", constants=NUMBERS)
+
+
+@pytest.mark.parametrize("row", [[LOWEST] * 5, [LOWEST] * 4 + [0.0], [LOWEST] * 4 + [-np.inf]])
+def test_a_constant_mask_is_looked_at_row_by_row(row):
+    source = model(MASKED.format(""), 23, inputs=QKV, outputs=Y, constants=NUMBERS)
+    values = np.array([[0.0] * 5] * 5 + [row], np.float32)
+    source.graph.initializer.append(onnx.numpy_helper.from_array(values, "n"))
+    ops = [node.op_type for node in folded(source).model.graph.node]
+    tail = {0.0: ["Attention"], LOWEST: ["Max", "Attention"], -np.inf: ["Softmax", "MatMul"]}[row[-1]]
+    assert ops[-len(tail) :] == tail
+    assert ("Max" in ops) == ("Max" in tail)
+    check_values(source, folded(source).model, {n: FEEDS[n] for n in "qkv"}, rtol=2e-5, atol=2e-6)
 
 
 def test_a_mask_without_rows_gets_them():
@@ -198,6 +245,27 @@ def test_angles_that_several_use_are_computed_once():
     assert sorted(n.op_type for n in result.model.graph.node) == ["Cos", "RotaryEmbedding", "RotaryEmbedding", "Sin"]
     feeds = {**X, "z": X["x"][:, :2]}
     check_values(source, result.model, feeds, rtol=1e-5, atol=1e-5)
+
+
+def test_angles_of_all_batches_are_repeated():
+    after = "t1 = Cos(f)\nt2 = Sin(f)\nt3 = Shape<end=1, start=0>(x)\nt4 = Concat<axis=0>(t3, [1, 1])\n"
+    after += "t5 = Expand(t1, t4)\nt6 = Expand(t2, t4)\ny = RotaryEmbedding(x, t5, t6)"
+    feeds = {**X, "f": X["f"][:1]}
+    images = {"inputs": "float[N,4,6,8] x, float[1,6,4] f", "outputs": "float[N,4,6,8] y"}
+    check_folds(f"{ANGLES} {ROTATED}", after, **images, constants=PLACES, feeds=feeds)
+
+
+def test_pieces_of_a_sequence_and_numbers_of_their_type():
+    """What torch's exporter writes before it optimizes: the scale has the type of a value within the attention."""
+    body = "q4 = SplitToSequence<axis=-1>(x, eight) q = SequenceAt(q4, z0) k = SequenceAt(q4, z1) "
+    body += f"v = SequenceAt(q4, z2) {TURN} s2 = CastLike(s, kt) u = Mul(kt, s2) a = MatMul(q, u) b = Softmax(a) "
+    constants = f"{SCALE}, int64 eight = {{8}}, int64 z0 = {{0}}, int64 z1 = {{1}}, int64 z2 = {{2}}"
+    io = {"inputs": "float[2,4,6,24] x", "outputs": "float[2,4,6,8] y"}
+    source = model(f"{body} y = MatMul(b, v)", 23, constants=constants, **io)
+    result = folded(source).model
+    assert [node.op_type for node in result.graph.node] == ["SplitToSequence", *["SequenceAt"] * 3, "Attention"]
+    feeds = {"x": RNG.standard_normal((2, 4, 6, 24)).astype(np.float32)}
+    check_values(source, result, feeds, rtol=2e-5, atol=2e-6)
 
 
 def table(values, twice=True):

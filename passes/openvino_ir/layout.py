@@ -1,0 +1,259 @@
+"""Layers that change shapes and places, not values."""
+
+from __future__ import annotations
+
+from opshift.passes.openvino_ir.layer import Layer, Made, Unmapped, layer
+from opshift.passes.protos import TensorProto
+
+T = TensorProto
+END = 2**63 - 1  # beyond every tensor
+
+
+@layer("Reshape")
+def reshape(of: Layer) -> Made:
+    """A 0 copies a dimension with `special_zero`, and is an empty one without."""
+    held = of.constant(1)
+    literal = not of.flag("special_zero", False) and (held is None or 0 in held)
+    if literal and held is not None and -1 in held:
+        raise Unmapped("a shape with 0 and -1; one of them could be expressed")
+    return str(of.build.Reshape(of.input(0), of.vector(1), allowzero=1 if literal else None))
+
+
+@layer("Transpose")
+def transpose(of: Layer) -> Made:
+    order = of.known(1)
+    return str(of.build.Transpose(of.input(0), perm=order or None))
+
+
+@layer("Squeeze")
+def squeeze(of: Layer) -> Made:
+    if of.has(1) and of.constant(1) != []:
+        held, dims = of.constant(1), of.dims()
+        if of.flag("allow_axis_skip", False):
+            raise Unmapped("allow_axis_skip=true; false could be expressed")
+        if held is not None and dims is not None:
+            wrong = [axis for axis in held if dims[of.normal(axis, len(dims))] not in (1, -1)]
+            if wrong:
+                raise Unmapped(f"axis {wrong[0]} has {dims[wrong[0]]} elements; one could be squeezed")
+        return str(of.build.Squeeze(of.input(0), of.vector(1)))
+    return str(of.build.Squeeze(of.input(0)))
+
+
+@layer("Unsqueeze")
+def unsqueeze(of: Layer) -> Made:
+    return str(of.build.Unsqueeze(of.input(0), of.vector(1)))
+
+
+@layer("Concat")
+def concat(of: Layer) -> Made:
+    return str(of.build.Concat(*of.inputs, axis=of.integer("axis")))
+
+
+@layer("Split")
+def split(of: Layer) -> Made:
+    """Into equal parts."""
+    axis, parts = of.known(1)[0], of.integer("num_splits")
+    if not 0 < parts == len(of.entry.outputs):
+        raise Unmapped(f"num_splits={parts} and {len(of.entry.outputs)} outputs")
+    dims = of.dims()
+    if dims is not None and dims[of.normal(axis, len(dims))] % parts and dims[of.normal(axis, len(dims))] > 0:
+        raise Unmapped(f"{dims[axis]} elements in {parts} parts; equal parts could be expressed")
+    made = of.build.emit("Split", [of.input(0)], {"axis": axis, "num_outputs": parts}, outputs=parts)
+    return [made] if isinstance(made, str) else list(made)
+
+
+@layer("VariadicSplit")
+def variadic_split(of: Layer) -> Made:
+    """Into parts of given lengths, of which a constant one may be -1: the rest. Runtimes refuse a computed -1."""
+    axis, lengths, parts = of.known(1)[0], of.constant(2), len(of.entry.outputs)
+    wanted = of.vector(2)
+    if lengths is not None and -1 in lengths:
+        wanted = _with_rest(of, axis, lengths)
+    made = of.build.emit("Split", [of.input(0), wanted], {"axis": axis}, outputs=parts)
+    return [made] if isinstance(made, str) else list(made)
+
+
+def _with_rest(of: Layer, axis: int, lengths: list[int]) -> str:
+    """The lengths with what is left of the axis in the place of -1."""
+    dims, others = of.dims(), sum(lengths) + 1
+    if dims is not None and (size := dims[of.normal(axis, len(dims))]) >= 0:
+        return str(of.build.constant([size - others if n == -1 else n for n in lengths], T.INT64))
+    whole = of.build.Gather(of.build.Shape(of.input(0)), of.build.constant([axis], T.INT64))
+    rest = of.build.Sub(whole, [others])
+    return str(of.build.Concat(*(rest if n == -1 else of.build.constant([n], T.INT64) for n in lengths), axis=0))
+
+
+@layer("Broadcast")
+def broadcast(of: Layer) -> Made:
+    mode = of.choice("mode", ("numpy", "bidirectional", "explicit"), "numpy")
+    if mode != "explicit":
+        return str(of.build.Expand(of.input(0), of.vector(1)))
+    axes, rank = of.known(2), of.length(1)
+    if sorted(axes) != axes or len(axes) != of.rank():
+        raise Unmapped(f"axes_mapping={axes}; an ascending axis for each dimension could be expressed")
+    others = [axis for axis in range(rank) if axis not in axes]
+    placed = of.build.Unsqueeze(of.input(0), others) if others else of.input(0)
+    return str(of.build.Expand(placed, of.vector(1)))
+
+
+@layer("Tile")
+def tile(of: Layer) -> Made:
+    """Repeats and dimensions are aligned at the last one."""
+    rank, count = of.rank(), of.length(1)
+    data, repeats = of.input(0), of.vector(1)
+    if count > rank:
+        data = of.build.Unsqueeze(data, list(range(count - rank)))
+    elif count < rank:
+        repeats = of.build.Concat(of.build.constant([1] * (rank - count), T.INT64), repeats, axis=0)
+    return str(of.build.Tile(data, repeats))
+
+
+@layer("ShapeOf")
+def shape_of(of: Layer) -> Made:
+    return of.cast(of.build.Shape(of.input(0)), of.element_type("output_type", "i64"))
+
+
+@layer("Pad")
+def pad(of: Layer) -> Made:
+    mode = of.choice("pad_mode", ("constant", "edge", "reflect", "symmetric"))
+    begin, end = of.constant(1), of.constant(2)
+    if mode != "constant" and (begin is None or end is None or min([*begin, *end], default=0) < 0):
+        raise Unmapped(f"pad_mode={mode} with a width that is negative or not known")
+    if mode == "symmetric":
+        return _mirrored(of, begin or [], end or [])
+    pads = (
+        of.build.constant([*begin, *end], T.INT64)
+        if begin is not None and end is not None
+        else of.build.Concat(of.vector(1), of.vector(2), axis=0)
+    )
+    value = of.input(3) if mode == "constant" and of.has(3) else None
+    return str(of.build.Pad(of.input(0), pads, value, mode=mode))
+
+
+def _mirrored(of: Layer, begin: list[int], end: list[int]) -> str:
+    """Each axis with its first and last elements turned round before and behind it."""
+    value, b = of.input(0), of.build
+    for axis, (before, after) in enumerate(zip(begin, end, strict=True)):
+        parts = [value]
+        if before:
+            parts.insert(0, b.Slice(value, [before - 1], [-END], [axis], [-1]))
+        if after:
+            parts.append(b.Slice(value, [-1], [-after - 1], [axis], [-1]))
+        value = b.Concat(*parts, axis=axis) if len(parts) > 1 else value
+    return value
+
+
+@layer("DepthToSpace")
+def depth_to_space(of: Layer) -> Made:
+    _needs_images(of)
+    mode = of.choice("mode", ("blocks_first", "depth_first"))
+    kind = "DCR" if mode == "blocks_first" else "CRD"
+    return str(of.build.DepthToSpace(of.input(0), blocksize=of.integer("block_size", 1), mode=kind))
+
+
+@layer("SpaceToDepth")
+def space_to_depth(of: Layer) -> Made:
+    _needs_images(of)
+    size = of.integer("block_size", 1)
+    if of.choice("mode", ("blocks_first", "depth_first")) == "blocks_first":
+        return str(of.build.SpaceToDepth(of.input(0), blocksize=size))
+    n, c, h, w = of.static()
+    split_ = of.build.Reshape(of.input(0), [n, c, h // size, size, w // size, size])
+    moved = of.build.Transpose(split_, perm=[0, 1, 3, 5, 2, 4])
+    return str(of.build.Reshape(moved, [n, c * size * size, h // size, w // size]))
+
+
+def _needs_images(of: Layer) -> None:
+    if of.rank() != 4:
+        raise Unmapped(f"data of rank {of.rank()}; 4 could be expressed")
+
+
+@layer("ShuffleChannels")
+def shuffle_channels(of: Layer) -> Made:
+    dims = of.static()
+    axis, groups = of.normal(of.integer("axis", 1), len(dims)), of.integer("group", 1)
+    if groups < 1 or dims[axis] % groups:
+        raise Unmapped(f"{dims[axis]} channels in {groups} groups")
+    before, after = dims[:axis], dims[axis + 1 :]
+    grouped = of.build.Reshape(of.input(0), [*before, groups, dims[axis] // groups, *after])
+    order = list(range(len(dims) + 1))
+    order[axis], order[axis + 1] = axis + 1, axis
+    return str(of.build.Reshape(of.build.Transpose(grouped, perm=order), dims))
+
+
+@layer("SpaceToBatch")
+def space_to_batch(of: Layer) -> Made:
+    dims = of.static()
+    blocks, begin, end = of.known(1), of.known(2), of.known(3)
+    padded = [a + d + b for a, d, b in zip(begin, dims, end, strict=True)]
+    data = of.build.Pad(of.input(0), [*begin, *end])
+    split_, rank = [dims[0]], len(dims)
+    for size, block in zip(padded[1:], blocks[1:], strict=True):
+        if block < 1 or size % block:
+            raise Unmapped(f"{size} elements in blocks of {block}")
+        split_ += [size // block, block]
+    inner = [2 * axis for axis in range(1, rank)]
+    order = [*inner, 0, *(axis - 1 for axis in inner)]
+    moved = of.build.Transpose(of.build.Reshape(data, split_), perm=order)
+    batch = dims[0]
+    for block in blocks[1:]:
+        batch *= block
+    return str(of.build.Reshape(moved, [batch, *(s // b for s, b in zip(padded[1:], blocks[1:], strict=True))]))
+
+
+@layer("BatchToSpace")
+def batch_to_space(of: Layer) -> Made:
+    dims = of.static()
+    blocks, begin, end = of.known(1), of.known(2), of.known(3)
+    rank, batch = len(dims), dims[0]
+    for block in blocks[1:]:
+        if block < 1 or batch % block:
+            raise Unmapped(f"a batch of {dims[0]} in blocks of {blocks[1:]}")
+        batch //= block
+    split_ = of.build.Reshape(of.input(0), [*blocks[1:], batch, *dims[1:]])
+    order = [rank - 1]
+    for axis in range(1, rank):
+        order += [rank - 1 + axis, axis - 1]
+    whole = [d * b for d, b in zip(dims[1:], blocks[1:], strict=True)]
+    merged = of.build.Reshape(of.build.Transpose(split_, perm=order), [batch, *whole])
+    stops = [size - cut for size, cut in zip(whole, end[1:], strict=True)]
+    return str(of.build.Slice(merged, begin[1:], stops, list(range(1, rank))))
+
+
+@layer("ReverseSequence")
+def reverse_sequence(of: Layer) -> Made:
+    batch, time = of.integer("batch_axis", 0), of.integer("seq_axis", 1)
+    rank = of.rank()
+    batch, time = of.normal(batch, rank), of.normal(time, rank)
+    if {batch, time} == {0, 1}:
+        return str(of.build.ReverseSequence(of.input(0), of.vector(1), batch_axis=batch, time_axis=time))
+    order = [batch, time, *(axis for axis in range(rank) if axis not in (batch, time))]
+    moved = of.permuted(of.input(0), order)
+    made = of.build.ReverseSequence(moved, of.vector(1), batch_axis=0, time_axis=1)
+    return of.permuted(made, [order.index(axis) for axis in range(rank)])
+
+
+@layer("Reverse")
+def reverse(of: Layer) -> Made:
+    axes = of.known(1)
+    if of.choice("mode", ("index", "mask")) == "mask":
+        axes = [axis for axis, flag in enumerate(axes) if flag]
+    if not axes:
+        return of.input(0)
+    ones = [-1] * len(axes)
+    return str(of.build.Slice(of.input(0), ones, [-END] * len(axes), axes, ones))
+
+
+@layer("Roll")
+def roll(of: Layer) -> Made:
+    """Each axis in turn: its last part comes first."""
+    axes, shifts = of.known(2), of.known(1)
+    shifts = shifts * len(axes) if len(shifts) == 1 else shifts
+    dims, value = of.static(), of.input(0)
+    for axis, shift in zip(axes, shifts, strict=True):
+        size = dims[of.normal(axis, len(dims))]
+        cut = size - shift % size if size else 0
+        if size and cut != size:
+            parts = of.build.emit("Split", [value, [cut, size - cut]], {"axis": axis}, outputs=2)
+            value = of.build.Concat(parts[1], parts[0], axis=axis)
+    return str(value)
