@@ -37,6 +37,7 @@ class Whole:
         self.measures = True  # whether dimensions matter to any node
         self.changed = 0
         self.rounds = 0
+        self._readers: dict[str, list[NodeProto]] | None = None
 
     def begin(self) -> None:
         """Begin a round: count how often each value is used, and let types be inferred of what the model is now.
@@ -56,6 +57,16 @@ class Whole:
             self.uses.update(results(body))
             self.measures = self.measures or not _MEASURING.isdisjoint([node.op_type for node in body.node])
         self.uses.update(self.fixed)
+
+    def readers(self, name: str) -> list[NodeProto]:
+        """The nodes that read a value, as they were when they were first asked for in this round."""
+        if self._readers is None:
+            self._readers = {}
+            for body in bodies(self.model):
+                for node in body.node:
+                    for each in set(node.input):
+                        self._readers.setdefault(each, []).append(node)
+        return self._readers.get(name, [])
 
 
 def results(body: Body) -> list[str]:
@@ -138,6 +149,7 @@ class Draft:
         self.seen: dict[object, NodeProto] = {}
         self.shared: dict[object, str] = {}
         self.emitted: dict[object, str] = {}
+        self.pieces: dict[tuple[str, int], dict[int, tuple[int, NodeProto]]] = {}
         self._arrays: dict[str, Any] = {}
         self._held: dict[str, TensorProto] = {}
         self._renamed: dict[str, str] = {}

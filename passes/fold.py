@@ -23,8 +23,9 @@ def attempt(
 ) -> Result:
     """Fold a copy of `source` at the opsets that it imports: each group of nodes that computes one operator becomes it.
 
-    `ops` are the operators to bring in (all that the opset has, if None), `lacking` those that must not come in.
-    `folder` is where external data lie. Values that are used elsewhere or are graph outputs stay. Nothing is refused.
+    `ops` are the operators to bring in (if None, all that the opset has and runtimes run there), `lacking` those that
+    must not come in. `folder` is where external data lie. Values that are used elsewhere or are graph outputs stay.
+    Nothing is refused.
 
     Raises:
         InvalidModel: the model's opset imports are missing, contradict each other or are unknown.
@@ -43,7 +44,8 @@ def attempt(
         for holder in holders:
             opset = opsets(holder).get("", 0)
             least = 2 if ops is None else 1
-            _Folder(context, [op for op in wanted if _exists(op, opset)], opset, least, changes).body(
+            here = [op for op in wanted if _exists(op, opset) and (ops is not None or _is_run(op, opset))]
+            _Folder(context, here, opset, least, changes).body(
                 holder.graph if isinstance(holder, ModelProto) else holder
             )
         _import(model, changes)
@@ -112,6 +114,10 @@ def _import(model: ModelProto, changes: Sequence[Change]) -> None:
         used = {node.domain for inner in with_nested([body]) for node in inner.node}
         for domain in sorted((brought & used) - opsets(holder).keys()):
             holder.opset_import.add(domain=domain, version=1)
+
+
+def _is_run(op: Op, opset: int) -> bool:
+    return opset not in patterns.UNRUN.get(op, ())
 
 
 def _exists(op: Op, opset: int) -> bool:
