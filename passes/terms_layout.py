@@ -18,7 +18,7 @@ def vector(terms: Terms, elements: tuple[int, ...]) -> int:
     values = [terms.value(element) for element in elements]
     if len(values) == 1 and values[0] is not None:
         return terms.of(ONES, values[0], 1)
-    if values and None not in values:
+    if values and all(value is not None and value.is_integer() for value in values):
         return terms.of(TENSOR, TensorProto.INT64, (len(values),), tuple(int(v) for v in values if v is not None))
     return terms.of(VECTOR, elements)
 

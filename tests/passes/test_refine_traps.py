@@ -120,16 +120,11 @@ def test_a_scalar_has_no_axes_to_reduce(op):
     check_fold_keeps(model(f"r = {op}(x) y = Sqrt(r)", 18, inputs="float x", outputs="float y"))
 
 
-def test_a_bound_that_is_not_finite_is_no_integer():
-    body = "m = Where(c, x, low) i = Unsqueeze(low, a) k = Concat<axis=0>(i, i) y = Softmax(m)"
-    source = model(
-        body,
-        18,
-        inputs="float[2,3] x, bool[2,3] c",
-        outputs="float[2,3] y",
-        constants="float low = {-inf}, int64[1] a = {0}",
-    )
-    assert not fold.attempt(source).changes
+@pytest.mark.parametrize("low", ["-inf", "0.5"])
+def test_a_vector_of_floats_is_none_of_integers(low):
+    body = "m = Where(c, l, z) a = Add(x, m) y = Softmax(a)"
+    constants = f"bool[3] c = {{1, 0, 1}}, float[1] l = {{{low}}}, float[1] z = {{0}}"
+    check_fold_keeps(model(body, 18, inputs="float[2,3] x", outputs="float[2,3] y", constants=constants))
 
 
 def test_below_ir_4_a_constant_that_folding_brings_is_an_input_too():
