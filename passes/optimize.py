@@ -289,6 +289,9 @@ class Visit:
         draft, op = self._draft, node.op_type
         if draft.exact and grade != "exact":
             return False
+        pairs = zip(node.output, tensors, strict=False)
+        if any(not draft.may_hold(output) and not draft.may_be_node(tensor) for output, tensor in pairs):
+            return False
         name = node.name or node.output[0]
         remark = "" if grade == "exact" else "computed in double precision and rounded once"
         if len(node.output) > 1 and not all(draft.holds and o not in draft.results for o in node.output if o):

@@ -256,7 +256,7 @@ def swish(of: Layer) -> Made:
     return str(of.build.Mul(x, of.build.Sigmoid(scaled)))
 
 
-@layer("Softmax", "SoftMax")
+@layer("SoftMax")
 def softmax(of: Layer) -> Made:
     return str(of.build.Softmax(of.input(0), axis=of.integer("axis", 1)))
 

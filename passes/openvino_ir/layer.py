@@ -105,10 +105,10 @@ class Layer:
         )
 
     def number(self, name: str, default: float | None = None) -> float:
-        return self._parsed(name, default, float)
+        return float(self._parsed(name, default, float))
 
     def integer(self, name: str, default: int | None = None) -> int:
-        return self._parsed(name, default, int)
+        return int(self._parsed(name, default, int))
 
     def ints(self, name: str, default: Sequence[int] | None = None) -> list[int]:
         if name not in self.entry.attributes and default is not None:

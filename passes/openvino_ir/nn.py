@@ -127,8 +127,8 @@ def _cut_to_shape(
         for size, k, stride, dilation, want in zip(data, kernel, strides, dilations, wanted, strict=True)
     ]
     if auto in AUTO:
-        part = {"same_upper": lambda n: n - n // 2, "same_lower": lambda n: n // 2, "valid": lambda n: 0}[auto]
-        begin = [part(number) for number in over]
+        parts = {"same_upper": [n - n // 2 for n in over], "same_lower": [n // 2 for n in over]}
+        begin = parts.get(auto, [0] * len(over))
     return begin, [number - before for number, before in zip(over, begin, strict=True)]
 
 
@@ -225,12 +225,10 @@ def _check_last_windows(
             raise Unmapped("a last window behind the padding, which counts; whether that counts, too, is left open")
 
 
-@layer("AdaptiveAvgPool", "AdaptiveMaxPool")
+@layer("AdaptiveAvgPool")
 def adaptive_pool(of: Layer) -> Made:
     """One element for all, or as many as divide the data."""
     wanted, rank = of.known(1), of.rank()
-    if "Max" in of.type:
-        raise Unmapped("places are an output; no counterpart in ONNX is known")
     if all(size == 1 for size in wanted):
         return str(of.build.GlobalAveragePool(of.input(0)))
     sizes = of.static()[2:]
@@ -238,11 +236,6 @@ def adaptive_pool(of: Layer) -> Made:
         raise Unmapped(f"{sizes} elements in {wanted} parts; equal parts could be expressed")
     kernel = [size // want for size, want in zip(sizes, wanted, strict=True)]
     return str(of.build.AveragePool(of.input(0), kernel_shape=kernel, strides=kernel))
-
-
-@layer("ROIPooling")
-def roi_pooling(of: Layer) -> Made:
-    raise Unmapped(f"method={of.text('method', 'max')}; its rounding of regions has no counterpart in ONNX")
 
 
 @layer("ROIAlign")

@@ -224,14 +224,8 @@ class _Graph:
         declared = next((value.type for value in self.graph.value_info if value.name == final), kind)
         if declared is not None:
             output.type.CopyFrom(declared)
-        _drop(self.graph.value_info, final)
-
-
-def _drop(held: object, name: str) -> None:
-    for index, value in enumerate(held):  # type: ignore[var-annotated, arg-type]
-        if value.name == name:
-            del held[index]  # type: ignore[attr-defined]
-            return
+        for index in [k for k, value in enumerate(self.graph.value_info) if value.name == final]:
+            del self.graph.value_info[index]
 
 
 def _names_of(network: Network) -> ModelProto:
@@ -273,7 +267,7 @@ def _constant(entry: Entry, name: str, whole: _Whole) -> TensorProto:
         raise Unmapped(f"element_type={entry.attributes['element_type']}, which ONNX does not have")
     dims = shape_of(entry)
     offset, size = int(entry.attributes["offset"]), int(entry.attributes["size"])
-    tensor = TensorProto(name=name, data_type=kind, dims=dims)  # type: ignore[arg-type]
+    tensor = TensorProto(name=name, data_type=kind, dims=dims)
     if kind == TensorProto.STRING:
         raw = TensorProto(data_type=TensorProto.UINT8, dims=[size])
         payload.refer(raw, whole.weights, (offset, offset + size))
