@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, ParamSpec, TypeVar
 
+from opshift.passes import memory
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -157,11 +159,11 @@ def _prepare() -> None:
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        free = _kilobytes("meminfo", "MemAvailable") + _kilobytes("meminfo", "SwapFree")
-        wanted = (free + _kilobytes("self/status", "VmData")) * 1024
+        free = _kilobytes("MemAvailable") + _kilobytes("SwapFree")
+        wanted = free * 1024 + memory.held()
         resource.setrlimit(resource.RLIMIT_DATA, (wanted if most < 0 else min(wanted, most), most))
 
 
-def _kilobytes(of: str, key: str) -> int:
-    lines = Path("/proc", of).read_text(encoding="ascii").splitlines()
+def _kilobytes(key: str) -> int:
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))

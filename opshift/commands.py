@@ -14,7 +14,7 @@ from opshift import files, goals, ir, report
 from opshift.cli import DONE, REFUSED
 from opshift.goals import Goal
 from opshift.passes import convert as engine
-from opshift.passes import fit, schemas
+from opshift.passes import fit, memory, schemas
 from opshift.passes.backend import Backend
 from opshift.passes.obstacles import obstacles, open_dimensions
 from opshift.passes.refine import Refinement
@@ -170,6 +170,11 @@ def verify(options: argparse.Namespace) -> int:
 
 def inspect(options: argparse.Namespace) -> int:
     """`opshift inspect`."""
+    with memory.ours():
+        return _inspect(options)
+
+
+def _inspect(options: argparse.Namespace) -> int:
     source = files.read(options.model)
     engine.check_imports(source)
     found = report.facts(source, os.path.getsize(options.model))

@@ -88,6 +88,15 @@ def _first_sentence(text: str) -> str:
     return " ".join(text.strip().split("\n\n")[0].split()).rstrip(".")
 
 
+def folds(domain: str, op: str) -> str:
+    """Whether an operator is recognised where its definition is written out: `yes`, `by name` or `no`."""
+    from opshift.passes import patterns
+
+    if patterns.family((domain, op)) is None:
+        return "no"
+    return "yes" if (domain, op) in patterns.FAMILIES else "by name"
+
+
 def without() -> list[str]:
     """The operators that came after opset 1 and have no definition."""
     found = {(d.domain, d.op) for d in definitions()}
@@ -108,10 +117,11 @@ def as_markdown() -> str:
         "by converting a call of onnx's node tests, of float32 where there is one; other calls may need a newer one.",
         "What a call does not need of it, by its types, shapes and constants, is left out. *Exact* means the same",
         "values for all inputs, *close* the same real-number function with other rounding. The source is the text",
-        "that the definition follows.",
+        "that the definition follows. *Folds* tells whether `opshift fold` puts the operator where its definition is",
+        "written out: *yes*, or *by name*, when it is asked for with `--op`.",
         "",
-        "| operator | definition | written at | lowest opset | grade | source | code |",
-        "|---|---|---|---|---|---|---|",
+        "| operator | definition | written at | lowest opset | grade | folds | source | code |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for found in definitions():
         name = f"{found.domain}::{found.op}" if found.domain else found.op
@@ -122,6 +132,7 @@ def as_markdown() -> str:
             found.opset,
             lowest_opset(found.domain, found.op),
             found.grade,
+            folds(found.domain, found.op),
             found.source,
             found.code,
         )

@@ -110,10 +110,14 @@ def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refi
 def recognisable(name: str) -> Op:
     """An operator to fold, by name; raises `ValueError` for one that is not known, or has no definition."""
     from opshift import definitions
+    from opshift.passes import patterns
 
     op = operator(name)
-    if any(definitions.of(*op)):
+    if patterns.family(op) is not None:
         return op
+    if any(definitions.of(*op)):
+        why = "its definition is no pattern (docs/definitions.md tells which ones are)"
+        raise ValueError(f"{name} cannot be recognised: {why}")
     if schemas.versions(*op):
         raise ValueError(f"{name} has no definition to recognise it by (docs/definitions.md lists those that have one)")
     known = [

@@ -161,13 +161,13 @@ def _tabulate(rows: Sequence[Sequence[str]], console: Console | None) -> None:
     """Rows of a label and one or two values; what differs is bold."""
     if console is None:
         for label, *values in rows:
-            print(f"{label}: {' -> '.join(dict.fromkeys(values))}")
+            say(f"{label}: {' -> '.join(dict.fromkeys(values))}")
         return
     from rich.table import Table
 
     table = Table("", *("before", "after")[: len(rows[0]) - 1])
     for row in rows:
-        table.add_row(*row, style="bold" if len(set(row[1:])) > 1 else None)
+        table.add_row(*map(printable, row), style="bold" if len(set(row[1:])) > 1 else None)
     console.print(table)
 
 

@@ -10,6 +10,7 @@ from time import perf_counter
 from opshift import external, files, ir, report
 from opshift.cli import DIFFERENT, DONE, REFUSED
 from opshift.goals import Goal
+from opshift.passes import memory
 from opshift.passes.obstacles import open_dimensions
 from opshift.report import Outcome
 from opshift.verification import Verification, verify_apart
@@ -39,7 +40,8 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     folder = str(model.resolve().parent)
     seconds = {"read": perf_counter() - started}
     started = perf_counter()
-    result = goal.attempt(source, folder)
+    with memory.ours():
+        result = goal.attempt(source, folder)
     if network is not None:
         result = replace(result, changes=(*network.changes, *result.changes))
     seconds["convert"] = perf_counter() - started
@@ -48,7 +50,8 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     needs = tuple(open_dimensions(source, goal.backend)) if goal.backend is not None else ()
     outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
     if result.model is None:
-        return REFUSED, replace(outcome, nearest=goal.nearest(source, result, folder))
+        with memory.ours():
+            return REFUSED, replace(outcome, nearest=goal.nearest(source, result, folder))
     outcome = replace(outcome, grade=result.grade, folded=result.folded)
     if manner.dry_run:
         return DONE, replace(outcome, after=report.facts(result.model, files.size(result.model), result.after))

@@ -139,7 +139,7 @@ class Climb:
         if (goal is None or _too_early(op, at)) and schemas.known_domain(domain):
             return _Plan.CLIMB
         holds_graphs = schemas.has_subgraphs(domain, op)
-        if any(_needs_work(domain, op, *edge) for edge in _edges(domain, op, at or 0, goal or 0)):
+        if needs_work(domain, op, at or 0, goal or 0):
             return _Plan.CLIMB if not holds_graphs else _Plan.DESCEND
         if holds_graphs:
             return _Plan.DESCEND
@@ -290,7 +290,7 @@ class Climb:
         for layout in work.inner if step is not None else ():
             layout.outdated = True
         if step is not None and (node.touched or result is not None):
-            self._note(node, op, before, after, _sentence(step))
+            self._note(node, op, before, after, _sentence(step), replaced=result is not None)
         work.versions = arrived
         work.index = None
         if result is None and node.touched:
@@ -330,7 +330,7 @@ class Climb:
             nodes, imports, node.grade, how = self._expander.expand(node)
             scope.context.released.update(node.inputs)
             _inherit(nodes, node)
-        self._note(node, work.proto.op_type, version, version, how)
+        self._note(node, work.proto.op_type, version, version, how, replaced=True)
         op = (default_domain(work.proto.domain), work.proto.op_type)
         since = schemas.since(*op, version) or 0
         return [self._made(proto, work, op, since, {**work.versions, **imports}, node.build.copies) for proto in nodes]
@@ -368,7 +368,11 @@ class Climb:
         builder = Builder(scope, work.versions.get("", 1) if build_at is None else build_at, work.proto)
         return Node(work.proto, scope, version, builder)
 
-    def _note(self, node: Node, op: str, source: int, target: int, how: str) -> None:
+    def _note(self, node: Node, op: str, source: int, target: int, how: str, *, replaced: bool) -> None:
+        lost = _lost_plans(node.proto, replaced)
+        if lost:
+            tensors = _listed(lost, "tensors")
+            node.remarks.append(f"how {tensors} had to be split among devices is said no more")
         self._ledger.changes.append(
             Change(node.name, op, node.domain, source, target, how, node.grade, "; ".join(node.remarks))
         )
@@ -449,6 +453,13 @@ def _inherit(nodes: list[NodeProto], node: Node) -> None:
         heir.metadata_props.extend(old.metadata_props)
 
 
+def _lost_plans(proto: NodeProto, replaced: bool) -> frozenset[str]:
+    """The tensors of a node for which there was a plan for several devices that goes with what was changed."""
+    kept = () if replaced else (*proto.input, *proto.output)
+    plans = getattr(proto, "device_configurations", ())
+    return frozenset(f'"{s.tensor_name}"' for held in plans for s in held.sharding_spec if s.tensor_name not in kept)
+
+
 def _drop_stale_shards(proto: NodeProto) -> None:
     """A plan for several devices names inputs and outputs of its node; one that became an attribute is none."""
     for held in getattr(proto, "device_configurations", ()):
@@ -468,6 +479,11 @@ def _edges(domain: str, op: str, at: int, goal: int) -> list[tuple[int, int]]:
     low, high = sorted((at, goal))
     way = [v for v in schemas.versions(domain, op) if low <= v <= high]
     return list(pairwise(way if goal >= at else way[::-1]))
+
+
+def needs_work(domain: str, op: str, at: int, goal: int) -> bool:
+    """Whether a node of an operator's version `at` may have to become another one to mean the same at `goal`."""
+    return any(_needs_work(domain, op, *edge) for edge in _edges(domain, op, at, goal))
 
 
 @cache
@@ -497,8 +513,8 @@ def _variable(parameter: schemas.Parameter | None) -> str:
     return parameter.type if parameter else ""
 
 
-def _listed(types: frozenset[str]) -> str:
-    return ", ".join(sorted(types)) if len(types) <= 12 else f"{len(types)} other types"
+def _listed(found: frozenset[str], what: str = "other types") -> str:
+    return ", ".join(sorted(found)) if len(found) <= 12 else f"{len(found)} {what}"
 
 
 def _circle(op: str, within: Within) -> str:

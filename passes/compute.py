@@ -277,6 +277,18 @@ def _matmul(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Arra
     return None
 
 
+def _gemm(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
+    a, b, *rest = inputs
+    if a.dtype.kind != "f" or a.dtype.itemsize > 8:
+        return None
+    left = (a.T if attributes.get("transA", 0) else a).astype(np.float64)
+    right = (b.T if attributes.get("transB", 0) else b).astype(np.float64)
+    found = attributes.get("alpha", 1.0) * np.matmul(left, right)
+    if rest and rest[0] is not None:
+        found = found + attributes.get("beta", 1.0) * rest[0].astype(np.float64)
+    return found.astype(a.dtype)
+
+
 def _fold(function: str) -> Rule:
     """Of any number of inputs, from the left."""
 
@@ -342,7 +354,7 @@ _ANY: dict[str, Rule] = {
 }
 
 # Arithmetic that IEEE 754 rounds correctly, and below it what engines round each in its own way.
-_ROUNDED = frozenset(["Cos", "Exp", "Log", "MatMul", "Pow", "Sigmoid", "Sin", "Tanh"])
+_ROUNDED = frozenset(["Cos", "Exp", "Gemm", "Log", "MatMul", "Pow", "Sigmoid", "Sin", "Tanh"])
 _ARITHMETIC: dict[str, Rule] = {
     "Abs": _elementwise("abs"),
     "Add": _elementwise("add"),
@@ -360,6 +372,7 @@ _ARITHMETIC: dict[str, Rule] = {
     "Cos": _in_double("cos"),
     "Exp": _in_double("exp"),
     "Log": _in_double("log"),
+    "Gemm": _gemm,
     "MatMul": _matmul,
     "Pow": _power,
     "Sigmoid": _in_double(lambda x: 1 / (1 + np.exp(-x))),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from google.protobuf.message import Error as ProtobufError
 from opshift.passes import branches, irversion, legal, retype, schemas, tidy
 from opshift.passes.changes import Change, Ledger
-from opshift.passes.climb import Climb
+from opshift.passes.climb import Climb, needs_work
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.expand import Expander, Op
 from opshift.passes.infer import contradiction
@@ -147,7 +147,7 @@ def _attempt(
 ) -> Result:
     if "" in targets and (missing := tuple(legal.missing_types(source, targets[""]))):
         return Result(None, (), missing)
-    ledger = Ledger(refusals=list(_training(source, targets)))
+    ledger = Ledger(refusals=list(_training(source, targets, ops | inlined)))
     source = retype.narrow_integers_carried(source, targets.get("", 0), ledger, folder)
     before = Survey(source)
     if before.depth > DEEPEST:
@@ -188,16 +188,19 @@ def _attempt(
     return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
 
 
-def _training(source: ModelProto, targets: Mapping[str, int]) -> Iterator[Refusal]:
-    """Graphs of training_info are not converted: a refusal for each node that is another one at the target."""
+def _training(source: ModelProto, targets: Mapping[str, int], replaced: Container[Op]) -> Iterator[Refusal]:
+    """Graphs of training_info stay as they are: a refusal for each node that would have to become another one."""
     own = opsets(source)
+    judge = legal.Judge()
     for info in source.training_info:
         for node in (node for body in with_nested([info.initialization, info.algorithm]) for node in body.node):
-            domain = default_domain(node.domain)
-            at, goal = (schemas.since(domain, node.op_type, o.get(domain, 0)) for o in (own, {**own, **targets}))
-            if at != goal:
+            domain, op = default_domain(node.domain), node.op_type
+            target = targets.get(domain, own.get(domain, 0))
+            at, goal = schemas.since(domain, op, own.get(domain, 0)), schemas.since(domain, op, target)
+            stays = at == goal if at is None or goal is None else not needs_work(domain, op, at, goal)
+            if (domain, op) in replaced or not stays or (at != goal and judge.why_not(node, target)):
                 name = node.name or next(iter(node.output), "")
-                yield Refusal(name, node.op_type, domain, 0, True, "nodes of training_info are not converted")
+                yield Refusal(name, op, domain, 0, True, "nodes of training_info are not converted")
 
 
 def opsets(holder: ModelProto | FunctionProto) -> dict[str, int]:

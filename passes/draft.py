@@ -33,10 +33,11 @@ class Whole:
         self.changes: list[Change] = []
         self.constants_are_nodes = model.ir_version < 4  # where each initializer is an input, too
         self.uses: Counter[str] = Counter()
-        self.fixed: frozenset[str] = _shadowed(model) | _referred(model)
+        self.fixed: frozenset[str] = _shadowed(model) | referred(model)
         self.measures = True  # whether dimensions matter to any node
         self.changed = 0
         self.rounds = 0
+        self._readers: dict[str, list[NodeProto]] | None = None
 
     def begin(self) -> None:
         """Begin a round: count how often each value is used, and let types be inferred of what the model is now.
@@ -56,6 +57,16 @@ class Whole:
             self.uses.update(results(body))
             self.measures = self.measures or not _MEASURING.isdisjoint([node.op_type for node in body.node])
         self.uses.update(self.fixed)
+
+    def readers(self, name: str) -> list[NodeProto]:
+        """The nodes that read a value, as they were when they were first asked for in this round."""
+        if self._readers is None:
+            self._readers = {}
+            for body in bodies(self.model):
+                for node in body.node:
+                    for each in set(node.input):
+                        self._readers.setdefault(each, []).append(node)
+        return self._readers.get(name, [])
 
 
 def results(body: Body) -> list[str]:
@@ -89,7 +100,7 @@ def _shadowed(model: ModelProto) -> frozenset[str]:
     return frozenset(found)
 
 
-def _referred(model: ModelProto) -> set[str]:
+def referred(model: ModelProto) -> set[str]:
     """Names that are spoken of outside of nodes: by quantization annotations and by the graphs of training."""
     found: set[str] = set()
     for body in bodies(model):
@@ -138,6 +149,7 @@ class Draft:
         self.seen: dict[object, NodeProto] = {}
         self.shared: dict[object, str] = {}
         self.emitted: dict[object, str] = {}
+        self.pieces: dict[tuple[str, int], dict[int, tuple[int, NodeProto]]] = {}
         self._arrays: dict[str, Any] = {}
         self._held: dict[str, TensorProto] = {}
         self._renamed: dict[str, str] = {}
@@ -264,11 +276,15 @@ class Draft:
 
     def hold(self, name: str, tensor: TensorProto) -> bool:
         """Make `name` an initializer of this body; False where it has to be a node."""
-        if not self.holds or self.is_protected(name):
+        if not self.may_hold(name):
             return False
         self.scope.hold(name, tensor)
         self._held[name] = self.scope.initializers[name]
         return True
+
+    def may_hold(self, name: str) -> bool:
+        """Whether a value may be an initializer of this body."""
+        return self.holds and not self.is_protected(name)
 
     def constant(self, tensor: TensorProto, hint: str, before: list[NodeProto]) -> str:
         """The name of a constant with this value; one that is there already is shared."""
@@ -277,13 +293,28 @@ class Draft:
         if found is None:
             found = self.whole.context.names.fresh(hint)
             if not self.hold(found, tensor):
-                made = NodeProto(op_type="Constant", output=[found], attribute=[make_attribute("value", tensor)])
-                before.append(made)
-                self.register(made)
+                for made in self._nodes(found, tensor):
+                    before.append(made)
+                    self.register(made)
                 self._held[found] = tensor
             if key is not None:
                 self.shared[key] = found
         return found
+
+    def _nodes(self, name: str, tensor: TensorProto) -> list[NodeProto]:
+        """Nodes that make a constant: one, if it may hold that type."""
+        if self.may_be_node(tensor):
+            return [NodeProto(op_type="Constant", output=[name], attribute=[make_attribute("value", tensor)])]
+        from opshift.passes import irversion
+
+        named = TensorProto()
+        named.CopyFrom(tensor)
+        named.name = name
+        return irversion.in_nodes(named, self.opset, self.whole.context.names.fresh)
+
+    def may_be_node(self, tensor: TensorProto) -> bool:
+        """Whether a Constant node holds tensors of this type."""
+        return self.opset >= _CONSTANTS_OF_ALL_TYPES or tensor.data_type in _FIRST_CONSTANTS
 
     def find_shared(self, key: object) -> str | None:
         """The name of a constant with this content, here or outside."""
@@ -334,6 +365,8 @@ def digest(tensor: TensorProto) -> object:
 
 
 _INTEGERS = {TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL}
+_CONSTANTS_OF_ALL_TYPES = 9  # the opset from which on a Constant node holds them
+_FIRST_CONSTANTS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE}
 
 
 def _rename(body: Body, names: Mapping[str, str]) -> None:

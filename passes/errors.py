@@ -10,6 +10,14 @@ if TYPE_CHECKING:
     from opshift.passes.view import Node
 
 
+_LONGEST = 2000  # characters of a line: names in a model may have millions
+
+
+def brief(line: str) -> str:
+    """A line that a reader can take in: what is longer lacks its middle."""
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
+
+
 class CannotConvert(Exception):
     """Raised by a step for a node that has no form on the other side.
 
@@ -63,7 +71,7 @@ class Refusal:
         op = f"{self.domain}::{self.op}" if self.domain else self.op
         subject = " ".join(filter(None, [op, f'"{self.node}"' if self.node else ""]))
         place = ", ".join(filter(None, [self.where, self.boundary]))
-        return ": ".join(filter(None, [f"{subject} ({place})" if place else subject, self.why]))
+        return brief(": ".join(filter(None, [f"{subject} ({place})" if place else subject, self.why])))
 
 
 class Refused(ValueError):

@@ -83,6 +83,13 @@ def _onto_scores(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
     return alike
 
 
+def _onto_product(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
+    """The factors are matrices, and what is added is broadcast to their product."""
+    if any(shape is None or len(shape) != 2 for shape in shapes[:2]) or result is None or len(result) != 2:
+        return False
+    return len(shapes) == 2 or _onto_first(call, (result, shapes[2]), result)
+
+
 def _by_position(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
     """The angles are those of each position of each batch or of all, or a table of them for as many positions."""
     x, cosine, sine = shapes
@@ -101,4 +108,5 @@ _RULES: dict[str, Callable[[Call, Sequence[Shape], Shape], bool]] = {
     "Attention": _onto_scores,
     "RotaryEmbedding": _by_position,
     "PRelu": _onto_first,
+    "Gemm": _onto_product,
 }

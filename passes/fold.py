@@ -8,6 +8,7 @@ from opshift.passes import irversion, patterns, schemas, tidy
 from opshift.passes.algebra import Terms
 from opshift.passes.changes import Change
 from opshift.passes.convert import Result, check_imports, opsets
+from opshift.passes.draft import referred
 from opshift.passes.expand import Op
 from opshift.passes.infer import OVERRIDABLE_SINCE
 from opshift.passes.names import Body, census, subgraphs, with_nested
@@ -22,8 +23,9 @@ def attempt(
 ) -> Result:
     """Fold a copy of `source` at the opsets that it imports: each group of nodes that computes one operator becomes it.
 
-    `ops` are the operators to bring in (all that the opset has, if None), `lacking` those that must not come in.
-    `folder` is where external data lie. Values that are used elsewhere or are graph outputs stay. Nothing is refused.
+    `ops` are the operators to bring in (if None, all that the opset has and runtimes run there), `lacking` those that
+    must not come in. `folder` is where external data lie. Values that are used elsewhere or are graph outputs stay.
+    Nothing is refused.
 
     Raises:
         InvalidModel: the model's opset imports are missing, contradict each other or are unknown.
@@ -42,7 +44,8 @@ def attempt(
         for holder in holders:
             opset = opsets(holder).get("", 0)
             least = 2 if ops is None else 1
-            _Folder(context, [op for op in wanted if _exists(op, opset)], opset, least, changes).body(
+            here = [op for op in wanted if _exists(op, opset) and (ops is not None or _is_run(op, opset))]
+            _Folder(context, here, opset, least, changes).body(
                 holder.graph if isinstance(holder, ModelProto) else holder
             )
         _import(model, changes)
@@ -63,6 +66,7 @@ class _Folder:
         self._opset = opset
         self._changes = changes
         self._terms = Terms()
+        self._pinned = referred(context.model)
 
     def body(self, body: Body) -> None:
         """Fold in a main graph or a function, and in the graphs nested in it."""
@@ -76,7 +80,7 @@ class _Folder:
             readers.append(reader)
             for node in scope.body.node:
                 reader.read(node)
-            found.append((scope.body, Search(reader, self._ops, self._least, self._changes).taken()))
+            found.append((scope.body, Search(reader, self._ops, self._least, self._changes, self._pinned).taken()))
             for index, node in enumerate(scope.body.node):
                 for attribute, k, graph in subgraphs(node) if node.attribute else ():
                     inner = None if scope.path is None else (*scope.path, (index, attribute, k))
@@ -110,6 +114,10 @@ def _import(model: ModelProto, changes: Sequence[Change]) -> None:
         used = {node.domain for inner in with_nested([body]) for node in inner.node}
         for domain in sorted((brought & used) - opsets(holder).keys()):
             holder.opset_import.add(domain=domain, version=1)
+
+
+def _is_run(op: Op, opset: int) -> bool:
+    return opset not in patterns.UNRUN.get(op, ())
 
 
 def _exists(op: Op, opset: int) -> bool:

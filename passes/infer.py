@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes import constants, schemas
+from opshift.passes import constants, memory, schemas
 from opshift.passes.names import bodies, subgraphs
 from opshift.passes.protos import (
     FunctionProto,
@@ -83,7 +83,7 @@ def _infer_node(node: NodeProto, opset: int, scope: Scope) -> None:
         HOLDING_GRAPHS[node.op_type](node, opset, scope)
     if not schemas.known_domain(node.domain) or any(True for _ in subgraphs(node)):
         return
-    types = {name: found for name in node.input if name and (found := _known(scope, name)) is not None}
+    types = {name: _short(found) for name in node.input if name and (found := _known(scope, name)) is not None}
     data = {}
     for name in types:
         held = scope.tensor(name, constants.SMALL)
@@ -101,6 +101,21 @@ def _infer_node(node: NodeProto, opset: int, scope: Scope) -> None:
     except Exception:  # inference only ever adds knowledge; a node it cannot judge stays unknown
         return
     scope.typed.update({name: kind for name, kind in inferred.items() if name in node.output})
+
+
+def _is_long(kind: TypeProto) -> bool:
+    dims = kind.tensor_type.shape.dim
+    return len(dims) == 1 and dims[0].dim_value > _LONGEST
+
+
+def _short(kind: TypeProto) -> TypeProto:
+    """The type without the length of a vector that is too long to make room for."""
+    if not _is_long(kind):
+        return kind
+    made = TypeProto()
+    made.CopyFrom(kind)
+    made.tensor_type.shape.dim[0].Clear()
+    return made
 
 
 def _infer_old_cast(node: NodeProto, types: dict[str, TypeProto]) -> dict[str, TypeProto]:
@@ -212,7 +227,8 @@ def _infer(source: ModelProto) -> dict[Path, dict[str, TypeProto]]:
     light = without_weights(source)
     light.functions.extend(_definitions(source))
     try:
-        inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
+        with memory.at_most(_room(light)):
+            inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
     except Exception:  # a model that inference cannot digest still has its declared types
         return {}
     found: dict[Path, dict[str, TypeProto]] = {}
@@ -234,11 +250,20 @@ def contradiction(source: ModelProto) -> str:
     """What ONNX's strict inference finds wrong with a model; empty for nothing."""
     import onnx.shape_inference
 
+    light = without_weights(source)
     try:
-        onnx.shape_inference.infer_shapes(without_weights(source), check_type=True, strict_mode=True)
+        with memory.at_most(_room(light)):
+            onnx.shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
+    except MemoryError:
+        return "vectors that it computes are too long"
     except Exception as error:
         return " ".join(str(error).split())
     return ""
+
+
+def _room(light: ModelProto) -> int:
+    """Far more memory than inference takes for a model whose vectors are no longer than those of any real one."""
+    return (1 << 29) + 64 * light.ByteSize()
 
 
 def _definitions(source: ModelProto) -> list[FunctionProto]:
@@ -279,9 +304,8 @@ def without_weights(source: ModelProto) -> ModelProto:
         elif tensor.name not in inputs:
             _add_input(graph, tensor.name, tensor.data_type, tensor.dims)
     for value in graph.input:
-        dims = value.type.tensor_type.shape.dim
-        if len(dims) == 1 and dims[0].dim_value > _LONGEST:
-            dims[0].ClearField("dim_value")
+        if _is_long(value.type):
+            value.type.tensor_type.shape.dim[0].Clear()
     if any(default_domain(entry.domain) != entry.domain for entry in light.opset_import):
         _without_alias(light)
     return light

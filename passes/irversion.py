@@ -114,7 +114,7 @@ def initializers_to_inputs(model: ModelProto) -> None:
         inner, apart = pending.pop()
         yielded = {value.name for value in inner.output}
         for tensor in inner.initializer:
-            if apart and (made := _in_nodes(tensor, opset, fresh)):
+            if apart and (made := in_nodes(tensor, opset, fresh)):
                 for node in reversed(made):
                     inner.node.insert(0, node)
                 continue
@@ -135,7 +135,7 @@ def initializers_to_inputs(model: ModelProto) -> None:
             _add_input(graph, tensor)
 
 
-def _in_nodes(tensor: TensorProto, opset: int, fresh: Callable[[str], str]) -> list[NodeProto]:
+def in_nodes(tensor: TensorProto, opset: int, fresh: Callable[[str], str]) -> list[NodeProto]:
     """Nodes that make the value of `tensor`, though Constant knew only floats; none if there are no such nodes."""
     value = constants.array(tensor)
     constant = NodeProto(op_type="Constant", output=[tensor.name])

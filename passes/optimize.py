@@ -31,6 +31,7 @@ _MOST_CHANGES = 16  # of one node in one round
 _RANDOM = frozenset(
     ["Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"]
 )
+_COMMUTATIVE = frozenset(["Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Mul", "Or", "Xor"])
 _FOLDED = "What hangs on constants alone is computed"
 _HELD = "A Constant node becomes an initializer"
 _REPEATED = "A value that is computed already is not computed again"
@@ -288,6 +289,9 @@ class Visit:
         draft, op = self._draft, node.op_type
         if draft.exact and grade != "exact":
             return False
+        pairs = zip(node.output, tensors, strict=False)
+        if any(not draft.may_hold(output) and not draft.may_be_node(tensor) for output, tensor in pairs):
+            return False
         name = node.name or node.output[0]
         remark = "" if grade == "exact" else "computed in double precision and rounded once"
         if len(node.output) > 1 and not all(draft.holds and o not in draft.results for o in node.output if o):
@@ -338,11 +342,13 @@ class Visit:
         if schemas.has_subgraphs("", node.op_type):
             return False
         held = sorted(a.SerializeToString(deterministic=True) for a in node.attribute)
-        key = (node.op_type, *node.input, "", *held, len(node.output), draft.opset)
+        inputs = sorted(node.input) if node.op_type in _COMMUTATIVE else node.input
+        key = (node.op_type, *inputs, "", *held, len(node.output), draft.opset)
         place: Draft | None = draft
         while place is not None:
-            if key in place.seen:
-                return self._repeats(node, place.seen[key])
+            earlier = place.seen.get(key)
+            if earlier is not None and len(earlier.output) == len(node.output):
+                return self._repeats(node, earlier)
             place = place.parent
         draft.seen[key] = node
         return False

@@ -232,7 +232,7 @@ def groups(op: Op, clues: Clues) -> Iterator[Call]:
 
 def mean_and_variance(op: Op, clues: Clues) -> Iterator[Call]:
     if clues.rank is not None:
-        for axes in clues.over("Variance"):
+        for axes in (found for found in clues.over("Variance") if -found[0] <= clues.rank):
             x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(clues.rank)))
             yield Call(op, clues.opset, (x,), (("axes", tuple(axis + clues.rank for axis in axes)),))
 
@@ -251,7 +251,7 @@ def one_axis(op: Op, clues: Clues) -> Iterator[Call]:
 def reduction(op: Op, clues: Clues) -> Iterator[Call]:
     """Axes are an input from opset 18 on."""
     schema = schemas.schema(*op, clues.opset)
-    for axes in clues.over("Total", "Mean"):
+    for axes in clues.over("Total", "Mean", "Largest"):
         for keepdims in (1, 0):
             dropped = 0 if keepdims else len(axes)
             x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(max((clues.rank or 0) + dropped, -axes[0]))))
@@ -298,11 +298,38 @@ def openvino(op: Op, clues: Clues) -> Iterator[Call]:
                 yield Call(op, clues.opset, inputs, (("eps_mode", mode),), ("eps",))
 
 
+def pooled(op: Op, clues: Clues) -> Iterator[Call]:
+    """All axes behind the channels are reduced to one element."""
+    if clues.rank is not None and clues.rank >= 3:
+        x = Tensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
+        for p in (1, 2) if op[1] == "GlobalLpPool" else (0,):
+            yield Call(op, clues.opset, (x,), (("p", p),) if p else ())
+
+
+def products(op: Op, clues: Clues) -> Iterator[Call]:
+    """The product of two matrices, either of which may be transposed, alone or with something added."""
+    if clues.rank != 2:
+        return
+    added = Tensor(clues.kind, ("m", "n"))
+    for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        first = Tensor(clues.kind, ("k", "m") if a else ("m", "k"))
+        second = Tensor(clues.kind, ("n", "k") if b else ("k", "n"))
+        turned = tuple((name, 1) for name, of in (("transA", a), ("transB", b)) if of)
+        for marks in ((), ("alpha",), ("beta",), ("alpha", "beta")):
+            yield Call(op, clues.opset, (first, second, added), turned, marks)
+        if clues.opset >= _WITHOUT_ADDED:
+            for marks in ((), ("alpha",)):
+                yield Call(op, clues.opset, (first, second), turned, marks)
+
+
+_WITHOUT_ADDED = 11  # the opset from which on Gemm may add nothing
+
 _CHOICES: dict[str, Sequence[tuple[tuple[str, Any], ...]]] = {
     "Gelu": ((("approximate", "none"),), (("approximate", "tanh"),)),
     "LpNormalization": ((("p", 1),), (("p", 2),)),
 }
 
+_SUMMING = ("ReduceSum", "ReduceL1", "ReduceSumSquare", "ReduceL2")
 _AVERAGING = frozenset(("ReduceMean", "ReduceSum", "GlobalAveragePool"))
 
 
@@ -355,17 +382,29 @@ FAMILIES: dict[Op, Family] = {
 """The operators that exporters emit as one node, in the order in which a value is compared with them."""
 
 
+_ELEMENTWISE = "Abs Acosh Asinh Atanh Ceil Cosh Erf Neg Reciprocal Relu Round Shrink Sign Sinh Tan ThresholdedRelu"
+
+BY_NAME: dict[Op, Family] = {
+    **{("", op): _family(elementwise) for op in _ELEMENTWISE.split()},
+    ("", "Gemm"): _family(products, "MatMul"),
+    ("", "GlobalAveragePool"): _family(pooled, "ReduceMean", "ReduceSum"),
+    ("", "GlobalLpPool"): _family(pooled, "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2"),
+    ("", "GlobalMaxPool"): _family(pooled, "ReduceMax"),
+    ("", "ReduceLogSumExp"): _family(reduction, "Log"),
+    ("", "ReduceMin"): _family(reduction, "ReduceMax"),
+    ("", "SwiGLU"): _family(two_operands, "Sigmoid", "Exp", "Swish"),
+    **{(OPENVINO, op): _family(openvino, *_SUMMING) for op in ("NormalizeL2", "ReduceL1")},
+}
+"""The others that can be recognised, when asked for: those that exporters do not write, or write out on purpose."""
+
+UNRUN: dict[Op, range] = {("", "Swish"): range(25, 27)}
+"""The opsets that onnxruntime 1.31 reads without a kernel or body for an operator, which comes in there only by name.
+
+It runs the body of Swish at opset 24 alone, and reads no opset above 26.
+"""
+
+
 def family(op: Op) -> Family | None:
     """How an operator is looked for, also one that is only looked for by name; None where nobody knows how."""
-    if op in FAMILIES:
-        return FAMILIES[op]
-    if op[0] == OPENVINO and defined(*op):
-        return Family(openvino, frozenset(("ReduceSum", "ReduceL1", "ReduceSumSquare", "ReduceL2")))
-    schema = schemas.schema(*op, schemas.latest()) if not op[0] else None
-    if schema is None:
-        return None
-    if op[1].startswith("Reduce"):
-        return Family(reduction, frozenset())
-    if "axis" in schema.attributes:
-        return Family(one_axis, frozenset())
-    return Family({1: elementwise, 2: two_operands}.get(schema.min_input, elementwise), frozenset())
+    found = FAMILIES.get(op) or BY_NAME.get(op)
+    return found if found is not None and (not op[0] or defined(*op)) else None

@@ -30,12 +30,14 @@ class Refinement:
 
 
 NOTHING = Refinement()
+_EXPANDED: frozenset[Op] = frozenset([("", "GroupNormalization")])
+"""What onnxruntime has no kernel for on the CPU: it expands them into more than they stand for, which takes longer."""
 
 
 def refined(made: Result, wanted: Refinement, *, lacking: Iterable[Op] = (), folder: str | None = None) -> Result:
     """The result of a conversion with what is asked for beyond it; a refused one is returned as it is.
 
-    Operators in `lacking` are not brought in.
+    Operators in `lacking` are not brought in; of an optimized model, nor those that would make it slower, if not named.
 
     Raises:
         InvalidModel: the model is not valid.
@@ -43,6 +45,8 @@ def refined(made: Result, wanted: Refinement, *, lacking: Iterable[Op] = (), fol
     if made.model is None or not (wanted.fold or wanted.optimize):
         return made
     away = {*lacking, *_missing(made.model, wanted.backend)}
+    if wanted.optimize and wanted.ops is None and wanted.backend is None:
+        away |= _EXPANDED
     for asked in (wanted, wanted, replace(wanted, optimize=False)) if wanted.fold else (wanted,):
         result = _refined(made, asked, away, folder)
         unread = _unread(result, made, wanted.backend, folder)

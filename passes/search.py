@@ -40,7 +40,7 @@ _ROUNDING = frozenset(("Add", "Cast", "Div", "Mul", "Pow", "Reciprocal", "Sqrt",
 class Search:
     """Looks for written-out operators in one body."""
 
-    def __init__(self, reader: Reader, ops: Sequence[Op], least: int, changes: list[Change]):
+    def __init__(self, reader: Reader, ops: Sequence[Op], least: int, changes: list[Change], pinned: set[str]):
         self._reader = reader
         self._least = least  # nodes that an operator takes the place of
         self._scope = reader.scope
@@ -53,7 +53,7 @@ class Search:
         self._made: dict[tuple[str, str], str] = {}
         self._added: dict[int, list[NodeProto]] = {}
         """Nodes that stand behind a node; those at -1 before all."""
-        self._uses = Uses(reader.scope.body)
+        self._uses = Uses(reader.scope.body, pinned=set(pinned))
         self._grouping = Grouping(reader, self._uses)
 
     def taken(self) -> dict[int, list[NodeProto]]:
@@ -246,7 +246,10 @@ def _remark(call: Call, remedy: masks.Remedy) -> str:
     if remedy is masks.Remedy.RAISED:
         return "the operator may round otherwise; the lowest number in the mask, which some take for -inf, is raised"
     if call.op == ("", "Attention") and len(call.inputs) > _MASK:
-        return "the operator may round otherwise; a query that may attend no key yields 0, where Softmax yields NaN"
+        return (
+            "the operator may round otherwise; a query that may attend no key yields 0, where Softmax yields NaN, "
+            "or the mean of all values if the mask holds the lowest number there"
+        )
     return "the operator may round otherwise than its definition"
 
 

@@ -352,7 +352,8 @@ class Reader:
             return tuple(range(-rank, 0))
         if rank is None and any(axis >= 0 for axis in found):
             return None
-        return tuple(sorted({axis - (rank or 0) if axis >= 0 else axis for axis in found}))
+        axes = tuple(sorted({axis - (rank or 0) if axis >= 0 else axis for axis in found}))
+        return axes if rank is None or all(-rank <= axis < 0 for axis in axes) else None
 
 
 @cache

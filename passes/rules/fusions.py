@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from opshift.passes import constants
+from opshift.passes import constants, follow
 from opshift.passes.draft import GROWTH, Call
 from opshift.passes.lazy import np
 from opshift.passes.protos import TensorProto
@@ -213,26 +213,38 @@ def pad_in_average(call: Call) -> Outcome:
 
 @rule("Reshape", since=11, close=True)
 def multiply_rows(call: Call) -> Outcome:
-    """A linear layer between two Reshapes works on a matrix, as one Gemm."""
-    added, shape = call.maker(), call.ints(1)
-    if added is None or added.op != "Add" or shape is None or 0 in shape or not call.alone():
+    """A linear layer whose result is reshaped works on a matrix, as one Gemm."""
+    added, shape = call.maker(), _stated(call)
+    if added is None or added.op != "Add" or shape is None or not call.alone():
         return None
     for product, other in ((0, 1), (1, 0)):
         made, bias = added.maker(product), added.shape(other)
-        before = made.maker() if made is not None and made.op == "MatMul" else None
-        if made is None or before is None or before.op != "Reshape" or bias is None or len(bias) != 1:
+        if made is None or made.op != "MatMul" or bias is None or len(bias) != 1:
             continue
         weights, rows = made.shape(1), made.shape()
         if weights is None or len(weights) != 2 or rows is None or len(rows) < 3 or bias[0] not in (1, weights[1]):
             continue
-        width, given = weights[0], before.ints(1)
-        if not isinstance(width, int) or width < 1 or given is None or added.elem_type(other) not in _FLOATS:
+        width = weights[0]
+        if not isinstance(width, int) or width < 1 or added.elem_type(other) not in _FLOATS:
             continue
-        if call.draft.tensor(made.input(1)) is None or not (added.alone(product) and made.alone()):
+        if call.draft.tensor(made.input(1)) is None or not added.alone(product):
             continue
-        flat = call.emit("Reshape", [before.input(0), call.constant(constants.int64s([-1, width]))])
+        before = made.maker()
+        reshaped = before is not None and before.op == "Reshape" and made.alone() and before.ints(1) is not None
+        value = before.input(0) if before is not None and reshaped else made.input(0)
+        flat = call.emit("Reshape", [value, call.constant(constants.int64s([-1, width]))])
         layer = call.emit("Gemm", [flat, made.input(1), added.input(other)])
-        call.read(layer, call.input(1))
+        call.read(layer, call.constant(constants.int64s(shape)) if shape != call.ints(1) else call.input(1))
         call.close("the bias may be added before the products are summed")
         return EDITED
     return None
+
+
+def _stated(call: Call) -> list[int] | None:
+    """The shape that a Reshape makes, without taking a dimension from what it is given."""
+    shape = call.ints(1)
+    if shape is not None and 0 not in shape:
+        return shape
+    follow.follow(call)
+    made = call.shape_of(call.output)
+    return None if made is None else follow.stated(made, ())

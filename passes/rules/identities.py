@@ -45,7 +45,7 @@ def pass_on_only_part(call: Call) -> Outcome:
 # --- arithmetic ---------------------------------------------------------------------------------------------
 
 
-def _splat(call: Call, index: int) -> Any:
+def splat(call: Call, index: int) -> Any:
     """The one value, as an array without axes, that all elements of a small constant have; None if they differ."""
     held = call.array(index, _SMALL)
     if held is None or not held.size or held.dtype.kind not in "iufb":
@@ -55,7 +55,7 @@ def _splat(call: Call, index: int) -> Any:
     return np.asarray(first) if alike else None
 
 
-def _keeps_shape(call: Call, value: int, other: int) -> bool:
+def keeps_shape(call: Call, value: int, other: int) -> bool:
     """Whether the input at `other` broadcasts into the one at `value`, whose shape is the result's then."""
     held = call.shape(other)
     if held == ():
@@ -75,8 +75,8 @@ def _is_zero(held: Any, negative: bool) -> bool:
 def pass_on_summand(call: Call) -> Outcome:
     """Adding an integer 0, or a -0.0, is gone."""
     for value, other in ((0, 1), (1, 0)):
-        held = _splat(call, other)
-        if held is not None and _is_zero(held, negative=True) and _keeps_shape(call, value, other):
+        held = splat(call, other)
+        if held is not None and _is_zero(held, negative=True) and keeps_shape(call, value, other):
             return call.input(value)
     return None
 
@@ -84,16 +84,16 @@ def pass_on_summand(call: Call) -> Outcome:
 @rule("Sub")
 def pass_on_minuend(call: Call) -> Outcome:
     """Subtracting an integer 0, or a 0.0, is gone."""
-    held = _splat(call, 1)
-    return call.input(0) if held is not None and _is_zero(held, negative=False) and _keeps_shape(call, 0, 1) else None
+    held = splat(call, 1)
+    return call.input(0) if held is not None and _is_zero(held, negative=False) and keeps_shape(call, 0, 1) else None
 
 
 @rule("Mul")
 def pass_on_factor(call: Call) -> Outcome:
     """A multiplication by 1 is gone."""
     for value, other in ((0, 1), (1, 0)):
-        held = _splat(call, other)
-        if held is not None and held == 1 and _keeps_shape(call, value, other):
+        held = splat(call, other)
+        if held is not None and held == 1 and keeps_shape(call, value, other):
             return call.input(value)
     return None
 
@@ -101,16 +101,16 @@ def pass_on_factor(call: Call) -> Outcome:
 @rule("Div", "Pow")
 def pass_on_operand_of_one(call: Call) -> Outcome:
     """A division by 1 or a first power is gone."""
-    held = _splat(call, 1)
-    return call.input(0) if held is not None and held == 1 and _keeps_shape(call, 0, 1) else None
+    held = splat(call, 1)
+    return call.input(0) if held is not None and held == 1 and keeps_shape(call, 0, 1) else None
 
 
 @rule("And", "Or")
 def pass_on_bool(call: Call) -> Outcome:
     """An And with true or an Or with false is gone."""
     for value, other in ((0, 1), (1, 0)):
-        held = _splat(call, other)
-        if held is not None and bool(held) == (call.op == "And") and _keeps_shape(call, value, other):
+        held = splat(call, other)
+        if held is not None and bool(held) == (call.op == "And") and keeps_shape(call, value, other):
             return call.input(value)
     return None
 
@@ -118,11 +118,11 @@ def pass_on_bool(call: Call) -> Outcome:
 @rule("Where")
 def choose(call: Call) -> Outcome:
     """A Where whose constant condition takes everything from one side is gone."""
-    held = _splat(call, 0)
+    held = splat(call, 0)
     if held is None:
         return None
     taken, other = (1, 2) if held else (2, 1)
-    return call.input(taken) if _keeps_shape(call, taken, 0) and _keeps_shape(call, taken, other) else None
+    return call.input(taken) if keeps_shape(call, taken, 0) and keeps_shape(call, taken, other) else None
 
 
 @rule("Neg", "Not")

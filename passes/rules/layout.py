@@ -115,11 +115,19 @@ def unsqueeze_once(call: Call) -> Outcome:
     return EDITED
 
 
+def _may_lose_more(call: Call) -> bool:
+    """Whether every dimension that turns out to be 1 goes, whatever rank is declared for what is left."""
+    if call.op != "Squeeze" or call.axes() is not None:
+        return False
+    shape = call.shape()
+    return shape is None or not all(isinstance(size, int) for size in shape)
+
+
 @rule("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 def view_once(call: Call) -> Outcome:
     """Two changes of the shape in a row are one Reshape to the shape that comes out."""
     made = call.maker()
-    if made is None or not _is_view(made):
+    if made is None or not _is_view(made) or _may_lose_more(call):
         return None
     follow.follow(call)
     before, after = made.shape(), call.shape_of(call.output)

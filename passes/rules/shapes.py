@@ -220,7 +220,7 @@ def start_from_zero(call: Call) -> Outcome:
     return EDITED
 
 
-_MOVING = frozenset(["Expand", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"])
+_MOVING = frozenset(["Expand", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"])
 
 
 def _is_zero(call: Call, index: int) -> bool:

@@ -31,6 +31,7 @@ def sampled(export: store.Export) -> list[int]:
     return sorted({export.opset, *others})
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("framework", store.frameworks())
 def test_exports_compute_what_their_framework_does_at_every_opset(framework: str):
     complaints = []

@@ -7,6 +7,7 @@ import resource
 import onnx
 import onnx.parser
 import pytest
+from opshift.passes import memory
 
 from opshift import apart, cli
 
@@ -49,6 +50,10 @@ def twice(graph):
     graph.node[0].attribute.add().CopyFrom(graph.node[0].attribute[0])
 
 
+def mistaken(graph):
+    graph.node[0].op_type = graph.node[1].domain = "n" * 5_000_000
+
+
 def renamed(graph):
     graph.node[0].output[0] = graph.node[1].input[0] = "n" * 5_000_000
 
@@ -82,21 +87,39 @@ BYTES = {
     "map": edited(mapped, "y = ReduceMax<axes = [0]>(x)", "", 13),
     "attribute twice": edited(twice, "y = ReduceMax<axes = [0]>(x)", "", 13),
     "long name": edited(renamed, "a = ReduceMax<axes = [0]>(x) y = Neg(a)", "", 13),
+    "long operator": edited(mistaken, "a = Neg(x) y = Neg(a)", "", 13),
     "itself": parsed("y = Neg(y)", "", 13),
     "each other": parsed("a = Add(b, z) b = Add(a, z) y = ReduceSum(x, b)", "int64[1] z = {0}"),
     "no body": parsed("y = Loop(x, x, x)", "", 13),
 }  # fmt: skip
 
+VECTORS = {
+    **{
+        f"{op} of a long vector": parsed(
+            f"a = ConstantOfShape(s) b = Cast<to = 7>(a) c = {op}(x, b) y = ReduceMax(c, z)",
+            f"int64[1] s = {{{1 << 30}}}, int64[1] z = {{0}}",
+        )
+        for op in ("Reshape", "Expand")
+    },
+    "doubled": parsed(
+        " ".join(["a0 = Identity(z)", *(f"a{i + 1} = Concat<axis = 0>(a{i}, a{i})" for i in range(40))])
+        + " b = Reshape(x, a40) y = ReduceMax(b, z)",
+        "int64[1] z = {1}",
+    ),
+}
 
-def attempt(model, target, folder):
+
+def attempt(model, target, folder, *options):
     """What the command line says of a model within limits."""
-    most = MEMORY + (apart._kilobytes("self/status", "VmData") << 10)
+    most = MEMORY + (memory.held())
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     (folder / "in.onnx").write_bytes(model.SerializeToString())
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = cli.main(["convert", str(folder / "in.onnx"), str(folder / "out.onnx"), "--opset", str(target)])
+        paths = str(folder / "in.onnx"), str(folder / "out.onnx")
+        code = cli.main(["convert", *paths, "--opset", str(target), *options])
+    assert all(len(line) < 3000 for line in (out.getvalue() + err.getvalue()).splitlines())
     return code, err.getvalue(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
@@ -108,4 +131,12 @@ def test_it_is_said_in_one_line(name, target, tmp_path):
     assert code in (cli.DONE, cli.REFUSED, cli.UNREADABLE), said
     assert said.count("\n") == (code == cli.UNREADABLE)
     assert (tmp_path / "out.onnx").exists() == (code == cli.DONE)
+    assert most < before + (1 << 30)
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_inference_makes_no_room_for_long_vectors(name, tmp_path):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    code, said, most = apart.call(attempt, VECTORS[name], 13, tmp_path, "--no-verify")
+    assert (code, said) == (cli.DONE, "")
     assert most < before + (1 << 30)

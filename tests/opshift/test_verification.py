@@ -244,3 +244,49 @@ def test_optional_inputs():
     )
     source = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
     assert opshift.verify(source, source).status == "equal"
+
+
+GENERATED = {"inputs": "float[40,30] x", "outputs": "float[40,30] y", "constants": "float r = {0.5}, bool t = {1}"}
+FORMS = [("Neg", 1.5), ("Neg", 2.5), ("Abs", 2.5)]
+
+
+@pytest.mark.parametrize(
+    "drawing",
+    [
+        "d = RandomNormalLike<seed = {}>(x)",
+        "p = Sigmoid(x) d = Bernoulli<seed = {}>(p)",
+        "d, m = Dropout<seed = {:.0f}>(x, r, t)",
+    ],
+)
+def test_what_lies_behind_a_generator_is_compared_by_value(drawing):
+    one, same, other = (model(f"{drawing.format(seed)} y = {op}(d)", 15, **GENERATED) for op, seed in FORMS)
+    assert opshift.verify(one, same, grade="close") == opshift.verify(one, one, grade="close")
+    found = opshift.verify(one, other, grade="close")
+    assert (found.status, found.tensor) == ("different", "y")
+
+
+def test_what_lies_before_a_generator_is_compared_by_value():
+    body = "p = Sigmoid({}) y = Bernoulli<seed = {}>(p)"
+    one, same, other = (
+        model(f"n = Neg(x) {body.format(of, seed)}", 15, **GENERATED)
+        for of, seed in [("x", 1.5), ("x", 2.5), ("n", 2.5)]
+    )
+    assert opshift.verify(one, same, grade="close").drawn == ("y",)
+    found = opshift.verify(one, other, grade="close")
+    assert (found.status, found.tensor) == ("different", "p")
+
+
+def test_what_is_drawn_has_a_type_and_a_shape():
+    one = model("d = RandomNormalLike(x) n = ReduceSum(d) y = Mul(x, n)", 15, **GENERATED)
+    other = model("s = Transpose(x) d = RandomNormalLike(s) n = ReduceSum(d) y = Mul(x, n)", 15, **GENERATED)
+    found = opshift.verify(one, other, grade="close")
+    assert (found.status, found.tensor) == ("different", "d")
+
+
+def test_what_is_drawn_out_of_sight_is_compared_by_shape():
+    text = """c = ReduceMax<keepdims = 0>(x) b = Cast<to = 9>(c) y = If(b) <
+        then_branch = t () => (float[40,30] v) {{ d = RandomNormalLike<seed = {1}>(x) v = {0}(d) }},
+        else_branch = e () => (float[40,30] u) {{ u = RandomNormalLike(x) }}>"""
+    one, same, other = (model(text.format(op, seed), 15, **GENERATED) for op, seed in FORMS)
+    assert opshift.verify(one, same, grade="close").drawn == ("y",)
+    assert opshift.verify(one, other, grade="close").drawn == ("y",)

@@ -178,14 +178,25 @@ def test_a_graph_that_a_function_takes_is_converted_once(target):
     check_values(source, moved, rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize(("op", "refused"), [("Softmax", True), ("Dropout", True), ("Sin", False)])
-def test_training_graphs_are_not_left_behind(op, refused):
+@pytest.mark.parametrize(
+    ("op", "opset", "target", "refused"),
+    [
+        ("Softmax", 13, 12, True),
+        ("Dropout", 13, 12, True),
+        ("Sin", 13, 12, False),
+        ("Identity", 13, 14, False),  # takes more types
+        ("Identity", 14, 13, True),  # takes fewer, and nothing says which it has
+        ("Gelu", 20, 19, True),
+        ("Unheard", 13, 12, False),
+    ],
+)
+def test_training_graphs_are_not_left_behind(op, opset, target, refused):
     def train(model):
         graph = model.training_info.add().algorithm
         graph.name = "step"
         graph.node.add(op_type=op, input=["x"], output=["t"])
         graph.output.add(name="t")
 
-    text = '<ir_version: 8, opset_import: ["":13]> g (float[2,3] x) => (float[2,3] z) { z=Relu(x) }'
-    _, result = attempted(text, 12, train)
+    text = f'<ir_version: 8, opset_import: ["":{opset}]> g (float[2,3] x) => (float[2,3] z) {{ z=Relu(x) }}'
+    _, result = attempted(text, target, train)
     assert (result.model is None) == refused

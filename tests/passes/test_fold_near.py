@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, TensorProto
-from opshift.passes import convert, fold
+from opshift.passes import convert, fold, patterns
 
 from opshift.engines import ENGINES, EngineError
 from tests.support import model
@@ -15,7 +15,7 @@ from tests.support import model
 INPUTS = (
     "float[2,3,4] x, float[4] s, float[4] b, float[3] c, float[3] d, float[2,3,4,4] q, float[2,3,5,4] k, "
     "float[2,3,5,6] v, float[2,1,4,5] m, bool[4,5] n, float[2,4,3,5] i, float[4] w, float[4] o, float[2,4,2] f, "
-    "float[2,4,2] g"
+    "float[2,4,2] g, float[3,5] u, float[4,5] t, float[5,4] h, float[4] r"
 )
 CALLS = {
     "LayerNormalization(x, s, b)": 17,
@@ -42,6 +42,17 @@ CALLS = {
     "Attention(q, k, v, m)": 23,
     "Attention<scale=0.3>(q, k, v, n)": 23,
     "RotaryEmbedding(q, f, g)": 23,
+    "Gemm<alpha=0.5, transB=1>(u, t, r)": 13,
+    "Gemm(u, h)": 13,
+    "GlobalAveragePool(i)": 18,
+    "GlobalLpPool(i)": 18,
+    "GlobalMaxPool(i)": 18,
+    "ReduceMin(x)": 13,
+    "ReduceLogSumExp<axes=[2]>(x)": 13,
+    "Shrink<bias=0.2, lambd=0.3>(x)": 18,
+    "ThresholdedRelu<alpha=0.3>(x)": 18,
+    "Round(x)": 18,
+    "Erf(x)": 13,
 }
 OTHERS = {
     "Add": "Sub", "Sub": "Add", "Mul": "Div", "Div": "Mul", "Erf": "Tanh", "Tanh": "Erf", "Max": "Min", "Min": "Max",
@@ -59,7 +70,8 @@ def another_constant(of: ModelProto, chance: random.Random) -> None:
     held = chance.choice(of.graph.initializer)
     values = onnx.numpy_helper.to_array(held)
     by = chance.choice([1.001, 2, -1, 0]) if values.dtype.kind == "f" else chance.choice([1, -1])
-    changed = np.where(np.isfinite(values), values, 1) * by if values.dtype.kind == "f" else values + by
+    with np.errstate(over="ignore"):  # of the lowest number
+        changed = np.where(np.isfinite(values), values, 1) * by if values.dtype.kind == "f" else values + by
     held.CopyFrom(onnx.numpy_helper.from_array(changed.astype(values.dtype), held.name))
 
 
@@ -121,8 +133,13 @@ def ran(of: ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray] | None
         return None
 
 
-@pytest.mark.parametrize("call", CALLS)
+NEWEST = {"Swish<alpha=0.3>(x)"}
+
+
+@pytest.mark.parametrize("call", [pytest.param(c, marks=pytest.mark.newest) if c in NEWEST else c for c in CALLS])
 def test_what_was_changed_folds_only_where_it_computes_the_same(call):
+    op = ("", re.split(r"\W", call)[0])
+    ops = None if op in patterns.FAMILIES else [op]
     chance, draw, base, folded = random.Random(call), np.random.default_rng(0), expanded(call), 0
     for _ in range(30):
         changed = ModelProto()
@@ -139,7 +156,7 @@ def test_what_was_changed_folds_only_where_it_computes_the_same(call):
         expected = ran(changed, feeds)
         if expected is None:  # no valid model any more
             continue
-        result = fold.attempt(changed)
+        result = fold.attempt(changed, ops=ops)
         folded += bool(result.changes)
         actual = ran(result.model, feeds) if result.changes else expected
         assert actual is not None, [change.how for change in result.changes]

@@ -65,6 +65,7 @@ def test_operators_come_back(folded):
     assert {op for _, op, _ in folded} >= {*WHOLE, *BOUND, "Attention"}
 
 
+@pytest.mark.newest
 def test_folded_calls_compute_what_is_published(folded):
     complaints = []
     for case, _, result in folded:

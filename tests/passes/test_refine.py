@@ -41,7 +41,7 @@ def source(op="Neg"):
 
 def test_folding_comes_before_optimization_and_after_it(calls):
     result = refine.refined(Result(source(), (), ()), Refinement(True, optimize=True))
-    assert calls == [("fold", None, set()), ("optimize", "Abs"), ("fold", None, set())]
+    assert [name for name, *_ in calls] == ["fold", "optimize", "fold"]
     assert [change.how for change in result.changes] == ["folded", "better"]
     assert (result.grade, result.folded) == ("close", 1)
 
@@ -57,6 +57,22 @@ def test_what_is_folded_after_optimization_is_optimized_again(calls, monkeypatch
     result = refine.refined(Result(source(), (), ()), Refinement(True, optimize=True))
     assert [name for name, *_ in calls] == ["fold", "optimize", "fold", "optimize"]
     assert result.folded == 2
+
+
+@pytest.mark.parametrize(
+    ("wanted", "slow"),
+    [
+        (Refinement(True), False),
+        (Refinement(True, optimize=True), True),
+        (Refinement(True, frozenset([("", "GroupNormalization")]), optimize=True), False),
+        (Refinement(True, optimize=True, backend=Backend("npu", opset=13)), False),
+    ],
+)
+def test_optimizing_brings_nothing_in_that_onnxruntime_takes_apart_unless_it_is_named(calls, wanted, slow):
+    refine.refined(Result(source(), (), ()), wanted)
+    brought = [(name, ("", "GroupNormalization") in rest[-1]) for name, *rest in calls if name == "fold"]
+    assert brought
+    assert set(brought) == {("fold", slow)}
 
 
 def test_without_folding_there_is_one_optimization(calls):

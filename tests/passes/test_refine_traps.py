@@ -147,6 +147,18 @@ def test_below_ir_4_a_constant_that_folding_brings_is_an_input_too():
     check_values(source, result.model, rtol=1e-6, atol=0)
 
 
+def test_a_result_without_axes_is_no_normalization():
+    body = "m = ReduceMean<axes=[0]>(x) c = Sub(x, m) q = Mul(c, c) v = ReduceMean<axes=[0]>(q) w = Sqrt(v) "
+    body += "n = Div(c, w) y = ReduceSum<axes=[0], keepdims=0>(n)"
+    check_fold_keeps(model(body, 12, inputs="float[3] x", outputs="float y"), {"x": np.array([1, 2, 4], np.float32)})
+
+
+def test_a_value_that_an_annotation_speaks_of_stays():
+    source = model("s = Sigmoid(x) y = Mul(x, s)", 24, inputs="float[3] x", outputs="float[3] y")
+    source.graph.quantization_annotation.add(tensor_name="s")
+    check_fold_keeps(source)
+
+
 # --- optimization -------------------------------------------------------------------------------------------
 
 
@@ -196,3 +208,24 @@ def test_a_factor_that_leaves_weights_few_bits_stays_outside(kind, weight, scale
     graph = onnx.helper.make_graph(nodes, "g", inputs, outputs, constants)
     source = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 14)], ir_version=8)
     assert (len(optimize.attempt(source).model.graph.node) == 1) == folds
+
+
+@pytest.mark.parametrize(("opset", "nodes"), [(8, ["Less"]), (9, ["Constant"])])
+def test_a_constant_node_holds_what_its_opset_lets_it_hold(opset, nodes):
+    constants = "float[2] a = {1, 2}, float[2] b = {2, 1}"
+    source = model("y = Less(a, b)", opset, inputs="float x", outputs="bool[2] y", constants=constants)
+    made = optimize.attempt(source).model
+    assert [node.op_type for node in made.graph.node] == nodes
+    onnx.checker.check_model(made, full_check=True)
+    check_values(source, made, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("opset", [8, 9])
+def test_a_shape_that_is_stated_below_ir_4_has_a_type_that_constants_have(opset):
+    body = "k = Constant<value = int64[3] {1, 2, 3}>() a = Reshape(x, k) y = Flatten<axis=2>(a)"
+    body = body if opset > 8 else "a = Unsqueeze<axes=[0]>(x) y = Flatten<axis=2>(a)"
+    source = model(body, opset, inputs="float[2,3] x", outputs="float[2,3] y")
+    source.ir_version = 3
+    made = optimize.attempt(source).model
+    onnx.checker.check_model(made, full_check=True)
+    check_values(source, made, rtol=0, atol=0)

@@ -207,7 +207,16 @@ def furnished() -> ModelProto:
     return source
 
 
-@pytest.mark.parametrize(("target", "ops"), [(24, ()), (13, ()), (9, ()), (24, ["ReduceL2"]), (13, ["ReduceL2"])])
+@pytest.mark.parametrize(
+    ("target", "ops"),
+    [
+        pytest.param(24, (), marks=pytest.mark.newest),
+        (13, ()),
+        (9, ()),
+        pytest.param(24, ["ReduceL2"], marks=pytest.mark.newest),
+        (13, ["ReduceL2"]),
+    ],
+)
 def test_a_sparse_initializer_has_the_type_of_what_it_stands_for(target, ops):
     held = model(
         "s = Add(w, x) y = ReduceL2(s, a)",
@@ -260,8 +269,20 @@ def test_a_plan_of_shards_names_only_what_its_node_has(source, target):
     used = held.graph.node[0].device_configurations.add(configuration_id="two")
     for name in (*held.graph.node[0].input, "y"):
         used.sharding_spec.add(tensor_name=name).device.extend([0, 1])
-    made = converted(held, target).graph.node[0]
+    result = convert.attempt(held, {"": target})
+    made = result.model.graph.node[0]
     assert [spec.tensor_name for spec in made.device_configurations[0].sharding_spec] == ["x", "y"]
+    said = 'how "a" had to be split among devices is said no more'
+    assert [change.remark for change in result.changes] == [said if source == 18 else ""]
+
+
+def test_plans_of_a_replaced_node_are_reported():
+    held = model("y = ReduceL2(x, a)", 18, constants="int64[1] a = {1}", inputs="float[2,4] x", outputs="float[2,1] y")
+    assert not any(change.remark for change in convert.attempt(held, {"": 18}, ops=[("", "ReduceL2")]).changes)
+    held.graph.node[0].device_configurations.add().sharding_spec.add(tensor_name="y")
+    first, *others = convert.attempt(held, {"": 18}, ops=[("", "ReduceL2")]).changes
+    assert first.remark == 'how "y" had to be split among devices is said no more'
+    assert not any(change.remark for change in others)
 
 
 def test_string_tensors_are_carried():

@@ -226,12 +226,45 @@ def test_a_layer_between_two_reshapes_works_on_a_matrix():
     check_values(source, made, feeds(3, 24), **SUMS)
 
 
-def test_a_layer_whose_rows_are_kept_stays():
-    held = {"a": np.array([-1, 4, 6]), "w": weights(6, 8), "b": weights(8), "c": np.array([0, 0, 2, 4])}
+def layer(reshape, shape=("N", 4, 6), bias=(8,), rank=4):
+    held = {"w": weights(6, 8), "b": weights(*bias), "c": np.array(reshape)}
+    nodes = [node("MatMul", "x,w", "t"), node("Add", "t,b", "u"), node("Reshape", "u,c", "y")]
+    return chain(nodes, held, shape, rank=rank)
+
+
+@pytest.mark.parametrize("reshape", [[-1, 4, 2, 4], [0, 4, 2, 4], [0, 0, 2, 4], [0, -1, 2, 4]])
+def test_a_layer_whose_result_is_reshaped_works_on_a_matrix(reshape):
+    source = layer(reshape)
+    made = optimized(source)
+    assert [n.op_type for n in made.graph.node] == ["Reshape", "Gemm", "Reshape"]
+    for count in (1, 3):
+        check_values(source, made, feeds(count, 4, 6), **SUMS)
+
+
+def test_layers_of_one_value_share_its_rows():
+    held = {"w": weights(6, 8), "v": weights(6, 8), "b": weights(8), "c": np.array([0, 4, 2, 4])}
     nodes = [
-        node("Reshape", "x,a", "r"),
-        node("MatMul", "r,w", "t"),
+        node("MatMul", "x,w", "t"),
         node("Add", "t,b", "u"),
         node("Reshape", "u,c", "y"),
+        node("MatMul", "x,v", "t2"),
+        node("Add", "b,t2", "u2"),
+        node("Reshape", "u2,c", "z"),
     ]
-    assert len(optimize.attempt(chain(nodes, held, ("N", 24), rank=4)).model.graph.node) == 4
+    source = chain(nodes, held, ("N", 4, 6), outputs=("y", "z"), rank=4)
+    made = optimized(source)
+    assert [n.op_type for n in made.graph.node] == ["Reshape", "Gemm", "Reshape", "Gemm", "Reshape"]
+    check_values(source, made, feeds(3, 4, 6), **SUMS)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        layer([0, 0, 2, 4], ("N", "M", 6)),  # two dimensions that are not known
+        layer([0, 4, 2, 4], bias=(4, 8)),  # a summand for each row
+        layer([-1, 4], (4, 6), rank=2),  # a matrix already: a Gemm alone
+    ],
+)
+def test_other_layers_stay(source):
+    made = optimized(source).graph.node
+    assert [n.op_type for n in made] in (["MatMul", "Add", "Reshape"], ["Gemm", "Reshape"])

@@ -65,6 +65,13 @@ def test_a_zero_in_a_shape_speaks_of_the_value_before():
     assert len(made.graph.node) == 1
 
 
+def test_a_squeeze_of_all_that_turns_out_to_be_1_stays():
+    """One element is left without axes, whatever the model declares."""
+    body, io = "t = Flatten<axis=0>(x) y = Squeeze(t)", {"inputs": "float[N] x", "outputs": "float[M] y"}
+    check_kept(body, **io)
+    check_optimized(body, "y = Identity(x)", inputs="float[3] x", outputs="float[3] y")
+
+
 def test_a_reshape_that_needs_two_dimensions_stays():
     body = "t = Transpose<perm=[2,1,0]>(x) y = Reshape(t, s)"
     check_kept(body, outputs="float[A,B] y", constants="int64[2] s = {-1, 3}", **IO)
