@@ -204,7 +204,7 @@ def non_zero(of: Layer) -> Made:
 def one_hot(of: Layer) -> Made:
     """A negative index is no class; ONNX counts it from the end."""
     normal = of.choice("negative_indices_mode", ("ignore_negative", "normalize"), "ignore_negative") == "normalize"
-    places, depth = of.int64(0), of.int64(1)
+    places, depth = of.int64(0), of.build.Reshape(of.int64(1), of.build.constant([], T.INT64))
     held = of.constant(0)
     if not normal and (held is None or min(held, default=0) < 0):
         places = of.build.Where(of.build.Less(places, 0), depth, places)
@@ -221,3 +221,13 @@ def eye(of: Layer) -> Made:
     to = of.element_type("output_type")
     zeros = of.build.ConstantOfShape(of.build.constant([rows, columns], T.INT64))
     return of.cast(of.build.EyeLike(zeros, k=shift, dtype=T.INT64 if to not in (T.FLOAT,) else to), to)
+
+
+@layer("Unique")
+def unique(of: Layer) -> Made:
+    """Values, where each comes first, where each element went, and how many there are."""
+    axis = of.known(1)[0] if of.has(1) else None
+    order = {"sorted": int(of.flag("sorted", True)), "axis": axis}
+    values, *numbers = of.build.emit("Unique", [of.input(0)], order, outputs=4)
+    place, count = of.element_type("index_element_type", "i64"), of.element_type("count_element_type", "i64")
+    return [values, *(of.cast(name, to) for name, to in zip(numbers, (place, place, count), strict=True))]

@@ -240,6 +240,8 @@ class Layer:
         dims = self.dims(index)
         if dims is None or len(dims) > 1 or -1 in dims:
             raise Unmapped(f"the length of input {index} is not known; a known length could be expressed")
+        if dims and dims[0] > constants.SMALL:
+            raise Unmapped(f"{dims[0]} numbers in input {index}, which is more than any tensor has axes")
         return dims[0] if dims else 1
 
     def reshaped(self, index: int, dims: Sequence[int]) -> str:

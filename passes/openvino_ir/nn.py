@@ -275,7 +275,7 @@ def non_max_suppression(of: Layer) -> Made:
     most = of.build.Reshape(of.int64(2), [1]) if of.has(2) else None
     limits = [of.build.Reshape(of.input(index), [1]) if of.has(index) else None for index in (3, 4)]
     chosen = of.build.NonMaxSuppression(of.input(0), of.input(1), most, *limits, center_point_box=center)
-    scores = of.build.GatherND(of.input(1), of.build.Gather(chosen, [0, 1, 2], axis=1))
+    scores = of.build.GatherND(of.input(1), chosen)
     index = of.build.Cast(chosen, to=of.elem_type(1))
     first = of.build.Slice(index, [0], [2], [1])
     table = of.build.Concat(first, of.build.Unsqueeze(scores, [1]), axis=1)

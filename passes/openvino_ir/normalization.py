@@ -53,15 +53,6 @@ def local_response(of: Layer) -> Made:
     return str(of.build.LRN(of.input(0), size=of.integer("size"), **names))
 
 
-@layer("RMS")
-def rms(of: Layer) -> Made:
-    b, x = of.build, of.input(0)
-    if of.element_type("output_type", "f32") != of.elem_type():
-        raise Unmapped("another output type")
-    square = b.ReduceMean(b.Mul(x, x), [-1], keepdims=1)
-    return str(b.Mul(b.Div(x, b.Sqrt(b.Add(square, of.like(of.number("epsilon"))))), of.input(1)))
-
-
 @layer("ScaledDotProductAttention")
 def attention(of: Layer) -> Made:
     """softmax(q @ k' * scale + mask) @ v; a mask of booleans is -inf where it is false."""
@@ -99,6 +90,4 @@ def _infinity(of: Layer) -> TensorProto:
 def _masked(of: Layer, scores: str) -> str:
     if of.elem_type(3) == T.BOOL:
         return str(of.build.Where(of.input(3), scores, of.like(float("-inf"))))
-    if of.dims(3) == [] or of.scalar(3) == 0:
-        return str(of.build.Add(scores, of.input(3)))
     return str(of.build.Add(scores, of.input(3)))

@@ -39,7 +39,7 @@ def translate(network: Network, folder: str | None) -> Result:
     """The network as ONNX at `OPSET`, with weights as external data in the file that IR has for them.
 
     Args:
-        network: read and checked by `opshift.ir`.
+        network: read and checked by `opshift.irfile`.
         folder: where the file of its weights lies.
 
     Raises:
@@ -168,7 +168,10 @@ class _Graph:
             raise Unmapped("no counterpart in ONNX is known")
         like = NodeProto(name=entry.name, output=[self.values[End(entry.id, entry.outputs[0].id)]])
         layer = Layer(entry, inputs, Builder(self.scope, OPSET, like), self._nest)
-        made = mapping(layer)
+        try:
+            made = mapping(layer)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # of numbers that fit no such layer
+            raise Unmapped(f"its attributes and inputs do not fit together ({error})") from error
         self._finish(entry, layer, [made] if isinstance(made, str) else list(made))
 
     def _finish(self, entry: Entry, layer: Layer, made: list[str]) -> None:

@@ -10,7 +10,7 @@ from opshift.passes import payload
 from opshift.passes.errors import InvalidModel, Refused
 
 import opshift
-from opshift import files, ir
+from opshift import files, irfile
 from opshift.cli import main
 from opshift.engines import OnnxRuntime
 from tests.opshift.networks import Net
@@ -154,11 +154,11 @@ def test_what_does_not_hold_together_is_refused(damage, tmp_path, capsys):
     if damage == "no weights":
         path.with_suffix(".bin").unlink()
     with pytest.raises(InvalidModel, match=re.escape(why)):
-        ir.parse(path)
+        irfile.parse(path)
     assert main(["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "13"]) == 5
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(InvalidModel, match="No such file"):
-        ir.parse(tmp_path / "none.xml")
+        irfile.parse(tmp_path / "none.xml")

@@ -494,3 +494,36 @@ def test_the_page_lists_what_is_expressed():
     page = (Path(__file__).parents[2] / "docs" / "tasks" / "openvino.md").read_text(encoding="utf-8")
     listed = page.partition("not with every attribute:")[2].partition("Whatever else")[0]
     assert re.findall(r"`(\w+)`", listed) == sorted({*MAPPINGS, "Const", "Parameter", "Result"}, key=str.lower)
+
+
+def rounds(x, start, step, axis):
+    """Sums so far of the parts of an axis, first to last or last to first, and the last one of them."""
+    part, so_far = (
+        op.parameter([2 if axis else 1, 1 if axis else 3], np.float32),
+        op.parameter([2 if axis else 1, 1 if axis else 3], np.float32),
+    )
+    total = op.add(part, so_far)
+    body = openvino.Model([op.result(total)], [part, so_far], "body")
+    iterator = op.tensor_iterator()
+    iterator.set_function(body)
+    iterator.set_sliced_input(part, x.output(0), start, step, 1, -1 - start, axis)
+    iterator.set_merged_input(
+        so_far, C(np.zeros((2, 1) if axis else (1, 3), np.float32)).output(0), body.results[0].output(0)
+    )
+    return [
+        iterator.get_iter_value(body.results[0].output(0), -1),
+        iterator.get_concatenated_slices(body.results[0].output(0), start, step, 1, -1 - start, axis),
+    ]
+
+
+@pytest.mark.parametrize(("start", "step"), [(0, 1), (-1, -1)])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("output", [0, 1])
+def test_a_tensor_iterator_goes_forward_or_backward(start, step, axis, output, tmp_path):
+    feed = drawn(2, 3)
+    path = network(lambda x: op.relu(rounds(x, start, step, axis)[output]), [feed], tmp_path)
+    expected = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([feed])[0]
+    model = ir.read(path).model
+    assert "Loop" in {node.op_type for node in model.graph.node}
+    (actual,) = OnnxRuntime(model, folder=str(tmp_path)).run({model.graph.input[0].name: feed})
+    assert not compare(expected, actual, "close").why
