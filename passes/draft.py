@@ -33,7 +33,7 @@ class Whole:
         self.changes: list[Change] = []
         self.constants_are_nodes = model.ir_version < 4  # where each initializer is an input, too
         self.uses: Counter[str] = Counter()
-        self.fixed: frozenset[str] = _shadowed(model) | referred(model)
+        self.fixed: frozenset[str] = _shadowed(model) | referred(model) | _updated(model)
         self.measures = True  # whether dimensions matter to any node
         self.changed = 0
         self.rounds = 0
@@ -112,6 +112,17 @@ def referred(model: ModelProto) -> set[str]:
         for binding in (*info.initialization_binding, *info.update_binding):
             found.update((binding.key, binding.value))
     return found
+
+
+def _updated(model: ModelProto) -> set[str]:
+    """The running mean and variance of training, which onnxruntime updates where they lie."""
+    return {
+        name
+        for body in bodies(model)
+        for node in body.node
+        if node.op_type == "BatchNormalization" and any(a.name == "training_mode" and a.i for a in node.attribute)
+        for name in node.input[3:5]
+    }
 
 
 class Draft:

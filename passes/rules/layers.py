@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from opshift.passes import constants, follow
 from opshift.passes.draft import GROWTH, Call
 from opshift.passes.lazy import np
 from opshift.passes.protos import TensorProto
 from opshift.passes.rules import EDITED, Outcome, rule
 from opshift.passes.rules.identities import keeps_shape, splat
+
+_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
 
 @rule("Mul", "Div", close=True)
@@ -80,3 +83,28 @@ def _become(call: Call, made: Call, names: list[str]) -> Outcome:
     call.read(*names)
     call.close("the factor goes into the weights and the bias")
     return EDITED
+
+
+@rule("Add", since=11, close=True)
+def multiply_reshaped_rows(call: Call) -> Outcome:
+    """A linear layer of a value that was reshaped works on a matrix, as one Gemm."""
+    for product, other in ((0, 1), (1, 0)):
+        made, bias = call.maker(product), call.shape(other)
+        before = made.maker() if made is not None and made.op == "MatMul" else None
+        if made is None or before is None or before.op != "Reshape" or bias is None or len(bias) != 1:
+            continue
+        weights, rows = made.shape(1), made.shape()
+        if weights is None or len(weights) != 2 or rows is None or len(rows) < 3 or bias[0] not in (1, weights[1]):
+            continue
+        width, shape = weights[0], follow.stated([*rows[:-1], weights[1]], ())
+        if not isinstance(width, int) or width < 1 or shape is None or call.elem_type(other) not in _FLOATS:
+            continue
+        if call.draft.tensor(made.input(1)) is None or not call.alone(product) or not made.alone():
+            continue
+        flat = call.emit("Reshape", [before.input(0), call.constant(constants.int64s([-1, width]))])
+        layer = call.emit("Gemm", [flat, made.input(1), call.input(other)])
+        call.proto.op_type = "Reshape"
+        call.read(layer, call.constant(constants.int64s(shape)))
+        call.close("the bias may be added before the products are summed")
+        return EDITED
+    return None

@@ -3,8 +3,9 @@
 import numpy as np
 import onnx
 import pytest
-from opshift.passes import convert, fold
+from opshift.passes import convert, fold, masks
 from opshift.passes.convert import opsets
+from opshift.passes.scope import Context, Scope
 
 from tests.support import check_values, evaluate, model, show
 
@@ -132,6 +133,17 @@ def test_runtimes_agree_on_a_query_whose_keys_have_the_lowest_number(mask):
 )
 def test_rows_of_the_lowest_number_and_less_stay(mask):
     check_stays(MASKED.format(mask), inputs=f"{QKV}, bool[2,1,6,5] m", constants=NUMBERS)
+
+
+def test_what_a_caller_fills_a_mask_with_is_not_known():
+    text = '<ir_version: 10, opset_import: ["": 23, "local": 1]> g (int64[2] to, bool[6,5] m) => (float[6,5] n) '
+    text += (
+        '{ n = local.f<fill = float[1] {0}>(to, m) } <domain: "local", opset_import: ["": 23]> f <fill> (to, m) => (n) '
+    )
+    text += "{ low = ConstantOfShape<value: tensor = @fill>(to) l = Constant<value = float {LOWEST}>() n = Where(m, low, l) }"
+    source = onnx.parser.parse_model(text.replace("LOWEST", repr(LOWEST)))
+    scope = Scope(source.functions[0], Context(source, source), 23, path=None)
+    assert masks.remedy(scope, ["n"], onnx.TensorProto.FLOAT) is masks.Remedy.NO
 
 
 @pytest.mark.parametrize("row", [[LOWEST] * 5, [LOWEST] * 4 + [0.0], [LOWEST] * 4 + [-np.inf]])

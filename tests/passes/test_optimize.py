@@ -195,6 +195,21 @@ def test_a_value_is_computed_once():
     check_optimized(body, "t1 = Exp(x)\nt2 = Relu(t1)\ny = Add(t2, t2)", **IO)
 
 
+@pytest.mark.parametrize("op", ["Add", "Mul"])
+def test_a_value_of_the_same_two_in_the_other_order_is_the_same(op):
+    check_optimized(
+        f"a = {op}(x, z) b = {op}(z, x) y = Div(a, b)",
+        f"t1 = {op}(x, z)\ny = Div(t1, t1)",
+        inputs="float[N] x, float[N] z",
+        outputs="float[N] y",
+    )
+
+
+def test_the_order_tells_others_apart():
+    io = {"inputs": "float[N] x, float[N] z", "outputs": "float[N] y"}
+    check_kept("a = Sub(x, z) b = Sub(z, x) y = Div(a, b)", **io)
+
+
 def test_attributes_tell_values_apart():
     check_kept("a = Elu<alpha=1.0>(x) b = Elu<alpha=2.0>(x) y = Add(a, b)", **IO)
 

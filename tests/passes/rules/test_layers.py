@@ -87,6 +87,35 @@ def test_large_weights_that_others_read_are_not_copied():
     assert len(optimize.attempt(source).model.graph.node) == len(nodes)
 
 
+def reshaped(second="Add", bias="b", shape=(2, 3, 6), reshape=(0, 0, 6), outputs=("y",)):
+    nodes = [node("Reshape", "x,c", "r"), node("MatMul", "r,w", "t"), node(second, f"t,{bias}", "y")]
+    held = {"w": weights(6, 8), "b": weights(8), "m": weights(3, 8), "c": np.array(reshape)}
+    return chain(nodes, held, shape, outputs=outputs, rank=3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "reshape"), [((2, 3, 2, 3), (2, 3, 6)), (("N", 3, 2, 3), (-1, 3, 6)), ((2, "N", 2, 3), (2, -1, 6))]
+)
+def test_a_layer_of_a_value_that_was_reshaped_works_on_its_rows(shape, reshape):
+    source = reshaped(shape=shape, reshape=reshape)
+    made = optimized(source)
+    assert [n.op_type for n in made.graph.node] == ["Reshape", "Gemm", "Reshape"]
+    assert optimize.attempt(source).grade == "close"
+    check_values(source, made, feeds(2, 3, 2, 3), **SUMS)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        reshaped(shape=("N", "M", 2, 3), reshape=(0, 0, 6)),  # two dimensions that are not known
+        reshaped(second="Sub", shape=(2, 3, 2, 3)),
+        reshaped(bias="m", shape=(2, 3, 2, 3)),  # a summand for each row
+    ],
+)
+def test_layers_of_other_rows_stay(source):
+    assert [n.op_type for n in optimized(source).graph.node] == [n.op_type for n in source.graph.node]
+
+
 MODEL = """
 <ir_version: 8, opset_import: ["" : 18, "local" : 1]>
 g (float[2,3] x, bool c) => (float[2,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float k = {0.5}> {
