@@ -45,6 +45,13 @@ class _Whole(Whole):
         self.measures = True
         self.changed = 0
         self.folder = None
+        self._readers: dict[str, list[NodeProto]] = {}
+
+    def know(self, nodes: list[NodeProto]) -> None:
+        """Take these nodes for all that read what they make."""
+        for node in nodes:
+            for name in set(node.input):
+                self._readers.setdefault(name, []).append(node)
 
 
 class _Piece(Draft):
@@ -53,7 +60,9 @@ class _Piece(Draft):
 
     def __init__(self, nodes: list[NodeProto], results: list[str], scope: Scope, opset: int):
         self.scope = scope
-        self._prepare(_Whole(scope), opset)
+        whole = _Whole(scope)
+        whole.know(nodes)
+        self._prepare(whole, opset)
         self.results = {name for name in results if name}
         self.own = {name for node in nodes for name in node.output}
         for node in nodes:
