@@ -62,7 +62,8 @@ def silence() -> None:
 def _is_watched() -> bool:
     """Whether this process belongs to a pool, or cannot start another one like itself."""
     pools = sys.modules.get("multiprocessing.process")
-    return getattr(sys, "frozen", False) or (pools is not None and pools.current_process().daemon)
+    current = getattr(pools, "current_process", None)  # none as yet while another thread imports it
+    return getattr(sys, "frozen", False) or (current is not None and current().daemon)
 
 
 def _how(code: int) -> str:

@@ -34,6 +34,11 @@ def refuse(name):
     raise InvalidModel(f"{name}: no model")
 
 
+def test_a_module_that_another_thread_imports_just_now_is_no_pool(monkeypatch):
+    monkeypatch.setitem(sys.modules, "multiprocessing.process", type(sys)("multiprocessing.process"))
+    assert apart.call(max, [1, 3, 2]) == 3
+
+
 def test_values_come_back(call):
     assert call(max, [1, 3, 2]) == 3
     assert call(os.getpid) != os.getpid()

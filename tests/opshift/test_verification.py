@@ -247,6 +247,8 @@ def test_small_floats_are_compared_in_their_own_precision():
     a = np.array([1.0, 2.0], ml_dtypes.bfloat16)
     assert compare(a, np.array([1.0, 2.015625], ml_dtypes.bfloat16)).equal
     assert not compare(a, np.array([1.0, 3.0], ml_dtypes.bfloat16)).equal
+    for kind in (ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn):
+        assert compare(a.astype(kind), a.astype(kind)).equal
 
 
 def test_empty_tensors_are_equal():
