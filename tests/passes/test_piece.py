@@ -57,3 +57,10 @@ def test_pieces_inside_branches_and_functions_are_tidied():
     assert show(result.model).count("t1 = Cast<to=7>(x); t2 = Equal(t1, t1)") == 2
     for c in (True, False):
         check_values(source, result.model, {"c": np.asarray(c)}, rtol=0, atol=0)
+
+
+def test_rules_that_ask_for_readers_find_those_of_the_piece():
+    """What Shrink becomes adds a zero, of which there is a rule that looks at all readers."""
+    source = model("y = Shrink(x)", 9, inputs="float[4] x", outputs="float[4] y")
+    made = convert.attempt(source, {"": 7}).model
+    check_values(source, made, {"x": np.float32([-2, -0.0, 0.25, 3])}, rtol=0, atol=0)
