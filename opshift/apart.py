@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -102,6 +103,7 @@ def _forked(work: Callable[[], object], _: object) -> tuple[bytes, int]:
 def _work(target: int, work: Callable[[], object], held: set[int | signal.Signals]) -> NoReturn:
     """The whole life of the copy, which must never return into what its parent was doing."""
     code = 1
+    gc.freeze()  # what the parent left to be collected may wait for threads that are not here
     try:
         for number in _ENDING:
             signal.signal(number, signal.SIG_DFL)  # engines do not look for Python's handlers

@@ -1,6 +1,7 @@
 """What runs models may end its process, hang, print, or take all memory: the caller goes on and says so."""
 
 import ctypes
+import gc
 import os
 import signal
 import subprocess
@@ -153,3 +154,18 @@ def test_one_of_many_that_ends_the_engine_is_one_refusal(source, tmp_path, monke
     assert "ended: Aborted" in results[0].why
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["in.onnx"]
     assert set(threading.enumerate()) == there
+
+
+def test_what_the_parent_left_is_not_collected_in_the_copy():
+    class Waiting:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            if os.getpid() != home:
+                os.abort()
+
+    home = os.getpid()
+    gc.collect()
+    Waiting()
+    assert apart.call(gc.collect) >= 0
