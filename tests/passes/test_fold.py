@@ -407,6 +407,7 @@ def test_group_normalization_with_computed_constants():
     check_values(source, result, feeds, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("opset", range(23, 29))
 def test_what_onnxruntime_runs_before_it_runs_after(opset):
     """It has no kernel for Swish, runs its body at opset 24 alone, and reads no model above 26."""

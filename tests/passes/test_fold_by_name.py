@@ -33,6 +33,7 @@ def calls(op: Op) -> Iterator[tuple[ModelProto, Case | None]]:
     yield from ((call, None) for call in made)
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("op", DEFINED, ids="::".join)
 def test_what_is_asked_for_by_name_comes_back_or_is_a_usage_error(op):
     name = "::".join(filter(None, op))

@@ -34,6 +34,7 @@ def function(body, call, attribute, outputs="float[N,M] y"):
     """)
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize(
     ("body", "call", "shape"),
     [
