@@ -56,10 +56,8 @@ class OpenVino:
             raise EngineError(one_line(error)) from None
 
 
-class OpenVinoNetwork:
+class OpenVinoNetwork(OpenVino):
     """OpenVINO on the CPU with a network of its own, which stands for the ONNX model that was made of it."""
-
-    engine = "openvino"
 
     def __init__(
         self, network: str, model: ModelProto, outputs: Sequence[str] | None = None, folder: str | None = None
@@ -79,14 +77,6 @@ class OpenVinoNetwork:
         counts = len(self._compiled.inputs), len(self._compiled.outputs)
         if counts != (len(self._inputs), len(model.graph.output)):
             raise EngineError(f"{counts[0]} inputs and {counts[1]} outputs, which the model does not have")
-
-    def run(self, feeds: Feeds) -> list[Any]:
-        """See `Session.run`; raises `EngineError`."""
-        try:
-            results = self._compiled([feeds[name] for name in self._inputs])
-            return [results[index] for index in range(len(self._compiled.outputs))]
-        except Exception as error:
-            raise EngineError(one_line(error)) from None
 
 
 def running(network: str) -> Callable[..., OpenVinoNetwork]:

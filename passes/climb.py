@@ -52,6 +52,7 @@ class _Work:
     inner: Sequence[Layout] = ()
     settled: bool = False  # its subgraphs are at the target
     within: Within = ()
+    written: bool = False  # by the user, in the body of a function
 
 
 class Climb:
@@ -172,7 +173,7 @@ class Climb:
                 op_type=first.proto.op_type,
                 domain=default_domain(first.proto.domain),
             )
-        done: list[NodeProto] = []
+        done, written = list[NodeProto](), list[NodeProto]()
         pending = [first]
         while pending:
             work = pending.pop()
@@ -189,6 +190,8 @@ class Climb:
             if replacement is None:
                 self._is_legal(work.proto, work.versions)
                 done.append(work.proto)
+                if work.written:
+                    written.append(work.proto)
                 if scope.context.released:
                     scope.context.released.difference_update(work.proto.input)
                 _drop_stale_shards(work.proto)
@@ -199,10 +202,10 @@ class Climb:
             else:
                 pending += reversed(replacement)
         self._source = outer
-        if len(done) > 1 and not first.within:
+        if len(done) > max(1, len(written)) and not first.within:
             from opshift.passes import piece
 
-            done = piece.tidied(done, op, outputs, scope, self._target("", first.versions.get("", 1)))
+            done = piece.tidied(done, op, written, outputs, scope, self._target("", first.versions.get("", 1)))
         return done
 
     def _is_legal(self, proto: NodeProto, versions: Versions) -> bool:
@@ -333,7 +336,10 @@ class Climb:
         self._note(node, work.proto.op_type, version, version, how, replaced=True)
         op = (default_domain(work.proto.domain), work.proto.op_type)
         since = schemas.since(*op, version) or 0
-        return [self._made(proto, work, op, since, {**work.versions, **imports}, node.build.copies) for proto in nodes]
+        works = [self._made(proto, work, op, since, {**work.versions, **imports}, node.build.copies) for proto in nodes]
+        for made in works if self._expander.is_local(*op) else ():
+            made.written = True
+        return works
 
     def _steps_down_first(self, domain: str, op: str, version: int, first: int) -> bool:
         """Whether a type that no definition takes may be gone at the first version, which took fewer types."""

@@ -31,11 +31,15 @@ class Expander:
 
     def wants(self, domain: str, op: str) -> bool:
         """Whether the operator must go even where the target has it."""
-        return (domain, op) in self._ops or (domain, op) in self._local
+        return (domain, op) in self._ops or self.is_local(domain, op)
+
+    def is_local(self, domain: str, op: str) -> bool:
+        """Whether the operator is a function of the model that must go."""
+        return (domain, op) in self._local
 
     def inlines(self, domain: str, op: str) -> bool:
         """Whether the operator goes and is none of ONNX's own, but a function."""
-        return self.wants(domain, op) and ((domain, op) in self._local or not schemas.known_domain(domain))
+        return self.wants(domain, op) and (self.is_local(domain, op) or not schemas.known_domain(domain))
 
     def opset(self, proto: NodeProto, scope: Scope, version: int) -> int | None:
         """The opset at which a node can be expanded; None if there is no definition."""

@@ -14,24 +14,28 @@ from opshift.passes.view import make_attribute
 _RULES_SINCE = 7  # the opset from which on rules are known
 
 
-def tidied(nodes: list[NodeProto], op: str, results: list[str], scope: Scope, opset: int) -> list[NodeProto]:
+def tidied(
+    nodes: list[NodeProto], op: str, written: list[NodeProto], results: list[str], scope: Scope, opset: int
+) -> list[NodeProto]:
     """The nodes that are left of `nodes`, which took the place of a call of `op` and make its `results`, at `opset`.
 
     What hangs on constants that the conversion made is computed; what is computed twice or to no effect is not. No
-    question is asked about values that the conversion did not make, and calls of `op` itself stay as they are.
+    question is asked about values that the conversion did not make. Calls of `op` itself stay as they are, and so do
+    those nodes that a user has `written` in the body of a function.
     """
     if opset < _RULES_SINCE or any(True for node in nodes for _ in subgraphs(node)):
         return nodes
     piece = _Piece(nodes, results, scope, opset)
     visit = Visit(piece)
     kept: list[NodeProto] = []
+    stay = set(map(id, written))
     for node in nodes:
-        if node.op_type == op:
+        if node.op_type == op or id(node) in stay:
             visit.resolve(node)
             kept.append(node)
         else:
             kept += visit.node(node, None)
-    return piece.without_dead(nodes, kept) if piece.whole.changed else nodes
+    return piece.without_dead(nodes, kept, stay) if piece.whole.changed else nodes
 
 
 class _Whole(Whole):
@@ -100,8 +104,8 @@ class _Piece(Draft):
         super().register(node)
         self.scope.record(node, self.opset)
 
-    def without_dead(self, nodes: list[NodeProto], kept: list[NodeProto]) -> list[NodeProto]:
-        """Those of the nodes `kept` whose results are read; what none of them reads any more is released."""
+    def without_dead(self, nodes: list[NodeProto], kept: list[NodeProto], stay: set[int]) -> list[NodeProto]:
+        """Those of the nodes `kept` that `stay` or are read; what none of them reads any more is released."""
         if self._renamed:
             for node in kept:
                 node.input[:] = [self._renamed.get(name, name) for name in node.input]
@@ -109,7 +113,7 @@ class _Piece(Draft):
                 self.scope.record(node, self.opset)
         needed, left = set(self.results), list[NodeProto]()
         for node in reversed(kept):
-            if not needed.isdisjoint(node.output):
+            if id(node) in stay or not needed.isdisjoint(node.output):
                 left.append(node)
                 needed.update(filter(None, node.input))
         read = {name for node in nodes for name in node.input if name}

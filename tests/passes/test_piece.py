@@ -59,6 +59,17 @@ def test_pieces_inside_branches_and_functions_are_tidied():
         check_values(source, result.model, {"c": np.asarray(c)}, rtol=0, atol=0)
 
 
+def test_what_the_user_wrote_in_a_function_stays():
+    text = """<ir_version: 8, opset_import: ["" : 19, "own" : 1]>
+    g (uint32[2,3] x) => (bool[2,3] y) { y = own.f(x) }
+    <domain: "own", opset_import: ["" : 19]>
+    f (p) => (q) { a = Transpose<perm=[1,0]>(p) b = Transpose<perm=[1,0]>(a) unread = Shape(b) q = Equal(b, b) }"""
+    result = convert.attempt(onnx.parser.parse_model(text), {"": 10}, ops={("own", "f")})
+    assert result.model is not None
+    made = [node.op_type for node in result.model.graph.node]
+    assert made == ["Transpose", "Transpose", "Shape", "Cast", "Equal"]
+
+
 def test_rules_that_ask_for_readers_find_those_of_the_piece():
     """What Shrink becomes adds a zero, of which there is a rule that looks at all readers."""
     source = model("y = Shrink(x)", 9, inputs="float[4] x", outputs="float[4] y")
