@@ -5,10 +5,9 @@ from __future__ import annotations
 from opshift.passes import constants
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
-from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, changed, defined
 from opshift.passes.scope import Dim
-from opshift.passes.steps._recipes import nonnegative_axis, recast, wider
+from opshift.passes.steps._recipes import nonnegative_axis, recast, unless_empty, wider
 from opshift.passes.view import Node
 
 
@@ -42,13 +41,7 @@ def _flattened(node: Node, build: Builder, axis: int) -> str:
 
 def _flattened_unless_empty(node: Node, axis: int) -> str:
     """The same where there is anything to normalize: Reshape would not take every shape of nothing."""
-    build, x, kind = node.build, node.input(0), node.elem_type()
-    result = build.If(
-        build.Cast(build.Size(x), to=TensorProto.BOOL),
-        then_branch=build.branch(lambda inner: _flattened(node, inner, axis), "normalized", kind),
-        else_branch=build.branch(lambda inner: str(inner.Identity(x)), "empty", kind),
-    )
-    return build.typed(result, kind, node.scope.shape(x))
+    return unless_empty(node, lambda build: _flattened(node, build, axis), "normalized")
 
 
 def over_all_axes_from(node: Node) -> Replacement:

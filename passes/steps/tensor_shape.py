@@ -44,11 +44,12 @@ def in_shape(node: Node, shape: str) -> str:
         return str(build.Reshape(x, shape))
     elem_type = _fillable_type(node)
     if elem_type == T.BFLOAT16:  # which If takes from 16 on
-        return str(build.Cast(_reshaped(build, build.Cast(x, to=T.FLOAT), shape, T.FLOAT), to=elem_type))
-    return _reshaped(build, x, shape, elem_type)
+        return str(build.Cast(reshaped(build, build.Cast(x, to=T.FLOAT), shape, T.FLOAT), to=elem_type))
+    return reshaped(build, x, shape, elem_type)
 
 
-def _reshaped(build: Builder, x: str, shape: str, elem_type: int) -> str:
+def reshaped(build: Builder, x: str, shape: str, elem_type: int) -> str:
+    """A value in a shape in which a 0 is an empty dimension."""
     zeros = build.ReduceSum(build.Cast(build.Equal(shape, 0), to=T.INT64), keepdims=0)
     result = build.If(
         build.Cast(zeros, to=T.BOOL),
