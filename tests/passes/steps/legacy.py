@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import onnx.helper
 import onnx.numpy_helper
 from onnx import ModelProto
 from opshift.passes.view import attribute_value
@@ -60,6 +61,14 @@ def prelu(_, x, slope):
 
 def squeeze(_, x, axes):
     return np.squeeze(x, tuple(axes))
+
+
+def cast(_, x, to):
+    return x.astype(onnx.helper.tensor_dtype_to_np_dtype(getattr(onnx.TensorProto, to)))
+
+
+def floor(_, x):
+    return np.floor(x)
 
 
 def unsqueeze(_, x, axes):
