@@ -66,16 +66,15 @@ def in_double(node: Node) -> Replacement:
 
 
 def _modulo(node: Node, kind: int) -> str:
-    """Modulo 2^32, as the Cast from 64 bits is."""
+    """Modulo 2^32, in the range of the type."""
     build, (a, b) = node.build, (node.build.Cast(name, to=T.DOUBLE) for name in node.inputs)
     if node.op_type != "Mul" or any(_is_small(node, index) for index in (0, 1)):
         result = build.again(node.proto, [a, b])
     else:
-        high, low = _halves(build, b)
-        _, carry = _halves(build, build.again(node.proto, [a, high]))
-        carry = build.Mul(carry, build.constant(2.0**16, T.DOUBLE), broadcast=1)
-        result = build.Add(carry, build.again(node.proto, [a, low]))
-    return str(build.Cast(build.Cast(result, to=T.INT64), to=kind))
+        high, low = _parted(build, b, 16)
+        _, carry = _parted(build, build.again(node.proto, [a, high]), 16)
+        result = build.Add(_times(build, carry, 2.0**16), build.again(node.proto, [a, low]))
+    return str(build.Cast(_parted(build, result, 32, around_zero=kind == T.INT32)[1], to=kind))
 
 
 def _is_small(node: Node, index: int) -> bool:
@@ -84,10 +83,17 @@ def _is_small(node: Node, index: int) -> bool:
     return held is not None and bool((abs(held.astype("float64")) <= 2**21).all())
 
 
-def _halves(build: Builder, x: str) -> tuple[str, str]:
-    """x // 2^16 and x % 2^16 of integers in double"""
-    high = build.Floor(build.Mul(x, build.constant(2.0**-16, T.DOUBLE), broadcast=1))
-    return high, build.Sub(x, build.Mul(high, build.constant(2.0**16, T.DOUBLE), broadcast=1))
+def _parted(build: Builder, x: str, bits: int, *, around_zero: bool = False) -> tuple[str, str]:
+    """x // 2^bits and what is left of integers in double, from 0 up or as much below as above."""
+    high = _times(build, x, 2.0**-bits)
+    if around_zero:
+        high = str(build.Add(high, build.constant(0.5, T.DOUBLE), broadcast=1))
+    high = str(build.Floor(high))
+    return high, str(build.Sub(x, _times(build, high, 2.0**bits)))
+
+
+def _times(build: Builder, x: str, factor: float) -> str:
+    return str(build.Mul(x, build.constant(factor, T.DOUBLE), broadcast=1))
 
 
 ARITHMETIC = ["Abs", "Add", "Div", "Mul", "Neg", "Sub"]
