@@ -201,9 +201,9 @@ def filled(dims: Sequence[Size]) -> bool:
     return all(isinstance(dim, int) and dim for dim in dims)
 
 
-def in_sizes(node: Node, name: str, dims: list[Size]) -> str:
-    """A value, of the type of the data, reshaped; a 0 would copy a size, so that what is empty is made anew."""
-    build, shape, kind = node.build, vector(node.build, dims), node.elem_type()
+def in_sizes(node: Node, name: str, dims: list[Size], kind: int = 0) -> str:
+    """A value of some type, else that of the data, reshaped; a 0 would copy a size, so what is empty is made anew."""
+    build, shape = node.build, vector(node.build, dims)
     if filled(dims):
         return str(build.Reshape(name, shape))
-    return reshaped(build, name, shape, kind)
+    return reshaped(build, name, shape, kind or node.elem_type())

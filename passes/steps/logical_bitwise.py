@@ -48,7 +48,9 @@ def _combined(node: Node, operands: list[str], kind: int, bits: int) -> str:
         column = build.Unsqueeze(_cast(node, name, kind, T.INT64), [-1])
         taken.append(build.Cast(build.Mod(build.Div(column, worth), 2), to=T.BOOL))
     kept = build.Cast(build.emit(LOGIC[node.op_type], taken), to=T.INT64)
-    return str(build.ReduceSum(build.Mul(kept, worth), [-1], keepdims=0))
+    ranks = [None if (dims := node.scope.shape(name)) is None else len(dims) for name in node.inputs]
+    last = -1 if None in ranks else max(rank for rank in ranks if rank is not None)  # -1 is misread of empty data
+    return str(build.ReduceSum(build.Mul(kept, worth), [last], keepdims=0))
 
 
 def _cast(node: Node, name: str, kind: int, to: int) -> str:

@@ -73,10 +73,13 @@ def _eliminated(node: Node, x: str, kind: int, rows: Dim) -> str:
 
     ones = [_indices.vector(build, [batch, columns]) for columns in (size, 1)]
     ones = [build.ConstantOfShape(shape, value=constants.tensor([1], kind)) for shape in ones]
-    start = (build.Reshape(x, _indices.vector(build, [batch, size, size])), build.Cast(ones[0], to=T.BOOL), ones[1])
+    stack = x if len(sizes) == 3 else _indices.in_sizes(node, x, [batch, size, size], kind)
+    start = (stack, build.Cast(ones[0], to=T.BOOL), ones[1])
     kinds = (tensor_type(kind, [None] * 3), tensor_type(T.BOOL, [None] * 2), tensor_type(kind, [None] * 2))
     value = build.loop(size, list(zip(start, kinds, strict=True)), pivot)[2]
-    return str(build.Reshape(value, _indices.vector(build, sizes[:-2])))
+    if len(sizes) == 3:
+        return str(build.Reshape(value, [-1]))
+    return _indices.in_sizes(node, value, sizes[:-2], kind)
 
 
 changed("Det", 11, Pair(down=cofactors_or_elimination))

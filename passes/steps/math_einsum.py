@@ -113,7 +113,10 @@ def _product(node: Node, a: Term, b: Term, needed: set[str]) -> Term:
     rows = [label for label in a.labels if label not in both]
     columns = [label for label in b.labels if label not in both]
     dims = {**_known(a), **_known(b)}
-    foldable = all(sum(label not in dims for label in group) <= 1 for group in (inner, [*rows, *columns]))
+    foldable = all(
+        (len(first) == len(second) == 1) or _reshaped_to([first, second], dims) is not None or flattened
+        for first, second, flattened in ((rows, inner, not batch), (inner, columns, not batch), (rows, columns, False))
+    )
     if not inner or not foldable or any(label.isdigit() for label in inner):
         labels = [*batch, *rows, *columns, *inner]
         value = build.Mul(*(_spread(node, term, labels) for term in (a, b)))
@@ -122,7 +125,7 @@ def _product(node: Node, a: Term, b: Term, needed: set[str]) -> Term:
     value = build.MatMul(*matrices)
     labels = [*batch, *rows, *columns]
     if len(rows) != 1 or len(columns) != 1:
-        sizes = [dims.get(label, -1) for label in (*rows, *columns)]
+        sizes = _reshaped_to([[label] for label in (*rows, *columns)], dims) or []
         value = build.Reshape(value, [*(0 for _ in batch), *sizes])
     return Term(value, labels, [dims.get(label) for label in labels])
 
@@ -142,8 +145,17 @@ def _matrix(node: Node, term: Term, batch: list[str], rows: list[str], columns: 
     value = term.value if order == sorted(order) else node.build.Transpose(term.value, perm=order)
     if len(rows) == len(columns) == 1:
         return value
-    sizes = [prod(dims[label] for label in g) if all(label in dims for label in g) else -1 for g in (rows, columns)]
+    if (sizes := _reshaped_to([rows, columns], dims)) is None:
+        return str(node.build.Flatten(value, axis=len(rows)))
     return str(node.build.Reshape(value, [*(0 for _ in batch), *sizes]))
+
+
+def _reshaped_to(groups: list[list[str]], dims: dict[str, int]) -> list[int] | None:
+    """The size of each group for a Reshape, which finds out one, but no empty one; None if it cannot."""
+    labels = [label for group in groups for label in group]
+    if 0 in (dims.get(label) for label in labels) or sum(label not in dims for label in labels) > 1:
+        return None
+    return [prod(dims[label] for label in group) if all(label in dims for label in group) else -1 for group in groups]
 
 
 def _spread(node: Node, term: Term, labels: list[str]) -> str:

@@ -87,8 +87,10 @@ def _blocked(node: Node) -> bool:
 def spread(node: Node, value: str) -> str:
     """A scale or zero point in a shape that broadcasts against x."""
     dims, axis = node.scope.shape(node.input(SCALE)), node.attributes.get("axis", 1)
-    if dims == [] or node.scope.shape(node.input(X)) == []:
+    if dims == []:
         return value
+    if node.scope.shape(node.input(X)) == []:
+        return str(node.build.Reshape(value, []))
     if _blocked(node):
         return _repeated(node, value, axis % node.rank(X))
     behind = -axis - 1 if axis < 0 else max(node.rank(X) - axis - 1, 0)

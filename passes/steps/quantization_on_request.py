@@ -63,10 +63,12 @@ def _held_as(node: Node, index: int, to: int) -> str:
     held, kind = node.scope.array(node.input(index)), node.elem_type(index)
     if held is None or held.size > constants.SMALL:
         return spread(node, recast(node.build, node.input(index), kind, to))
-    held, axis, dims = held.astype("float32"), node.attributes.get("axis", 1), node.scope.shape(node.input(X)) or []
-    block, rank = node.attributes.get("block_size", 0), len(dims)
-    if held.ndim == 0 or not rank:
+    held, axis, block = held.astype("float32"), node.attributes.get("axis", 1), node.attributes.get("block_size", 0)
+    if held.ndim == 0:
         return node.build.constant(held, to)
+    rank, dims = node.rank(X), node.scope.shape(node.input(X)) or []
+    if not rank:
+        return node.build.constant(held.reshape(()), to)
     size = dims[axis] if -rank <= axis < rank else None
     if held.ndim == 1:
         return node.build.constant(held.reshape([-1] + [1] * (rank - axis % rank - 1)), to)

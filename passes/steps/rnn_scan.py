@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
+from opshift.passes.lazy import np
 from opshift.passes.protos import GraphProto, TensorProto
 from opshift.passes.registry import defined
 from opshift.passes.scope import Scope, tensor_type
@@ -165,7 +166,7 @@ def _start(node: Node, index: int, number: int, size: int) -> str:
         return str(build.Gather(node.input(index), number, axis=0))
     batch = dims[1]
     if isinstance(batch, int) and batch * size <= 4096:
-        return build.constant([[0.0] * size] * batch, kind)
+        return build.constant(np.zeros((batch, size)), kind)
     batch = build.Slice(build.Shape(node.input(X)), [1], [2])
     zeros = build.ConstantOfShape(build.Concat(batch, [size], axis=0))
     return recast(build, zeros, T.FLOAT, kind)
