@@ -12,7 +12,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.scope import tensor_type
 from opshift.passes.steps.tensor_gather import never_negative
-from opshift.passes.steps.tensor_shape import reshaped
+from opshift.passes.steps.tensor_shape import empty, reshaped
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -206,4 +206,5 @@ def in_sizes(node: Node, name: str, dims: list[Size], kind: int = 0) -> str:
     build, shape = node.build, vector(node.build, dims)
     if filled(dims):
         return str(build.Reshape(name, shape))
-    return reshaped(build, name, shape, kind or node.elem_type())
+    kind = kind or node.elem_type()
+    return empty(build, shape, kind) if 0 in dims else reshaped(build, name, shape, kind)

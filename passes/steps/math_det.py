@@ -51,6 +51,8 @@ def _eliminated(node: Node, x: str, kind: int, rows: Dim) -> str:
     The determinant is the product of these elements, negated for each pair of rows that changed their order.
     """
     build, sizes = node.build, _indices.sizes(node, node.input(0))
+    if rows == 0:  # the product of no factor
+        return str(build.ConstantOfShape(_indices.vector(build, sizes[:-2]), value=constants.tensor([1], kind)))
     size: Size = rows if isinstance(rows, int) else sizes[-1]
     batch, one = _indices.product(build, sizes[:-2]), build.constant(1, kind)
     number = build.Sub(size, _indices.count(build, size))

@@ -70,6 +70,8 @@ def _transformed(
     size = _size(node, x, axis)
     if length is None:
         length = _doubled(node, size) if half else size
+    if length == 0:
+        raise CannotConvert(node, "a transform of length 0; one of 1 or more could be expressed")
     used = _half(node, length) if half else length
     if used != size:
         components = [build.Slice(c, [0], _vector(node, used), [rank - 2]) for c in components]

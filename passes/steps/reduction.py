@@ -75,9 +75,12 @@ def _runtime_axes(node: Node) -> Replacement:
 def _axis_by_axis(node: Node) -> str:
     """From the last axis to the first, so that dropping one leaves the numbers of the others as they are."""
     rank, elem_type, keepdims = node.rank(), node.elem_type(), node.attributes.get("keepdims", 1)
-    build, value = node.build, node.input(0)
+    build, value, kind = node.build, node.input(0), elem_type
     if node.op_type not in ("ReduceMax", "ReduceMin"):
         node.close("run-time axes are reduced one after another")
+    if node.op_type == "ReduceLogSumExp" and kind in WITH_INTEGERS:  # cut to an integer once, not at each axis
+        elem_type = T.DOUBLE
+        value = build.Cast(value, to=elem_type)
     given = build.Reshape(node.input(1), [-1])
     empty = None if node.attributes.get("noop_with_empty_axes", 0) else build.Equal(build.Size(given), 0)
     for axis in reversed(range(rank)):
@@ -86,7 +89,7 @@ def _axis_by_axis(node: Node) -> str:
         if empty is not None:
             chosen = build.Or(chosen, empty)
         value = _reduced_if(build, chosen, node.op_type, value, axis, keepdims, elem_type)
-    return value
+    return value if elem_type == kind else str(build.Cast(value, to=kind))
 
 
 def _reduced_if(build: Builder, chosen: str, op: str, value: str, axis: int, keepdims: int, elem_type: int) -> str:

@@ -33,7 +33,7 @@ def zero_copies(node: Node) -> Replacement:
         return None
     if -1 in shape:
         raise CannotConvert(node, f"allowzero=1 with shape {shape}; either 0 or -1 could be expressed")
-    return _empty(node.build, node.input(1), _fillable_type(node))
+    return empty(node.build, node.input(1), _fillable_type(node))
 
 
 def in_shape(node: Node, shape: str) -> str:
@@ -53,7 +53,7 @@ def reshaped(build: Builder, x: str, shape: str, elem_type: int) -> str:
     zeros = build.ReduceSum(build.Cast(build.Equal(shape, 0), to=T.INT64), keepdims=0)
     result = build.If(
         build.Cast(zeros, to=T.BOOL),
-        then_branch=build.branch(lambda inner: _empty(inner, shape, elem_type), "empty", elem_type),
+        then_branch=build.branch(lambda inner: empty(inner, shape, elem_type), "empty", elem_type),
         else_branch=build.branch(lambda inner: str(inner.Reshape(x, shape)), "reshaped", elem_type),
     )
     return build.typed(result, elem_type)
@@ -66,9 +66,10 @@ def _fillable_type(node: Node) -> int:
     return elem_type
 
 
-def _empty(build: Builder, shape: str, elem_type: int) -> str:
+def empty(build: Builder, shape: str, elem_type: int) -> str:
+    """What has no element, in a shape with a 0 in it."""
     if elem_type in CAST_FROM_BOOL:
-        return str(build.Cast(_empty(build, shape, T.BOOL), to=elem_type))
+        return str(build.Cast(empty(build, shape, T.BOOL), to=elem_type))
     return str(build.ConstantOfShape(shape, value=constants.tensor([0], elem_type)))
 
 
