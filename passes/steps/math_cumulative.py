@@ -25,10 +25,10 @@ def scanned(node: Node) -> str:
         axis = int(held.reshape(-1)[0])
         if not -rank <= axis < rank:
             raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
-        length = (node.scope.shape(node.input(0)) or [None])[axis]
-        if length == 0:
+        dims = node.scope.shape(node.input(0)) or []
+        if 0 in dims:
             return node.input(0)
-        if isinstance(length, int):
+        if all(isinstance(dim, int) for dim in dims):
             return _along(node, node.build, axis % rank)
         return unless_empty(node, lambda inner: _along(node, inner, axis % rank), "scanned")
     return unless_empty(node, lambda inner: _along_any(node, inner), "scanned")

@@ -18,7 +18,7 @@ COSINES = {
 
 
 def window_of_cosines(node: Node) -> str:
-    """The window becomes a0 - a1 * cos(2 * pi * n / N) + a2 * cos(4 * pi * n / N), in float32, of integers in double."""
+    """The window becomes a0 - a1 * cos(2 * pi * n / N) + a2 * cos(4 * pi * n / N), of integers in double."""
     node.close("computed from cosines")
     build, kind = node.build, node.attributes.get("output_datatype", T.FLOAT)
     wide = T.FLOAT if kind in (T.FLOAT, T.FLOAT16, T.BFLOAT16) else T.DOUBLE  # just below an integer would be cut off

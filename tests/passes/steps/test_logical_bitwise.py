@@ -59,3 +59,13 @@ def test_shifts_of_all_bits_which_opset_28_defines():
         'z = BitShift<direction="LEFT">(x, y)', 28, 10, np.array([0, 0, 128], np.uint8), feeds={"x": x, "y": y},
         inputs="uint8[3] x, uint8[3] y", outputs="uint8[3] z",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("dims", ["0,4", "N,M"])
+@pytest.mark.parametrize("op", NUMPY)
+def test_no_bits_of_nothing(op, dims):
+    a = np.zeros((0, 4), np.int32)
+    check_computes(
+        f"y = {op}(a, b)", 18, 17, a, feeds={"a": a, "b": a[:, :1]}, inputs=f"int32[{dims}] a, int32[{dims[0]},1] b",
+        outputs="int32[P,Q] y",
+    )  # fmt: skip

@@ -5,7 +5,7 @@ import onnx.helper
 import pytest
 from opshift.passes import convert
 
-from tests.support import check, check_refused, check_unchanged, evaluate, model
+from tests.support import check, check_computes, check_refused, check_unchanged, evaluate, model
 
 CODE = {
     **{"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "float16": 10},
@@ -152,3 +152,19 @@ def test_celu_of_floats_stays():
 def test_integer_erf_has_no_defined_rounding():
     check_refused("y = Erf(x)", 9, 13, "int32", inputs="int32[3] x", outputs="int32[3] y")
     check_unchanged("y = Erf(x)", 9, 13, inputs="float[3] x", outputs="float[3] y")
+
+
+@pytest.mark.parametrize(
+    ("kind", "opset", "target"),
+    [("float", 13, 11), ("float", 12, 7), ("double", 28, 27), ("double", 28, 10), ("float16", 28, 11)],
+)
+def test_celu_with_a_negative_alpha(kind, opset, target):
+    dtype = {"float": np.float32, "double": np.float64, "float16": np.float16}[kind]
+    x = np.array([-2, -0.5, -0.0, 0.0, 0.5, 2, np.inf, -np.inf, np.nan], dtype)
+    wide, alpha = x.astype(np.float64), np.float64(np.float32(-0.3))
+    with np.errstate(all="ignore"):
+        expected = (np.maximum(wide, 0) + np.minimum(0, alpha * (np.exp(wide / alpha) - 1))).astype(dtype)
+    check_computes(
+        "y = Celu<alpha=-0.3>(x)", opset, target, expected, feeds={"x": x}, grade="close", rtol=2e-2 if kind == "float16" else 1e-5,
+        inputs=f"{kind}[9] x", outputs=f"{kind}[9] y",
+    )  # fmt: skip

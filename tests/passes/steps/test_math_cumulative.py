@@ -74,3 +74,17 @@ def test_inside_a_branch(taken):
         np.cumsum(X, axis=1, dtype=np.float32) if taken else np.round(X), feeds={"c": np.array(taken), "x": X},
         inputs="bool c, float[3,4] x", outputs="float[3,4] y",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("target", [10, 9, 8])
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0), (0, 0), (1, 2)])
+@pytest.mark.parametrize("dims", ["static", "N,M"])
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_what_has_no_element_has_no_sums(axis, dims, shape, target):
+    dims = ",".join(map(str, shape)) if dims == "static" else dims
+    given, constants = ("", f"int64 a = {{{axis}}}") if axis is not None else (", int64 a", "")
+    feeds = {"x": np.ones(shape, np.float32)} | ({} if axis is not None else {"a": np.array(0)})
+    check_computes(
+        "y = CumSum(x, a)", 11, target, np.cumsum(feeds["x"], axis or 0), feeds=feeds, inputs=f"float[{dims}] x{given}",
+        outputs="float[A,B] y", constants=constants,
+    )  # fmt: skip

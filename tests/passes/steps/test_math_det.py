@@ -77,3 +77,23 @@ def test_a_matrix_of_unknown_rank_is_refused():
     io = {"inputs": "float[36] x, int64[P] s", "outputs": "float y"}
     check_refused("d = Reshape(x, s) y = Det(d)", 11, 10, 'the rank of "d" is unknown', **io)
     check_refused("y = Det(x)", 11, 10, "the data has rank 1", inputs="float[3] x", outputs="float y")
+
+
+@pytest.mark.parametrize(
+    ("dims", "shape"),
+    [
+        ("0,0", (0, 0)),
+        ("2,0,0", (2, 0, 0)),
+        ("N,0,0", (2, 0, 0)),
+        ("N,M,M", (0, 5, 5)),
+        ("A,B,5,5", (2, 0, 5, 5)),
+        ("N,M,M", (2, 1, 1)),
+    ],
+)
+def test_matrices_of_no_size_and_no_matrices(dims, shape):
+    x = np.full(shape, 3, np.float32)
+    expected = np.linalg.det(x.astype(np.float64)).astype(np.float32)
+    check_computes(
+        "y = Det(x)", 11, 10, np.asarray(expected), feeds={"x": x}, grade="close", rtol=1e-5,
+        inputs=f"float[{dims}] x", outputs=f"float[{','.join('PQ'[: len(shape) - 2])}] y" if len(shape) > 2 else "float y",
+    )  # fmt: skip

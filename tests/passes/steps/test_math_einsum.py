@@ -105,3 +105,39 @@ def test_what_does_not_fit_is_refused(equation, why):
 
 def test_a_diagonal_of_unknown_size_is_refused():
     check_refused('y = Einsum<equation="ii">(x)', 12, 11, "of unknown size", inputs="float[N,N] x", outputs="float y")
+
+
+@pytest.mark.parametrize(
+    ("equation", "dims"),
+    [
+        ("ijk,kl->ijl", ("I,3,K", "K,L")),
+        ("ijk,kl->ijl", ("I,J,K", "K,5")),
+        ("ijk,kl->ijl", ("2,J,4", "4,5")),
+        ("ijk,kl->ijl", ("2,3,4", "4,5")),
+        ("abcd,cdef->abef", ("2,B,4,D", "4,D,2,3")),
+        ("bij,bjk->bik", ("B,I,J", "B,J,K")),
+        ("ij,jk->", ("I,3", "3,K")),
+    ],
+)
+@pytest.mark.parametrize("empty", ["", *"abcdefijkl"])
+def test_any_size_may_be_known_at_run_time_and_be_0(equation, dims, empty):
+    operands, out = equation.split("->")[0].split(","), equation.split("->")[1]
+    if empty and not any(empty in operand for operand in operands):
+        return
+    given, feeds = [], []
+    for operand, sizes in zip(operands, dims, strict=True):
+        written = sizes.split(",")
+        if empty in operand and empty and written[operand.index(empty)].isdigit():
+            written[operand.index(empty)] = "0"
+        default = dict(zip("abcdefijkl", (2, 3, 4, 5, 2, 3, 2, 3, 4, 5), strict=True))
+        shape = [
+            int(w) if w.isdigit() else 0 if label == empty else default[label]
+            for w, label in zip(written, operand, strict=True)
+        ]
+        given.append(",".join(written))
+        feeds.append(RNG.normal(size=shape).astype(np.float32))
+    check_computes(
+        f'y = Einsum<equation="{equation}">(x0, x1)', 12, 11, np.asarray(np.einsum(equation, *feeds)), feeds=dict(zip(("x0", "x1"), feeds, strict=True)),
+        grade="close", rtol=1e-4, atol=1e-5, inputs=", ".join(f"float[{d}] x{k}" for k, d in enumerate(given)),
+        outputs=f"float[{','.join('PQRS'[: len(out)])}] y" if out else "float y",
+    )  # fmt: skip

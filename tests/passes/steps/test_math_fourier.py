@@ -1,9 +1,12 @@
 """Fourier transforms by matrices, against numpy.fft."""
 
 import numpy as np
+import onnx.checker
+import onnx.parser
 import pytest
+from opshift.passes import convert
 
-from tests.support import check_computes, check_refused
+from tests.support import check_computes, check_refused, check_values
 
 RNG = np.random.default_rng(0)
 
@@ -96,3 +99,20 @@ def test_what_cannot_be_expressed():
     check_refused(
         "y = DFT(x)", 17, 16, "the last dimension is unknown", inputs="float[2,5,C] x", outputs="float[A,B,D] y"
     )
+
+
+def test_frames_of_a_signal_in_a_function_whose_step_its_callers_give():
+    source = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17, "my" : 1]>
+        g (int32 a, int32 b) => (float[P,Q,R,S] y) { y = my.F(a, b) }
+        <domain: "my", opset_import: ["" : 17]> F (a, b) => (y)
+        { x = Constant<value = float[1,10,1] {1,2,3,4,5,6,7,8,9,1}>() y = STFT<onesided=0>(x, a, "", b) }"""
+    )
+    made = convert.attempt(source, {"": 16}).model
+    assert made.functions
+    onnx.checker.check_model(made, full_check=True)
+    check_values(source, made, {"a": np.array(4, np.int32), "b": np.array(5, np.int32)}, rtol=1e-4, atol=1e-4)
+
+
+def test_a_transform_of_nothing_is_refused():
+    check_refused("y = DFT<axis=1>(x)", 17, 16, "length 0", inputs="float[1,0,1] x", outputs="float[1,A,2] y")

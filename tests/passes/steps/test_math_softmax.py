@@ -90,3 +90,38 @@ def test_inside_a_branch():
     result = convert.attempt(source, {"": 13}).model
     feeds = {"c": np.array(True), "x": np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)}
     np.testing.assert_array_equal(evaluate(source, feeds)[0], evaluate(result, feeds)[0])
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize(
+    ("dims", "axis", "shape", "guarded"),
+    [
+        ("N,M,K", 1, (2, 3, 0), True),
+        ("N,M,K", 1, (2, 3, 4), True),
+        ("N,M,K", 0, (0, 3, 4), True),
+        ("N,M,K", 2, (0, 3, 4), False),
+        ("N,M", 0, (0, 0), True),
+        ("N,M", 0, (0, 3), True),
+        ("3,M", 0, (3, 0), False),
+        ("N,M,4", 1, (0, 3, 4), False),
+        ("N,M,4", 1, (2, 0, 4), False),
+        ("N,3,4", 1, (0, 3, 4), False),
+    ],
+)
+def test_sizes_that_may_be_0_at_run_time(op, dims, axis, shape, guarded):
+    source = model(f"y = {op}<axis={axis}>(x)", 12, **io(dims))
+    made = convert.attempt(source, {"": 13}).model
+    assert (made.graph.node[-1].op_type == "If") == guarded
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    (expected,), (actual,) = evaluate(source, {"x": x}), evaluate(made, {"x": x})
+    assert expected.shape == actual.shape == shape
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_an_unknown_rank_may_be_empty():
+    source = model("z = Reshape(x, s) y = Softmax(z)", 12, inputs="float[N] x, int64[K] s", outputs="float[A,B,C] y")
+    made = convert.attempt(source, {"": 13}).model
+    for shape in ((2, 3, 4), (2, 1, 0)):
+        feeds = {"x": np.ones(np.prod(shape), np.float32), "s": np.array([*shape[:2], -1] if shape[2] else [0, 1, 0])}
+        if shape[2]:
+            np.testing.assert_array_equal(evaluate(made, feeds)[0], evaluate(source, feeds)[0])

@@ -1,6 +1,7 @@
 """TopK: k from attribute to input and back, the smallest elements, and types."""
 
 import numpy as np
+import onnx.checker
 import pytest
 from opshift.passes import convert
 
@@ -140,3 +141,21 @@ def test_bfloat16_is_ordered_as_float_below_24():
     check("v, i = TopK(x, k)", 24, "t1 = Cast<to=1>(x)\nt2, i = TopK(t1, [2])\nv = Cast<to=16>(t2)", 23,
           feeds={"x": array("bfloat16", np.arange(12).reshape(3, 4) % 5)}, **io("bfloat16"), **K)  # fmt: skip
     assert CODE["bfloat16"] == 16
+
+
+@pytest.mark.parametrize("target", [9, 8, 7])
+@pytest.mark.parametrize(
+    ("dims", "shape"), [("3,4", (3, 4)), ("N,M", (3, 4)), ("3,0", (3, 0)), ("0,4", (0, 4)), ("N,M", (3, 0))]
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_none_of_the_largest(known, dims, shape, target):
+    source = model(
+        "v, i = TopK(x, k)", 10, inputs=f"float[{dims}] x" + ("" if known else ", int64[1] k"),
+        outputs="float[A,B] v, int64[A,B] i", constants="int64[1] k = {0}" if known else "",
+    )  # fmt: skip
+    made = convert.attempt(source, {"": target}).model
+    onnx.checker.check_model(made, full_check=True)
+    feeds = {"x": np.ones(shape, np.float32)} | ({} if known else {"k": np.array([0])})
+    values, indices = evaluate(made, feeds)
+    assert (values.shape, values.dtype) == ((shape[0], 0), np.float32)
+    assert (indices.shape, indices.dtype) == ((shape[0], 0), np.int64)

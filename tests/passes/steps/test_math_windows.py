@@ -58,3 +58,20 @@ def test_mel_filters(count, length, rate, low, high):
         feeds={"n": np.array(count), "l": np.array(length), "r": np.array(rate), "a": np.array(low, np.float32), "b": np.array(high, np.float32)},
         grade="close", rtol=1e-6, inputs="int64 n, int64 l, int64 r, float a, float b", outputs="float[R,C] y",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [("int32", 6), ("uint8", 2), ("int64", 7)])
+@pytest.mark.parametrize("periodic", [0, 1])
+@pytest.mark.parametrize("op", COSINES)
+@pytest.mark.parametrize("size", [0, 1, 2, 4, 5, 8, 9, 100, 101])
+def test_the_middle_of_a_window_of_integers_is_1(op, periodic, kind, size):
+    expected = np.zeros(size, kind[0])
+    length = size if periodic else size - 1
+    if length > 0 and length % 2 == 0:
+        expected[length // 2] = 1
+    if length == 0:
+        return  # 0 / 0
+    check_computes(
+        f"y = {op}<periodic={periodic}, output_datatype={kind[1]}>(n)", 17, 16, expected, feeds={"n": np.array(size)},
+        grade="close", inputs="int64 n", outputs=f"{kind[0]}[K] y",
+    )  # fmt: skip

@@ -278,3 +278,16 @@ def test_run_time_axes_inside_a_branch_and_a_function():
         result = convert.attempt(source, {"": target})
         assert not result.refusals, "\n".join(map(str, result.refusals))
         check_values(source, result.model, feeds, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+@pytest.mark.parametrize("target", [17, 12])
+@pytest.mark.parametrize("axes", [[0], [1], [0, 1], [-1, 0], []])
+def test_logarithms_of_integers_are_cut_once_over_axes_known_at_run_time(axes, target, kind):
+    source = model("y = ReduceLogSumExp(x, a)", 18, inputs=f"{kind}[P,Q] x, int64[K] a", outputs=f"{kind}[S,T] y")
+    made = convert.attempt(source, {"": target}).model
+    for rows in ([[0, 0], [0, 0]], [[3]], [[7], [0]], [[20, 1], [1, 1]], [[1, 2, 3]]):
+        x, over = np.array(rows, np.float64), tuple(axes) or None
+        expected = np.trunc(np.log(np.exp(x).sum(axis=over, keepdims=True)) + 1e-12)
+        (actual,) = evaluate(made, {"x": x.astype(kind), "a": np.array(axes, np.int64)})
+        np.testing.assert_array_equal(actual, expected)

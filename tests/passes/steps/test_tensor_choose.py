@@ -1,5 +1,6 @@
 """Choosing element by element, before there was Where."""
 
+import numpy as np
 import pytest
 from opshift.passes import convert
 
@@ -40,3 +41,25 @@ def test_where_keeps_leading_dimensions_of_one_below_9_under_a_constant_conditio
     converted = convert.attempt(source, {"": 8}).model
     assert converted is not None
     check_values(source, converted, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("target", [13, 9, 8, 7])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("shape", [(0, 2, 3), (2, 0, 3), (2, 3, 0), (0, 0, 1, 3), (2, 0, 0), (0, 1, 1)])
+def test_triangles_of_nothing(shape, known, target):
+    dims = ",".join(map(str, shape) if known else "ABCD"[: len(shape)])
+    io = {"inputs": f"float[{dims}] x", "outputs": f"float[{','.join('EFGH'[: len(shape)])}] y"}
+    source = model("y = Trilu<upper=1>(x, k)", 14, constants="int64 k = {-10}", **io)
+    result = convert.attempt(source, {"": target})
+    check_values(source, result.model, {"x": np.zeros(shape, np.float32)}, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0), (0, 0), (1, 0)])
+def test_nothing_is_chosen_from(shape, known):
+    dims = ",".join(map(str, shape) if known else "AB")
+    source = model(
+        "y = Where(c, x, z)", 9, inputs=f"bool[{dims}] c, float[{dims}] x, float[1] z", outputs="float[P,Q] y"
+    )
+    made = convert.attempt(source, {"": 8}).model
+    check_values(source, made, {"c": np.ones(shape, bool), "x": np.zeros(shape, np.float32)}, rtol=0, atol=0)

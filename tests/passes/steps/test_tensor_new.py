@@ -459,3 +459,49 @@ def test_inside_a_function(op):
     result = convert.attempt(made, {"": target})
     assert result.model is not None, "\n".join(map(str, result.refusals))
     check_values(made, result.model, rtol=0, atol=0)
+
+
+# --- sizes of 0 -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dims", ["static", "A,B,C", "A,B,C,D"])
+@pytest.mark.parametrize(
+    "shape", [(4, 2, 0), (0, 2, 3), (2, 0, 3), (4, 2, 3), (4, 2, 0, 3), (4, 2, 3, 0), (4, 2, 3, 1)]
+)
+def test_sequences_of_nothing_are_reversed(shape, dims):
+    if dims != "static" and len(shape) != dims.count(",") + 1:
+        return
+    out = ",".join("EFGH"[: len(shape)])
+    dims = ",".join(map(str, shape)) if dims == "static" else dims
+    io = {"inputs": f"float[{dims}] x, int64[N] l", "outputs": f"float[{out}] y"}
+    feeds = {"x": np.arange(np.prod(shape), dtype=np.float32).reshape(shape), "l": np.array([shape[0]] * shape[1], int)}
+    check_down("y = ReverseSequence<batch_axis=1, time_axis=0>(x, l)", 13, 9, 8, 7, feeds=feeds, **io)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("op", "shape", "indices", "updates"),
+    [
+        ("GatherND", (2, 3, 0), (5, 2), None),
+        ("GatherND", (2, 3, 4, 0), (5, 2), None),
+        ("GatherND", (2, 3, 0, 4), (5, 2), None),
+        ("GatherND", (2, 3, 4), (0, 2), None),
+        ("ScatterND", (2, 3, 0), (5, 2), (5, 0)),
+        ("ScatterND", (2, 3, 0), (5, 1), (5, 3, 0)),
+        ("ScatterND", (2, 3, 4), (0, 2), (0, 4)),
+        ("ScatterND", (2, 3), (1, 2), (1,)),
+    ],
+)
+def test_slices_of_nothing(op, shape, indices, updates, known):
+    def dims(of, letters):
+        return ",".join(map(str, of) if known else letters[: len(of)])
+
+    last = f"{dims(indices[:-1], 'IJ')},{indices[-1]}".lstrip(",")
+    inputs, names = f"float[{dims(shape, 'ABCD')}] x, int64[{last}] i", "x, i"
+    feeds = {"x": np.ones(shape, np.float32), "i": np.zeros(indices, np.int64)}
+    if updates is not None:
+        inputs, names = f"{inputs}, float[{dims(updates, 'UVW')}] u", "x, i, u"
+        feeds["u"] = np.full(updates, 7, np.float32)
+    rank = len(shape) if updates is not None else len(indices) - 1 + len(shape) - indices[-1]
+    io = {"inputs": inputs, "outputs": f"float[{','.join('PQRST'[:rank])}] y"}
+    check_down(f"y = {op}({names})", 12, 10, 9, feeds=feeds, **io)

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import onnx.checker
 import pytest
 from opshift.passes import convert
 
@@ -472,3 +473,21 @@ def test_inside_a_branch():
     for chosen in (True, False):
         given = {"x": DATA, "c": np.array(chosen)}
         np.testing.assert_allclose(evaluate(made, given)[0], evaluate(source, given)[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", [10, 9, 7])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("coordinates", ["asymmetric", "align_corners", "half_pixel", "pytorch_half_pixel"])
+@pytest.mark.parametrize(
+    ("dims", "factors"), [("1,1,1,2", (1, 1, 0.5, 0.7)), ("1,1,4,1", (1, 1, 2, 0.5)), ("1,1,0,2", (1, 1, 2, 2))]
+)
+def test_nothing_is_left_of_an_axis(dims, factors, coordinates, mode, target):
+    io = {"inputs": f"float[{dims}] x", "outputs": "float[A,B,C,D] y"}
+    body = f'y = Resize<mode="{mode}", coordinate_transformation_mode="{coordinates}">(x, , s)'
+    source = model(body, 13, constants=scaled(*factors), **io)
+    result = convert.attempt(source, {"": target})
+    assert not result.refusals, "\n".join(map(str, result.refusals))
+    onnx.checker.check_model(result.model, full_check=True)
+    shape = [int(dim) for dim in dims.split(",")]
+    (y,) = evaluate(result.model, {"x": np.ones(shape, np.float32)})
+    assert y.shape == tuple(int(size * factor) for size, factor in zip(shape, factors, strict=True))

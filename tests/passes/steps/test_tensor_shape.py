@@ -1,6 +1,7 @@
 """Reshape, Shape, Squeeze, Unsqueeze: attributes that became inputs, zeros, negative and computed axes."""
 
 import numpy as np
+import onnx.checker
 import onnx.helper
 import onnx.parser
 import pytest
@@ -270,3 +271,37 @@ def test_axes_of_a_function_attribute_become_an_input():
     # The attribute is bound by reference, so the call was inlined.
     assert show(down) == "y = Unsqueeze<axes=[0]>(x)"
     check_values(source, down, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("target", [12, 11, 9, 5, 1])
+@pytest.mark.parametrize(
+    ("op", "axes", "sorted_axes", "dims", "out"),
+    [
+        ("Squeeze", [1, 0], [0, 1], "1,1,3,4", "3,4"),
+        ("Squeeze", [-1, 0], [0, 3], "1,2,3,1", "2,3"),
+        ("Squeeze", [-1, -4], [0, 3], "1,2,3,1", "2,3"),
+        ("Unsqueeze", [2, 0], [0, 2], "3,4", "1,3,1,4"),
+        ("Unsqueeze", [-1, 0], [0, 3], "3,4", "1,3,4,1"),
+    ],
+)
+def test_axes_in_any_order_go_upwards_below_11(op, axes, sorted_axes, dims, out, target):
+    held = f"int64[{len(axes)}] a = {{{', '.join(map(str, axes))}}}"
+    source = model(
+        f"y = {op}(x, a) z = Identity(y)", 13, inputs=f"float[{dims}] x", outputs=f"float[{out}] z", constants=held
+    )
+    made = convert.attempt(source, {"": target}).model
+    onnx.checker.check_model(made, full_check=True)
+    if target < 11:
+        assert list(made.graph.node[0].attribute[0].ints) == sorted_axes
+
+
+def test_axes_of_old_models_go_upwards_below_11():
+    check(
+        "y = Squeeze<axes=[2, 0]>(x)",
+        12,
+        "y = Squeeze<axes=[0, 2]>(x)",
+        10,
+        inputs="float[1,N,1] x",
+        outputs="float[N] y",
+    )
+    check_unchanged("y = Squeeze<axes=[2, 0]>(x)", 12, 11, inputs="float[1,N,1] x", outputs="float[N] y")

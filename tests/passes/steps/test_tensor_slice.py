@@ -250,3 +250,48 @@ def test_sizes_in_a_branch():
     }
     for taken in (True, False):
         check(body, 13, after, 12, feeds={"c": np.array(taken)}, **io)
+
+
+@pytest.mark.parametrize("target", [9, 7])
+@pytest.mark.parametrize("length", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("body", "inputs"),
+    [
+        ("y = Slice(x, s, e)", "int64[k] s, int64[m] e"),
+        ("y = Slice(x, s, e, , p)", "int64[k] s, int64[m] e, int64[n] p"),
+    ],
+)
+def test_bounds_of_a_number_known_at_run_time_are_those_of_the_first_axes(body, inputs, length, target):
+    io = {"inputs": f"float[4,3,5] x, {inputs}", "outputs": "float[a,b,c] y"}
+    if target == 7 and "p" in inputs:
+        target = 8
+    source = model(body, 13, **io)
+    made = convert.attempt(source, {"": target}).model
+    given = {"s": [1, -3, 0], "e": [3, 3, -1], "p": [1, 2, 2]}
+    check_values(source, made, {name: np.array(values[:length]) for name, values in given.items()}, rtol=0, atol=0)
+
+
+def test_bounds_told_by_the_length_of_one_of_them():
+    io = {"inputs": "float[4,3,5] x, int64[k] s", "outputs": "float[a,b,c] y"}
+    source = model("y = Slice(x, s, e)", 13, constants=bounds(e=[3]), **io)
+    made = convert.attempt(source, {"": 9}).model
+    assert [n.op_type for n in made.graph.node].count("Gather") == 2  # the start, and one axis
+    check_values(source, made, {"s": np.array([1])}, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dims", ["3", "N"])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("start", "step"), [(2, INT64_MIN), (-1, INT64_MIN), (INT64_MAX, -INT64_MAX), (INT64_MIN, INT64_MAX)]
+)
+def test_steps_that_have_no_negative(start, step, known, dims):
+    values = {"s": [start], "e": [INT64_MIN if step < 0 else 3], "a": [0], "p": [step]}
+    held = bounds(**values) if known else bounds(a=[0])
+    given = "" if known else ", int64[1] s, int64[1] e, int64[1] p"
+    source = model(
+        "y = Slice(x, s, e, a, p)", 10, inputs=f"float[{dims}] x{given}", outputs="float[M] y", constants=held
+    )
+    made = convert.attempt(source, {"": 9}).model
+    expected = np.arange(3, dtype=np.float32)[2:3] if step < 0 else np.zeros(1, np.float32)
+    feeds = {"x": np.arange(3, dtype=np.float32)} | ({} if known else {n: np.array(values[n]) for n in "sep"})
+    np.testing.assert_array_equal(evaluate(made, feeds)[0], expected)
