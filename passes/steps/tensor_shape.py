@@ -240,7 +240,7 @@ def _sum(build: Builder, x: str, axis: int) -> str:
 
 def axes_to_vector(node: Node) -> None:
     """axes was also taken as a scalar; it is a vector."""
-    if node.scope.shape(node.input(1)) == []:
+    if node.input(1) and not node.scope.shape(node.input(1)):  # of an unknown rank, it may be one
         axes = node.scope.ints(node.input(1))
         node.set_input(
             1,
