@@ -191,13 +191,13 @@ def shape_of(node: Node) -> str | list[int]:
 
 def unless_empty(node: Node, compute: Callable[[Builder], str], hint: str) -> str:
     """What is computed of the data in their own shape, or the data as they are where they have no element."""
-    build, x, kind = node.build, node.input(0), node.elem_type()
+    build, x, kind = node.build, node.input(0), node.scope.elem_type(node.input(0))
     result = build.If(
         build.Cast(build.Size(x), to=TensorProto.BOOL),
         then_branch=build.branch(compute, hint, kind),
         else_branch=build.branch(lambda inner: str(inner.Identity(x)), "empty", kind),
     )
-    return build.typed(result, kind, node.scope.shape(x))
+    return build.typed(result, kind, node.scope.shape(x)) if kind else str(result)
 
 
 def drop_consumed_inputs(node: Node) -> None:

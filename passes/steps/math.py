@@ -58,7 +58,7 @@ def sloped_integers(node: Node) -> Replacement:
 
 
 def celu_of_other_floats(node: Node) -> Replacement:
-    """Only float was allowed: Celu(x) is alpha * Elu(x / alpha), computed in the type of x; see its definition."""
+    """Only float was allowed: Celu(x) is alpha * Elu(x / alpha), computed in the type of x."""
     kind, given = node.elem_type(), node.attributes.get("alpha", 1.0)
     if kind == T.FLOAT:
         return None

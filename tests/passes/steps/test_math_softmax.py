@@ -1,6 +1,8 @@
 """The softmax family: over all axes from one on until 12, over one axis from 13 on."""
 
 import numpy as np
+import onnx.checker
+import onnx.parser
 import pytest
 from opshift.passes import convert
 
@@ -125,3 +127,16 @@ def test_an_unknown_rank_may_be_empty():
         feeds = {"x": np.ones(np.prod(shape), np.float32), "s": np.array([*shape[:2], -1] if shape[2] else [0, 1, 0])}
         if shape[2]:
             np.testing.assert_array_equal(evaluate(made, feeds)[0], evaluate(source, feeds)[0])
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 3, 0)])
+def test_what_only_the_callers_of_a_function_know_may_be_empty(shape):
+    source = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 12, "my" : 1]> g (float[N,M,K] x) => (float[A,B,C] y) { y = my.F(x) }
+        <domain: "my", opset_import: ["" : 12]> F (x) => (y) { y = Softmax(x) }"""
+    )
+    made = convert.attempt(source, {"": 13}).model
+    onnx.checker.check_model(made, full_check=True)
+    assert made.functions
+    x = np.ones(shape, np.float32)
+    np.testing.assert_array_equal(evaluate(made, {"x": x})[0], evaluate(source, {"x": x})[0])
