@@ -91,6 +91,11 @@ def doubtful(model: ModelProto) -> dict[Callee, frozenset[str]]:
     return found
 
 
+def refers(node: NodeProto) -> bool:
+    """Whether an attribute is given by those who call the function that a node stands in."""
+    return any(attribute.ref_attr_name for attribute in node.attribute)
+
+
 def key_of(function: FunctionProto) -> Callee:
     return default_domain(function.domain), function.name, function.overload
 
