@@ -175,11 +175,9 @@ class Scope:
     def _doubtful(self) -> frozenset[str]:
         if self.parent is not None:
             return self.parent._doubtful
-        return (
-            self.context.doubtful.get(formals.key_of(self.body), frozenset())
-            if isinstance(self.body, FunctionProto)
-            else frozenset()
-        )
+        if isinstance(self.body, GraphProto):
+            return frozenset()
+        return self.context.doubtful.get(formals.key_of(self.body), frozenset())
 
     def is_open(self, node: NodeProto) -> bool:
         """Whether what a node computes hangs on the calls of its function: attributes, inputs that may be absent."""
