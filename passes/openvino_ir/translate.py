@@ -110,6 +110,7 @@ class _Graph:
         self.bound = bound
         self.values: dict[End, str] = {}
         self.results: dict[str, str] = {}
+        self.lost: set[str] = set()  # values that hang on a layer that is refused
         self.declared: dict[str, ValueInfoProto] = {}
         self._name_all()
         self.scope = Scope(graph, whole.context, OPSET, outer)
@@ -139,6 +140,9 @@ class _Graph:
             try:
                 self._add(entry)
             except Unmapped as error:
+                outputs = [self.values[End(entry.id, port.id)] for port in entry.outputs]
+                self.lost.update(outputs)  # what reads them is judged by the types that they are declared to have
+                self.scope.record(NodeProto(op_type=entry.type, domain=DOMAIN, output=outputs), OPSET)
                 kind = f"{entry.type}-{entry.version}" if entry.version else f"{entry.type} ({entry.opset})"
                 where = f"layer {entry.id}"
                 self.whole.refusals.append(Refusal(entry.name, kind, DOMAIN, 0, True, str(error), where))
@@ -171,6 +175,8 @@ class _Graph:
             self.scope.hold(tensor.name, tensor)
             return
         inputs = [self.values[self.body.edges[End(entry.id, port.id)]] for port in entry.inputs]
+        if not self.lost.isdisjoint(inputs):
+            self.lost.update(self.values[End(entry.id, port.id)] for port in entry.outputs)
         if entry.type == "Result":
             self.results[entry.id] = inputs[0]
             if self.bound is None:
@@ -246,6 +252,8 @@ class _Graph:
             final = source
         kind = self.scope.type(source)
         if kind is None or not has_shape(kind):
+            if source in self.lost:
+                return
             raise Unmapped(f"an output of a rank that only the run tells; {STATED}")
         self.graph.output.add(name=final).type.CopyFrom(kind)
         for index in [k for k, value in enumerate(self.graph.value_info) if value.name == final]:

@@ -88,7 +88,10 @@ class Draw:
         return self.given(array, self.one(INTEGERS), run_time)
 
     def value(
-        self, rank: int | Sequence[int] | None = None, kinds: Sequence[str] = FLOATS, fit: Callable[..., bool] | None = None
+        self,
+        rank: int | Sequence[int] | None = None,
+        kinds: Sequence[str] = FLOATS,
+        fit: Callable[..., bool] | None = None,
     ) -> Any:
         """A value of a known shape: one that was made before, or a new input."""
         ranks = range(6) if rank is None else [rank] if isinstance(rank, int) else rank
@@ -287,7 +290,9 @@ def fake_quantize(d: Draw) -> Any:
     shape = d.one(((), [1, shape_of(x)[1], *[1] * (len(shape_of(x)) - 2)]))
     low = -np.abs(d.array(shape)) - np.float32(0.3)
     ends = [low, -low + np.float32(0.7), low * 2, low * 2 + 5]
-    return d.make(1, "FakeQuantize", [x, *map(d.constant, ends)], levels=d.one((2, 16, 255, 256)), auto_broadcast="numpy")
+    return d.make(
+        1, "FakeQuantize", [x, *map(d.constant, ends)], levels=d.one((2, 16, 255, 256)), auto_broadcast="numpy"
+    )
 
 
 # --- reductions and normalization ------------------------------------------------------------------------------
@@ -455,7 +460,9 @@ def deconvolution(d: Draw) -> Any:
     shape = []
     if d.chance(0.3):
         held["output_padding"] = [0] * rank
-        shape = [d.given([s * n + d.number(-1, 1) for s, n in zip(held["strides"], shape_of(x)[2:], strict=True)], "int64")]
+        shape = [
+            d.given([s * n + d.number(-1, 1) for s, n in zip(held["strides"], shape_of(x)[2:], strict=True)], "int64")
+        ]
     if d.chance(0.6):
         weights = d.like([c, d.number(1, 3), *d.numbers(rank, 1, 3)], run_time=0.1)
         return d.make(1, "ConvolutionBackpropData", [x, weights, *shape], **held)
@@ -484,13 +491,17 @@ def max_pool(d: Draw) -> Any:
 @recipe
 def avg_pool(d: Draw) -> Any:
     rank = d.one((1, 2, 2, 2, 3))
-    version, roundings = d.one(((1, ("floor", "ceil")), (14, ("floor", "ceil", "ceil_torch")), (16, ("floor", "ceil", "ceil_torch"))))
+    version, roundings = d.one(
+        ((1, ("floor", "ceil")), (14, ("floor", "ceil", "ceil_torch")), (16, ("floor", "ceil", "ceil_torch")))
+    )
     held = _windows(d, rank)
     if version < 16:
         held.pop("dilations")
     exclude = {("exclude-pad" if version == 1 else "exclude_pad"): d.chance()}
     rounding = d.one(roundings)
-    return d.make(version, "AvgPool", [_image(d, rank)], kernel=d.numbers(rank, 1, 3), rounding_type=rounding, **exclude, **held)
+    return d.make(
+        version, "AvgPool", [_image(d, rank)], kernel=d.numbers(rank, 1, 3), rounding_type=rounding, **exclude, **held
+    )
 
 
 @recipe
@@ -514,7 +525,13 @@ def roi_align(d: Draw) -> Any:
     batch = d.given(d.numbers(count, 0, shape_of(x)[0] - 1), "int32")
     if d.chance(0.3):
         return d.make(3, "ROIAlign", [x, d.given(boxes), batch], **held)
-    return d.make(9, "ROIAlign", [x, d.given(boxes), batch], aligned_mode=d.one(("asymmetric", "half_pixel_for_nn", "half_pixel")), **held)
+    return d.make(
+        9,
+        "ROIAlign",
+        [x, d.given(boxes), batch],
+        aligned_mode=d.one(("asymmetric", "half_pixel_for_nn", "half_pixel")),
+        **held,
+    )
 
 
 @recipe
@@ -532,7 +549,16 @@ def roi_pooling(d: Draw) -> Any:
     batch = np.array([[d.number(0, shape_of(x)[0] - 1)] for _ in range(count)], np.float32)
     boxes = np.concatenate([batch, boxes], 1).astype(np.float32)
     size = [d.number(1, 3), d.number(1, 3)]
-    return d.make(2, "ROIPooling", [x, d.given(boxes, run_time=0.5)], output_size=size, pooled_h=size[0], pooled_w=size[1], method=method, spatial_scale=scale)
+    return d.make(
+        2,
+        "ROIPooling",
+        [x, d.given(boxes, run_time=0.5)],
+        output_size=size,
+        pooled_h=size[0],
+        pooled_w=size[1],
+        method=method,
+        spatial_scale=scale,
+    )
 
 
 @recipe
@@ -541,11 +567,20 @@ def suppressed(d: Draw) -> Any:
     low = d.rng.uniform(0, 1, (batch, count, 2))
     boxes = np.concatenate([low, low + d.rng.uniform(0.2, 1, (batch, count, 2))], 2).astype(np.float32)
     scores = d.rng.permutation(batch * classes * count).reshape(batch, classes, count).astype(np.float32) / 16
-    inputs = [d.parameter(boxes), d.parameter(scores), d.given(d.number(0, 4), "int64"), d.given(np.float32(d.one((0.3, 0.6, 0.0))))]
+    inputs = [
+        d.parameter(boxes),
+        d.parameter(scores),
+        d.given(d.number(0, 4), "int64"),
+        d.given(np.float32(d.one((0.3, 0.6, 0.0)))),
+    ]
     inputs.append(d.given(np.float32(d.one((0.0, 0.2)))))
     if d.chance(0.3):
         inputs.append(d.constant(np.float32(d.one((0.0, 0.5)))))
-    held = {"box_encoding": d.one(("corner", "center")), "sort_result_descending": d.chance(), "output_type": d.one(("i32", "i64"))}
+    held = {
+        "box_encoding": d.one(("corner", "center")),
+        "sort_result_descending": d.chance(),
+        "output_type": d.one(("i32", "i64")),
+    }
     return d.make(d.one((5, 9, 9)), "NonMaxSuppression", inputs, **held)
 
 
@@ -703,10 +738,16 @@ def space_to_batch(d: Draw) -> Any:
     begin = [0, *d.numbers(rank - 1, 0, 1)]
     if d.chance():
         end = [0, *d.numbers(rank - 1, 0, 1)]
-        dims = [d.number(1, 2), *(max(b * d.number(1, 2) - p - e, 0) for b, p, e in zip(blocks[1:], begin[1:], end[1:], strict=True))]
+        dims = [
+            d.number(1, 2),
+            *(max(b * d.number(1, 2) - p - e, 0) for b, p, e in zip(blocks[1:], begin[1:], end[1:], strict=True)),
+        ]
         return d.make(2, "SpaceToBatch", [d.parameter(d.array(dims)), *(d.whole(n) for n in (blocks, begin, end))])
     dims = [int(np.prod(blocks)) * d.number(1, 2), *d.numbers(rank - 1, 1, 3)]
-    end = [0, *(d.number(0, 1) if b * n - p > 1 else 0 for b, n, p in zip(blocks[1:], dims[1:], begin[1:], strict=True))]
+    end = [
+        0,
+        *(d.number(0, 1) if b * n - p > 1 else 0 for b, n, p in zip(blocks[1:], dims[1:], begin[1:], strict=True)),
+    ]
     return d.make(2, "BatchToSpace", [d.parameter(d.array(dims)), *(d.whole(n) for n in (blocks, begin, end))])
 
 
@@ -793,9 +834,13 @@ def scatter(d: Draw) -> Any:
         else:
             held = {}
         if held.get("reduction", "none") == "none":
-            places = np.argsort(d.rng.random([*(dims[a] if a == axis % len(dims) else s for a, s in enumerate(shape))]), axis)
+            places = np.argsort(
+                d.rng.random([*(dims[a] if a == axis % len(dims) else s for a, s in enumerate(shape))]), axis
+            )
             places = np.take(places, range(shape[axis]), axis)
-        return d.make(version, "ScatterElementsUpdate", [x, d.whole(places, 0.4), d.like(shape, kind), d.whole(axis)], **held)
+        return d.make(
+            version, "ScatterElementsUpdate", [x, d.whole(places, 0.4), d.like(shape, kind), d.whole(axis)], **held
+        )
     if choice == 1:
         count = d.number(1, dims[axis])
         places = d.rng.permutation(dims[axis])[:count]
@@ -811,7 +856,9 @@ def scatter(d: Draw) -> Any:
 
 
 def _ends(d: Draw, size: int) -> int:
-    return d.one((d.number(-size - 2, size + 2), d.number(-size - 2, size + 2), 2**31 - 1, -(2**31), 2**63 - 1, -(2**63)))
+    return d.one(
+        (d.number(-size - 2, size + 2), d.number(-size - 2, size + 2), 2**31 - 1, -(2**31), 2**63 - 1, -(2**63))
+    )
 
 
 @recipe
@@ -844,7 +891,10 @@ def strided(d: Draw) -> Any:
         ellipsis[d.number(0, count - 1)] = 1
     begin, end = ([d.number(-d_, d_) for d_ in dims[:count]] for _ in range(2))
     steps = [d.one((1, 1, 2, -1, -2)) if not shrink[k] else 1 for k in range(count)]
-    masks = {"begin_mask": [int(d.chance(0.3)) for _ in range(count)], "end_mask": [int(d.chance(0.3)) for _ in range(count)]}
+    masks = {
+        "begin_mask": [int(d.chance(0.3)) for _ in range(count)],
+        "end_mask": [int(d.chance(0.3)) for _ in range(count)],
+    }
     masks |= {"new_axis_mask": new, "shrink_axis_mask": shrink, "ellipsis_mask": ellipsis}
     inputs = [d.given(n, "int64") for n in (begin, end)]
     if any(n != 1 for n in steps) or d.chance():
@@ -866,7 +916,12 @@ def top_k(d: Draw) -> Any:
     axis = d.axis(len(dims))
     x = d.parameter(d.rng.permutation(int(np.prod(dims))).reshape(dims).astype(np.float32))
     count = d.whole(d.number(1, dims[axis]))
-    held = {"axis": axis, "mode": d.one(("max", "min")), "sort": d.one(("value", "index")), "index_element_type": d.one(("i32", "i64"))}
+    held = {
+        "axis": axis,
+        "mode": d.one(("max", "min")),
+        "sort": d.one(("value", "index")),
+        "index_element_type": d.one(("i32", "i64")),
+    }
     if d.chance(0.3):
         return d.make(11, "TopK", [x, count], stable=held["sort"] == "value" and d.chance(), **held)
     return d.make(d.one((1, 3)), "TopK", [x, count], **held)
@@ -896,7 +951,9 @@ def eye(d: Draw) -> Any:
 def unique(d: Draw) -> Any:
     x = d.value((1, 2, 3), ("float32", "int32"))
     axis = [d.constant(d.number(0, len(shape_of(x)) - 1), "int32")] if d.chance() else []
-    return d.make(10, "Unique", [x, *axis], sorted=d.chance(), index_element_type=d.one(("i32", "i64")), count_element_type="i64")
+    return d.make(
+        10, "Unique", [x, *axis], sorted=d.chance(), index_element_type=d.one(("i32", "i64")), count_element_type="i64"
+    )
 
 
 @recipe
@@ -960,7 +1017,10 @@ def recurrent(d: Draw) -> Any:
     if d.chance(0.2):
         held["activations"] = {"LSTM": ["sigmoid", "relu", "tanh"], "GRU": ["sigmoid", "relu"], "RNN": ["relu"]}[kind]
     lead = [count] if whole else []
-    weights = [d.like([*lead, gates * hidden, size], run_time=0.1), d.like([*lead, gates * hidden, hidden], run_time=0.1)]
+    weights = [
+        d.like([*lead, gates * hidden, size], run_time=0.1),
+        d.like([*lead, gates * hidden, hidden], run_time=0.1),
+    ]
     weights.append(d.like([*lead, biases * hidden], run_time=0.1))
     if whole:
         start = [d.like([batch, count, hidden]) for _ in range(states)]
@@ -1007,7 +1067,11 @@ def grid_sampled(d: Draw) -> Any:
     x = _image(d, 2)
     n = shape_of(x)[0]
     grid = d.rng.uniform(-1.4, 1.4, [n, d.number(1, 3), d.number(1, 3), 2]).astype(np.float32)
-    held = {"align_corners": d.chance(), "mode": d.one(("bilinear", "nearest", "bicubic")), "padding_mode": d.one(("zeros", "border", "reflection"))}
+    held = {
+        "align_corners": d.chance(),
+        "mode": d.one(("bilinear", "nearest", "bicubic")),
+        "padding_mode": d.one(("zeros", "border", "reflection")),
+    }
     return d.make(9, "GridSample", [x, d.given(grid, run_time=0.6)], **held)
 
 
