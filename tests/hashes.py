@@ -65,9 +65,9 @@ def of_case(name: str, model: ModelProto) -> Hashes:
     """A few of the opsets that its name settles, each of its operators in others, and all that is optional."""
     draw = random.Random(name)
     for opset in sorted(draw.sample(OPSETS, 4)):
-        yield f"{name} to {opset}", _made(lambda: opshift.convert_version(model, opset))
+        yield f"{name} to {opset}", _made(opshift.convert_version, model, opset)
     for op in sorted({f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in model.graph.node}):
-        yield f"{name} without {op}", _made(lambda: opshift.inline(model, [op]))
+        yield f"{name} without {op}", _made(opshift.inline, model, [op])
     yield from _refined(name, model, draw)
 
 
@@ -75,23 +75,23 @@ def of_export(name: str, model: ModelProto) -> Hashes:
     """The same of whole models, which take longer."""
     draw = random.Random(name)
     for opset in sorted(draw.sample(OPSETS, 2)):
-        yield f"{name} to {opset}", _made(lambda: opshift.convert_version(model, opset))
-        yield f"{name} plan {opset}", _hash(repr(opshift.plan(model, opset)))
+        yield f"{name} to {opset}", _made(opshift.convert_version, model, opset)
+        yield f"{name} plan {opset}", _made(opshift.plan, model, opset)
     ops = sorted({node.op_type for node in model.graph.node if not node.domain})
-    yield f"{name} without any", _made(lambda: opshift.inline(model, domain="ai.onnx"))
+    yield f"{name} without any", _made(opshift.inline, model, domain="ai.onnx")
     for op in draw.sample(ops, min(2, len(ops))):
-        yield f"{name} without {op}", _made(lambda: opshift.inline(model, [op]))
+        yield f"{name} without {op}", _made(opshift.inline, model, [op])
     target = draw.choice(TARGETS)
-    yield f"{name} for {target}", _made(lambda: opshift.inline(model, target=target))
-    yield f"{name} plan {target}", _made(lambda: repr(opshift.plan(model, target)))
+    yield f"{name} for {target}", _made(opshift.inline, model, target=target)
+    yield f"{name} plan {target}", _made(opshift.plan, model, target)
     yield from _refined(name, model, draw)
 
 
 def _refined(name: str, model: ModelProto, draw: random.Random) -> Hashes:
     opset = draw.choice(OPSETS)
-    yield f"{name} folded", _made(lambda: opshift.fold(model))
-    yield f"{name} optimized", _made(lambda: opshift.optimize(model))
-    refined = _made(lambda: opshift.convert_version(model, opset, modernize=True, optimize=True))
+    yield f"{name} folded", _made(opshift.fold, model)
+    yield f"{name} optimized", _made(opshift.optimize, model)
+    refined = _made(opshift.convert_version, model, opset, modernize=True, optimize=True)
     yield f"{name} to {opset} refined", refined
 
 
@@ -108,7 +108,7 @@ def of_networks() -> Hashes:
                 yield f"network/{name}", "unread"
                 continue
             for opset in (13, 21):
-                yield f"network/{name} to {opset}", _made(lambda: opshift.convert_version(str(network), opset))
+                yield f"network/{name} to {opset}", _made(opshift.convert_version, str(network), opset)
 
 
 def _network(openvino: object, model: ModelProto, folder: str) -> Path | None:
@@ -175,12 +175,12 @@ def _command(line: str) -> str:
     return _hash(timeless, errors.getvalue(), str(code), *written)
 
 
-def _made(make: Callable[[], ModelProto | str]) -> str:
+def _made(verb: Callable[..., object], *given: object, **wanted: object) -> str:
     try:
-        made = make()
+        made = verb(*given, **wanted)
     except Exception as error:
         return _hash(type(error).__name__, str(error))
-    return _hash(made if isinstance(made, str) else made.SerializeToString(deterministic=True))
+    return _hash(made.SerializeToString(deterministic=True) if isinstance(made, ModelProto) else repr(made))
 
 
 def _hash(*parts: str | bytes) -> str:
