@@ -140,22 +140,26 @@ def nonnegative_dropped_axes(node: Node) -> Replacement:
     """Negative axes were not allowed and are counted from the front, if need be at run time; they went upwards."""
     axes = node.attributes.get("axes", [])
     if all(axis >= 0 for axis in axes):
-        return _upwards(node, axes)
+        _upwards(node, axes)
+        return None
     dims = node.scope.shape(node.input(0))
     if dims is None:
         return in_shape(node, _shape_without(node, node.build.constant(constants.int64s(axes))))
-    return _upwards(node, counted(node, axes, len(dims)))
+    _upwards(node, counted(node, axes, len(dims)))
+    return None
 
 
 def nonnegative_new_axes(node: Node) -> Replacement:
     """Negative axes were not allowed and are counted from the front of the result; they went upwards."""
     axes = node.attributes["axes"]
     if all(axis >= 0 for axis in axes):
-        return _upwards(node, axes)
+        _upwards(node, axes)
+        return None
     dims = node.scope.shape(node.input(0))
     if dims is None:
         return in_shape(node, _shape_with(node, node.build.constant(constants.int64s(axes))))
-    return _upwards(node, counted(node, axes, len(dims) + len(axes)))
+    _upwards(node, counted(node, axes, len(dims) + len(axes)))
+    return None
 
 
 def _upwards(node: Node, axes: list[int]) -> None:
