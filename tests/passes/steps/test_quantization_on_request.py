@@ -6,6 +6,7 @@ import onnx
 import onnx.helper
 import onnx.numpy_helper
 import pytest
+from opshift.passes import convert
 
 from opshift.engines import Reference
 from tests.passes.steps.test_on_request import inlined
@@ -104,3 +105,12 @@ def test_the_quotient_is_rounded_to_the_type_of_the_scale():
     expected = np.rint((x / s).astype(np.float32)) + 1
     (actual,) = Reference(inlined(source, "QuantizeLinear")).run({"x": x, "s": s})  # onnxruntime skips casts to float16
     np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("op", ["DequantizeLinear", "QuantizeLinear"])
+def test_scales_per_axis_of_data_of_unknown_rank_are_no_scales_of_a_scalar(op):
+    kind, out = ("uint8", "float") if op == "DequantizeLinear" else ("float", "uint8")
+    io = {"inputs": f"{kind}[N] x, int64[K] d", "outputs": f"{out}[A,B,C] y", "constants": "float[2] s = {0.5, 2.0}"}
+    source = model(f"z = Reshape(x, d) y = {op}<axis=1>(z, s)", 21, **io)
+    refusals = convert.attempt(source, {"": 21}, ops=[("", op)]).refusals
+    assert [r.why for r in refusals] == ['the rank of "z" is unknown; a known rank could be expressed']

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import onnx.checker
 import pytest
 from opshift.passes import convert
 
@@ -132,3 +133,14 @@ def test_the_batch_first(op):
 def test_refused(attributes, why):
     source, _ = call("RNN", attributes)
     assert why in "\n".join(map(str, convert.attempt(source, {"": 14}, ops=[("", "RNN")]).refusals))
+
+
+def test_no_sequence_at_all():
+    source = model(
+        "y = RNN<hidden_size=4>(x, w, r)",
+        14,
+        inputs="float[3,0,2] x, float[1,4,2] w, float[1,4,4] r",
+        outputs="float[A,B,C,D] y",
+    )
+    made = convert.attempt(source, {"": 14}, ops=[("", "RNN")]).model
+    onnx.checker.check_model(made, full_check=True)  # onnxruntime ends in a Scan of no element

@@ -305,3 +305,13 @@ def test_axes_of_old_models_go_upwards_below_11():
         outputs="float[N] y",
     )
     check_unchanged("y = Squeeze<axes=[2, 0]>(x)", 12, 11, inputs="float[1,N,1] x", outputs="float[N] y")
+
+
+def test_axes_of_unknown_rank_become_a_vector_at_23():
+    source = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 21, "my" : 1]> g (float[1,N] x) => (float[M] y) <int64 a = {0}> { y = my.F(x, a) }
+        <domain: "my", opset_import: ["" : 21]> F (x, a) => (y) { y = Squeeze(x, a) }"""
+    )
+    made = convert.attempt(source, {"": 23}).model
+    assert [n.op_type for n in made.functions[0].node] == ["Constant", "Reshape", "Squeeze"]
+    check_values(source, made, rtol=0, atol=0)
