@@ -7,7 +7,7 @@ import onnx.parser
 import pytest
 from opshift.passes import convert
 
-from tests.support import check, check_refused, check_unchanged, check_values, model, show
+from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model, show
 
 
 def test_zeros_that_copy_stay():
@@ -314,4 +314,5 @@ def test_axes_of_unknown_rank_become_a_vector_at_23():
     )
     made = convert.attempt(source, {"": 23}).model
     assert [n.op_type for n in made.functions[0].node] == ["Constant", "Reshape", "Squeeze"]
-    check_values(source, made, rtol=0, atol=0)
+    x = np.arange(3, dtype=np.float32)[None]
+    np.testing.assert_array_equal(evaluate(made, {"x": x})[0], x[0])  # no engine takes the scalar of the source
