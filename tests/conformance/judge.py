@@ -62,7 +62,7 @@ def judge(case: Case, target: int, ops: Sequence[Op] = (), refinement: Refinemen
     What is refused or unjudged where onnx.checker rejects the published model itself is `source not valid`.
     """
     verdict = _judge(case, target, ops, refinement)
-    if verdict.status in (REFUSED, UNJUDGED) and _checked(case.model):
+    if verdict.status in (REFUSED, UNJUDGED) and checked(case.model):
         return replace(verdict, status=NOT_VALID)
     return verdict
 
@@ -74,7 +74,7 @@ def _judge(case: Case, target: int, ops: Sequence[Op], refinement: Refinement) -
     try:
         result = refine.refined(convert.attempt(case.model, {"": target}, ops=ops), refinement)
     except Exception as error:
-        refused = isinstance(error, InvalidModel) and _checked(case.model)  # onnx.checker must agree
+        refused = isinstance(error, InvalidModel) and checked(case.model)  # onnx.checker must agree
         return verdict(REFUSED if refused else CRASHED, f"{type(error).__name__}: {error}")
     if result.model is None:
         return verdict(REFUSED, "; ".join(sorted({f"{r.op} {r.boundary}: {r.why}" for r in result.refusals})))
@@ -84,11 +84,13 @@ def _judge(case: Case, target: int, ops: Sequence[Op], refinement: Refinement) -
 
 def examine(case: Case, converted: ModelProto, *, rounded: bool) -> Finding:
     """Check and run a converted model; `rounded` allows for the rounding of another formula."""
-    complaint = _checked(converted)
-    if complaint and not _checked(case.model):
+    complaint = checked(converted)
+    if complaint and not checked(case.model):
         return Finding(INVALID, complaint)
     if draws.is_random(case.model):
         return _by_draws(case, converted)
+    if case.disputed:
+        return _as_disputed(case, converted)
     found = _as_published(case, converted, rounded=rounded)
     return found if found.status != UNJUDGED else _as_the_source(case, converted, found.why)
 
@@ -131,6 +133,11 @@ def _as_the_source(case: Case, converted: ModelProto, why: str) -> Finding:
     return Finding(WRONG, complaints[0]) if complaints else Finding(UNJUDGED, why)
 
 
+def _as_disputed(case: Case, converted: ModelProto) -> Finding:
+    found = _as_the_source(case, converted, case.disputed)
+    return found if found.status == OK_BY_SOURCE else Finding(UNJUDGED, f"{case.disputed} | {found.why}")
+
+
 def _by_draws(case: Case, converted: ModelProto) -> Finding:
     """Whether an engine draws from the same distribution in the source and in the converted model."""
     reasons = []
@@ -146,7 +153,8 @@ def _by_draws(case: Case, converted: ModelProto) -> Finding:
     return Finding(UNJUDGED, " | ".join(reasons))
 
 
-def _checked(model: ModelProto) -> str:
+def checked(model: ModelProto) -> str:
+    """What onnx.checker has against a model; empty if nothing."""
     try:
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:
