@@ -241,10 +241,11 @@ def _resized(base: Case, size: int) -> Iterator[tuple[str, dict[str, Any]]]:
         }
         if told:
             yield f"{what} as told", {**given, **told}
-    for name, value in base.inputs.items():
-        if isinstance(value, list) and len(value) > size:
-            yield f"{name} of {size}", {**base.inputs, name: value[:size]}
-        if isinstance(value, list) and value and all(isinstance(v, np.ndarray) and v.ndim for v in value):
+    lists = {name: value for name, value in base.inputs.items() if isinstance(value, list)}
+    if any(len(value) > size for value in lists.values()):  # of SequenceMap, all must be as long
+        yield f"sequences of {size}", {**base.inputs, **{name: value[:size] for name, value in lists.items()}}
+    for name, value in lists.items():
+        if value and all(isinstance(v, np.ndarray) and v.ndim for v in value):
             yield f"{name}[:]={size}", {**base.inputs, name: [v[:size] for v in value]}
 
 
