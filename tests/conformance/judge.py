@@ -87,7 +87,7 @@ def examine(case: Case, converted: ModelProto, *, rounded: bool) -> Finding:
     """Check and run a converted model; `rounded` allows for the rounding of another formula."""
     complaint = checked(converted)
     if complaint and not checked(case.model):
-        return Finding(INVALID, complaint)
+        return Finding(UNJUDGED if case.disputed else INVALID, " | ".join(filter(None, (case.disputed, complaint))))
     if draws.is_random(case.model):
         return _by_draws(case, converted)
     if case.disputed:
