@@ -67,7 +67,9 @@ def test_integers_are_computed_in_double_below_6(op, kind):
     io = {"inputs": f"{kind}[3] a, {kind}[1] b", "outputs": f"{kind}[3] y"}
     made = convert.attempt(model(f"y = {op}(a, b)", 7, **io), {"": 5})
     assert made.grade == ("close" if op == "Div" else "exact")
-    assert [n.op_type for n in made.model.graph.node if n.op_type not in ("Floor", "Mul", "Sub", "Add", op)] == ["Cast"] * 3
+    assert [n.op_type for n in made.model.graph.node if n.op_type not in ("Floor", "Mul", "Sub", "Add", op)] == [
+        "Cast"
+    ] * 3
     onnx.checker.check_model(made.model, full_check=True)
     feeds = {"a": np.array([46340, 9, 2**24 + 3], kind), "b": np.array([7], kind)}
     expected = {"Add": feeds["a"] + 7, "Sub": feeds["a"] - 7, "Mul": feeds["a"] * 7, "Div": feeds["a"] // 7}[op]
