@@ -64,7 +64,7 @@ element or one.
 ## Parameters at run time and as constants
 
 Published tests of one node, also as the versions before have them, with each input as a constant, with all others as constants,
-with optional ones left out, with unknown sizes and with unknown ranks.
+with optional ones left out, and with unknown sizes.
 """,
 }
 TAKEN = """\

@@ -11,7 +11,7 @@ from tests.conformance.cases import Case
 from tests.conformance.judge import CRASHED, INVALID, OK, REFUSED, UNJUDGED, WRONG
 from tests.support import model
 
-SEED, SIZE = 5, 30
+SEED, SIZE = 5, 6
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -29,8 +29,10 @@ def declared(of: ModelProto) -> list[list[int | str] | None]:
 
 
 ADD = case("y = Add(a, b)", 14, "float[2,3] a, float[2,3] b", "float[2,3] y", a=X, b=X)
-RESHAPE = case("y = Reshape(x, s)", 14, "float[2,3] x, int64[2] s", "float[M,N] y", x=X, s=np.array([3, 2]))
-CLIP = case("y = Clip(x, lo, hi)", 13, "float[2,3] x, float lo, float hi", "float[2,3] y", x=X, lo=X[0, 1], hi=X[1, 1])
+EXPAND = case("y = Expand(x, s)", 13, "float[1,3] x, int64[2] s", "float[M,N] y", x=X[:1], s=np.array([2, 3]))
+CLIP = case(
+    "y = Clip(x, lo, hi)", 13, "float[2,3] x, float lo, float hi", "float[2,3] y", x=X, lo=X[0, 1, ...], hi=X[1, 1, ...]
+)
 
 
 def test_sizes_change_by_themselves_and_with_their_equals():
@@ -47,8 +49,8 @@ def test_sizes_are_declared_unknown_and_all_unknown():
 
 
 def test_parameters_tell_the_new_size():
-    told = {tuple(c.inputs["s"].tolist()) for c in sweeps.derived(RESHAPE, "zero") if c.inputs["x"].shape == (2, 0)}
-    assert (0, 2) in told
+    told = {tuple(c.inputs["s"].tolist()) for c in sweeps.derived(EXPAND, "zero") if c.inputs["x"].shape == (1, 0)}
+    assert (2, 0) in told
 
 
 def test_parameters_are_constants_left_out_and_unknown():
@@ -59,7 +61,6 @@ def test_parameters_are_constants_left_out_and_unknown():
     assert found["test[no lo]"].graph.node[0].input == ["x", "", "hi"]
     assert found["test[no lo no hi]"].graph.node[0].input == ["x"]
     assert declared(found["test[unknown sizes]"]) == [["x_0", "x_1"], [], []]
-    assert declared(found["test[unknown rank]"]) == [None] * 3
 
 
 def test_indices_that_are_not_valid_make_no_case():
@@ -69,7 +70,7 @@ def test_indices_that_are_not_valid_make_no_case():
 
 def test_engines_that_differ_make_a_dispute():
     squeeze = case("y = Squeeze(x, a)", 13, "float[1,3] x, int64[1] a", "float[3] y", x=X[:1], a=np.array([0]))
-    none = [c for c in sweeps.derived(squeeze, "zero") if not c.inputs["a"].size]
+    none = [c for c in sweeps.derived(squeeze, "zero") if not c.inputs["a"].size and c.inputs["x"].size]
     assert [c.outputs[0].shape for c in none] == [(1, 3)] * 3, "the one with a quirk is not asked"
     assert not any(c.disputed for c in none)
 
