@@ -11,7 +11,7 @@ from tests.conformance.cases import Case
 from tests.conformance.judge import CRASHED, INVALID, OK, REFUSED, UNJUDGED, WRONG
 from tests.support import model
 
-SEED, SIZE = 5, 6
+SEED, SIZE = 5, 4
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
