@@ -152,22 +152,200 @@ def _below(opset: int) -> Callable[[Call], bool]:
     return lambda call: call.opset < opset
 
 
-X4 = np.array([-2, 0.5, 3, np.nan], np.float32)
-ONES = np.ones((2, 2, 2), np.float32)
+def _always(_: Call) -> bool:
+    return True
+
+
+def _never(_: Call) -> bool:
+    """For what hangs on neighbours of a call: an excuse would excuse every model of that type."""
+    return False
+
+
+def _nan(*indices: int) -> Callable[[Call], bool]:
+    return lambda call: any(_holds(call.given(index), np.isnan) for index in indices)
+
+
+def _whole(call: Call, index: int) -> bool:
+    return not _holds(call.given(index), lambda value: value != np.trunc(value))
+
+
+def _holds(value: Any, what: Callable[[Any], Any]) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and bool(what(value).any())
+
+
+def _empty(call: Call) -> bool:
+    return np.size(call.given(0)) == 0
+
+
+def _cropped_by_scales(call: Call) -> bool:
+    scales = call.node.input[2] if len(call.node.input) > 2 else ""
+    return call.attribute("coordinate_transformation_mode") == "tf_crop_and_resize" and bool(scales)
+
+
+def _infinite_bound(call: Call) -> bool:
+    return any(_holds(call.given(i), lambda v, sign=sign: v == sign * np.inf) for i, sign in ((1, 1), (2, -1)))
+
+
+def _lowest(call: Call) -> bool:
+    mask = call.given(3)
+    return isinstance(mask, np.ndarray) and mask.dtype.kind == "f" and bool((mask == np.finfo(mask.dtype).min).any())
+
+
+def _shorter(call: Call) -> bool:
+    lengths, x = call.given(4), call.given(0)
+    return lengths is not None and x is not None and bool((lengths != x.shape[call.attribute("layout", 0)]).any())
+
+
+def _no_step(call: Call) -> bool:
+    lengths = call.given(4)
+    return lengths is not None and bool((lengths == 0).any())
+
+
+def _default_threshold(call: Call) -> bool:
+    return b"ThresholdedRelu" in map(_bytes, call.attribute("activations", [])) and not call.attribute(
+        "activation_alpha"
+    )
+
+
+def _bytes(text: Any) -> bytes:
+    return text.encode() if isinstance(text, str) else text  # type: ignore[no-any-return]
+
+
+def _f(*values: float, shape: tuple[int, ...] = (-1,)) -> Any:
+    return np.array(values, np.float32).reshape(shape)
+
+
+def _s(value: float) -> Any:
+    return np.array(value, np.float32)
+
+
+NAN, INF = np.nan, np.inf
+ONES, EYES = np.ones((2, 2, 2), np.float32), np.float32([1, 0, 0, 0])
 CUBE = {"inputs": "float[2,2,2] x", "outputs": "float[2,2,2] y", "feeds": {"x": ONES}}
+BOUNDS = ("float[4] x, float lo, float hi", "float[4] y")
+HALVES = {name: np.array([value], np.float16) for name, value in (("x", 1.005), ("s", 1.005), ("t", 1.0))}
+CROP = {"x": _f(0, 1, 2, 3, shape=(1, 1, 1, 4)), "roi": _f(0, 0, 0, 0.25, 1, 1, 1, 0.75), "s": _f(1, 1, 1, 1)}
+CROPPED = Evidence(
+    'y = Resize<coordinate_transformation_mode="tf_crop_and_resize", mode="linear">(x, roi, s)', 13,
+    "float[1,1,1,4] x, float[8] roi, float[4] s", "float[1,1,1,N] y", CROP, (_f(0.75, 2.25, shape=(1, 1, 1, 2)),),
+)  # fmt: skip
+CELL = {"x": _f(1, shape=(1, 1, 1)), "w": np.full((1, 4, 1), 2, np.float32), "r": np.zeros((1, 4, 1), np.float32)}
+LENGTHS = {
+    "x": np.ones((2, 2, 1), np.float32), "w": _f(1, shape=(1, 1, 1)), "r": _f(0, shape=(1, 1, 1)),
+    "l": np.array([0, 2], np.int32), "i": _f(0.25, 0.25, shape=(1, 2, 1)),
+}  # fmt: skip
+TANH = float(np.tanh(np.float32(1)))
+RUN = Evidence(
+    "all, y = RNN<hidden_size=1>(x, w, r, , l, i)", 14,
+    "float[2,2,1] x, float[1,1,1] w, float[1,1,1] r, int32[2] l, float[1,2,1] i", "float[1,2,1] y", LENGTHS,
+    (_f(0.25, TANH, shape=(1, 2, 1)),),
+)  # fmt: skip
+RECURRENT = ("RNN", "GRU", "LSTM")
+ALONG_AXIS = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")
+DROPPED = Evidence(
+    "all, y = Dropout<ratio=0.5>(x)", 10, "float[2] x", "bool[2] y", {"x": _f(1, 1)}, (np.array([True, True]),)
+)
 
 QUIRKS: tuple[Quirk, ...] = (
-    Quirk(
-        REFERENCE, "1.23.2", ("Softmax",), "the opset is below 13", "is computed along the last axis alone",
-        "along all axes from the given one on, 1 by default", _below(13),
-        Evidence("y = Softmax(x)", 11, **CUBE, right=(ONES / 4,)),
-    ),
-    Quirk(
-        RUNTIME, "1.31.1", ("Unique",), "there is NaN", "is computed as if all numbers were equal",
-        "as numpy.unique, for which NaN is the largest number", lambda call: call.any_nan(0),
-        Evidence(
-            "y = Unique(x)", 11, "float[4] x", "float[N] y", {"x": np.array([np.nan, 1, -1, 1], np.float32)},
-            (np.array([-1, 1, np.nan], np.float32),),
-        ),
-    ),
+    # operators that onnx.reference computes as their newer versions have them
+    Quirk(REFERENCE, "1.23.2", ("Softmax",), "the opset is below 13", "is computed along the last axis alone",
+          "along all axes from the given one on, 1 by default", _below(13),
+          Evidence("y = Softmax(x)", 11, **CUBE, right=(ONES / 4,))),
+    Quirk(REFERENCE, "1.23.2", ("LogSoftmax",), "the opset is below 13", "is computed along the last axis alone",
+          "along all axes from the given one on, 1 by default", _below(13),
+          Evidence("y = LogSoftmax(x)", 11, **CUBE, right=(np.log(ONES / 4),))),
+    Quirk(REFERENCE, "1.23.2", ("Hardmax",), "the opset is below 13", "is computed along the last axis alone",
+          "along all axes from the given one on, 1 by default", _below(13),
+          Evidence("y = Hardmax(x)", 11, **CUBE, right=(np.stack([EYES, EYES]).reshape(2, 2, 2),))),
+    Quirk(REFERENCE, "1.23.2", ("PRelu",), "the opset is below 7", "takes one slope for each place of the last axis",
+          "one slope for each channel", _below(7),
+          Evidence("y = PRelu(x, s)", 6, "float[1,2,2] x, float[2] s", "float[1,2,2] y",
+                   {"x": -ONES[:1], "s": _f(1, 2)}, (_f(-1, -1, -2, -2, shape=(1, 2, 2)),))),
+    Quirk(REFERENCE, "1.23.2", ("RoiAlign",), "the opset is below 16", "moves the regions by half a pixel",
+          "regions are taken as they are", _below(16),
+          Evidence("y = RoiAlign<output_height=1, output_width=1, sampling_ratio=1>(x, r, b)", 10,
+                   "float[1,1,4,4] x, float[1,4] r, int64[1] b", "float[1,1,1,1] y",
+                   {"x": _f(*range(16), shape=(1, 1, 4, 4)), "r": _f(0, 0, 2, 2, shape=(1, 4)), "b": np.array([0])},
+                   (_f(5, shape=(1, 1, 1, 1)),))),
+    Quirk(REFERENCE, "1.23.2", ALONG_AXIS, "the second input is broadcast along an axis (opset 6 and below)",
+          "broadcasts it along the last axes", "along the axes from the given one on",
+          lambda call: call.opset < 7 and {"axis", "broadcast"} <= {a.name for a in call.node.attribute},
+          Evidence("y = Add<axis=0, broadcast=1>(x, s)", 6, "float[2,2] x, float[2] s", "float[2,2] y",
+                   {"x": 0 * ONES[0], "s": _f(1, 2)}, (_f(1, 1, 2, 2, shape=(2, 2)),))),
+    # what onnx.reference leaves out
+    Quirk(REFERENCE, "1.23.2", RECURRENT, "sequences have lengths of their own", "runs all of them to the end",
+          "each runs as many steps as it has", _shorter, RUN),
+    Quirk(REFERENCE, "1.23.2", RECURRENT, "there is a clip", "does not clip", "what activations are given is clipped",
+          lambda call: call.attribute("clip") is not None,
+          Evidence("all, y = GRU<hidden_size=1, clip=0.5>(x, w, r)", 14,
+                   "float[1,1,1] x, float[1,3,1] w, float[1,3,1] r", "float[1,1,1] y",
+                   {name: value[:, :3] for name, value in CELL.items()}, (_f(0.17446803, shape=(1, 1, 1)),))),
+    Quirk(REFERENCE, "1.23.2", ("OneHot",), "indices or the depth are not whole numbers", "finds no such place",
+          "both are cast to int64", lambda call: not (_whole(call, 0) and _whole(call, 1)),
+          Evidence("y = OneHot(i, d, v)", 11, "int64[2] i, float d, float[2] v", "float[2,N] y",
+                   {"i": np.array([0, -1]), "d": _s(2.7), "v": _f(0, 1)}, (_f(1, 0, 0, 1, shape=(2, 2)),))),
+    Quirk(REFERENCE, "1.23.2", ("Resize",), "a region is cropped and scales are given", "keeps the size of the whole",
+          "the size is that of the region times the scales", _cropped_by_scales, CROPPED),
+    Quirk(REFERENCE, "1.23.2", ("DynamicQuantizeLinear",), "all numbers are 0", "has a scale of 1 / 255",
+          "the scale is (max - min) / 255", lambda call: call.given(0) is not None and not call.given(0).any(),
+          Evidence("q, y, z = DynamicQuantizeLinear(x)", 11, "float[3] x", "float y", {"x": _f(0, 0, 0)}, (_s(0),))),
+    # onnxruntime
+    Quirk(RUNTIME, "1.31.1", ("DynamicQuantizeLinear",), "all numbers are 0", "has a scale of 1",
+          "the scale is (max - min) / 255", lambda call: call.given(0) is not None and not call.given(0).any(),
+          Evidence("q, y, z = DynamicQuantizeLinear(x)", 11, "float[3] x", "float y", {"x": _f(0, 0, 0)}, (_s(0),))),
+    Quirk(RUNTIME, "1.31.1", ("Resize",), "a region is cropped and scales are given", "does not crop",
+          "the size is that of the region times the scales", _cropped_by_scales, CROPPED),
+    Quirk(RUNTIME, "1.31.1", ("OneHot",), "indices or the depth are not whole numbers", "sets no place at all",
+          "both are cast to int64", lambda call: not (_whole(call, 0) and _whole(call, 1)),
+          Evidence("y = OneHot(i, d, v)", 11, "float[1] i, float d, float[2] v", "float[1,2] y",
+                   {"i": _f(1.9), "d": _s(2), "v": _f(0, 1)}, (_f(0, 1, shape=(1, 2)),))),
+    Quirk(RUNTIME, "1.31.1", ("Clip",), "a bound is NaN", "leaves that bound out", "Min(max, Max(x, min)), which is NaN",
+          _nan(1, 2), Evidence("y = Clip(x, lo, hi)", 13, *BOUNDS, {"x": _f(-2, 0.5, 3, 4), "lo": _s(NAN), "hi": _s(1)},
+                               (_f(NAN, NAN, NAN, NAN),))),
+    Quirk(RUNTIME, "1.31.1", ("Clip",), "all numbers are beyond an infinite bound", "yields the largest finite number",
+          "the bound", _infinite_bound,
+          Evidence("y = Clip(x, lo)", 13, "float[2] x, float lo", "float[2] y", {"x": _f(-2, 3), "lo": _s(INF)},
+                   (_f(INF, INF),))),
+    Quirk(RUNTIME, "1.31.1", ("Unique",), "there is NaN", "takes all numbers for equal",
+          "as numpy.unique, for which NaN is the largest number", _nan(0),
+          Evidence("y = Unique(x)", 11, "float[4] x", "float[N] y", {"x": _f(NAN, 1, -1, 1)}, (_f(-1, 1, NAN),))),
+    Quirk(RUNTIME, "1.31.1", ("ReduceMax", "ReduceMin"), "there is NaN", "loses it", "as numpy, which keeps it", _nan(0),
+          Evidence("y = ReduceMax(x)", 13, "float[3] x", "float[1] y", {"x": _f(1, NAN, 2)}, (_f(NAN),))),
+    Quirk(RUNTIME, "1.31.1", ("ReduceMean",), "the tensor is empty", "yields 0", "undefined; 0 / 0 by its definition",
+          _empty, Evidence("y = ReduceMean<axes=[0], keepdims=0>(x)", 13, "float[N,2] x", "float[2] y",
+                           {"x": np.zeros((0, 2), np.float32)}, (_f(NAN, NAN),))),
+    Quirk(RUNTIME, "1.31.1", ("ReduceSum", "ReduceL1"), "integers are larger than 2^53", "goes through float64",
+          "a sum of integers",
+          lambda call: np.asarray(call.given(0)).dtype == np.int64 and bool((np.abs(call.given(0)) > 2**53).any()),
+          Evidence("y = ReduceSum(x)", 13, "int64[1] x", "int64[1] y", {"x": np.array([2**53 + 1])},
+                   (np.array([2**53 + 1]),))),
+    Quirk(RUNTIME, "1.31.1", ("Squeeze",), "axes are given and empty", "takes out all axes of size 1", "takes out none",
+          lambda call: call.given(1) is not None and call.given(1).size == 0,
+          Evidence("y = Squeeze(x, a)", 13, "float[1,3] x, int64[K] a", "float[M,N] y",
+                   {"x": _f(1, 2, 3, shape=(1, 3)), "a": np.zeros(0, np.int64)}, (_f(1, 2, 3, shape=(1, 3)),))),
+    Quirk(RUNTIME, "1.31.1", ("Where",), "there is -0.0", "loses its sign", "the values as they are",
+          lambda call: any(_holds(call.given(i), lambda v: (v == 0) & np.signbit(v)) for i in (1, 2)),
+          Evidence("w = Where(c, x, z) y = Reciprocal(w)", 13, "bool[1] c, float[1] x, float[1] z", "float[1] y",
+                   {"c": np.array([True]), "x": _f(-0.0), "z": _f(1)}, (_f(-INF),))),
+    Quirk(RUNTIME, "1.31.1", ("Dropout",), "the opset is below 12 and the mask is asked for", "says that all is dropped",
+          "nothing is dropped where nothing is trained", lambda call: call.opset < 12 and len(call.node.output) > 1, DROPPED),
+    Quirk(RUNTIME, "1.31.1", ("Bernoulli",), "numbers are drawn", "draws a 1 with the probability 1 - p",
+          "with the probability p", _always,
+          Evidence("y = Bernoulli(p)", 15, "float[2] p", "float[2] y", {"p": _f(1, 0)}, (_f(1, 0),))),
+    Quirk(RUNTIME, "1.31.1", RECURRENT, "a sequence has no step", "ends in 0", "ends in the initial state", _no_step, RUN),
+    Quirk(RUNTIME, "1.31.1", RECURRENT, "ThresholdedRelu has no alpha of its own", "takes 0", "1, as the operator has it",
+          _default_threshold,
+          Evidence('_, y = RNN<hidden_size=1, activations=["ThresholdedRelu"]>(x, w, r)', 14,
+                   "float[1,1,1] x, float[1,1,1] w, float[1,1,1] r", "float[1,1,1] y",
+                   {"x": _f(0.5, shape=(1, 1, 1)), "w": _f(1, shape=(1, 1, 1)), "r": _f(0, shape=(1, 1, 1))},
+                   (_f(0, shape=(1, 1, 1)),))),
+    Quirk(RUNTIME, "1.31.1", ("Attention",), "a mask holds the lowest number", "takes it for -inf, and a row of it for 0",
+          "Softmax of the sum", _lowest,
+          Evidence("y = Attention(q, k, k, m)", 23, "float[1,1,1,2] q, float[1,1,2,2] k, float[1,2] m", "float[1,1,1,2] y",
+                   {"q": ONES[None, :1, :1], "k": _f(0, 1, 2, 3, shape=(1, 1, 2, 2)),
+                    "m": np.full((1, 2), np.finfo(np.float32).min)}, (_f(1, 2, shape=(1, 1, 1, 2)),))),
+    Quirk(RUNTIME, "1.31.1", ("Sub",), "float16 is behind other float16", "leaves out the rounding between them",
+          "each value is a float16; `AsWritten` has onnxruntime round it", _never,
+          Evidence("a = Mul(x, s) y = Sub(a, t)", 14, "float16[1] x, float16[1] s, float16[1] t", "float16[1] y", HALVES,
+                   (HALVES["x"] * HALVES["s"] - HALVES["t"],))),
 )  # fmt: skip

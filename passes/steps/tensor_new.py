@@ -291,7 +291,10 @@ def _places_of_the_latest(node: Node, axis: int) -> str:
     rank, total = len(dims), _indices.product(build, dims)
     along = _indices.places(build, dims, [int(k == axis) for k in range(rank)])
     update = _indices.places(build, dims, [0 if k == axis else step for k, step in enumerate(steps)], total)
-    own = build.Reshape(_indices.count(build, total), _indices.vector(build, dims))
+    if _indices.filled(dims):
+        own = build.Reshape(_indices.count(build, total), _indices.vector(build, dims))
+    else:  # a 0 in the shape of a Reshape would copy a size
+        own = build.Expand(_indices.places(build, dims, _indices.strides(build, dims)), _indices.vector(build, dims))
 
     def overwrite(inner: Builder, at: str, places: str) -> str:
         target = inner.Gather(indices, inner.Reshape(at, [1]), axis=axis)

@@ -3,6 +3,8 @@
 With `--inline` every case stays at its opset, and each of its operators that has a definition is expanded.
 With `--refine` every case is folded and optimized: at its opset as it is, with its inputs as constants, and with each
 operator expanded; and at opset 23 and the newest.
+With `--sweep zero` and `--sweep runtime`, cases that are derived from those of the installed release (`sweeps.py`) are taken
+to both sides of every boundary of their operator.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tests.conformance.cases import Case, all_cases, expandable, held
+from tests.conformance import sweeps
+from tests.conformance.cases import Case, all_cases, expandable, held, installed, with_bound
 from tests.conformance.judge import CRASHED, INVALID, REFUSED, UNJUDGED, WRONG, Verdict, judge
 from tests.conformance.report import STATUSES, counts, general, share
 
@@ -30,17 +33,23 @@ from tests.conformance.report import STATUSES, counts, general, share
 def main() -> int:
     """Run, print the counts, write JSON; exit 1 if anything is wrong, invalid or crashed."""
     options = _options()
-    cases = [case for case in all_cases(options.release) if _chosen(case, options)]
+    published = with_bound(installed()) if options.sweep else all_cases(options.release)
+    cases = [case for case in published if _chosen(case, options)]
+    if options.sweep:
+        cases = [case for case in sweeps.bases(cases) if _chosen(case, options)]
     if options.sample:
         cases = random.Random(options.seed).sample(cases, min(options.sample, len(cases)))
     console = Console(width=None if sys.stdout.isatty() else 140)
     goal = f"to opsets {options.low}..{options.high}"
     goal = "with each operator expanded" if options.inline else "refined" if options.refine else goal
+    goal = f"swept ({options.sweep})" if options.sweep else goal
     console.print(f"{len(cases)} cases {goal}")
     targets = range(options.low, options.high + 1)
     verdicts: list[Verdict] = []
     with ProcessPoolExecutor(options.jobs) as pool:
-        if options.refine:
+        if options.sweep:
+            work = pool.map(sweeps.verdicts, cases, [options.sweep] * len(cases), chunksize=4)
+        elif options.refine:
             work = pool.map(_each_refined, cases, chunksize=4)
         elif options.inline:
             work = pool.map(_each_expanded, cases, chunksize=4)
@@ -69,6 +78,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--inline", action="store_true", help="expand each operator, at the opset of the case")
     parser.add_argument(
         "--refine", action="store_true", help="fold and optimize, at the opset of the case and at others"
+    )
+    parser.add_argument(
+        "--sweep", choices=sorted(sweeps.SWEEPS), help="cases derived from those of the installed release"
     )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--most", type=int, default=20, help="how many reasons to print for each status")

@@ -8,9 +8,10 @@ import subprocess
 import sys
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ class Case:
     outputs: list[Any]
     rtol: float = 1e-3
     atol: float = 1e-7
+    disputed: str = ""  # why no engine can be believed about the source
 
     @property
     def opset(self) -> int:
@@ -78,19 +80,26 @@ def all_cases(releases: list[str] | None = None) -> Iterator[Case]:
     seen: set[str] = set()
     sources: list[Iterator[Case]] = [installed()]
     sources += [_wheel(release) for release in sorted(releases or OLD_WHEELS, key=_key, reverse=True)]
-    for source in sources:
-        for case in source:
-            for variant in (case, bound(case)):
-                if variant is not None and (digest := _digest(variant)) not in seen:
-                    seen.add(digest)
-                    yield variant
+    for variant in with_bound(chain.from_iterable(sources)):
+        if (found := digest(variant)) not in seen:
+            seen.add(found)
+            yield variant
+
+
+def with_bound(cases: Iterable[Case]) -> Iterator[Case]:
+    """Each case, and behind it its bound variant if it has one."""
+    for case in cases:
+        yield case
+        if (variant := bound(case)) is not None:
+            yield variant
 
 
 def _key(release: str) -> tuple[int, ...]:
     return tuple(map(int, release.split(".")))
 
 
-def _digest(case: Case) -> str:
+def digest(case: Case) -> str:
+    """Equal for cases that differ in name alone."""
     bare = ModelProto()
     bare.CopyFrom(case.model)
     bare.producer_name = bare.producer_version = bare.graph.name = ""

@@ -17,6 +17,7 @@ import onnx.version_converter
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
 from opshift.engines import EngineError, OnnxRuntime, Reference
+from tests import quirks
 
 DEFAULT = ("", "ai.onnx")
 OLDEST_WITH_KERNELS = 7  # of onnxruntime: it loads older opsets, but has no Add, no Cast there
@@ -87,20 +88,12 @@ class Raised(Runtime):
         super().__init__(raised)
 
 
-# Operators that onnx.reference computes as their newer versions have them: the first opset at which that is right.
-BLIND = {"Hardmax": 13, "LogSoftmax": 13, "PRelu": 7, "RoiAlign": 16, "Softmax": 13}
-
-
 class Evaluator(Reference):
     """onnx.reference, but not where it does not look at the version of an operator: what it says would prove nothing."""
 
     def __init__(self, model: ModelProto):
-        for node in every_node(model.graph.node):
-            if opset(model) < BLIND.get(node.op_type, 0):
-                raise EngineError(f"{node.op_type} is computed as opset {BLIND[node.op_type]} has it")
-            attributes = {attribute.name for attribute in node.attribute}
-            if opset(model) < OLDEST_WITH_KERNELS and {"axis", "broadcast"} <= attributes:
-                raise EngineError(f"{node.op_type} is broadcast without regard to its axis")
+        if why := quirks.excuse(self.engine, model):
+            raise EngineError(why)
         super().__init__(model)
 
 

@@ -1,12 +1,13 @@
-"""`python -m tests.conformance.report VERDICTS.json > docs/conformance.md`: what a whole run found, as a page."""
+"""`python -m tests.conformance.report VERDICTS.json [--sweep NAME SWEPT.json] > docs/conformance.md`: what runs found, as a page."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -51,10 +52,32 @@ onnx {onnx}, onnxruntime {onnxruntime}.
 - **source not valid**: the same, of a published model that onnx.checker rejects as it is. It does not count in the percentage.
 """
 
+SWEPT = {
+    "zero": """\
+## Sizes of 0 and 1
 
-def markdown(verdicts: list[Verdict]) -> str:
+Published tests of one node, also as the versions before have them, with 0 and with 1 in place of each size: of one input, of
+all that are equal, and where a parameter tells it; these declared, unknown, and with all others unknown. Sequences have no
+element or one.
+""",
+    "runtime": """\
+## Parameters at run time and as constants
+
+Published tests of one node, also as the versions before have them, with each input as a constant, with all others as constants,
+with optional ones left out, and with unknown sizes.
+""",
+}
+TAKEN = """\
+{cases} cases that some engine runs go to the nearest opset of each other version of their operator, and from its first one to a
+few opsets below: {pairs} pairs. What is expected is what the engines compute from the source, where no known quirk of theirs
+(`tests/quirks.py`) says otherwise. **ok by source** and **unjudged** are also those about whose source the engines differ.
+"""
+
+
+def markdown(verdicts: list[Verdict], swept: Mapping[str, list[Verdict]] | None = None) -> str:
     """The whole page."""
-    return "\n".join(line for part in _parts(verdicts) for line in (*part, "")).rstrip("\n") + "\n"
+    parts = [*_parts(verdicts), *(part for name, found in (swept or {}).items() for part in _swept(name, found))]
+    return "\n".join(line for part in parts for line in (*part, "")).rstrip("\n") + "\n"
 
 
 def counts(verdicts: Iterable[Verdict]) -> dict[str, Counter[str]]:
@@ -109,6 +132,15 @@ def _parts(verdicts: list[Verdict]) -> Iterator[list[str]]:
     ]
     for status in (WRONG, INVALID, CRASHED, UNJUDGED, NOT_VALID, OK_BY_SOURCE):
         yield [f"## {status.capitalize()}", "", *_listed(verdicts, status)]
+
+
+def _swept(name: str, verdicts: list[Verdict]) -> Iterator[list[str]]:
+    cases = len({(v.case, v.source) for v in verdicts})
+    yield [*SWEPT[name].splitlines(), "", *TAKEN.format(cases=f"{cases:,}", pairs=f"{len(verdicts):,}").splitlines()]
+    yield _table(["", *STATUSES, "total", "ok %"], _rows(counts(verdicts)))
+    for status in (WRONG, INVALID, CRASHED):
+        if any(v.status == status for v in verdicts):
+            yield [f"### {status.capitalize()}", "", *_listed(verdicts, status)]
 
 
 def _by_target(verdicts: list[Verdict]) -> dict[str, Counter[str]]:
@@ -168,6 +200,18 @@ def _table(head: list[str], rows: Iterable[Iterable[object]]) -> list[str]:
     return ["| " + " | ".join(map(str, line)) + " |" for line in lines]
 
 
+def main() -> None:
+    """Print the page."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance.report")
+    parser.add_argument("verdicts")
+    parser.add_argument("--sweep", nargs=2, action="append", default=[], metavar=("NAME", "SWEPT"))
+    options = parser.parse_args()
+    sys.stdout.write(markdown(_read(options.verdicts), {name: _read(path) for name, path in options.sweep}))
+
+
+def _read(path: str) -> list[Verdict]:
+    return [Verdict(**row) for row in json.loads(Path(path).read_text(encoding="utf-8"))]
+
+
 if __name__ == "__main__":
-    found = [Verdict(**row) for row in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))]
-    sys.stdout.write(markdown(found))
+    main()

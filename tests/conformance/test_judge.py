@@ -134,7 +134,7 @@ def test_draws_of_another_distribution_are_wrong(body: str, complaint: str):
 
 def test_an_engine_that_draws_with_the_opposite_probability_is_no_judge():
     tossed = replace(COINS, model=model("y = Bernoulli(p)", 15, **DRAWN))
-    with pytest.raises(EngineError, match="as often as the text says"):
+    with pytest.raises(EngineError, match="draws a 1 with the probability 1 - p"):
         draws.difference(Runtime, tossed, tossed.model)
     assert not draws.difference(Reference, tossed, COINS.model)
     verdict = judge(tossed, 14)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.judge import NOT_VALID, OK, OK_BY_SOURCE, REFUSED, UNJUDGED, Verdict
+from tests.conformance.judge import NOT_VALID, OK, OK_BY_SOURCE, REFUSED, UNJUDGED, WRONG, Verdict
 from tests.conformance.report import counts, general, markdown, reasons, share
 
 TWO = 'Add opset 7 -> 6: "a/b" has rank 3; 2 could be expressed; Cast opset 9 -> 8: "c" is tensor(string); 12 could be'
@@ -49,3 +49,13 @@ def test_the_page():
     assert "| test_a | 1.2.2 | 9 | 9 | engines \\| differ &lt;class> |" in page
     assert "| test_a | 1.2.2 | 9 | 8 | no engine |" in page
     assert "## Wrong\n\nNone.\n" in page
+
+
+def test_sweeps_have_sections_of_their_own():
+    page = markdown(VERDICTS, {"zero": VERDICTS[:2], "runtime": [Verdict("test_c", "1.10.0", 9, 7, WRONG, "0 | 1")]})
+    assert page.startswith(markdown(VERDICTS))
+    zero, runtime = page.split("## Sizes of 0 and 1")[1].split("## Parameters at run time")
+    assert "1 cases that some engine runs" in zero
+    assert "| up | 2 | 0 |" in zero
+    assert "### Wrong" not in zero
+    assert "### Wrong\n\n| case | onnx | from | to | why |\n| --- | --- | --- | --- | --- |\n| test_c" in runtime

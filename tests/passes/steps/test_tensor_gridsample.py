@@ -51,6 +51,14 @@ def test_one_pixel_reflected_is_itself():
     check_down(body, 16, 15, feeds={**feeds, "x": np.full((1, 1, 1, 1), 3, np.float32)}, grade="close", **io)
 
 
+@pytest.mark.parametrize("sizes", ["2,0", "N,C", "2,C"])
+def test_images_without_channels_stay_empty(sizes):
+    feeds = {"x": np.zeros((2, 0, 3, 4), np.float32), "g": np.zeros((2, 2, 5, 2), np.float32)}
+    io = {"inputs": f"float[{sizes},3,4] x, float[N,2,5,2] g", "outputs": f"float[{sizes},2,5] y"}
+    for body in ("y = GridSample(x, g)", 'y = GridSample<mode="nearest", padding_mode="border">(x, g)'):
+        check_down(body, 16, 15, 7, feeds=feeds, grade="close", **io)
+
+
 def test_modes_without_a_form_are_refused():
     io = {"inputs": "float[2,3,4,5] x, float[2,6,7,2] g", "outputs": "float[2,3,6,7] y"}
     check_refused('y = GridSample<padding_mode="wrap">(x, g)', 16, 15, "padding_mode=wrap", **io)

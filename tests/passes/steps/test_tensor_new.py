@@ -204,6 +204,14 @@ def test_scattering_into_data_of_unknown_rank_is_refused_below_9():
     check_refused("d = Reshape(x, s) y = Scatter(d, i, u)", 9, 8, 'the rank of "d" is unknown', **io)
 
 
+@pytest.mark.parametrize("sizes", [("2,0", "1,0"), ("M,N", "K,L"), ("2,N", "1,N"), ("1,0", "1,0")])
+def test_nothing_is_scattered_into_what_is_empty(sizes):
+    rows = 1 if sizes[0][0] == "1" else 2
+    io = {"inputs": f"float[{sizes[0]}] x, int64[{sizes[1]}] i, float[{sizes[1]}] u", "outputs": f"float[{sizes[0]}] y"}
+    x, i, u = np.zeros((rows, 0), np.float32), np.zeros((1, 0), np.int64), np.zeros((1, 0), np.float32)
+    check_down("y = Scatter(x, i, u)", 9, 8, 7, feeds={"x": x, "i": i, "u": u}, **io)
+
+
 @pytest.mark.parametrize("shape", ["2,3,4", "N,M,K"])
 @pytest.mark.parametrize(
     "indices",
