@@ -90,6 +90,7 @@ def attempt(
     inlined = local if irversion.wanted(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
     asks = _asks(source, targets, wanted - local)
     noted: list[Change] = []
+    copied: dict[Op, str] = {}
     while True:
         found = formals.resolved(given, asks, inlined)
         if found.refusals:
@@ -101,6 +102,7 @@ def attempt(
         if found.model is not given:
             given, local = found.model, {(default_domain(f.domain), f.name) for f in found.model.functions}
             noted += found.changes
+            copied |= {op: copied.get((op[0], name), name) for op, name in found.copied.items()}
         try:
             with blaming(source):
                 result = _attempt(given, targets, wanted - local, inlined, ir_version, folder)
@@ -111,7 +113,10 @@ def attempt(
             break
         inlined = inlined | stuck
     if given is not source:
-        result = replace(result, changes=(*noted, *result.changes), before=result.before and Survey(source).calls)
+        changes = (change._replace(op=copied.get((change.domain, change.op), change.op)) for change in result.changes)
+        refusals = dict.fromkeys(_of_the_user(refusal, copied) for refusal in result.refusals)
+        before = result.before and Survey(source).calls
+        result = replace(result, changes=(*noted, *changes), refusals=tuple(refusals), before=before)
     if result.refusals and (pruned := branches.without_dead(source, opsets(source).get("", 1), folder)):
         model, decided = pruned
         result = attempt(model, targets, ops=ops, ir_version=ir_version, folder=folder)
@@ -165,6 +170,14 @@ def _never_taken(node: NodeProto, source: ModelProto) -> Change:
 
 def _blames(refusals: Iterable[Refusal], op: Op) -> bool:
     return any(refusal.where == _where(*op) for refusal in refusals)
+
+
+def _of_the_user(refusal: Refusal, copied: Mapping[Op, str]) -> Refusal:
+    """The refusal in the names that the user gave to functions."""
+    domain, where = refusal.domain, refusal.where
+    held = next((op for op in copied if where == _where(*op)), None) if where else None
+    op = copied.get((domain, refusal.op), refusal.op)
+    return replace(refusal, op=op, where=where if held is None else _where(held[0], copied[held]))
 
 
 def _where(domain: str, name: str) -> str:

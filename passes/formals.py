@@ -46,13 +46,15 @@ _NONE = Omitted()
 class Resolved:
     """A model in whose functions nothing that `asks` hangs on a call, what was done for that, and what cannot be.
 
-    `stuck` are functions that have to be inlined, since no other can be called in their place.
+    `stuck` are functions that have to be inlined, since no other can be called in their place; `copied` tells which
+    function a copy is one of.
     """
 
     model: ModelProto
     changes: list[Change] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     stuck: set[Op] = field(default_factory=set)
+    copied: dict[Op, str] = field(default_factory=dict)
 
 
 def resolved(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) -> Resolved:
@@ -346,6 +348,7 @@ class _Writing:
                 copy = model.functions.add()
                 copy.CopyFrom(held)
                 copy.name = self._names[key][form]
+                self.result.copied[key[0], copy.name] = key[1]
                 self._function(copy, form)
                 places.append((index, place))
             self._function(model.functions[index], first)
