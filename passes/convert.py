@@ -102,6 +102,7 @@ def attempt(
         if found.model is not given:
             given, local = found.model, {(default_domain(f.domain), f.name) for f in found.model.functions}
             noted += found.changes
+            inlined = inlined | {op for op, name in found.copied.items() if (op[0], name) in inlined}
             copied |= {op: copied.get((op[0], name), name) for op, name in found.copied.items()}
         try:
             with blaming(source):
