@@ -113,11 +113,17 @@ def attempt(
         if not stuck:
             break
         inlined = inlined | stuck
-    if given is not source:
+    if copied:
         changes = (change._replace(op=copied.get((change.domain, change.op), change.op)) for change in result.changes)
-        refusals = dict.fromkeys(_of_the_user(refusal, copied) for refusal in result.refusals)
+        homes = {_where(*op): _where(op[0], name) for op, name in copied.items()}
+        refusals = dict.fromkeys(
+            replace(r, op=copied.get((r.domain, r.op), r.op), where=homes.get(r.where, r.where))
+            for r in result.refusals
+        )
         before = result.before and Survey(source).calls
-        result = replace(result, changes=(*noted, *changes), refusals=tuple(refusals), before=before)
+        result = replace(result, changes=tuple(changes), refusals=tuple(refusals), before=before)
+    if noted:
+        result = replace(result, changes=(*noted, *result.changes))
     if result.refusals and (pruned := branches.without_dead(source, opsets(source).get("", 1), folder)):
         model, decided = pruned
         result = attempt(model, targets, ops=ops, ir_version=ir_version, folder=folder)
@@ -171,14 +177,6 @@ def _never_taken(node: NodeProto, source: ModelProto) -> Change:
 
 def _blames(refusals: Iterable[Refusal], op: Op) -> bool:
     return any(refusal.where == _where(*op) for refusal in refusals)
-
-
-def _of_the_user(refusal: Refusal, copied: Mapping[Op, str]) -> Refusal:
-    """The refusal in the names that the user gave to functions."""
-    domain, where = refusal.domain, refusal.where
-    held = next((op for op in copied if where == _where(*op)), None) if where else None
-    op = copied.get((domain, refusal.op), refusal.op)
-    return replace(refusal, op=op, where=where if held is None else _where(held[0], copied[held]))
 
 
 def _where(domain: str, name: str) -> str:

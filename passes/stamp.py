@@ -43,7 +43,7 @@ def _bind(
     *,
     inside: bool = False,
 ) -> NodeProto:
-    """A copy of a node of the body; what one `inside` of a graph makes is another value, whatever its name is outside."""
+    """A copy of a node of the body; one `inside` of a graph makes other values than what has their names outside."""
     made = NodeProto()
     made.CopyFrom(node)
     made.input[:] = [names.get(name, name) for name in node.input]
