@@ -117,8 +117,8 @@ def attempt(
         changes = (change._replace(op=copied.get((change.domain, change.op), change.op)) for change in result.changes)
         homes = {_where(*op): _where(op[0], name) for op, name in copied.items()}
         refusals = dict.fromkeys(
-            replace(r, op=copied.get((r.domain, r.op), r.op), where=homes.get(r.where, r.where))
-            for r in result.refusals
+            replace(held, op=copied.get((held.domain, held.op), held.op), where=homes.get(held.where, held.where))
+            for held in result.refusals
         )
         before = result.before and Survey(source).calls
         result = replace(result, changes=tuple(changes), refusals=tuple(refusals), before=before)

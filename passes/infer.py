@@ -113,8 +113,6 @@ _TYPING = frozenset(["dtype", "output_datatype", "output_dtype", "stash_type", "
 def _without_references(node: NodeProto, inferred: dict[str, TypeProto]) -> dict[str, TypeProto]:
     """What follows without the attributes that callers of a function give: they are taken for zeros."""
     referred = {a.name for a in node.attribute if a.ref_attr_name and a.type != AttributeProto.FLOAT}
-    if node.op_type == "Constant":
-        referred -= {"value_int", "value_string"}  # a scalar, whatever its value is
     if not _TYPING.isdisjoint(referred):
         return {}
     for kind in inferred.values() if referred else ():
