@@ -114,14 +114,14 @@ def attempt(
             break
         inlined = inlined | stuck
     if copied:
-        changes = (change._replace(op=copied.get((change.domain, change.op), change.op)) for change in result.changes)
+        renamed = (change._replace(op=copied.get((change.domain, change.op), change.op)) for change in result.changes)
         homes = {_where(*op): _where(op[0], name) for op, name in copied.items()}
         refusals = dict.fromkeys(
             replace(held, op=copied.get((held.domain, held.op), held.op), where=homes.get(held.where, held.where))
             for held in result.refusals
         )
         before = result.before and Survey(source).calls
-        result = replace(result, changes=tuple(changes), refusals=tuple(refusals), before=before)
+        result = replace(result, changes=tuple(renamed), refusals=tuple(refusals), before=before)
     if noted:
         result = replace(result, changes=(*noted, *result.changes))
     if result.refusals and (pruned := branches.without_dead(source, opsets(source).get("", 1), folder)):

@@ -253,8 +253,8 @@ def _nodes(body: Body, formals: frozenset[str]) -> Iterator[tuple[NodeProto, fro
 
 def _own(graph: GraphProto) -> set[str]:
     """The names to which a graph gives values of its own."""
-    named = (*graph.input, *graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
-    return {value.name for value in named}.union(*(node.output for node in graph.node))
+    held = {tensor.name for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))}
+    return held.union((value.name for value in graph.input), *(node.output for node in graph.node))
 
 
 def _optional(
