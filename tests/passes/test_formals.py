@@ -396,3 +396,27 @@ def test_graphs_of_training_call_functions_too():
     result = opshift.convert_version(source, 18)
     assert [f.name for f in result.functions] == ["F", "F_without_s"]
     assert result.training_info[0].algorithm.node[0].op_type == "F_without_s"
+
+
+# --- where no copy can be --------------------------------------------------------------------------------------------------
+
+
+def test_a_function_of_the_default_domain_is_inlined_where_it_needs_copies():
+    """No other operator could be called there."""
+    text = """<ir_version: 10, opset_import: ["": 17]> g (float[2,3,4] x) => (float[] y, float[] z) <int64[2] s={1,3}> { y = M(x) z = M(x, s) }
+    <domain: "", opset_import: ["": 17]> M (a, b) => (c) { c, d = Split<axis = 2>(a, b) }"""
+    assert not check(onnx.parser.parse_model(text), to(18)).functions
+
+
+def test_calls_in_more_ways_than_anybody_could_read_are_refused():
+    names = [f"a{k}" for k in range(14)]
+    handed = [", ".join("" if k == i else name for k, name in enumerate(names)) for i in range(-1, 14)]
+    text = f'<ir_version: 10, opset_import: ["":17,"f":1]> g (float[2,3,4] x, int64[2] s) => (float[] y) {{ y = f.F0(x, {", ".join("s" * 14)}) }}'
+    head = f'<domain: "f", opset_import: ["":17,"f":1]> F%d (x, {", ".join(names)}) => (y)'
+    for i in range(14):
+        text += f"{head % i} {{ p = f.F{i + 1}(x, {handed[0]}) q = f.F{i + 1}(x, {handed[i + 1]}) y = Add(p, q) }}"
+    nodes = " ".join(f"t{k}, u{k} = Split<axis = 2>(x, {name})" for k, name in enumerate(names))
+    (refusal,) = convert.attempt(
+        onnx.parser.parse_model(f"{text} {head % 14} {{ {nodes} y = Identity(t0) }}"), {"": 18}
+    ).refusals
+    assert "too many ways; 4096 could be expressed" in refusal.why
