@@ -90,6 +90,7 @@ def attempt(
     inlined = local if irversion.wanted(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
     asks = _asks(source, targets, wanted - local)
     noted: list[Change] = []
+    copied: dict[Op, str] = {}
     while True:
         found = formals.resolved(given, asks, inlined)
         if found.refusals:
@@ -101,6 +102,8 @@ def attempt(
         if found.model is not given:
             given, local = found.model, {(default_domain(f.domain), f.name) for f in found.model.functions}
             noted += found.changes
+            inlined = inlined | {op for op, name in found.copied.items() if (op[0], name) in inlined}
+            copied |= {op: copied.get((op[0], name), name) for op, name in found.copied.items()}
         try:
             with blaming(source):
                 result = _attempt(given, targets, wanted - local, inlined, ir_version, folder)
@@ -110,8 +113,17 @@ def attempt(
         if not stuck:
             break
         inlined = inlined | stuck
-    if given is not source:
-        result = replace(result, changes=(*noted, *result.changes), before=result.before and Survey(source).calls)
+    if copied:
+        renamed = (change._replace(op=copied.get((change.domain, change.op), change.op)) for change in result.changes)
+        homes = {_where(*op): _where(op[0], name) for op, name in copied.items()}
+        refusals = dict.fromkeys(
+            replace(held, op=copied.get((held.domain, held.op), held.op), where=homes.get(held.where, held.where))
+            for held in result.refusals
+        )
+        before = result.before and Survey(source).calls
+        result = replace(result, changes=tuple(renamed), refusals=tuple(refusals), before=before)
+    if noted:
+        result = replace(result, changes=(*noted, *result.changes))
     if result.refusals and (pruned := branches.without_dead(source, opsets(source).get("", 1), folder)):
         model, decided = pruned
         result = attempt(model, targets, ops=ops, ir_version=ir_version, folder=folder)

@@ -22,7 +22,7 @@ Op = tuple[str, str]
 Callee = tuple[str, str, str]  # domain, name, overload
 Asks = Callable[[str, str, int], bool]  # whether something hangs on the inputs of a domain's operator at a version
 
-_MOST_FORMS = 4096  # of all functions together
+_MOST_COPIES = 4096  # of all functions together
 _NOTHING = frozenset[str]()
 
 
@@ -46,13 +46,15 @@ _NONE = Omitted()
 class Resolved:
     """A model in whose functions nothing that `asks` hangs on a call, what was done for that, and what cannot be.
 
-    `stuck` are functions that have to be inlined, since no other can be called in their place.
+    `stuck` are functions that have to be inlined, since no other can be called in their place; `copied` tells which
+    function a copy is one of.
     """
 
     model: ModelProto
     changes: list[Change] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     stuck: set[Op] = field(default_factory=set)
+    copied: dict[Op, str] = field(default_factory=dict)
 
 
 def resolved(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) -> Resolved:
@@ -63,8 +65,8 @@ def resolved(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) -> Res
     if not any(map(any, calls.split.values())):
         return Resolved(source)
     forms = calls.forms()
-    if sum(map(len, forms.values())) > _MOST_FORMS:
-        why = f"functions are called with inputs and attributes left out in more than {_MOST_FORMS} ways"
+    if sum(map(len, forms.values())) - len(forms) > _MOST_COPIES:
+        why = f"calls of functions leave out inputs and attributes in too many ways; {_MOST_COPIES} could be expressed"
         return Resolved(source, refusals=[Refusal("", "graph", "", 0, False, why)])
     result = Resolved(source)
     for key, of in calls.functions.items():
@@ -180,8 +182,9 @@ class _Calls:
     def forms(self) -> dict[Callee, list[Omitted]]:
         """What calls leave out of that for which a function is split, the fullest call first."""
         found: dict[Callee, dict[Omitted, None]] = {key: {} for key, split in self.split.items() if any(split)}
-        names = {key[:2] for key in found}
+        names = {key[1] for key in found}
         pending: list[tuple[Callee, Omitted]] = []
+        met: set[tuple[object, ...]] = set()
 
         def called(node: NodeProto, callee: Callee, omitted: Omitted = _NONE) -> None:
             form = self.form(node, callee, omitted)
@@ -191,16 +194,21 @@ class _Calls:
 
         for body in with_nested(outside(self._model)):
             for node in body.node:
-                if (default_domain(node.domain), node.op_type) in names and (callee := callee_of(node)) in found:
-                    called(node, callee)
+                if node.op_type not in names:
+                    continue
+                kind = *callee_of(node), *map(bool, node.input[:]), *[a.name for a in node.attribute]
+                if kind not in met:
+                    met.add(kind)
+                    if kind[:3] in found:
+                        called(node, callee_of(node))
         for key, of in self.functions.items():
             for node, callee, _ in of.calls if key not in found else ():
                 if callee in found:
                     called(node, callee)
-        count = 0
-        while pending and count <= _MOST_FORMS:
+        left = len(found) + _MOST_COPIES
+        while pending and left >= 0:
             key, form = pending.pop()
-            count += 1
+            left -= 1
             for node, callee, seen in self.functions[key].calls:
                 if callee in found:
                     called(node, callee, Omitted(form.inputs & seen, form.attributes))
@@ -245,8 +253,8 @@ def _nodes(body: Body, formals: frozenset[str]) -> Iterator[tuple[NodeProto, fro
 
 def _own(graph: GraphProto) -> set[str]:
     """The names to which a graph gives values of its own."""
-    named = (*graph.input, *graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
-    return {value.name for value in named}.union(*(node.output for node in graph.node))
+    held = {tensor.name for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))}
+    return held.union((value.name for value in graph.input), *(node.output for node in graph.node))
 
 
 def _optional(
@@ -346,6 +354,7 @@ class _Writing:
                 copy = model.functions.add()
                 copy.CopyFrom(held)
                 copy.name = self._names[key][form]
+                self.result.copied[key[0], copy.name] = key[1]
                 self._function(copy, form)
                 places.append((index, place))
             self._function(model.functions[index], first)

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes import constants, memory, schemas
+from opshift.passes.formals import refers
 from opshift.passes.names import bodies, subgraphs
 from opshift.passes.protos import (
+    AttributeProto,
     FunctionProto,
     GraphProto,
     ModelProto,
@@ -100,7 +102,23 @@ def _infer_node(node: NodeProto, opset: int, scope: Scope) -> None:
             inferred = _infer_old_cast(node, types)
     except Exception:  # inference only ever adds knowledge; a node it cannot judge stays unknown
         return
+    if refers(node):
+        inferred = _without_references(node, inferred)
     scope.typed.update({name: kind for name, kind in inferred.items() if name in node.output})
+
+
+_TYPING = frozenset(["dtype", "output_datatype", "output_dtype", "stash_type", "to"])
+
+
+def _without_references(node: NodeProto, inferred: dict[str, TypeProto]) -> dict[str, TypeProto]:
+    """What follows without the attributes that callers of a function give: they are taken for zeros."""
+    referred = {a.name for a in node.attribute if a.ref_attr_name and a.type != AttributeProto.FLOAT}
+    if not _TYPING.isdisjoint(referred):
+        return {}
+    for kind in inferred.values() if referred else ():
+        if kind.WhichOneof("value") == "tensor_type":
+            kind.tensor_type.ClearField("shape")
+    return inferred
 
 
 def _is_long(kind: TypeProto) -> bool:

@@ -40,14 +40,17 @@ def _bind(
     names: dict[str, str],
     values: Mapping[str, AttributeProto],
     fresh: Callable[[str], str],
+    *,
+    inside: bool = False,
 ) -> NodeProto:
+    """A copy of a node of the body; one `inside` of a graph makes other values than what has their names outside."""
     made = NodeProto()
     made.CopyFrom(node)
     made.input[:] = [names.get(name, name) for name in node.input]
     while made.input and not made.input[-1]:
         made.input.pop()
     for name in node.output:
-        if name and name not in names:
+        if name and (inside or name not in names):
             names[name] = fresh(name)
     made.output[:] = [names.get(name, name) for name in node.output]
     if made.name:
@@ -91,7 +94,7 @@ def _bind_graph(
     for sparse in graph.sparse_initializer:
         old, sparse.values.name = sparse.values.name, fresh(sparse.values.name)
         names[old] = sparse.values.name
-    nodes = [_bind(node, names, values, fresh) for node in graph.node]
+    nodes = [_bind(node, names, values, fresh, inside=True) for node in graph.node]
     del graph.node[:]
     graph.node.extend(nodes)
     for value in (*graph.output, *graph.value_info):

@@ -2,8 +2,9 @@
 
 import onnx
 import onnx.checker
+import onnx.parser
 import pytest
-from onnx import GraphProto, NodeProto, TensorProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 from opshift.functions import OPENVINO
 from opshift.passes import convert
 from opshift.passes.build import Builder
@@ -157,3 +158,25 @@ def test_a_vector_that_claims_terabytes_is_given_no_room():
     scope = scope_of("t = Gather(x, i) y = Neg(t)", **io)
     assert (scope.elem_type("t"), scope.shape("t")) == (T.FLOAT, [2])
     assert scope.shape("x") == [1 << 40]
+
+
+@pytest.mark.parametrize(
+    ("body", "shape", "elem_type"),
+    [
+        ("y = ReduceMax<keepdims: int = @k>(c)", None, 1),
+        ("y = Transpose<perm: ints = @k>(c)", None, 1),
+        ("y = Elu<alpha: float = @k>(c)", [2, 3], 1),
+        ("y = Cast<to: int = @k>(c)", None, 0),
+        ("y = Constant<value_int: int = @k>()", None, 0),
+        ("y = Constant<value_ints: ints = @k>()", None, 7),
+    ],
+)
+def test_what_callers_of_a_function_give_is_not_known(body, shape, elem_type):
+    """Inference by onnx takes a reference for a zero."""
+    text = (
+        '<opset_import: ["":17], domain:"f"> F <k> (x) => (y) { c = Constant<value = float[2,3] {1,2,3,4,5,6}>() %s }'
+    )
+    function = onnx.parser.parse_function(text % body)
+    scope = Scope(function, Context(ModelProto(), ModelProto()), 17)
+    assert scope.shape("y") == shape
+    assert scope.elem_type("y") == elem_type
