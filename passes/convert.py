@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from google.protobuf.message import Error as ProtobufError
-from opshift.passes import branches, irversion, legal, retype, schemas, tidy, valid
+from opshift.passes import branches, irversion, legal, retype, schemas, tidy
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.climb import Climb, needs_work
 from opshift.passes.errors import InvalidModel, Refusal, Refused
@@ -82,7 +82,6 @@ def attempt(
     for want of what only its callers know, is inlined, and below IR 8 all are.
     """
     check_imports(source)
-    valid.check(source)
     absent = sorted(set(targets) - set(opsets(source)) - {""})
     if absent:
         raise InvalidModel(f"the model imports no opset of domain {absent[0]!r}")

@@ -22,6 +22,7 @@ from opshift.passes.protos import (
     TypeProto,
     ValueInfoProto,
     default_domain,
+    tag,
 )
 
 DIFFERENT = {
@@ -50,6 +51,7 @@ THEIRS: dict[str, int] = {
 """Operators that onnxruntime has in the default domain, or ONNX had as experiments, and when they became ONNX's own."""
 
 _NEWEST_IR = 14
+_MANY = 4096  # initializers, which hardly are large ones then, and are told apart by their bytes
 _WITHOUT_OPERATORS = "ai.onnx.training"
 _FUNCTIONS_SINCE = 8
 _OPTIONAL_INPUTS_SINCE = 4
@@ -83,6 +85,10 @@ _STORED = {
     _TENSOR.INT64: "int64_data",
     _TENSOR.STRING: "string_data",
 }
+_FIELDS = TensorProto.DESCRIPTOR.fields_by_name
+_NAME, _RAW, _FLOATS = (tag(_FIELDS[name].number)[0] for name in ("name", "raw_data", "float_data"))
+_SHORT_NUMBERS = bytes(_FIELDS[name].number << 3 for name in ("dims", "data_type"))
+_SHORT = 128  # what takes one byte
 _PAIRS = {_TENSOR.COMPLEX64, _TENSOR.COMPLEX128}
 _KNOWN_TYPES = set(_TENSOR.DataType.values()) - {_TENSOR.UNDEFINED}
 
@@ -104,8 +110,13 @@ def fault(why: str, node: NodeProto | None = None, where: str = "") -> InvalidMo
 def check(model: ModelProto) -> None:
     """Raise `InvalidModel` for the first thing that ONNX does not allow."""
     check_header(model)
-    Walk(model.ir_version, imports(model)).graph(model.graph, (), main=True)
+    check_graph(model)
     check_functions(model)
+
+
+def check_graph(model: ModelProto) -> None:
+    """The same for the graph of a model, and those that are nested in it."""
+    Walk(model.ir_version, imports(model)).graph(model.graph, (), main=True)
 
 
 def check_header(model: ModelProto) -> None:
@@ -156,16 +167,21 @@ class Walk:
 
     def graph(self, graph: GraphProto, outer: Scope, *, main: bool = False) -> None:
         """Raise `InvalidModel` for the first fault of a graph, in which the names of `outer` are known."""
+        own = self.frame(graph, main=main)
+        self._nodes(graph.node, own, outer)
+        for value in graph.output:
+            if value.name not in own:
+                self._fail(f"nothing makes {value.name!r}, an output of graph {graph.name!r}; a node of it must")
+
+    def frame(self, graph: GraphProto, *, main: bool) -> set[str]:
+        """The same for all of a graph but its nodes; the names of its inputs and initializers."""
         if not graph.name:
             self._fail("a graph has no name")
         for value in (*graph.input, *graph.output):
             self._value(value, main=main)
         own = self._distinct([value.name for value in graph.input], "inputs of a graph")
         self._initializers(graph, own)
-        self._nodes(graph.node, own, outer)
-        for value in graph.output:
-            if value.name not in own:
-                self._fail(f"nothing makes {value.name!r}, an output of graph {graph.name!r}; a node of it must")
+        return own
 
     def function(self, function: FunctionProto) -> None:
         """The same for a function, which knows nothing but its inputs."""
@@ -177,6 +193,14 @@ class Walk:
         self._distinct(function.output, "outputs of a function")
         self._distinct(function.attribute, "attributes of a function")
         self._nodes(function.node, own, ())
+
+    def passes(self, node: NodeProto) -> bool:
+        """Whether `call` finds nothing."""
+        try:
+            self.call(node)
+        except InvalidModel:
+            return False
+        return True
 
     def call(self, node: NodeProto) -> None:
         """Raise `InvalidModel` for what is wrong with a node, whatever its values are called; graphs are not entered."""
@@ -226,8 +250,13 @@ class Walk:
         """Their names become known."""
         seen: set[str] = set()
         early = self._ir < _OPTIONAL_INPUTS_SINCE
+        many = len(graph.initializer) >= _MANY
+        forms = set[bytes | None]()
         for tensor in graph.initializer:
-            name = tensor.name
+            name, form = _form(tensor.SerializeToString()) if many else (tensor.name, None)
+            if form in forms and name not in seen and not early:
+                seen.add(name)
+                continue
             if not name:
                 self._fail("an initializer has no name")
             if name in seen:
@@ -236,6 +265,8 @@ class Walk:
             if early and name not in own:
                 self._fail(f"initializer {name!r} is no input of the graph; below IR 4 it must be")
             seen.add(name)
+            if form:
+                forms.add(form)
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
             if not name:
@@ -363,6 +394,27 @@ def tensor_fault(tensor: TensorProto) -> str:
     needed = 2 * count if kind in _PAIRS else -(-count // packed)
     there = len(getattr(tensor, field))
     return f"has {there} values in {field}; its shape needs {needed}" if there < needed else ""
+
+
+def _form(data: bytes) -> tuple[str, bytes | None]:
+    """The name of a tensor, and what tells its sizes apart, if it is short and holds no more than dims and data."""
+    at = 0
+    try:
+        while data[at] in _SHORT_NUMBERS and data[at + 1] < _SHORT:
+            at += 2
+        numbers = data[:at]
+        if data[at] == _FLOATS and data[at + 1] < _SHORT:
+            numbers = data[: at + 2]
+            at += 2 + data[at + 1]
+        if data[at] == _NAME and (size := data[at + 1]) < _SHORT:
+            end = at + 2 + size
+            if end == len(data):
+                return data[at + 2 : end].decode(), numbers
+            if data[end] == _RAW and data[end + 1] == len(data) - end - 2 < _SHORT:
+                return data[at + 2 : end].decode(), numbers + data[end : end + 2]
+    except (IndexError, UnicodeDecodeError):
+        pass
+    return TensorProto.FromString(data).name, None
 
 
 def _stored_fault(tensor: TensorProto, held: list[str]) -> str:
