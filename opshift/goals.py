@@ -61,9 +61,7 @@ class Goal:
             made = fit.attempt(source, self.backend, ops=ops, ir_version=self.ir_version, folder=folder)
         elif self.targets or self.ir_version or ops:
             targets = self.targets or own_opset(source)
-            made = convert.attempt(
-                source, targets, ops=ops, ir_version=self.ir_version, folder=folder, survey=survey
-            )
+            made = convert.attempt(source, targets, ops=ops, ir_version=self.ir_version, folder=folder, survey=survey)
         else:
             made = Result(source, (), ())
         made = refined(made, self.refinement, lacking=ops, folder=folder)

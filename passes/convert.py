@@ -79,8 +79,9 @@ def attempt(
 ) -> Result:
     """Convert a copy of `source` to `targets` (opset by domain), expanding `ops` wherever they occur.
 
-    `folder` is where external data lie; `survey`, if there is one already, is used up. Model-local functions are converted where they stand; one that cannot be,
-    for want of what only its callers know, is inlined, and below IR 8 all are.
+    `folder` is where external data lie; `survey`, if there is one already, is used up. Model-local functions are
+    converted where they stand; one that cannot be, for want of what only its callers know, is inlined, and below IR 8
+    all are.
     """
     check_imports(source)
     absent = sorted(set(targets) - set(opsets(source)) - {""})

@@ -19,7 +19,6 @@ from opshift.passes.protos import (
 )
 from opshift.passes.view import attribute_kind
 
-
 _INTERNAL = "__"
 """What implementations note in attributes begins so; no schema declares it."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from opshift.passes import heads, valid
 from opshift.passes.errors import InvalidModel
 from opshift.passes.names import Body, Census, census, graphless, subgraphs
-from opshift.passes.protos import ModelProto, NodeProto
+from opshift.passes.protos import GraphProto, ModelProto, NodeProto
 
 _LONGEST = 256  # bytes of a call without its names: what is longer is hardly repeated
 _MOST = 4096  # kinds that are told apart by their attributes' values
@@ -124,7 +124,9 @@ class Survey:
                 found.append(same(key) or self._kind(node, key))
             else:
                 found.append(self._kind(node))
-                without(NodeProto(input=node.input, output=node.output).SerializeToString(), number, made, early, omitting)
+                without(
+                    NodeProto(input=node.input, output=node.output).SerializeToString(), number, made, early, omitting
+                )
         return found
 
     def _kind(self, node: NodeProto, key: tuple[bytes, int, int] | None = None) -> Kind:

@@ -27,6 +27,7 @@ from opshift.passes.protos import (
 
 DIFFERENT = {
     "operators that runtimes have in the default domain": "they are refused, not broken: see `THEIRS`",
+    "GroupNormalization 18, which was deprecated after the fact": "models of its time are right",
     "`ai.onnx` for the default domain, in imports or nodes": "the specification makes it an alias",
     "an input or output of the graph whose type has no shape": "it says that nothing is known of the shape",
     "attributes without a type in IR 1": "the field came with IR 2",
@@ -49,6 +50,8 @@ THEIRS: dict[str, int] = {
     "ThresholdedRelu": 10,
 }
 """Operators that onnxruntime has in the default domain, or ONNX had as experiments, and when they became ONNX's own."""
+
+_DEPRECATED_LATER = {("GroupNormalization", 18)}
 
 _NEWEST_IR = 14
 _MANY = 4096  # initializers, which hardly are large ones then, and are told apart by their bytes
@@ -203,7 +206,7 @@ class Walk:
         return True
 
     def call(self, node: NodeProto) -> None:
-        """Raise `InvalidModel` for what is wrong with a node, whatever its values are called; graphs are not entered."""
+        """Raise `InvalidModel` for what is wrong with a node, whatever its values are called; graphs stay shut."""
         if not node.op_type:
             self._fail("it names no operator", node)
         if not node.input and not node.output:
@@ -218,13 +221,14 @@ class Walk:
                 self._fail(f"attribute {_twice(names)!r} stands there twice", node)
             for attribute in node.attribute:
                 self._attribute(attribute, node)
-        if is_theirs(domain, node.op_type, opset):
+        schema = schemas.schema(domain, node.op_type, opset)
+        if is_theirs(domain, node.op_type, opset) or (schema and (node.op_type, schema.since) in _DEPRECATED_LATER):
             return
         if domain == _WITHOUT_OPERATORS:
             self._fail("its domain has no operators", node)
         if why := self._judge.why_not(node, opset):
             self._fail(f"not legal at opset {opset}: {why}", node)
-        if schema := schemas.schema(domain, node.op_type, opset):
+        if schema is not None:
             self._fits(node, schema)
 
     def _fits(self, node: NodeProto, schema: schemas.Schema) -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from random import Random
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto, ValueInfoProto, helper
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+)
 from opshift.passes.names import bodies
 
 Mistake = Callable[[ModelProto, Random], bool]
@@ -213,7 +222,9 @@ _of_tensor("a byte more", lambda t: t.raw_data, lambda t: setattr(t, "raw_data",
 _of_tensor("no data", lambda t: t.raw_data, lambda t: t.ClearField("raw_data"))
 _of_tensor("empty data", lambda t: t.raw_data, lambda t: setattr(t, "raw_data", b""))
 _of_tensor("data in two fields", lambda t: t.raw_data, lambda t: t.float_data.append(1.0))
-_of_tensor("data in another field", lambda t: t.float_data, lambda t: [t.ClearField("float_data"), t.double_data.append(1)])
+_of_tensor(
+    "data in another field", lambda t: t.float_data, lambda t: [t.ClearField("float_data"), t.double_data.append(1)]
+)
 _of_tensor("external data nowhere", _plain, lambda t: [_empty(t), setattr(t, "data_location", TensorProto.EXTERNAL)])
 _of_tensor("external data and its own", _plain, lambda t: setattr(t, "data_location", TensorProto.EXTERNAL))
 

@@ -170,7 +170,10 @@ BOUNDS = "int64[1] zero = {0}, int64[1] two = {2}, int64[1] rest = {-1}"
         ("z = Reshape(x, s)", 3),
         ("z = Expand(one, s)", 3),
         ("k = Concat<axis=0>(e, one) z = ConstantOfShape(k)", 3),
-        ("a = Reshape(x, s) b = Transpose<perm=[0,2,1]>(a) f = Shape(b) g = Concat<axis=0>(f, one) z = Reshape(b, g)", 4),
+        (
+            "a = Reshape(x, s) b = Transpose<perm=[0,2,1]>(a) f = Shape(b) g = Concat<axis=0>(f, one) z = Reshape(b, g)",
+            4,
+        ),
         ("z = Reshape(x, r)", None),
     ],
 )
