@@ -277,8 +277,8 @@ def _add_ranks(light: GraphProto, inferred: GraphProto, lengths: dict[str, int])
         if at is None or len(node.input) <= at or node.input[at] not in lengths:
             continue
         name = node.output[0]
-        kind = kinds.get(name)
-        if kind is not None and kind.tensor_type.HasField("shape"):
+        known = kinds.get(name)
+        if known is not None and known.tensor_type.HasField("shape"):
             continue
         rank = lengths[node.input[at]]
         if node.op_type == "Expand":
@@ -289,8 +289,8 @@ def _add_ranks(light: GraphProto, inferred: GraphProto, lengths: dict[str, int])
         if not 0 < rank <= _HIGHEST:
             continue
         value = stated.get(name) or light.value_info.add(name=name)
-        if kind is not None:
-            value.type.CopyFrom(kind)
+        if known is not None:
+            value.type.CopyFrom(known)
         value.type.tensor_type.shape.SetInParent()
         for _ in range(rank):
             value.type.tensor_type.shape.dim.add()

@@ -81,7 +81,7 @@ _MESSAGES = {_VALUE_FIELDS[name]: name for name in ("t", "g", "tp", "sparse_tens
 
 _DATA_FIELDS = {"float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data"}
 _TENSOR = TensorProto
-_STORED = {
+_STORED: dict[int, str] = {
     **dict.fromkeys([_TENSOR.FLOAT, _TENSOR.COMPLEX64], "float_data"),
     **dict.fromkeys([_TENSOR.DOUBLE, _TENSOR.COMPLEX128], "double_data"),
     **dict.fromkeys([_TENSOR.UINT32, _TENSOR.UINT64], "uint64_data"),
