@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from opshift import files, goals, ir
 from opshift.goals import Goal, Target
+from opshift.passes import convert
 from opshift.passes.changes import Change
 from opshift.passes.errors import InvalidModel, Refusal
 from opshift.passes.obstacles import open_dimensions
@@ -75,7 +76,7 @@ def convert_version(
 
     Raises:
         Refused: the model cannot be expressed at the target; every reason is listed.
-        InvalidModel: the model cannot be read, or imports opsets that are not known.
+        InvalidModel: the model cannot be read, is not what ONNX allows, or imports opsets that are not known.
         ValueError: an unknown target.
     """
     return _reached(model, goals.conversion(target_version, ir_version, Refinement(modernize, optimize=optimize)))
@@ -221,9 +222,11 @@ def verify(before: Any, after: Any, *, grade: str = "exact", seed: int = 0) -> V
         `equal`, `different` with the first tensor that differs, or `unverified` with the reason.
 
     Raises:
-        InvalidModel: a model cannot be read.
+        InvalidModel: as for `convert_version`.
     """
     (one, one_folder), (other, other_folder) = _loaded(before), _loaded(after)
+    for model in (one, other):
+        convert.checked(model)
     return verify_protos(
         one,
         other,

@@ -154,9 +154,12 @@ def _folder(model: str) -> str:
 
 def verify(options: argparse.Namespace) -> int:
     """`opshift verify`."""
+    before, after = files.read(options.before), files.read(options.after)
+    for model in (before, after):
+        engine.checked(model)
     found = verify_apart(
-        files.read(options.before),
-        files.read(options.after),
+        before,
+        after,
         grade="close" if options.close else "exact",
         seed=options.seed,
         before_folder=_folder(options.before),
@@ -176,7 +179,7 @@ def inspect(options: argparse.Namespace) -> int:
 
 def _inspect(options: argparse.Namespace) -> int:
     source = files.read(options.model)
-    engine.check_imports(source)
+    engine.checked(source)
     found = report.facts(source, os.path.getsize(options.model))
     folder = _folder(options.model)
     backend = goals.backend_of(options.target)

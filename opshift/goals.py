@@ -53,6 +53,7 @@ class Goal:
             InvalidModel: the model is not valid.
             ValueError: it has nothing of what is to be replaced, or cannot have what is to be recognised.
         """
+        survey = convert.checked(source)
         ops = named(source, self.names, self.domain)
         opsets = {**convert.opsets(source), **self.targets}
         _check_available(self.refinement, opsets)
@@ -60,9 +61,8 @@ class Goal:
             made = fit.attempt(source, self.backend, ops=ops, ir_version=self.ir_version, folder=folder)
         elif self.targets or self.ir_version or ops:
             targets = self.targets or own_opset(source)
-            made = convert.attempt(source, targets, ops=ops, ir_version=self.ir_version, folder=folder)
+            made = convert.attempt(source, targets, ops=ops, ir_version=self.ir_version, folder=folder, survey=survey)
         else:
-            convert.check_imports(source)
             made = Result(source, (), ())
         made = refined(made, self.refinement, lacking=ops, folder=folder)
         return replace(made, model=_copy(source)) if made.model is source else made

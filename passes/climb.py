@@ -25,6 +25,7 @@ from opshift.passes.replay import Replays
 from opshift.passes.scope import Context, Scope
 from opshift.passes.stamp import rename
 from opshift.passes.survey import Kind, Layout, Survey
+from opshift.passes.valid import is_theirs
 from opshift.passes.view import Node
 
 from opshift import functions
@@ -532,6 +533,8 @@ def _circle(op: str, within: Within) -> str:
 
 def _unknown(domain: str, op: str, version: int) -> str:
     known = schemas.versions(domain, op)
+    if not known and is_theirs(domain, op, version):
+        return "it is onnxruntime's own operator in the default domain, and has no definition here"
     if not known:
         return f"ONNX defines no operator of this name in domain {domain or 'ai.onnx'!r}"
     return f"the operator exists from opset {known[0]} on, but the model imports opset {version}"

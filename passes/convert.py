@@ -75,11 +75,13 @@ def attempt(
     ops: Iterable[Op] = (),
     ir_version: int | None = None,
     folder: str | None = None,
+    survey: Survey | None = None,
 ) -> Result:
     """Convert a copy of `source` to `targets` (opset by domain), expanding `ops` wherever they occur.
 
-    `folder` is where external data lie. Model-local functions are converted where they stand; one that cannot be,
-    for want of what only its callers know, is inlined, and below IR 8 all are.
+    `folder` is where external data lie; `survey`, if there is one already, is used up. Model-local functions are
+    converted where they stand; one that cannot be, for want of what only its callers know, is inlined, and below IR 8
+    all are.
     """
     check_imports(source)
     absent = sorted(set(targets) - set(opsets(source)) - {""})
@@ -106,9 +108,11 @@ def attempt(
             copied |= {op: copied.get((op[0], name), name) for op, name in found.copied.items()}
         try:
             with blaming(source):
-                result = _attempt(given, targets, wanted - local, inlined, ir_version, folder)
+                survey = survey if given is source else None
+                result = _attempt(given, targets, wanted - local, inlined, ir_version, folder, survey)
         except ProtobufError:
             return Result(None, (), (Refusal("", "graph", "", 0, False, _TOO_DEEP),))
+        survey = None
         stuck = {op for op in local - inlined if _blames(result.refusals, op)}
         if not stuck:
             break
@@ -130,6 +134,13 @@ def attempt(
         changes = (*(_never_taken(node, source) for node in decided), *result.changes)
         return replace(result, before=None, changes=changes)
     return result
+
+
+@collector_paused()
+def checked(source: ModelProto) -> Survey:
+    """What a model consists of; raises `InvalidModel` for one that ONNX does not allow."""
+    check_imports(source)
+    return Survey(source, checked=True)
 
 
 def _asks(source: ModelProto, targets: Mapping[str, int], wanted: Container[Op]) -> formals.Asks:
@@ -190,12 +201,13 @@ def _attempt(
     inlined: frozenset[Op] | set[Op],
     ir_version: int | None,
     folder: str | None,
+    survey: Survey | None,
 ) -> Result:
     if "" in targets and (missing := tuple(legal.missing_types(source, targets[""]))):
         return Result(None, (), missing)
     ledger = Ledger(refusals=list(_training(source, targets, ops | inlined)))
-    source = retype.narrow_integers_carried(source, targets.get("", 0), ledger, folder)
-    before = Survey(source)
+    given, source = source, retype.narrow_integers_carried(source, targets.get("", 0), ledger, folder)
+    before = survey if survey is not None and source is given else Survey(source)
     if before.depth > DEEPEST:
         raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
     model = ModelProto()

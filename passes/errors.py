@@ -104,4 +104,4 @@ class Refused(ValueError):
 
 
 class InvalidModel(ValueError):
-    """The input is not a model that can be read: corrupt, truncated, or not ONNX at all."""
+    """The input is not a model that can be read: corrupt, truncated, not ONNX at all, or not as ONNX allows."""

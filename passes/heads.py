@@ -15,18 +15,35 @@ _SHORT = 128  # bytes of a name whose length takes one byte
 _EMPTY = b"\0"
 
 
-def without(data: bytes) -> tuple[bytes, int, int]:
-    """What stands behind the head, and how many inputs and outputs there are."""
+def without(
+    data: bytes, number: int, made: dict[bytes, int], early: set[bytes], omitting: list[int]
+) -> tuple[bytes, int, int]:
+    """What stands behind the head, and how many inputs and outputs there are.
+
+    `made` learns that the outputs come of the node of this number, `early` which inputs are not in it, and `omitting`
+    that the node leaves some out, once for each.
+    """
     at = inputs = outputs = 0
     try:
         while data[at] == _INPUT:
             inputs += 1
             size = data[at + 1]
-            at += size + 2 if size < _SHORT else _length(data, at + 1) + 1
+            start = at + 2 if size < _SHORT else _start(data, at + 1)
+            at = start + size if size < _SHORT else _length(data, at + 1) + at + 1
+            name = data[start:at]
+            if name not in made:
+                early.add(name)
+                if not name:
+                    omitting.append(number)
         while data[at] == _OUTPUT:
             outputs += 1
             size = data[at + 1]
-            at += size + 2 if size < _SHORT else _length(data, at + 1) + 1
+            start = at + 2 if size < _SHORT else _start(data, at + 1)
+            at = start + size if size < _SHORT else _length(data, at + 1) + at + 1
+            if size:
+                made[data[start:at]] = number
+            else:
+                omitting.append(number)
         if data[at] == _NAME:
             size = data[at + 1]
             at += size + 2 if size < _SHORT else _length(data, at + 1) + 1
@@ -59,6 +76,13 @@ def _length(data: bytes, at: int) -> int:
         at += 1
         if data[at - 1] < _SHORT:
             return size + at - start
+
+
+def _start(data: bytes, at: int) -> int:
+    """Where a name begins whose length is spelled at `at`."""
+    while data[at] >= _SHORT:
+        at += 1
+    return at + 1
 
 
 def texts(spelled: list[bytes]) -> list[str]:

@@ -33,6 +33,12 @@ OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is als
 _LONGEST = 1 << 20  # elements: inference makes room for each of a vector's, whatever its type claims
 
 
+_SHAPES = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0}
+"""The operators whose result has as many dimensions as a vector that they take has elements, and which input it is."""
+
+_ROUNDS = 32  # of inference, each of which takes in the ranks that the one before let follow
+_HIGHEST = 64  # rank that is believed
+
 SHAPE_TO_INPUT, RANK_BY_LENGTH = 5, 21
 """Reshape took its shape as an input; its schema told the rank by the length of a shape that it cannot read."""
 
@@ -247,6 +253,10 @@ def _infer(source: ModelProto) -> dict[Path, dict[str, TypeProto]]:
     try:
         with memory.at_most(_room(light)):
             inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
+            for _ in range(_ROUNDS):
+                if not _add_ranks(light.graph, inferred.graph, {}):
+                    break
+                inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
     except Exception:  # a model that inference cannot digest still has its declared types
         return {}
     found: dict[Path, dict[str, TypeProto]] = {}
@@ -261,6 +271,48 @@ def _infer(source: ModelProto) -> dict[Path, dict[str, TypeProto]]:
         for index, node in enumerate(graph.node):
             if node.attribute:
                 pending += [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
+    return found
+
+
+def _add_ranks(light: GraphProto, inferred: GraphProto, lengths: dict[str, int]) -> bool:
+    """State in `light` the ranks that follow from the lengths of shapes that nodes compute; whether there were any.
+
+    `lengths` are those of vectors that are known around the graphs.
+    """
+    kinds = {value.name: value.type for value in (*inferred.input, *inferred.value_info, *inferred.output)}
+    lengths = {name: n for name, n in lengths.items() if name not in kinds}
+    lengths |= {tensor.name: tensor.dims[0] for tensor in inferred.initializer if len(tensor.dims) == 1}
+    for name, kind in kinds.items():
+        dims = kind.tensor_type.shape.dim
+        if len(dims) == 1 and dims[0].HasField("dim_value"):
+            lengths[name] = dims[0].dim_value
+    stated = {value.name: value for value in (*light.value_info, *light.output)}
+    found = False
+    for node, told in zip(light.node, inferred.node, strict=True):
+        for (_, _, graph), (_, _, other) in zip(subgraphs(node), subgraphs(told), strict=True):
+            found |= _add_ranks(graph, other, lengths)
+        at = _SHAPES.get(node.op_type) if not node.domain else None
+        if at is None or len(node.input) <= at or node.input[at] not in lengths:
+            continue
+        name = node.output[0]
+        known = kinds.get(name)
+        if known is not None and known.tensor_type.HasField("shape"):
+            continue
+        rank = lengths[node.input[at]]
+        if node.op_type == "Expand":
+            data = kinds.get(node.input[0])
+            if data is None or not data.tensor_type.HasField("shape"):
+                continue
+            rank = max(rank, len(data.tensor_type.shape.dim))
+        if not 0 < rank <= _HIGHEST:
+            continue
+        value = stated.get(name) or light.value_info.add(name=name)
+        if known is not None:
+            value.type.CopyFrom(known)
+        value.type.tensor_type.shape.SetInParent()
+        for _ in range(rank):
+            value.type.tensor_type.shape.dim.add()
+        found = True
     return found
 
 

@@ -19,6 +19,9 @@ from opshift.passes.protos import (
 )
 from opshift.passes.view import attribute_kind
 
+_INTERNAL = "__"
+"""What implementations note in attributes begins so; no schema declares it."""
+
 
 class Judge:
     """Tells whether calls are legal at given opsets; calls that differ in names and values only are judged once."""
@@ -93,8 +96,12 @@ def _judge(raw: str, op: str, inputs: int, outputs: int, attributes: tuple[tuple
         return f"{inputs} inputs; {schema.min_input} to {schema.max_input} could be expressed"
     if not schema.min_output <= outputs <= schema.max_output:
         return f"{outputs} outputs; {schema.min_output} to {schema.max_output} could be expressed"
+    if (domain, op) == ("", "BatchNormalization") and outputs not in (counts := (1, 3 if schema.since > 9 else 5)):
+        return f"{outputs} outputs; {counts[0]} or {counts[1]} could be expressed"
     for name, kind in attributes:
         declared = schema.attributes.get(name)
+        if declared is None and name.startswith(_INTERNAL):
+            continue
         if declared is None:
             return f"attribute {name} does not exist there"
         if kind != declared.type:

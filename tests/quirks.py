@@ -43,11 +43,6 @@ class Call:
             (attribute_value(a) for a in self.node.attribute if a.name == name and not a.ref_attr_name), default
         )
 
-    def any_nan(self, *indices: int) -> bool:
-        """Whether one of these inputs is known to hold NaN."""
-        given = (self.given(index) for index in indices)
-        return any(v is not None and v.dtype.kind == "f" and bool(np.isnan(v).any()) for v in given)
-
 
 @dataclass(frozen=True)
 class Evidence:

@@ -70,8 +70,8 @@ def test_names_that_are_no_utf8_are_shown_all_the_same(form, tmp_path, capsys):
 def test_names_with_line_breaks_and_escapes_stay_on_one_line(tmp_path, capsys):
     hostile = "a\n\x1b[2Jb"
     for attribute, op, domain, code in (
-        (hostile, "Elu", "", cli.REFUSED),
-        ("alpha", hostile, "", cli.REFUSED),
+        (hostile, "Elu", "", cli.UNREADABLE),
+        ("alpha", hostile, "", cli.UNREADABLE),
         ("alpha", "Elu", hostile, cli.UNREADABLE),
     ):
         model = onnx.parser.parse_model(
@@ -87,15 +87,15 @@ def test_names_with_line_breaks_and_escapes_stay_on_one_line(tmp_path, capsys):
         captured = capsys.readouterr()
         assert "2J" in captured.out + captured.err
         assert "\x1b" not in captured.out + captured.err
-        assert captured.err.count("\n") == (code == cli.UNREADABLE)
+        assert captured.err.count("\n") == 1
 
 
-def test_an_input_of_no_type_is_not_verified(tmp_path):
+def test_an_input_of_no_type_is_told(tmp_path):
     model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 13]> g (float x) => (float y) { y = Relu(x) }')
     model.graph.input[0].type.tensor_type.ClearField("elem_type")
     path, output = tmp_path / "model.onnx", tmp_path / "out.onnx"
     onnx.save(model, path)
-    assert cli.main(["convert", str(path), str(output), "--opset", "15"]) == cli.REFUSED
+    assert cli.main(["convert", str(path), str(output), "--opset", "15"]) == cli.UNREADABLE
     assert not output.exists()
 
 

@@ -23,13 +23,13 @@ def test_names_of_any_length(inputs: int, outputs: int, size: int, named: bool) 
     rest.CopyFrom(node)
     for field in ("input", "output", "name"):
         rest.ClearField(field)
-    assert heads.without(data) == (rest.SerializeToString(), inputs, outputs)
+    assert heads.without(data, 0, {}, set(), []) == (rest.SerializeToString(), inputs, outputs)
     assert heads.texts(heads.names(data, inputs + outputs)) == [*node.input, *node.output, node.name]
 
 
 def test_a_node_of_names_alone() -> None:
     data = NodeProto(input=["a"], output=["b"]).SerializeToString()
-    assert heads.without(data) == (b"", 1, 1)
+    assert heads.without(data, 0, {}, set(), []) == (b"", 1, 1)
     assert heads.texts(heads.names(data, 2)) == ["a", "b", ""]
 
 

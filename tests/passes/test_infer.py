@@ -10,7 +10,7 @@ from opshift.passes import convert
 from opshift.passes.build import Builder
 from opshift.passes.scope import Context, Scope, tensor_type
 
-from tests.support import model
+from tests.support import check_down, model
 
 T = TensorProto
 
@@ -180,3 +180,47 @@ def test_what_callers_of_a_function_give_is_not_known(body, shape, elem_type):
     scope = Scope(function, Context(ModelProto(), ModelProto()), 17)
     assert scope.shape("y") == shape
     assert scope.elem_type("y") == elem_type
+
+
+# The length of a vector that only the run tells: two dimensions of the data, and one that is stated.
+LENGTH = "d = Shape(x) e = Slice(d, zero, two) s = Concat<axis=0>(e, rest)"
+BOUNDS = "int64[1] zero = {0}, int64[1] two = {2}, int64[1] rest = {-1}"
+
+
+@pytest.mark.parametrize(
+    ("shaped", "rank"),
+    [
+        ("z = Reshape(x, s)", 3),
+        ("z = Expand(one, s)", 3),
+        ("k = Concat<axis=0>(e, one) z = ConstantOfShape(k)", 3),
+        (
+            "a = Reshape(x, s) b = Transpose<perm=[0,2,1]>(a) f = Shape(b) g = Concat<axis=0>(f, one) z = Reshape(b, g)",
+            4,
+        ),
+        ("z = Reshape(x, r)", None),
+    ],
+)
+def test_the_length_of_a_computed_shape_tells_the_rank(shaped, rank):
+    scope = scope_of(
+        f"{LENGTH} {shaped} y = Neg(z)",
+        inputs="float[N,M,K] x, int64[L] r", outputs="float y",
+        constants=f"{BOUNDS}, int64[1] one = {{1}}",
+    )  # fmt: skip
+    shape = scope.inferred_shape("z")
+    assert (shape and len(shape)) == rank
+
+
+def test_it_does_in_a_subgraph_too():
+    branch = "() => (float[] t) { z = Reshape(x, s) t = ReduceMean<axes=[-1], keepdims=0>(z) }"
+    other = "() => (float[] u) { u = ReduceMean<axes=[2], keepdims=0>(x) }"
+    check_down(
+        f"{LENGTH} y = If(c) <then_branch = t {branch}, else_branch = e {other}>", 12, 10,
+        inputs="float[N,M,K] x, bool c", outputs="float[P,Q] y", constants=BOUNDS,
+    )  # fmt: skip
+
+
+def test_negative_axes_count_from_a_rank_that_follows_from_a_length():
+    check_down(
+        f"{LENGTH} z = Reshape(x, s) y = ReduceMean<axes=[-1], keepdims=0>(z)", 12, 10,
+        inputs="float[N,M,K] x", outputs="float[P,Q] y", constants=BOUNDS,
+    )  # fmt: skip
