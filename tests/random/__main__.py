@@ -31,15 +31,16 @@ def main() -> int:
         corpus.known = [key for key in corpus.known if key[1] in options.op]
     counts: Counter[tuple[str, str, str]] = Counter()
     coverage, seen = Coverage(), Counter[tuple[str, ...]]()
+    raw: Counter[tuple[str, ...]] = Counter()
     end, seed, started, judged = time.monotonic() + options.seconds, options.seed, time.monotonic(), 0
     with Engines() as engines:
         while time.monotonic() < end:
             seed += 1
             source = drawn_source(seed, engines, corpus)
-            if source is None:
+            judge = Judge(engines, source) if source is not None else None
+            if source is None or judge is None or not judge.sound:
                 counts["-", "-", "not drawn"] += 1
                 continue
-            judge = Judge(engines, source)
             for verb in drawn_verbs(random.Random(seed), source.model, options.verbs):
                 if options.kind and options.kind not in verb.kind:
                     continue
@@ -48,7 +49,11 @@ def main() -> int:
                 counts[source.place, verb.kind, verdict.status] += 1
                 coverage.add(source.model, verdict.status)
                 if verdict.status in FINDINGS:
-                    finding = shrunk(Finding(source, verb, verdict), engines)
+                    finding = Finding(source, verb, verdict)
+                    raw[finding.raw] += 1
+                    if raw[finding.raw] > 2:
+                        continue
+                    finding = shrunk(finding, engines)
                     if not seen[finding.key]:
                         console.print(finding.headline)
                         finding.write(Path(options.out), len(seen))

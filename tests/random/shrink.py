@@ -83,7 +83,10 @@ def _still(finding: Finding, candidate: tuple[Source, Verb], engines: Engines) -
     source, verb = candidate
     if not valid(source.model):
         return None
-    verdict = Judge(engines, source).judge(verb)
+    judge = Judge(engines, source)
+    if not judge.sound:
+        return None
+    verdict = judge.judge(verb)
     if verdict.status != finding.verdict.status:
         return None
     if verdict.status == CRASHED and verdict.why.split(":")[0] != finding.verdict.why.split(":")[0]:
@@ -118,6 +121,9 @@ def _verbs(verb: Verb, model: ModelProto) -> Iterator[Verb]:
 
 def _sources(source: Source, engines: Engines) -> Iterator[Source]:
     model = source.model
+    bare = _pruned(source, _copy(model))
+    if len(bare.model.graph.node) < len(model.graph.node):
+        yield bare
     if len(model.graph.output) > 1:
         for at in range(len(model.graph.output)):
             made = _copy(model)

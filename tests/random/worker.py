@@ -20,10 +20,25 @@ def flat(model: ModelProto) -> ModelProto:
     """What the functions of a model mean, by onnx's own inliner, without the inputs that a caller left out at an end."""
     if not model.functions:
         return model
-    made = onnx.inliner.inline_local_functions(model)
+    made = onnx.inliner.inline_local_functions(_with_defaults(model))
     for node in every_node(made.graph.node):
         while node.input and not node.input[-1]:
             node.input.pop()
+    return made
+
+
+def _with_defaults(model: ModelProto) -> ModelProto:
+    """A copy whose calls say what attributes are by default: onnx's inliner and onnx.reference do not look."""
+    defaults = {(f.domain, f.name): f.attribute_proto for f in model.functions if f.attribute_proto}
+    if not defaults:
+        return model
+    made = ModelProto()
+    made.CopyFrom(model)
+    for body in (made.graph.node, *(function.node for function in made.functions)):
+        for node in every_node(body):
+            given = {attribute.name for attribute in node.attribute}
+            found = defaults.get((node.domain, node.op_type), ())
+            node.attribute.extend(attribute for attribute in found if attribute.name not in given)
     return made
 
 
