@@ -139,8 +139,7 @@ class Judge:
 
 def _limit(engine: str, result: ModelProto, why: str) -> bool:
     """Whether it is the engine that lacks what a model needs."""
-    old = engine == "onnx.reference" and opset(result) < OLDEST_WITH_KERNELS
-    return old or engine == "as written" or any(word in why for word in NO_KERNEL)
+    return opset(result) < OLDEST_WITH_KERNELS or engine == "as written" or any(word in why for word in NO_KERNEL)
 
 
 def _disputed(verdict: Verdict, engine: str) -> Verdict:
