@@ -11,8 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.conformance.cases import all_cases
-from tests.random.calls import Corpus
+from tests.random.calls import published
 from tests.random.coverage import Coverage
 from tests.random.engines import Engines
 from tests.random.models import drawn_source
@@ -26,7 +25,7 @@ def main() -> int:
     """Judge for as long as asked; print the counts, write what went wrong, exit 1 if anything did."""
     options = _options()
     console = Console(width=160, soft_wrap=True, highlight=False, markup=False)
-    corpus = Corpus(all_cases())
+    corpus = published()
     if options.op:
         corpus.known = [key for key in corpus.known if key[1] in options.op]
     counts: Counter[tuple[str, str, str]] = Counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections import defaultdict
 from collections.abc import Iterable
@@ -9,12 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx.defs
 import onnx.numpy_helper
 from onnx import AttributeProto, NodeProto, TypeProto
 
 from opshift.passes import schemas
-from tests.conformance.cases import Case
+from tests.conformance.cases import CACHE, OLD_WHEELS, Case, all_cases
 from tests.conformance.draws import is_random
 
 Key = tuple[str, str, int]  # domain, operator, the opset that its version begins with
@@ -91,6 +93,16 @@ class Corpus:
             return None
         opsets = lifetime(domain, op, since)
         return rng.choice(self.calls[source]).at(rng.choice(opsets)) if opsets else None
+
+
+def published() -> Corpus:
+    """The calls of all published cases, from a file once they were collected."""
+    kept = CACHE.parent / f"random-{onnx.__version__}-{len(OLD_WHEELS)}.pickle"
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_bytes(pickle.dumps(Corpus(all_cases())))
+    found: Corpus = pickle.loads(kept.read_bytes())
+    return found
 
 
 def _single(case: Case) -> Call | None:

@@ -150,7 +150,7 @@ def chain(rng: random.Random, engines: Engines, corpus: Corpus, opset: int, leng
     """So many calls at one opset, each of which reads what others yielded wherever that fits."""
     alive = [k for k in corpus.known if not k[0] and schemas.since("", k[1], opset) == k[2]]
     body = Body({"": opset})
-    for _ in range(3 * length):
+    for _ in range(3 * length if alive else 0):
         if len(body.nodes) >= length:
             break
         call = corpus.draw(rng, rng.choice(alive))

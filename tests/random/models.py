@@ -37,7 +37,7 @@ class Source:
 def drawn_source(seed: int, engines: Engines, corpus: Corpus, *, longest: int = 40) -> Source | None:
     """The model of a seed; None where what was drawn does not run or is not valid."""
     rng = random.Random(seed)
-    if rng.random() < 0.75:
+    if rng.random() < 0.85:
         body = single(rng, engines, corpus, rng.choice(corpus.known))
     else:
         length = min(rng.choice([2, 2, 3, 3, 4, 5, 8, 12, 20, 40]), longest)

@@ -220,7 +220,7 @@ MUTATIONS: tuple[Mutation, ...] = (
 
 def mutated(rng: random.Random, call: Call, corpus: Corpus) -> Call:
     """The call as it is, or with a few things changed."""
-    for _ in range(rng.choice([0, 1, 1, 1, 2, 2, 3, 4])):
+    for _ in range(rng.choice([0, 1, 1, 2, 2, 3, 3, 4])):
         call = rng.choice(MUTATIONS)(rng, call, corpus)
     return call
 
