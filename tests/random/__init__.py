@@ -1,1 +1,1 @@
-"""Random models through every verb: what comes out computes the same, or the verb says no."""
+"""Models that nobody wrote: drawn at random, put through every verb, and run beside their source."""
