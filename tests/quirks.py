@@ -39,7 +39,9 @@ class Call:
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """The value of an attribute that is not the caller's of a function."""
-        return next((attribute_value(a) for a in self.node.attribute if a.name == name and not a.ref_attr_name), default)
+        return next(
+            (attribute_value(a) for a in self.node.attribute if a.name == name and not a.ref_attr_name), default
+        )
 
     def any_nan(self, *indices: int) -> bool:
         """Whether one of these inputs is known to hold NaN."""

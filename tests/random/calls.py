@@ -14,8 +14,8 @@ import onnx
 import onnx.defs
 import onnx.numpy_helper
 from onnx import AttributeProto, NodeProto, TypeProto
-
 from opshift.passes import schemas
+
 from tests.conformance.cases import CACHE, OLD_WHEELS, Case, all_cases
 from tests.conformance.draws import is_random
 
@@ -122,6 +122,4 @@ def _single(case: Case) -> Call | None:
     if any(isinstance(v, np.ndarray) and v.size > LARGEST for v in values):
         return None
     kinds = tuple(types.get(n) if n and not isinstance(held[n], np.ndarray) else None for n in node.input)
-    return Call(
-        node.domain, node.op_type, opset, tuple(node.attribute), values, tuple(map(bool, node.output)), kinds
-    )
+    return Call(node.domain, node.op_type, opset, tuple(node.attribute), values, tuple(map(bool, node.output)), kinds)

@@ -36,7 +36,13 @@ class Coverage:
 
     def text(self, corpus: Corpus) -> str:
         """How much was reached, and what was not."""
-        known = {(op, name) for calls in corpus.calls.values() for call in calls for op in [call.op] for name in call.schema.attributes}
+        known = {
+            (op, name)
+            for calls in corpus.calls.values()
+            for call in calls
+            for op in [call.op]
+            for name in call.schema.attributes
+        }
         missed = [key for key in corpus.known if key not in self.versions]
         names = [f"{op}-{since}" for _, op, since in missed]
         bare = sorted(f"{op}.{name}" for op, name in known - set(self.attributes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import subprocess
 import sys
@@ -58,8 +59,6 @@ class Engines:
             self._worker.wait()
             for pipe in (self._worker.stdin, self._worker.stdout):
                 if pipe is not None:
-                    try:
+                    with contextlib.suppress(BrokenPipeError):
                         pipe.close()
-                    except BrokenPipeError:
-                        pass
             self._worker = None

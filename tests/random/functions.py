@@ -23,7 +23,9 @@ DOMAIN = "own.domain"
 
 def function(rng: random.Random, engines: Engines, body: Body) -> Body:
     """A call of a function that holds the nodes; sometimes two or three calls."""
-    made = Body(dict(body.opsets), leaves=dict(body.leaves), values=dict(body.values), types=dict(body.types), count=body.count)
+    made = Body(
+        dict(body.opsets), leaves=dict(body.leaves), values=dict(body.values), types=dict(body.types), count=body.count
+    )
     formals = list(body.leaves)
     actual: dict[str, str] = {name: name for name in formals}
     nodes = [_copy(node) for node in body.nodes]
@@ -156,7 +158,9 @@ def _call_again(rng: random.Random, engines: Engines, made: Body, call: NodeProt
     while again.input and not again.input[-1]:
         again.input.pop()
     again.output[:] = [made.name("f") for _ in call.output]
-    trial = replace(made, nodes=[again], leaves={**made.leaves, **leaves}, values={**made.values, **leaves}, outs=list(again.output))
+    trial = replace(
+        made, nodes=[again], leaves={**made.leaves, **leaves}, values={**made.values, **leaves}, outs=list(again.output)
+    )
     found = run_body(engines, trial)
     if found is None:
         return

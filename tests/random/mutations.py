@@ -56,7 +56,9 @@ def rank(rng: random.Random, call: Call, corpus: Corpus) -> Call:
             return value
         return value[None] if more else value[0] if value.ndim and value.shape[0] else value
 
-    return _with_inputs(call, [np.asarray(other(at, v)) if isinstance(v, np.ndarray) else v for at, v in enumerate(call.inputs)])
+    return _with_inputs(
+        call, [np.asarray(other(at, v)) if isinstance(v, np.ndarray) else v for at, v in enumerate(call.inputs)]
+    )
 
 
 def values(rng: random.Random, call: Call, corpus: Corpus) -> Call:
@@ -121,7 +123,12 @@ def element_type(rng: random.Random, call: Call, corpus: Corpus) -> Call:
     made = list(call.inputs)
     for at, formal in enumerate(formals):
         held = made[at]
-        if formal is not None and formal.type_str == chosen and isinstance(held, np.ndarray) and held.dtype.kind not in "OSU":
+        if (
+            formal is not None
+            and formal.type_str == chosen
+            and isinstance(held, np.ndarray)
+            and held.dtype.kind not in "OSU"
+        ):
             with np.errstate(all="ignore"):
                 narrow = held.astype(np.float32) if held.dtype.kind not in "fiub" else held
                 made[at] = narrow.astype(dtype)

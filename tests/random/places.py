@@ -12,9 +12,9 @@ import onnx.defs
 import onnx.helper
 from onnx import AttributeProto, GraphProto, NodeProto, TypeProto
 
+from tests.random.engines import Engines
 from tests.random.functions import function
 from tests.random.graphs import Body
-from tests.random.engines import Engines
 
 Place = Callable[[random.Random, Engines, Body], Body]
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tests.random.verbs import Verb
 
 
-
 def table(counts: Counter[tuple[str, str, str]]) -> Table:
     """By what was done, and by where."""
     made = Table("", *STATUSES, "total")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from onnx import AttributeProto, ModelProto
 
 from tests.conformance.engines import every_node, opset
 from tests.random.engines import Engines
+from tests.random.inside import copied, plain, pruned, unread
 from tests.random.models import Source, valid
 from tests.random.report import script
 from tests.random.values import resized, tensor
@@ -121,65 +123,29 @@ def _verbs(verb: Verb, model: ModelProto) -> Iterator[Verb]:
 
 def _sources(source: Source, engines: Engines) -> Iterator[Source]:
     model = source.model
-    bare = _pruned(source, _copy(model))
+    bare = pruned(source, copied(model))
     if len(bare.model.graph.node) < len(model.graph.node):
         yield bare
     if len(model.graph.output) > 1:
         for at in range(len(model.graph.output)):
-            made = _copy(model)
+            made = copied(model)
             del made.graph.output[at]
-            yield _pruned(source, made)
+            yield pruned(source, made)
     if model.functions:
-        try:
-            yield _pruned(source, _plain(flat(model)))
-        except Exception:
-            pass
+        with contextlib.suppress(Exception):
+            yield pruned(source, plain(flat(model)))
+    yield from unread(source)
     yield from _lifted(source)
     yield from _cut(source, engines)
     yield from _without_attributes(source)
     yield from _smaller(source)
 
 
-def _copy(model: ModelProto) -> ModelProto:
-    made = ModelProto()
-    made.CopyFrom(model)
-    return made
-
-
-def _plain(model: ModelProto) -> ModelProto:
-    for entry in [i for i in model.opset_import if i.domain not in ("", "ai.onnx.ml")]:
-        model.opset_import.remove(entry)
-    return model
-
-
-def _pruned(source: Source, model: ModelProto) -> Source:
-    """Without nodes, inputs and constants that no output needs."""
-    needed = {o.name for o in model.graph.output}
-    kept = []
-    for node in reversed(model.graph.node):
-        if needed & set(node.output):
-            kept.append(node)
-            needed |= {n for inner in every_node([node]) for n in inner.input}
-            needed |= {o.name for inner in every_node([node]) for a in inner.attribute for o in a.g.output}
-    nodes = kept[::-1]
-    inputs = [v for v in model.graph.input if v.name in needed]
-    constants = [t for t in model.graph.initializer if t.name in needed]
-    for held, rest in ((model.graph.node, nodes), (model.graph.input, inputs), (model.graph.initializer, constants)):
-        rest = list(rest)
-        del held[:]  # type: ignore[arg-type]
-        held.extend(rest)  # type: ignore[arg-type]
-    called = {(n.domain, n.op_type) for b in (model.graph.node, *(f.node for f in model.functions)) for n in every_node(b)}
-    functions = [f for f in model.functions if (f.domain, f.name) in called]
-    del model.functions[:]
-    model.functions.extend(functions)
-    return replace(source, model=model, feeds={k: v for k, v in source.feeds.items() if k in needed})
-
-
 def _lifted(source: Source) -> Iterator[Source]:
     """A branch in the place of its If."""
     for at, node in enumerate(source.model.graph.node):
         for branch in (a.g for a in node.attribute if node.op_type == "If"):
-            made = _copy(source.model)
+            made = copied(source.model)
             nodes = list(made.graph.node)
             outs = [
                 onnx.helper.make_node("Identity", [inner.name], [outer])
@@ -188,7 +154,7 @@ def _lifted(source: Source) -> Iterator[Source]:
             del made.graph.node[:]
             made.graph.node.extend([*nodes[:at], *branch.node, *outs, *nodes[at + 1 :]])
             made.graph.initializer.extend(branch.initializer)
-            yield _pruned(source, made)
+            yield pruned(source, made)
 
 
 def _cut(source: Source, engines: Engines) -> Iterator[Source]:
@@ -197,30 +163,32 @@ def _cut(source: Source, engines: Engines) -> Iterator[Source]:
     if len(model.graph.node) < 2:
         return
     known = _all_values(source, engines)
-    for name, (info, value) in known.items():
-        made = _copy(model)
+    for name, (info, _value) in known.items():
+        made = copied(model)
         if name not in {o.name for o in made.graph.output}:
             del made.graph.output[:]
             made.graph.output.append(info)
-            yield _pruned(source, made)
+            yield pruned(source, made)
     for at, node in enumerate(model.graph.node):
         if not all(n in known for n in node.output if n) or any(o.name in node.output for o in model.graph.output):
             continue
-        made = _copy(model)
+        made = copied(model)
         del made.graph.node[at]
         made.graph.input.extend(known[n][0] for n in node.output if n)
         feeds = {**source.feeds, **{n: known[n][1] for n in node.output if n}}
-        yield _pruned(replace(source, feeds=feeds), made)
+        yield pruned(replace(source, feeds=feeds), made)
 
 
 def _all_values(source: Source, engines: Engines) -> dict[str, tuple[onnx.ValueInfoProto, Any]]:
     """What the nodes of the graph yield, with types."""
-    made = _copy(source.model)
+    made = copied(source.model)
     try:
         inferred = onnx.shape_inference.infer_shapes(made)
     except Exception:
         return {}
-    infos = {v.name: v for v in (*inferred.graph.value_info, *inferred.graph.output) if v.type.tensor_type.HasField("shape")}
+    infos = {
+        v.name: v for v in (*inferred.graph.value_info, *inferred.graph.output) if v.type.tensor_type.HasField("shape")
+    }
     wanted = [n for node in made.graph.node for n in node.output if n in infos]
     del made.graph.output[:]
     made.graph.output.extend(infos[n] for n in wanted)
@@ -239,22 +207,22 @@ def _without_attributes(source: Source) -> Iterator[Source]:
         node = _nth(source.model, at)
         for index, held in enumerate(node.attribute):
             if held.type != AttributeProto.GRAPH:
-                made = _copy(source.model)
+                made = copied(source.model)
                 del _nth(made, at).attribute[index]
                 yield replace(source, model=made)
         for index in reversed(range(1, len(node.input))):
             if node.input[index] or index == len(node.input) - 1:
-                made = _copy(source.model)
+                made = copied(source.model)
                 if index == len(node.input) - 1:
                     _nth(made, at).input.pop()
                 else:
                     _nth(made, at).input[index] = ""
-                yield _pruned(source, made)
+                yield pruned(source, made)
         read = {o.name for o in source.model.graph.output} | {n for b in bodies for i in every_node(b) for n in i.input}
         if len(node.output) > 1 and node.output[-1] not in read:
-            made = _copy(source.model)
+            made = copied(source.model)
             _nth(made, at).output.pop()
-            yield _pruned(source, made)
+            yield pruned(source, made)
 
 
 def _nth(model: ModelProto, at: int) -> Any:
@@ -269,7 +237,9 @@ def _smaller(source: Source) -> Iterator[Source]:
     for old in sorted({d for v in arrays.values() for d in v.shape if d > 1}, reverse=True):
         for new in (1, 2):
             if new < old:
-                yield _with_arrays(source, {k: resized(v, [new if d == old else d for d in v.shape]) for k, v in arrays.items()})
+                yield _with_arrays(
+                    source, {k: resized(v, [new if d == old else d for d in v.shape]) for k, v in arrays.items()}
+                )
     for name, value in arrays.items():
         ordinary = np.arange(1, value.size + 1).reshape(value.shape)
         if value.dtype.kind == "f" and value.size and not np.array_equal(value, ordinary):
@@ -277,7 +247,7 @@ def _smaller(source: Source) -> Iterator[Source]:
 
 
 def _with_arrays(source: Source, arrays: dict[str, Any]) -> Source:
-    made = _copy(source.model)
+    made = copied(source.model)
     for at, held in enumerate(made.graph.initializer):
         made.graph.initializer[at].CopyFrom(tensor(arrays[held.name], held.name))
     for value in made.graph.input:

@@ -75,7 +75,9 @@ def operators(model: ModelProto) -> list[tuple[str, str]]:
 
 
 def _verb(rng: random.Random, model: ModelProto) -> Verb | None:
-    kind = rng.choice(["convert"] * 6 + ["back", "ml", "inline", "inline", "inline", "folded", "fold", "optimize", "refined"])
+    kind = rng.choice(
+        ["convert"] * 6 + ["back", "ml", "inline", "inline", "inline", "folded", "fold", "optimize", "refined"]
+    )
     own, ops = opset(model), [op for domain, op in operators(model) if not domain]
     if kind in ("convert", "back", "refined"):
         target = _target(rng, ops, own)
