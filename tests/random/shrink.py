@@ -50,12 +50,16 @@ class Finding:
         ops = sorted({node.op_type for body in bodies for node in every_node(body) if node.op_type != "Constant"})
         empty = any(isinstance(v, np.ndarray) and not v.size for v in self.source.feeds.values())
         where = "function" if model.functions else "graph"
-        return self.verdict.status, self.verb.kind, where, "empty" if empty else "", *ops
+        (name, args), *_ = self.verb.steps
+        way = "up" if name == "convert" and args[0] and max(args[0].values()) > opset(model) else ""
+        if self.verdict.status == CRASHED:
+            ops = [re.sub(r"^.* (\S+)$", r"\1", self.verdict.why)]
+        return self.verdict.status, f"{name} {way}", where, "empty" if empty else "", *ops
 
     @property
     def headline(self) -> str:
         status, kind, where, empty, *ops = self.key
-        return f"{status:8} {kind:12} {where} {empty} {'+'.join(ops)}: {self.verb}: {self.verdict.why[:160]}"
+        return f"{status:8} {kind:12} {where} {empty} {'+'.join(ops[:6])}: {self.verb}: {self.verdict.why[:160]}"
 
     def write(self, folder: Path, number: int) -> None:
         """Leave a script that shows it."""

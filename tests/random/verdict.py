@@ -27,7 +27,8 @@ FINDINGS = (WRONG, FAILS, INVALID, CRASHED, REJECTED, HANGS)
 STATUSES = (OK, NEAR, REFUSED, UNJUDGED, *FINDINGS)
 SECONDS = 20
 NO_KERNEL = (  # what an engine says of its own limits
-    NO_JUDGE, "NOT_IMPLEMENTED", "is under development", "Unsupported model IR version", "and opset 26 is the newest", "must have the shape set for all outputs",
+    NO_JUDGE, "NOT_IMPLEMENTED", "is under development", "Unsupported model IR version", "is computed as opset",
+    "is not implemented for", "is the newest it loads", "must have the shape set for all outputs",
 )  # fmt: skip
 ORDER = ("onnxruntime", "as written", "onnx.reference")
 
