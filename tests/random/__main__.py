@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
 import time
 from collections import Counter
 from pathlib import Path
@@ -13,12 +12,9 @@ from rich.console import Console
 
 from tests.random.calls import published
 from tests.random.coverage import Coverage
-from tests.random.engines import Engines
-from tests.random.models import drawn_source
 from tests.random.report import table
-from tests.random.shrink import Finding, shrunk
-from tests.random.verbs import drawn_verbs
-from tests.random.verdict import FINDINGS, Judge
+from tests.random.runner import Row, Wanted, run
+from tests.random.verdict import DIED
 
 
 def main() -> int:
@@ -28,42 +24,29 @@ def main() -> int:
     corpus = published()
     if options.op:
         corpus.known = [key for key in corpus.known if key[1] in options.op]
-    counts: Counter[tuple[str, str, str]] = Counter()
-    coverage, seen = Coverage(), Counter[tuple[str, ...]]()
-    raw: Counter[tuple[str, ...]] = Counter()
-    end, seed, started, judged = time.monotonic() + options.seconds, options.seed, time.monotonic(), 0
-    with Engines() as engines:
-        while time.monotonic() < end:
-            seed += 1
-            source = drawn_source(seed, engines, corpus)
-            judge = Judge(engines, source) if source is not None else None
-            if source is None or judge is None or not judge.sound:
-                counts["-", "-", "not drawn"] += 1
-                continue
-            for verb in drawn_verbs(random.Random(seed), source.model, options.verbs):
-                if options.kind and options.kind not in verb.kind:
-                    continue
-                verdict = judge.judge(verb)
-                judged += 1
-                counts[source.place, verb.kind, verdict.status] += 1
-                coverage.add(source.model, verdict.status)
-                if verdict.status in FINDINGS:
-                    finding = Finding(source, verb, verdict)
-                    raw[finding.raw] += 1
-                    if raw[finding.raw] > 2:
-                        continue
-                    finding = shrunk(finding, engines)
-                    if not seen[finding.key]:
-                        console.print(finding.headline)
-                        finding.write(Path(options.out), len(seen))
-                    seen[finding.key] += 1
+    counts: Counter[Row] = Counter()
+    seen: Counter[tuple[str, ...]] = Counter()
+    coverage, started, last = Coverage(), time.monotonic(), 0
+    for judged in run(corpus, options.seed + 1, options.seconds, Wanted(options.verbs, options.kind)):
+        counts.update(judged.rows)
+        coverage.update(judged.coverage)
+        last = judged.seed
+        if any(status == DIED for _, _, status in judged.rows):
+            console.print(f"died     the process that judged seed {judged.seed}: {judged.rows[-1][1]}")
+            seen[DIED, str(judged.seed)] += 1
+        for finding in judged.findings:
+            if not seen[finding.key]:
+                console.print(finding.headline)
+                finding.write(Path(options.out), len(seen))
+            seen[finding.key] += 1
     spent = time.monotonic() - started
-    console.print(f"{judged} judged in {spent:.0f} s, {judged / spent:.0f} a second; the last seed was {seed}")
+    total = sum(count for (_, verb, _), count in counts.items() if verb != "-")
+    console.print(f"{total} judged in {spent:.0f} s, {total / spent:.0f} a second; the last seed was {last}")
     console.print(table(counts))
     console.print(coverage.text(corpus))
     if options.json:
         rows = [[*key, count] for key, count in sorted(counts.items())]
-        Path(options.json).write_text(json.dumps({"counts": rows, "judged": judged}, indent=0), encoding="utf-8")
+        Path(options.json).write_text(json.dumps({"counts": rows, "judged": total}, indent=0), encoding="utf-8")
     return int(bool(seen))
 
 
@@ -73,7 +56,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="models are drawn from the seeds that follow")
     parser.add_argument("--verbs", type=int, default=6, help="how much is done with each model")
     parser.add_argument("--op", action="append", help="single nodes of these operators only")
-    parser.add_argument("--kind", help="only what is called so: up, down, back, inline, fold, optimize, refined")
+    parser.add_argument(
+        "--kind", default="", help="only what is called so: up, down, back, inline, fold, optimize, refined"
+    )
     parser.add_argument("--out", default="findings", help="the folder for what goes wrong")
     parser.add_argument("--json", help="write the counts to this file")
     return parser.parse_args()

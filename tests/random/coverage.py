@@ -34,6 +34,11 @@ class Coverage:
                     for held in node.attribute:
                         self.attributes[node.op_type, held.name] += 1
 
+    def update(self, other: Coverage) -> None:
+        """Count what another one counted, too."""
+        self.versions.update(other.versions)
+        self.attributes.update(other.attributes)
+
     def text(self, corpus: Corpus) -> str:
         """How much was reached, and what was not."""
         known = {

@@ -143,7 +143,8 @@ def _call_again(rng: random.Random, engines: Engines, made: Body, call: NodeProt
         if not isinstance(value, np.ndarray) or name in made.types or name not in made.leaves:
             continue
         if kind == "type" and value.dtype == first and value.dtype.kind in "fi":
-            value = np.asarray(np.nan_to_num(value)).astype(dtype)
+            with np.errstate(all="ignore"):
+                value = np.asarray(np.nan_to_num(value)).astype(dtype)
         elif kind == "size" and not is_parameter(value):
             value = resized(value, [new if d == old else d for d in value.shape])
         elif kind == "rank" and not is_parameter(value):

@@ -23,7 +23,8 @@ from tests.random.worker import NO_JUDGE
 
 OK, NEAR, REFUSED, UNJUDGED = "ok", "near", "refused", "unjudged"
 WRONG, FAILS, INVALID, CRASHED, REJECTED, HANGS = "wrong", "fails", "invalid", "crashed", "rejected", "hangs"
-FINDINGS = (WRONG, FAILS, INVALID, CRASHED, REJECTED, HANGS)
+DIED = "died"
+FINDINGS = (WRONG, FAILS, INVALID, CRASHED, REJECTED, HANGS, DIED)
 STATUSES = (OK, NEAR, REFUSED, UNJUDGED, *FINDINGS)
 SECONDS = 20
 NO_KERNEL = (  # what an engine says of its own limits
