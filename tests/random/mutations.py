@@ -85,10 +85,45 @@ def parameters(rng: random.Random, call: Call, corpus: Corpus) -> Call:
         return call
 
 
+def axes(rng: random.Random, call: Call, corpus: Corpus) -> Call:
+    """Some axes of the data in any order, from either end; sometimes their sizes become 1."""
+    data = _pick(rng, call, lambda v: v.ndim > 0 and not is_parameter(v))
+    at = _pick(rng, call, lambda v: v.ndim == 1 and is_parameter(v))
+    attribute_name = next((a.name for a in call.attributes if a.name == "axes"), "")
+    if data is None or (at is None and not attribute_name):
+        return call
+    rank = call.inputs[data].ndim
+    chosen = rng.sample(range(rank), rng.randint(1, min(rank, 3)))
+    if rng.random() < 0.6:
+        shape = [1 if d in chosen else n for d, n in enumerate(call.inputs[data].shape)]
+        call = _with_input(call, data, resized(call.inputs[data], shape))
+    written = [a - rank if rng.random() < 0.3 else a for a in chosen]
+    if at is not None:
+        return _with_input(call, at, np.array(written).astype(call.inputs[at].dtype))
+    others = [a for a in call.attributes if a.name != attribute_name]
+    return replace(call, attributes=(*others, onnx.helper.make_attribute(attribute_name, written)))
+
+
 def numbers(rng: random.Random, held: list[int], wide: bool) -> list[int]:
     """A list of whole numbers like `held`."""
     made = list(held)
-    how = rng.choice(["order", "order", "turn", "turn", "negative", "one", "fewer", "more", "none", "extreme", "zero"])
+    how = rng.choice(
+        [
+            "order",
+            "order",
+            "turn",
+            "turn",
+            "negative",
+            "one",
+            "fewer",
+            "more",
+            "none",
+            "extreme",
+            "extreme",
+            "zero",
+            "unit",
+        ]
+    )
     if how == "order":
         rng.shuffle(made)
     elif how == "turn":
@@ -103,7 +138,7 @@ def numbers(rng: random.Random, held: list[int], wide: bool) -> list[int]:
     elif how == "none":
         made = []
     elif made:
-        pool = {"one": [-3, -2, -1, 0, 1, 2, 3, 4], "zero": [0], "extreme": EXTREMES if wide else [0]}[how]
+        pool = {"one": [-3, -2, -1, 0, 1, 2, 3, 4], "zero": [0], "unit": [1], "extreme": EXTREMES if wide else [0]}[how]
         made[rng.randrange(len(made))] = rng.choice(pool)
     return made
 
@@ -223,12 +258,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     size, size, one_size, rank, values, values, parameters, parameters, element_type, omission, omission, default,
     attribute, attribute, outputs,
 )  # fmt: skip
+STEERING: tuple[Mutation, ...] = (parameters, parameters, axes)
 
 
 def mutated(rng: random.Random, call: Call, corpus: Corpus) -> Call:
     """The call as it is, or with a few things changed."""
+    steered = any(map(is_parameter, call.inputs)) or any(a.name == "axes" for a in call.attributes)
     for _ in range(rng.choice([0, 1, 1, 2, 2, 3, 3, 4])):
-        call = rng.choice(MUTATIONS)(rng, call, corpus)
+        call = rng.choice(STEERING if steered and rng.random() < 0.4 else MUTATIONS)(rng, call, corpus)
     return call
 
 
