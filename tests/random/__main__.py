@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tests.random.calls import published
 from tests.random.coverage import Coverage
-from tests.random.report import table
+from tests.random.report import markdown, table
 from tests.random.runner import Row, Wanted, run
 from tests.random.verdict import DIED
 
@@ -44,6 +44,8 @@ def main() -> int:
     console.print(f"{total} judged in {spent:.0f} s, {total / spent:.0f} a second; the last seed was {last}")
     console.print(table(counts))
     console.print(coverage.text(corpus))
+    if options.markdown:
+        Path(options.markdown).write_text(markdown(counts, coverage.text(corpus).splitlines()[0]), encoding="utf-8")
     if options.json:
         rows = [[*key, count] for key, count in sorted(counts.items())]
         Path(options.json).write_text(json.dumps({"counts": rows, "judged": total}, indent=0), encoding="utf-8")
@@ -61,6 +63,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--out", default="findings", help="the folder for what goes wrong")
     parser.add_argument("--json", help="write the counts to this file")
+    parser.add_argument("--markdown", help="write the counts to this file as a page")
     return parser.parse_args()
 
 

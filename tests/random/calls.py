@@ -64,6 +64,7 @@ class Corpus:
     def __init__(self, cases: Iterable[Case]):
         self.calls: dict[Key, list[Call]] = defaultdict(list)
         self.words: dict[tuple[str, str], list[bytes]] = defaultdict(list)
+        self.numbers: dict[tuple[str, str], set[int]] = defaultdict(set)
         for case in cases:
             if (call := _single(case)) is not None:
                 self.add(call)
@@ -81,6 +82,8 @@ class Corpus:
         self.calls[call.key].append(call)
         for held in call.attributes:
             words = self.words[call.op, held.name]
+            if held.type == AttributeProto.INT:
+                self.numbers[call.op, held.name].add(held.i)
             if held.type == AttributeProto.STRING and held.s not in words:
                 words.append(held.s)
 
@@ -97,7 +100,7 @@ class Corpus:
 
 def published() -> Corpus:
     """The calls of all published cases, from a file once they were collected."""
-    kept = CACHE.parent / f"random-{onnx.__version__}-{len(OLD_WHEELS)}.pickle"
+    kept = CACHE.parent / f"random-calls-{onnx.__version__}-{len(OLD_WHEELS)}.pickle"
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_bytes(pickle.dumps(Corpus(all_cases())))

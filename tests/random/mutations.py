@@ -77,12 +77,10 @@ def parameters(rng: random.Random, call: Call, corpus: Corpus) -> Call:
         return call
     held = [int(v) for v in call.inputs[at].reshape(-1)]
     made = numbers(rng, held, call.inputs[at].dtype == np.int64)
-    if call.inputs[at].ndim == 0:
-        return _with_input(call, at, np.array(made[0] if made else 0, call.inputs[at].dtype))
-    try:
-        return _with_input(call, at, np.array(made, call.inputs[at].dtype))
-    except OverflowError:
-        return call
+    dtype = call.inputs[at].dtype
+    with np.errstate(all="ignore"):
+        written = np.array(made, np.int64).astype(dtype)
+    return _with_input(call, at, written if call.inputs[at].ndim else np.array(made[0] if made else 0).astype(dtype))
 
 
 def axes(rng: random.Random, call: Call, corpus: Corpus) -> Call:
@@ -216,7 +214,8 @@ def _another(
 ) -> AttributeProto | None:
     kinds = OpSchema.AttrType
     if formal.type == kinds.INT:
-        return onnx.helper.make_attribute(formal.name, rng.choice([0, 1, 0, 1, -1, -2, 2, 3]))
+        flag = corpus.numbers.get((call.op, formal.name), {0, 1}) <= {0, 1}
+        return onnx.helper.make_attribute(formal.name, rng.choice([0, 1] if flag else [0, 1, 0, 1, -1, -2, 2, 3]))
     if formal.type == kinds.FLOAT:
         return onnx.helper.make_attribute(formal.name, rng.choice(FLOATS))
     if formal.type == kinds.STRING:

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from tests.random.models import Source
     from tests.random.verbs import Verb
 
+EXPLAINED = """Calls of all operators that ONNX published, changed at random (sizes, axes, types, attributes, what is left out),
+alone and in graphs of up to 40 nodes, in the main graph, branches, loops, scans and functions, each put through several verbs.
+
+- **ok**: the same bits. **near**: the same within the rounding of kernels. **refused**: the verb said no.
+- **unjudged**: no engine runs both forms, or engines differ on the source. **wrong**, **fails**: an engine that runs the source
+  computes something else from the result, or nothing. **invalid**: onnx.checker takes the source, but not the result.
+- **crashed**, **rejected**, **hangs**, **died**: the verb raised an error, called a valid source invalid, or did not come back."""
+
 
 def table(counts: Counter[tuple[str, str, str]]) -> Table:
     """By what was done, and by where."""
@@ -33,6 +41,17 @@ def table(counts: Counter[tuple[str, str, str]]) -> Table:
     total = {s: sum(n for key, n in counts.items() if key[2] == s) for s in STATUSES}
     made.add_row("all", *(str(total[s]) for s in STATUSES), str(sum(total.values())))
     return made
+
+
+def markdown(counts: Counter[tuple[str, str, str]], covered: str) -> str:
+    """The counts as a page, by what was done and by where."""
+    rows = ["# Random models", "", "Written by `python -m tests.random --markdown`; do not edit.", "", EXPLAINED, ""]
+    for index, title in ((1, "verb"), (0, "place")):
+        rows += ["", f"| {title} | {' | '.join(STATUSES)} | total |", f"|{' --- |' * (len(STATUSES) + 2)}"]
+        for name in sorted({key[index] for key in counts if key[1] != "-"}):
+            found = [sum(n for key, n in counts.items() if key[index] == name and key[2] == s) for s in STATUSES]
+            rows.append(f"| {name} | {' | '.join(map(str, found))} | {sum(found)} |")
+    return "\n".join([*rows, "", covered, ""])
 
 
 def script(source: Source, verb: Verb, verdict: Verdict) -> str:

@@ -61,6 +61,8 @@ def run(corpus: Corpus, first: int, seconds: float, wanted: Wanted) -> Iterator[
         except EOFError:
             pass
         child.join()
+        if child.exitcode and child.exitcode > 0:
+            raise RuntimeError(f"the judge itself fails at seed {seed}")
         if child.exitcode:
             yield Judged(seed, [doing or ("-", "-", "not drawn")])
             seed += wanted.step
