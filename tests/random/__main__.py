@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tests.random import openvino
 from tests.random.calls import published
 from tests.random.coverage import Coverage
 from tests.random.report import markdown, table
@@ -21,6 +22,10 @@ def main() -> int:
     """Judge for as long as asked; print the counts, write what went wrong, exit 1 if anything did."""
     options = _options()
     console = Console(width=160, soft_wrap=True, highlight=False, markup=False)
+    if options.openvino:
+        found = openvino.run(options.seconds, options.seed)
+        console.print("\n".join(found) or "nothing goes wrong")
+        return int(bool(found))
     corpus = published()
     if options.op:
         corpus.known = [key for key in corpus.known if key[1] in options.op]
@@ -61,6 +66,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--kind", default="", help="only what is called so: up, down, back, inline, fold, optimize, refined"
     )
+    parser.add_argument("--openvino", action="store_true", help="networks of OpenVINO's own operators instead")
     parser.add_argument("--out", default="findings", help="the folder for what goes wrong")
     parser.add_argument("--json", help="write the counts to this file")
     parser.add_argument("--markdown", help="write the counts to this file as a page")

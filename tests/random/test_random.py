@@ -24,7 +24,7 @@ from tests.random.verbs import Verb, drawn_verbs
 from tests.random.verdict import CRASHED, FAILS, FINDINGS, INVALID, OK, REFUSED, UNJUDGED, WRONG, Judge
 from tests.random.worker import flat
 
-SEEDS = range(7000, 7040)
+SEEDS = range(7100, 7130)
 HEAD = '<ir_version: 8, opset_import: ["" : 13]>'
 ELU = f"{HEAD} g (float[3,2] x) => (float[3,2] y, float[3,2] z) {{ a = Elu<alpha=0.5>(x) y = Neg(a) z = Abs(x) }}"
 DOWN = Verb("down", (("convert", ({"": 12},)),))
