@@ -168,6 +168,15 @@ def _holds(value: Any, what: Callable[[Any], Any]) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "f" and bool(what(value).any())
 
 
+def _left_out(index: int) -> Callable[[Call], bool]:
+    return lambda call: index >= len(call.node.input) or not call.node.input[index]
+
+
+def _stacks(call: Call) -> bool:
+    """Whether a Loop has outputs beside what it carries."""
+    return len(call.node.output) > max(len(call.node.input) - 2, 0)
+
+
 def _empty(call: Call) -> bool:
     return np.size(call.given(0)) == 0
 
@@ -242,6 +251,32 @@ DROPPED = Evidence(
 )
 
 QUIRKS: tuple[Quirk, ...] = (
+    Quirk(
+        REFERENCE, "1.23.2", ("AveragePool",), "the opset is below 7", "counts what was padded",
+        "the average of what is there, as from opset 7 on by default", _below(7),
+        Evidence(
+            'y = AveragePool<kernel_shape=[2,2], pads=[0,0,1,1]>(x)', 6, "float[1,1,1,1] x", "float[1,1,1,1] y",
+            {"x": np.ones((1, 1, 1, 1), np.float32)}, (np.ones((1, 1, 1, 1), np.float32),),
+        ),
+    ),
+    Quirk(
+        REFERENCE, "1.23.2", ("Loop",), "no condition is given", "runs no iteration", "runs all iterations",
+        _left_out(1), Evidence(
+            "y = Loop(n, , x) <body = b (int64 i, bool c, float[2,1] v) => (bool d, float[2,1] w) "
+            "{ d = Identity(c) w = Add(v, v) }>", 16,
+            "int64 n, float[2,1] x", "float[2,1] y", {"n": np.array(2), "x": np.ones((2, 1), np.float32)},
+            (np.full((2, 1), 4, np.float32),),
+        ),
+    ),
+    Quirk(
+        REFERENCE, "1.23.2", ("Loop",), "values are stacked", "joins them along their first axis",
+        "stacks them along a new axis", _stacks, Evidence(
+            "y = Loop(n, t) <body = b (int64 i, bool c) => (bool d, float[2,1] w) { d = Identity(c) w = Identity(x) }>",
+            16, "int64 n, bool t, float[2,1] x", "float[N,2,1] y",
+            {"n": np.array(2), "t": np.array(True), "x": np.ones((2, 1), np.float32)},
+            (np.ones((2, 2, 1), np.float32),),
+        ),
+    ),
     # operators that onnx.reference computes as their newer versions have them
     Quirk(REFERENCE, "1.23.2", ("Softmax",), "the opset is below 13", "is computed along the last axis alone",
           "along all axes from the given one on, 1 by default", _below(13),

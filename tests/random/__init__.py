@@ -1,1 +1,1 @@
-"""Models that nobody wrote: drawn at random, converted, and run beside their source."""
+"""Models that nobody wrote: drawn at random, put through every verb, and run beside their source."""

@@ -1,0 +1,77 @@
+"""`python -m tests.random [--seconds N] [--seed N] [--out FOLDER] [--op NAME] [--kind KIND]`: random models through every verb."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console
+
+from tests.random import openvino
+from tests.random.calls import published
+from tests.random.coverage import Coverage
+from tests.random.report import markdown, table
+from tests.random.runner import Row, Wanted, run
+from tests.random.verdict import DIED
+
+
+def main() -> int:
+    """Judge for as long as asked; print the counts, write what went wrong, exit 1 if anything did."""
+    options = _options()
+    console = Console(width=160, soft_wrap=True, highlight=False, markup=False)
+    if options.openvino:
+        found = openvino.run(options.seconds, options.seed)
+        console.print("\n".join(found) or "nothing goes wrong")
+        return int(bool(found))
+    corpus = published()
+    if options.op:
+        corpus.known = [key for key in corpus.known if key[1] in options.op]
+    counts: Counter[Row] = Counter()
+    seen: Counter[tuple[str, ...]] = Counter()
+    coverage, started, last = Coverage(), time.monotonic(), 0
+    for judged in run(corpus, options.seed + 1, options.seconds, Wanted(options.verbs, options.kind)):
+        counts.update(judged.rows)
+        coverage.update(judged.coverage)
+        last = judged.seed
+        if any(status == DIED for _, _, status in judged.rows):
+            console.print(f"died     the process that judged seed {judged.seed}: {judged.rows[-1][1]}")
+            seen[DIED, str(judged.seed)] += 1
+        for finding in judged.findings:
+            if not seen[finding.key]:
+                console.print(finding.headline)
+                finding.write(Path(options.out), len(seen))
+            seen[finding.key] += 1
+    spent = time.monotonic() - started
+    total = sum(count for (_, verb, _), count in counts.items() if verb != "-")
+    console.print(f"{total} judged in {spent:.0f} s, {total / spent:.0f} a second; the last seed was {last}")
+    console.print(table(counts))
+    console.print(coverage.text(corpus))
+    if options.markdown:
+        Path(options.markdown).write_text(markdown(counts, coverage.text(corpus).splitlines()[0]), encoding="utf-8")
+    if options.json:
+        rows = [[*key, count] for key, count in sorted(counts.items())]
+        Path(options.json).write_text(json.dumps({"counts": rows, "judged": total}, indent=0), encoding="utf-8")
+    return int(bool(seen))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.random")
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0, help="models are drawn from the seeds that follow")
+    parser.add_argument("--verbs", type=int, default=6, help="how much is done with each model")
+    parser.add_argument("--op", action="append", help="single nodes of these operators only")
+    parser.add_argument(
+        "--kind", default="", help="only what is called so: up, down, back, inline, fold, optimize, refined"
+    )
+    parser.add_argument("--openvino", action="store_true", help="networks of OpenVINO's own operators instead")
+    parser.add_argument("--out", default="findings", help="the folder for what goes wrong")
+    parser.add_argument("--json", help="write the counts to this file")
+    parser.add_argument("--markdown", help="write the counts to this file as a page")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,120 @@
+"""What a run found, as a table, and a finding as a script that stands alone."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx.parser
+import onnx.printer
+from onnx import ModelProto
+from rich.table import Table
+
+from tests.random.verdict import STATUSES, Verdict
+
+if TYPE_CHECKING:
+    from tests.random.models import Source
+    from tests.random.verbs import Verb
+
+EXPLAINED = """Calls of all operators that ONNX published, changed at random (sizes, axes, types, attributes, what is left out),
+alone and in graphs of up to 40 nodes, in the main graph, branches, loops, scans and functions, each put through several verbs.
+
+- **ok**: the same bits. **near**: the same within the rounding of kernels. **refused**: the verb said no.
+- **unjudged**: no engine runs both forms, or engines differ on the source. **wrong**, **fails**: an engine that runs the source
+  computes something else from the result, or nothing. **invalid**: onnx.checker takes the source, but not the result.
+- **crashed**, **rejected**, **hangs**, **died**: the verb raised an error, called a valid source invalid, or did not come back."""
+
+
+def table(counts: Counter[tuple[str, str, str]]) -> Table:
+    """By what was done, and by where."""
+    made = Table("", *STATUSES, "total")
+    for index, title in ((1, "verb"), (0, "place")):
+        made.add_section()
+        names = sorted({key[index] for key in counts if key[1] != "-"})
+        for name in names:
+            found = {s: sum(n for key, n in counts.items() if key[index] == name and key[2] == s) for s in STATUSES}
+            made.add_row(f"{title}: {name}", *(str(found[s] or "") for s in STATUSES), str(sum(found.values())))
+    made.add_section()
+    total = {s: sum(n for key, n in counts.items() if key[2] == s) for s in STATUSES}
+    made.add_row("all", *(str(total[s]) for s in STATUSES), str(sum(total.values())))
+    return made
+
+
+def markdown(counts: Counter[tuple[str, str, str]], covered: str) -> str:
+    """The counts as a page, by what was done and by where."""
+    rows = ["# Random models", "", "Written by `python -m tests.random --markdown`; do not edit.", "", EXPLAINED, ""]
+    for index, title in ((1, "verb"), (0, "place")):
+        rows += ["", f"| {title} | {' | '.join(STATUSES)} | total |", f"|{' --- |' * (len(STATUSES) + 2)}"]
+        for name in sorted({key[index] for key in counts if key[1] != "-"}):
+            found = [sum(n for key, n in counts.items() if key[index] == name and key[2] == s) for s in STATUSES]
+            rows.append(f"| {name} | {' | '.join(map(str, found))} | {sum(found)} |")
+    return "\n".join([*rows, "", covered, ""])
+
+
+def script(source: Source, verb: Verb, verdict: Verdict) -> str:
+    """Python that does it again."""
+    return "\n".join(
+        [
+            f'"""{verdict.status} by {verdict.engine or "opshift"}, seed {source.seed}, in {source.place}: {verb}:',
+            verdict.why.replace("\\", "/").replace('"""', "'''"),
+            '"""',
+            "import numpy as np, onnx, onnx.parser, opshift",
+            "",
+            _model(source.model),
+            f"feeds = {{{', '.join(f'{k!r}: {_array(v)}' for k, v in source.feeds.items())}}}",
+            "onnx.checker.check_model(model, full_check=True)",
+            *(f"model = {_call(name, args)}" for name, args in verb.steps),
+            "print(onnx.printer.to_text(model))",
+            "onnx.checker.check_model(model, full_check=True)",
+            "import onnxruntime",
+            "print(onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds))",
+            "",
+        ]
+    )
+
+
+def _model(model: ModelProto) -> str:
+    text = onnx.printer.to_text(model)
+    try:
+        same = onnx.parser.parse_model(text).SerializeToString() == model.SerializeToString()
+    except Exception:
+        same = False
+    if same and "'''" not in text and "\\" not in text:
+        return f"model = onnx.parser.parse_model('''{text}''')"
+    data = base64.b64encode(zlib.compress(model.SerializeToString())).decode()
+    shown = "\n".join(f"# {line}" for line in text.splitlines())
+    load = f"import base64, zlib\nmodel = onnx.ModelProto.FromString(zlib.decompress(base64.b64decode({data!r})))"
+    return f"{shown}\n{load}"
+
+
+def _array(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_array, value))}]"
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    if hasattr(np, value.dtype.name) and value.size > 8 and (value == value.flat[0]).all():
+        return f"np.full({list(value.shape)}, {value.flat[0].item()!r}, {value.dtype.name!r})"
+    plain = repr(value.tolist()).replace("nan", "np.nan").replace("inf", "np.inf")
+    if not hasattr(np, value.dtype.name) and value.dtype.kind not in "OSU":
+        return f"onnx.numpy_helper.to_array(onnx.TensorProto.FromString({_bytes(value)!r}))"
+    return f"np.array({plain}, {'object' if value.dtype.kind in 'OSU' else value.dtype.name!r}).reshape({list(value.shape)})"
+
+
+def _bytes(value: Any) -> bytes:
+    from tests.random.values import tensor
+
+    return tensor(value).SerializeToString()
+
+
+def _call(name: str, args: tuple[Any, ...]) -> str:
+    if name == "convert":
+        target, *wanted = (*args, False, False)
+        more = "".join(f", {key}=True" for key, on in zip(("modernize", "optimize"), wanted, strict=False) if on)
+        return f"opshift.convert_version(model, {target!r}{more})" if target else "opshift.optimize(model)"
+    if name == "inline":
+        more = f", target={args[1]}" if len(args) > 1 and args[1] is not None else ""
+        return f"opshift.inline(model, {list(args[0])!r}{more})"
+    return f"opshift.fold(model{', optimize=True' if args and args[0] else ''})"

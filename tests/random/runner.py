@@ -1,0 +1,100 @@
+"""Judges seed after seed in a process of its own, started again behind the seed at which it ended: onnx's own inference
+ends the process that it runs in for some models."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+
+from tests.random.calls import Corpus
+from tests.random.coverage import Coverage
+from tests.random.engines import Engines
+from tests.random.models import drawn_source
+from tests.random.shrink import Finding, shrunk
+from tests.random.verbs import drawn_verbs
+from tests.random.verdict import DIED, FINDINGS, Judge
+
+Row = tuple[str, str, str]  # place, verb, status
+
+
+@dataclass
+class Judged:
+    """What was said about the model of a seed."""
+
+    seed: int
+    rows: list[Row] = field(default_factory=list)
+    coverage: Coverage = field(default_factory=Coverage)
+    findings: list[Finding] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is judged: so many verbs a model, those of a kind; every so many-th seed."""
+
+    verbs: int = 6
+    kind: str = ""
+    step: int = 1
+
+
+def run(corpus: Corpus, first: int, seconds: float, wanted: Wanted) -> Iterator[Judged]:
+    """What is said of the models of the seeds from the first on."""
+    seed, end = first, time.monotonic() + seconds
+    fork = multiprocessing.get_context("fork")
+    while time.monotonic() < end:
+        mine, theirs = fork.Pipe(duplex=False)
+        child = fork.Process(target=_judge, args=(theirs, corpus, seed, end, wanted), daemon=True)
+        child.start()
+        theirs.close()
+        doing: Row | None = None
+        try:
+            while True:
+                said = mine.recv()
+                if isinstance(said, Judged):
+                    seed, doing = said.seed + wanted.step, None
+                    yield said
+                else:
+                    doing = said
+        except EOFError:
+            pass
+        child.join()
+        if child.exitcode and child.exitcode > 0:
+            raise RuntimeError(f"the judge itself fails at seed {seed}")
+        if child.exitcode:
+            yield Judged(seed, [doing or ("-", "-", "not drawn")])
+            seed += wanted.step
+
+
+def _judge(told: Connection, corpus: Corpus, seed: int, end: float, wanted: Wanted) -> None:
+    seen: dict[tuple[str, ...], int] = {}
+    with Engines() as engines:
+        while time.monotonic() < end:
+            told.send(_judged(told, engines, corpus, seed, wanted, seen))
+            seed += wanted.step
+
+
+def _judged(
+    told: Connection, engines: Engines, corpus: Corpus, seed: int, wanted: Wanted, seen: dict[tuple[str, ...], int]
+) -> Judged:
+    made = Judged(seed)
+    source = drawn_source(seed, engines, corpus)
+    judge = Judge(engines, source) if source is not None else None
+    if source is None or judge is None or not judge.sound:
+        made.rows.append(("-", "-", "not drawn"))
+        return made
+    for verb in drawn_verbs(random.Random(seed), source.model, wanted.verbs):
+        if wanted.kind not in verb.kind:
+            continue
+        told.send((source.place, verb.kind, DIED))
+        verdict = judge.judge(verb)
+        made.rows.append((source.place, verb.kind, verdict.status))
+        made.coverage.add(source.model, verdict.status)
+        if verdict.status in FINDINGS:
+            finding = Finding(source, verb, verdict)
+            seen[finding.raw] = seen.get(finding.raw, 0) + 1
+            if seen[finding.raw] <= 2:
+                made.findings.append(shrunk(finding, engines))
+    return made

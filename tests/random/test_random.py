@@ -1,0 +1,188 @@
+"""A short run of the random judge, and the judge judged: what is broken on purpose is found and made small."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import onnx.helper
+import onnx.parser
+import pytest
+from onnx import ModelProto
+from opshift.passes.convert import Result
+
+from tests.frozen import store
+from tests.random import verbs
+from tests.random.calls import Corpus
+from tests.random.engines import Engines
+from tests.random.models import Source, drawn_source
+from tests.random.shrink import Finding, shrunk
+from tests.random.verbs import Verb, drawn_verbs
+from tests.random.verdict import CRASHED, FAILS, FINDINGS, INVALID, OK, REFUSED, UNJUDGED, WRONG, Judge
+from tests.random.worker import flat
+
+SEEDS = range(7100, 7130)
+HEAD = '<ir_version: 8, opset_import: ["" : 13]>'
+ELU = f"{HEAD} g (float[3,2] x) => (float[3,2] y, float[3,2] z) {{ a = Elu<alpha=0.5>(x) y = Neg(a) z = Abs(x) }}"
+DOWN = Verb("down", (("convert", ({"": 12},)),))
+
+
+@pytest.fixture(scope="module")
+def engines() -> Iterator[Engines]:
+    with Engines() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return Corpus(case for opset in store.frozen_opsets() for case in store.read(opset))
+
+
+def source(text: str) -> Source:
+    model = onnx.parser.parse_model(text)
+    feeds = {"x": np.array([[-2, 1], [0.5, -0.5], [3, -3]], np.float32)}
+    return Source(model, feeds, "graph")
+
+
+def test_nothing_goes_wrong_with_some_models(engines: Engines, corpus: Corpus):
+    bad, judged = [], 0
+    for seed in SEEDS:
+        drawn = drawn_source(seed, engines, corpus, longest=8)
+        if drawn is None or not (judge := Judge(engines, drawn)).sound:
+            continue
+        for verb in drawn_verbs(random.Random(seed), drawn.model, 2):
+            verdict = judge.judge(verb)
+            judged += verdict.status not in (REFUSED, UNJUDGED)
+            if verdict.status in FINDINGS:
+                bad.append(f"seed {seed}: {verb}: {verdict.status}: {verdict.why}")
+    assert not bad, "\n".join(bad)
+    assert judged > len(SEEDS) / 2, "too few conversions to say anything"
+
+
+def test_a_seed_always_draws_the_same(engines: Engines, corpus: Corpus):
+    drawn = [drawn_source(SEEDS[0] + 1, engines, corpus) for _ in range(2)]
+    assert drawn[0] is not None
+    assert drawn[1] is not None
+    assert drawn[0].model == drawn[1].model
+
+
+def _no_attribute(model: ModelProto) -> None:
+    for node in model.graph.node:
+        del node.attribute[:]
+
+
+def _other_zero(model: ModelProto) -> None:
+    model.graph.node.append(onnx.helper.make_node("Neg", [model.graph.output[1].name], ["n"]))
+    model.graph.node.append(onnx.helper.make_node("Neg", ["n"], ["-z"]))
+    model.graph.output[1].name = "-z"
+
+
+def _no_output(model: ModelProto) -> None:
+    del model.graph.node[:]
+
+
+def _far_index(model: ModelProto) -> None:
+    index = onnx.helper.make_tensor("index", onnx.TensorProto.INT64, [1], [9])
+    model.graph.node.append(onnx.helper.make_node("Constant", [], ["index"], value=index))
+    model.graph.node.append(onnx.helper.make_node("Gather", ["x", "index"], ["far"]))
+
+
+def _broken(monkeypatch: pytest.MonkeyPatch, breaking: Callable[[ModelProto], None]) -> None:
+    attempt = Verb.attempt
+
+    def attempted(verb: Verb, model: ModelProto) -> tuple[Result, str]:
+        result, grade = attempt(verb, model)
+        if result.model is not None:
+            breaking(result.model)
+        return result, grade
+
+    monkeypatch.setattr(Verb, "attempt", attempted)
+
+
+@pytest.mark.parametrize(("breaking", "status"), [(_no_attribute, WRONG), (_no_output, INVALID), (_far_index, FAILS)])
+def test_what_is_broken_is_found(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch, breaking: Callable[[ModelProto], None], status: str
+):
+    _broken(monkeypatch, breaking)
+    assert Judge(engines, source(ELU)).judge(DOWN).status == status
+
+
+def test_what_is_not_broken_is_not(engines: Engines, monkeypatch: pytest.MonkeyPatch):
+    _broken(monkeypatch, _other_zero)  # twice the opposite: the same
+    assert Judge(engines, source(ELU)).judge(DOWN).status == OK
+
+
+def test_an_error_is_a_crash_with_its_place(engines: Engines, monkeypatch: pytest.MonkeyPatch):
+    _broken(monkeypatch, lambda _: {}["no such key"])  # type: ignore[call-overload]
+    verdict = Judge(engines, source(ELU)).judge(DOWN)
+    assert verdict.status == CRASHED
+    assert "KeyError: 'no such key' test_random.py" in verdict.why
+
+
+def test_a_finding_becomes_small(engines: Engines, monkeypatch: pytest.MonkeyPatch):
+    _broken(monkeypatch, _no_attribute)
+    found = source(ELU)
+    small = shrunk(Finding(found, Verb("down", (("convert", ({"": 7},)),)), Judge(engines, found).judge(DOWN)), engines)
+    assert [node.op_type for node in small.source.model.graph.node] == ["Elu"]
+    assert small.verb.steps == (("convert", ({"": 12},)),)
+    assert len(small.source.model.graph.output) == 1
+    assert "Elu <alpha: float = 0.5>" in onnx.printer.to_text(small.source.model)
+
+
+def test_a_script_shows_a_finding(engines: Engines, monkeypatch: pytest.MonkeyPatch, tmp_path, capsys):
+    found = source(ELU)
+    with monkeypatch.context() as broken:
+        _broken(broken, _no_attribute)
+        finding = Finding(found, DOWN, Judge(engines, found).judge(DOWN))
+    finding.write(tmp_path, 3)
+    (script,) = tmp_path.iterdir()
+    exec(
+        compile(
+            script.read_text().replace("import onnxruntime", "import onnxruntime as onnxruntime"), str(script), "exec"
+        ),
+        {},
+    )
+    assert "Elu" in capsys.readouterr().out
+
+
+def test_an_engine_that_dies_is_started_again(engines: Engines, monkeypatch: pytest.MonkeyPatch):
+    x = source(ELU)
+    assert engines.run("onnxruntime", x.model, x.feeds)[0] is not None
+    worker = engines._worker
+    assert worker is not None
+    worker.kill()
+    assert engines.run("onnxruntime", x.model, x.feeds) == (None, "it died")
+    assert engines.run("onnxruntime", x.model, x.feeds)[0] is not None
+
+
+def test_zeros_of_another_sign_are_not_the_same(engines: Engines, monkeypatch: pytest.MonkeyPatch):
+    def positive(model: ModelProto) -> None:
+        for node in model.graph.node:
+            node.op_type = "Abs" if node.op_type == "Neg" else node.op_type
+
+    _broken(monkeypatch, positive)
+    text = f"{HEAD} g (float[2] x) => (float[2] y) {{ y = Neg(x) }}"
+    zero = replace(source(text), feeds={"x": np.zeros(2, np.float32)})
+    verdict = Judge(engines, zero).judge(DOWN)
+    assert (verdict.status, verdict.why) == (WRONG, "exact: output 0: the sign of a zero")
+
+
+def test_defaults_of_a_function_count():
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 19, "f" : 1]> g (float[2] x) => (float[2] y) { y = f.F(x) }'
+        '<opset_import: ["" : 19], domain: "f"> F <a: float = 0.25>(x) => (y) { y = Elu<alpha: float = @a>(x) }'
+    )
+    (node,) = flat(model).graph.node
+    assert node.attribute[0].f == 0.25
+    assert not model.graph.node[0].attribute
+
+
+def test_verbs_differ_and_are_drawn_from_a_seed():
+    model = source(ELU).model
+    drawn = [list(map(str, drawn_verbs(random.Random(3), model, 8))) for _ in range(2)]
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn[0])) == 8
+    assert set(verbs.DOING) >= {step[0] for verb in drawn_verbs(random.Random(3), model, 8) for step in verb.steps}

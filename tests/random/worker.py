@@ -1,0 +1,85 @@
+"""`python -m tests.random.worker`: runs models for the process that started it, which outlives what kills this one."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+import sys
+from typing import Any, BinaryIO
+
+import onnx
+import onnx.inliner
+from onnx import ModelProto
+
+from tests import quirks
+from tests.conformance.engines import AsWritten, EngineError, Evaluator, Judge, Runtime, every_node
+
+ENGINES: dict[str, Judge] = {"onnxruntime": Runtime, "as written": AsWritten, "onnx.reference": Evaluator}
+NO_JUDGE = "no judge"
+
+
+def flat(model: ModelProto) -> ModelProto:
+    """What the functions of a model mean, by onnx's own inliner, without the inputs that a caller left out at an end."""
+    if not model.functions:
+        return model
+    made = onnx.inliner.inline_local_functions(_with_defaults(model))
+    for node in every_node(made.graph.node):
+        while node.input and not node.input[-1]:
+            node.input.pop()
+    return made
+
+
+def _with_defaults(model: ModelProto) -> ModelProto:
+    """A copy whose calls say what attributes are by default: onnx's inliner and onnx.reference do not look."""
+    defaults = {(f.domain, f.name): f.attribute_proto for f in model.functions if f.attribute_proto}
+    if not defaults:
+        return model
+    made = ModelProto()
+    made.CopyFrom(model)
+    for body in (made.graph.node, *(function.node for function in made.functions)):
+        for node in every_node(body):
+            given = {attribute.name for attribute in node.attribute}
+            found = defaults.get((node.domain, node.op_type), ())
+            node.attribute.extend(attribute for attribute in found if attribute.name not in given)
+    return made
+
+
+def receive(stream: BinaryIO) -> Any:
+    """The next message; None at the end."""
+    head = stream.read(8)
+    if len(head) < 8:
+        return None
+    return pickle.loads(stream.read(struct.unpack("<q", head)[0]))
+
+
+def send(stream: BinaryIO, message: Any) -> None:
+    data = pickle.dumps(message)
+    stream.write(struct.pack("<q", len(data)) + data)
+    stream.flush()
+
+
+def answer(engine: str, data: bytes, feeds: dict[str, Any]) -> tuple[list[Any] | None, str]:
+    """The outputs, or why there are none."""
+    try:
+        model = flat(ModelProto.FromString(data))
+        if why := quirks.excuse(ENGINES[engine].engine, model, feeds):
+            return None, f"{NO_JUDGE}: {why}"
+        return ENGINES[engine](model).run(feeds), ""
+    except EngineError as error:
+        return None, str(error)
+    except Exception as error:
+        return None, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+def main() -> None:
+    """Answer until nothing more comes."""
+    given, told = sys.stdin.buffer, sys.stdout.buffer
+    while (asked := receive(given)) is not None:
+        try:
+            send(told, answer(*asked))
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
+            send(told, (None, f"no answer: {error}"))
+
+
+if __name__ == "__main__":
+    main()
