@@ -519,7 +519,7 @@ def roi_align(d: Draw) -> Any:
     x = _image(d, 2)
     count = d.number(1, 3)
     low = np.abs(d.array([count, 2]))
-    boxes = np.concatenate([low, low + np.abs(d.array([count, 2]))], 1)
+    boxes = np.concatenate([low, low + np.abs(d.array([count, 2])) + 1], 1).astype(np.float32)
     held = {"pooled_h": d.number(1, 3), "pooled_w": d.number(1, 3), "sampling_ratio": d.number(0, 2)}
     held |= {"spatial_scale": d.one((0.5, 1.0)), "mode": d.one(("avg", "max"))}
     batch = d.given(d.numbers(count, 0, shape_of(x)[0] - 1), "int32")
@@ -570,7 +570,7 @@ def suppressed(d: Draw) -> Any:
     inputs = [
         d.parameter(boxes),
         d.parameter(scores),
-        d.given(d.number(0, 4), "int64"),
+        d.given(d.number(1, 4), "int64"),
         d.given(np.float32(d.one((0.3, 0.6, 0.0)))),
     ]
     inputs.append(d.given(np.float32(d.one((0.0, 0.2)))))
@@ -708,7 +708,7 @@ def pad(d: Draw) -> Any:
     else:
         most = [max(min(dim - (mode == "reflect"), 2), 0) for dim in dims]
         widths = [[d.number(min(least, m), m) for m in most] for _ in range(2)]
-    fill = [d.given(np.float32(d.number(-2, 2)))] if mode == "constant" and d.chance(0.7) else []
+    fill = [d.constant(np.float32(d.number(-2, 2)))] if mode == "constant" and d.chance(0.7) else []
     return d.make(12 if least < 0 or d.chance() else 1, "Pad", [x, *map(d.whole, widths), *fill], pad_mode=mode)
 
 
@@ -890,7 +890,7 @@ def strided(d: Draw) -> Any:
     if d.chance(0.25):
         ellipsis[d.number(0, count - 1)] = 1
     begin, end = ([d.number(-d_, d_) for d_ in dims[:count]] for _ in range(2))
-    steps = [d.one((1, 1, 2, -1, -2)) if not shrink[k] else 1 for k in range(count)]
+    steps = [d.one((1, 1, 2, -1, -2)) if not shrink[k] or d.chance(0.2) else 1 for k in range(count)]
     masks = {
         "begin_mask": [int(d.chance(0.3)) for _ in range(count)],
         "end_mask": [int(d.chance(0.3)) for _ in range(count)],
@@ -966,7 +966,7 @@ def bags(d: Draw) -> Any:
     kind = kind_of(places)
     if choice == 0 or choice == 1:
         bag_count = d.number(1, 4)
-        offsets = sorted(d.numbers(bag_count, 0, count))
+        offsets = sorted(d.numbers(bag_count, 0, count - 1))
         offsets[0] = 0
         inputs = [table, places, d.given(offsets, kind, 0.4)]
         if d.chance(0.7):
