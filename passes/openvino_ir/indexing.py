@@ -247,7 +247,11 @@ def one_hot(of: Layer) -> Made:
     if not normal and (held is None or min(held, default=0) < 0):
         places = of.build.Where(of.build.Less(places, 0), depth, places)
     values = of.build.Concat(*(of.build.Reshape(of.input(index), [1]) for index in (3, 2)), axis=0)
-    return str(of.build.OneHot(places, depth, values, axis=of.integer("axis")))
+    if of.dims(0) != []:
+        return str(of.build.OneHot(places, depth, values, axis=of.integer("axis")))
+    of.normal(of.integer("axis"), 1)
+    made = of.build.OneHot(of.build.Reshape(places, [1]), depth, values, axis=-1)
+    return str(of.build.Squeeze(made, [0]))
 
 
 @layer("Eye")

@@ -131,9 +131,34 @@ def judge(model: Any, feeds: Sequence[Any], other: int) -> tuple[str, str]:
             ran = True
             for place, (one, other) in enumerate(zip(expected, actual, strict=True)):
                 one = one.astype(np.asarray(other).dtype) if one.dtype == np.float32 else one
-                if why := compare(one, other, "close").why:
+                if (why := compare(one, other, "close").why) and not _is_noise(one, np.asarray(other)):
+                    if _is_other_at_fixed_sizes(model, feeds, place, other):
+                        return "unread", "something else than of the same sizes when they are fixed"
                     return "differs", f"opset {opset}, output {place}: {why}"
         return ("agrees", "") if ran else ("unrun", "")
+
+
+def _is_noise(one: Any, other: Any) -> bool:
+    """Whether numbers are apart by less than what is left where halves and thirds cancel each other out."""
+    same = one.dtype == other.dtype and one.shape == other.shape and one.dtype.kind == "f"
+    return same and np.allclose(one, other, rtol=1e-4, atol=1e-6, equal_nan=True)
+
+
+def _is_other_at_fixed_sizes(model: Any, feeds: Sequence[Any], place: int, actual: Any) -> bool:
+    """Whether OpenVINO contradicts itself: the network computes `actual` when the sizes of its inputs are fixed."""
+    import openvino
+
+    if not any(value.get_partial_shape().is_dynamic for value in model.inputs):
+        return False
+    try:
+        fixed = model.clone()
+        fixed.reshape(
+            {port: openvino.PartialShape(list(feed.shape)) for port, feed in zip(fixed.inputs, feeds, strict=True)}
+        )
+        compiled = openvino.Core().compile_model(fixed, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        return compare(np.array(compiled(list(feeds))[place]), actual, "close").equal
+    except Exception:
+        return False
 
 
 def _is_sane(value: Any) -> bool:
