@@ -209,6 +209,8 @@ class _Graph:
                 outputs = list(makers[name].output)
                 outputs[outputs.index(name)] = final
                 makers[name].output[:] = outputs
+                if (stated := self.scope.typed.get(name)) is not None:
+                    self.scope.typed[final] = stated
                 makers[final] = makers[name]
             else:
                 nodes.append(NodeProto(op_type="Identity", input=[name], output=[final]))

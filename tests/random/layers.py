@@ -510,7 +510,7 @@ def adaptive_pool(d: Draw) -> Any:
     x = _image(d, rank)
     if d.chance(0.7):
         return d.make(8, "AdaptiveAvgPool", [x, d.whole(d.numbers(rank, 1, 4))])
-    made = d.make(8, "AdaptiveMaxPool", [x, d.whole(d.numbers(rank, 1, 4))], index_element_type="i64")
+    made = d.make(8, "AdaptiveMaxPool", [x, d.whole(d.numbers(rank, 1, 4))], index_element_type="i32")
     return made if d.chance(0.3) else made[:1]
 
 
