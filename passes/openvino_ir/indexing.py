@@ -26,9 +26,7 @@ def gather(of: Layer) -> Made:
     rank, places = of.rank(), of.rank(1)
     axis, batch = of.normal(axis, rank), batch + places if batch < 0 else batch
     order = [*range(batch), axis, *(a for a in range(batch, rank) if a != axis)]
-    found = of.build.GatherND(
-        of.permuted(of.input(0), order), of.build.Unsqueeze(_places(of, 1), [-1]), batch_dims=batch
-    )
+    found = of.build.GatherND(of.permuted(of.input(0), order), of.build.Unsqueeze(of.int64(1), [-1]), batch_dims=batch)
     own = list(range(batch, places))  # of the result: batch, indices, the axes before, the axes behind
     rest = [places + index for index in range(rank - batch - 1)]
     between = axis - batch
@@ -122,7 +120,7 @@ def strided_slice(of: Layer) -> Made:
     """As in numpy: an ellipsis, new axes and axes that vanish stand for themselves in five masks."""
     count = of.length(1)
     begin, end = of.constant(1), of.constant(2)
-    steps = sizes.elements(of, 3) if of.has(3) else [1] * count
+    steps = sizes.elements(of, 3, count) if of.has(3) else [1] * count
     masks = {
         name: [*of.ints(f"{name}_mask", []), *[0] * count][:count]
         for name in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")

@@ -5,6 +5,7 @@ python -m tests.random.openvino [seconds] [seed] [recipe]
 
 from __future__ import annotations
 
+import pickle
 import sys
 import time
 from collections import Counter
@@ -25,7 +26,7 @@ from opshift.engines import EngineError, OnnxRuntime
 from tests.random.layers import RECIPES, Draw, Unfit
 
 CHUNK = 25
-FINE = ("agrees", "refused", "unread", "unrun")
+FINE = ("undrawn", "agrees", "refused", "unread", "unrun")
 OPSETS = (18, 13, 24)  # one of them beside the one that networks are read at
 
 
@@ -195,13 +196,17 @@ def told(model: Any) -> str:
     return "\n".join(lines)
 
 
-def judged(seed: int, numbers: Sequence[int], only: str = "") -> list[tuple[str, str, str]]:
-    """The outcome, the reason and the network, of each that can be drawn."""
+def judged(seed: int, numbers: Sequence[int], only: str = "", log: Path | None = None) -> list[tuple[str, str, str]]:
+    """The outcome, the reason and the network, of each that can be drawn; `log` has them even if the process ends."""
     found = []
     for number in numbers:
+        outcome, why, shown = "agrees", "", ""
         if (drawn := network(seed, number, only)) is not None:
             outcome, why = judge(*drawn, OPSETS[number % len(OPSETS)])
-            found.append((outcome, why, "" if outcome in FINE else told(drawn[0])))
+            shown = "" if outcome in FINE else told(drawn[0])
+        found.append((outcome if drawn is not None else "undrawn", why, shown))
+        if log is not None:
+            log.write_bytes(pickle.dumps(found))
     return found
 
 
@@ -209,27 +214,21 @@ def run(seconds: float, seed: int, only: str = "", counts: Counter[str] | None =
     """Draw and judge for a time; each finding with the network that shows it. `counts` takes all outcomes."""
     findings, counts = [], Counter() if counts is None else counts
     until = time.monotonic() + seconds
-    for first in count(0, CHUNK):
-        if time.monotonic() > until:
-            return findings
-        numbers = range(first, first + CHUNK)
-        try:  # a process for many: some networks end the one that OpenVINO runs in
-            outcomes = apart.call(judged, seed, numbers, only)
-        except apart.Ended:
-            outcomes = [found for number in numbers for found in _alone(seed, number, only)]
-        for outcome, why, shown in outcomes:
-            counts[outcome] += 1
-            counts.update(f"{outcome} {line[:110]}" for line in why.splitlines() if outcome in FINE)
-            if outcome not in FINE:
-                findings.append(f"{outcome} (seed {seed}, chunk {first}): {why}\n{shown}")
+    number = 0
+    with TemporaryDirectory() as folder:
+        while time.monotonic() < until:
+            log = Path(folder, str(number))
+            try:  # a process for many: some networks end the one that OpenVINO runs in
+                outcomes = apart.call(judged, seed, range(number, number + CHUNK), only, log)
+            except apart.Ended as ended:
+                outcomes = [*(pickle.loads(log.read_bytes()) if log.exists() else ()), ("unread", str(ended), "")]
+            for outcome, why, shown in outcomes:
+                counts[outcome] += 1
+                counts.update(f"{outcome} {line[:110]}" for line in why.splitlines() if outcome in FINE)
+                if outcome not in FINE:
+                    findings.append(f"{outcome} (seed {seed}, network {number}): {why}\n{shown}")
+                number += 1
     return findings
-
-
-def _alone(seed: int, number: int, only: str) -> list[tuple[str, str, str]]:
-    try:
-        return apart.call(judged, seed, [number], only)
-    except apart.Ended as ended:
-        return [("unread", str(ended), "")]
 
 
 def main() -> int:
