@@ -6,15 +6,16 @@ A layer with any other attribute that its function does not read is refused.
 from __future__ import annotations
 
 _PADS = dict.fromkeys(("pads_begin", "pads_end"), "with another auto_pad than explicit, the sizes tell")
+_OLD = "written by old converters; it is for transposed convolutions"
 _NUMBERS = dict.fromkeys(("activations_alpha", "activations_beta"), "the activations take no numbers")
 
 IDLE: dict[str, dict[str, str]] = {
-    "Convolution": _PADS,
+    "Convolution": {**_PADS, "output_padding": _OLD},
     "ConvolutionBackpropData": _PADS,
     "Divide": {"m_pythondiv": "OpenVINO floors constants alone"},
     "GRUCell": _NUMBERS,
     "GRUSequence": _NUMBERS,
-    "GroupConvolution": _PADS,
+    "GroupConvolution": {**_PADS, "output_padding": _OLD},
     "GroupConvolutionBackpropData": _PADS,
     "Interpolate": {
         "cube_coeff": "mode=cubic alone",

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from opshift.passes.errors import Refused
+from opshift.passes.openvino_ir.idle import IDLE
 from opshift.passes.openvino_ir.layer import MAPPINGS
 
 from opshift import ir
@@ -383,6 +384,30 @@ case(
     np.array([4, -1]),
 )
 case(
+    "StridedSlice with steps of the run time",
+    lambda x, e, s: op.strided_slice(x, ints(-1, 0), e, s, [0, 1], [0, 1]),
+    drawn(4, 5),
+    np.array([2**31 - 1, 0]),
+    np.array([-1, -2]),
+)
+case(
+    "Slice backwards by the run time",
+    lambda x, e, s: op.slice(x, ints(3), e, s, ints(0)),
+    drawn(5),
+    np.array([2**31 - 1]),
+    np.array([-1]),
+)
+case("Roll by the run time", lambda x, s: op.roll(x, s, ints(0, -1)), drawn(3, 4), np.array([-5, 3]))
+case(
+    "SpaceToBatch of the run time",
+    lambda x, b, p: op.space_to_batch(x, b, p, ints(0, 0)),
+    drawn(1, 5),
+    np.array([1, 3]),
+    np.array([0, 1]),
+)
+for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+    case(f"{name} of booleans", getattr(op, name), FLAGS, ~FLAGS[0])
+case(
     "Range", lambda a, b: op.range(a, b, C(np.array(2, np.int32)), "f32"), np.array(1, np.int32), np.array(9, np.int32)
 )
 for sort, mode, k in itertools.product(("value", "index"), ("max", "min"), (0, 1)):
@@ -619,6 +644,31 @@ def test_what_onnx_does_not_compute_is_refused(name, tmp_path):
 def test_what_is_rounded_otherwise_is_close(tmp_path):
     assert [change.grade for change in ir.read(network(op.hswish, [X], tmp_path)).changes] == ["close"]
     assert not ir.read(network(op.relu, [X], tmp_path)).changes
+
+
+def test_what_changes_nothing_is_told_of_layers_that_are_read():
+    assert IDLE.keys() <= MAPPINGS.keys()
+    assert all(why for reasons in IDLE.values() for why in reasons.values())
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_branch_may_make_a_scalar(flag, tmp_path):
+    def body(reduced):
+        inner = op.parameter([2, 3], np.float32)
+        return openvino.Model([op.result(reduced(inner, ints(0, 1), False))], [inner], "body"), inner
+
+    condition, x = op.parameter([], np.bool_), op.parameter([2, 3], np.float32)
+    (most, first), (least, second) = body(op.reduce_max), body(op.reduce_min)
+    chosen = op.if_op(condition.output(0))
+    chosen.set_then_body(most), chosen.set_else_body(least)
+    chosen.set_input(x.output(0), first, second)
+    made = chosen.set_output(most.results[0], least.results[0])
+    path = tmp_path / "net.xml"
+    openvino.serialize(openvino.Model([op.result(made)], [condition, x], "net"), path)
+    model, feed = ir.read(path).model, drawn(2, 3)
+    onnx.checker.check_model(model, full_check=True)
+    feeds = dict(zip((value.name for value in model.graph.input), (np.array(flag), feed), strict=True))
+    assert OnnxRuntime(model).run(feeds)[0] == (feed.max() if flag else feed.min())
 
 
 def test_the_page_lists_what_is_expressed():
