@@ -220,3 +220,14 @@ def test_an_input_or_an_output_of_any_rank_is_refused(tmp_path):
     )
     with pytest.raises(Refused, match="an output of a rank that only the run tells"):
         files.read(net.write(tmp_path))
+
+
+def test_a_norm_that_openvino_makes_itself_is_read(tmp_path):
+    net = Net()
+    inputs = [net.parameter([2, 4], name="x"), net.const([1.0, 2.0, -1.0, 0.5], np.float32)]
+    attributes = {"epsilon": "0.5", "output_type": "undefined"}
+    net.result(net.layer("RMS", inputs, attributes, [("f32", [2, 4])], "ie_internal_opset"))
+    model = files.read(net.write(tmp_path))
+    x = np.float32([[1, 2, 3, 4], [0, 0, 0, 0]])
+    expected = x / np.sqrt((x * x).mean(-1, keepdims=True) + 0.5) * np.float32([1, 2, -1, 0.5])
+    np.testing.assert_allclose(OnnxRuntime(model).run({"x": x})[0], expected, rtol=1e-6)
