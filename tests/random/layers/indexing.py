@@ -135,7 +135,7 @@ def strided(d: Draw) -> Any:
 @recipe
 def ranged(d: Draw) -> Any:
     start, step = d.number(-3, 3), d.one((1, 2, -1, -2))
-    stop = start + step * d.number(0, 4) + d.number(0, 1)
+    stop = start + step * d.number(0, 4) + (d.number(0, 1) if step > 1 else 0)  # none the other way, see the page
     kind, to = d.one((("int32", "i32"), ("int64", "i64"), ("float32", "f32"), ("int32", "f32")))
     return d.make(4, "Range", [d.given(n, kind, 0.4) for n in (start, stop, step)], output_type=to)
 
