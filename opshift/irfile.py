@@ -29,7 +29,7 @@ def parse(path: str | os.PathLike[str]) -> Network:
     """
     name = os.fspath(path)
     resolved = Path(path).resolve()
-    weights = resolved.with_suffix(".bin")
+    weights = _weights(Path(path), resolved)
     try:
         root = _tree(resolved)
         size = weights.stat().st_size if weights.exists() else -1
@@ -44,6 +44,13 @@ def parse(path: str | os.PathLike[str]) -> Network:
         why = (isinstance(error, OSError) and error.strerror) or error
         raise InvalidModel(f"{name}: {'' if isinstance(error, OSError) else 'not OpenVINO IR: '}{why}") from None
     return Network(root.get("name", ""), graph, weights.name, dict(_notes(root.find("rt_info"))))
+
+
+def _weights(path: Path, resolved: Path) -> Path:
+    """The file of the weights: a link to it is followed no further than to the folder that the network lies in."""
+    beside = resolved.with_suffix(".bin")
+    found = (beside if beside.exists() else path.with_suffix(".bin")).resolve()
+    return found if found.parent == resolved.parent else beside
 
 
 class _Bounded(ElementTree.TreeBuilder):

@@ -65,12 +65,20 @@ BINARY = {
 }
 
 
+BITS = {"BitwiseAnd": "And", "BitwiseNot": "Not", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
+"""What the operators on bits are for booleans."""
+
+
+def _named(of: Layer, known: dict[str, str]) -> str:
+    return BITS[of.type] if of.type in BITS and of.elem_type() == T.BOOL else known[of.type]
+
+
 def _unary(op: str) -> None:
-    layer(op)(lambda of: str(of.build.emit(UNARY[of.type], [of.input(0)])))
+    layer(op)(lambda of: str(of.build.emit(_named(of, UNARY), [of.input(0)])))
 
 
 def _binary(op: str) -> None:
-    layer(op)(lambda of: str(of.build.emit(BINARY[of.type], _operands(of))))
+    layer(op)(lambda of: str(of.build.emit(_named(of, BINARY), _operands(of))))
 
 
 for _op in UNARY:

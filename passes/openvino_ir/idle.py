@@ -6,17 +6,16 @@ A layer with any other attribute that its function does not read is refused.
 from __future__ import annotations
 
 _PADS = dict.fromkeys(("pads_begin", "pads_end"), "with another auto_pad than explicit, the sizes tell")
-_POOL = {**_PADS, "axis": "the places, which nobody reads", "index_element_type": "the places, which nobody reads"}
+_OLD = "written by old converters; it is for transposed convolutions"
 _NUMBERS = dict.fromkeys(("activations_alpha", "activations_beta"), "the activations take no numbers")
 
 IDLE: dict[str, dict[str, str]] = {
-    "AvgPool": _PADS,
-    "Convolution": _PADS,
+    "Convolution": {**_PADS, "output_padding": _OLD},
     "ConvolutionBackpropData": _PADS,
     "Divide": {"m_pythondiv": "OpenVINO floors constants alone"},
     "GRUCell": _NUMBERS,
     "GRUSequence": _NUMBERS,
-    "GroupConvolution": _PADS,
+    "GroupConvolution": {**_PADS, "output_padding": _OLD},
     "GroupConvolutionBackpropData": _PADS,
     "Interpolate": {
         "cube_coeff": "mode=cubic alone",
@@ -25,9 +24,10 @@ IDLE: dict[str, dict[str, str]] = {
     "LSTMCell": _NUMBERS,
     "LSTMSequence": _NUMBERS,
     "MVN": {"eps": "normalize_variance=false", "eps_mode": "normalize_variance=false"},
-    "MaxPool": _POOL,
+    "MaxPool": dict.fromkeys(("axis", "index_element_type"), "the places, which nobody reads"),
     "RNNCell": _NUMBERS,
     "RNNSequence": _NUMBERS,
+    "RandomUniform": dict.fromkeys(("alignment", "global_seed", "op_seed"), "other numbers are drawn anyway"),
     "ScatterElementsUpdate": {"use_init_val": "reduction=none"},
     "TopK": {"stable": "ONNX keeps the order of equal values, and without it any order will do"},
 }

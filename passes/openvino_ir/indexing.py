@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opshift.passes.openvino_ir.layer import SIGNED, UNSIGNED, Layer, Made, Unmapped, layer
+from opshift.passes.openvino_ir import sizes
+from opshift.passes.openvino_ir.layer import FLOATS, SIGNED, UNSIGNED, Layer, Made, Unmapped, layer
+from opshift.passes.openvino_ir.sizes import Size
 from opshift.passes.protos import TensorProto
 
 T = TensorProto
@@ -24,9 +26,7 @@ def gather(of: Layer) -> Made:
     rank, places = of.rank(), of.rank(1)
     axis, batch = of.normal(axis, rank), batch + places if batch < 0 else batch
     order = [*range(batch), axis, *(a for a in range(batch, rank) if a != axis)]
-    found = of.build.GatherND(
-        of.permuted(of.input(0), order), of.build.Unsqueeze(_places(of, 1), [-1]), batch_dims=batch
-    )
+    found = of.build.GatherND(of.permuted(of.input(0), order), of.build.Unsqueeze(of.int64(1), [-1]), batch_dims=batch)
     own = list(range(batch, places))  # of the result: batch, indices, the axes before, the axes behind
     rest = [places + index for index in range(rank - batch - 1)]
     between = axis - batch
@@ -120,7 +120,7 @@ def strided_slice(of: Layer) -> Made:
     """As in numpy: an ellipsis, new axes and axes that vanish stand for themselves in five masks."""
     count = of.length(1)
     begin, end = of.constant(1), of.constant(2)
-    steps = of.known(3) if of.has(3) else [1] * count
+    steps = sizes.elements(of, 3, count) if of.has(3) else [1] * count
     masks = {
         name: [*of.ints(f"{name}_mask", []), *[0] * count][:count]
         for name in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")
@@ -128,7 +128,7 @@ def strided_slice(of: Layer) -> Made:
     if sum(masks["ellipsis"]) > 1 or len(steps) != count:
         raise Unmapped(f"{sum(masks['ellipsis'])} ellipses and {len(steps)} of {count} strides")
     axis, fresh, shrunk = 0, 0, list[int]()
-    cuts: list[tuple[int, str, str, int]] = []  # axis of the data, begin, end, step
+    cuts: list[tuple[int, str, str, Size]] = []  # axis of the data, begin, end, step
     new_axes: list[int] = []
     for place in range(count):
         if masks["ellipsis"][place]:
@@ -141,21 +141,27 @@ def strided_slice(of: Layer) -> Made:
             fresh += 1
             continue
         shrinks, step = bool(masks["shrink_axis"][place]), steps[place]
-        if step == 0 or (shrinks and step < 0):
-            raise Unmapped(f"a stride of {step}")
-        first = _bound(of, 1, place, begin, masks["begin"], 0 if step > 0 else END)
+        if shrinks and step != 1:
+            raise Unmapped(
+                f"a stride of {step if isinstance(step, int) else 'any number'} at one place; 1 is expressed"
+            )
+        if step == 0:
+            raise Unmapped("a stride of 0")
+        first = _bound(of, 1, place, begin, masks["begin"], (0, END), step)
         if shrinks:
             last, step = _behind(of, first, begin, place, masks["begin"]), 1
             shrunk.append(axis)
         else:
-            last = _bound(of, 2, place, end, masks["end"], END if step > 0 else START)
+            last = _bound(of, 2, place, end, masks["end"], (END, START), step)
             fresh += 1
         cuts.append((axis, first, last, step))
         axis += 1
     value = of.input(0)
     if cuts:
         axes, *bounds, strides = zip(*cuts, strict=True)
-        value = of.build.Slice(value, *(_together(of, names) for names in bounds), list(axes), list(strides))
+        value = of.build.Slice(
+            value, *(_together(of, names) for names in bounds), list(axes), sizes.vector(of, list(strides))
+        )
     if shrunk:
         value = of.build.Squeeze(value, shrunk)
     if new_axes:
@@ -171,13 +177,23 @@ def _together(of: Layer, names: Sequence[str]) -> str:
     return str(of.build.Concat(*names, axis=0))
 
 
-def _bound(of: Layer, index: int, place: int, held: list[int] | None, mask: list[int], default: int) -> str:
-    """One number of `begin` or `end` as a vector; `default` where its mask says that it does not count."""
+def _bound(
+    of: Layer, index: int, place: int, held: list[int] | None, mask: list[int], defaults: tuple[int, int], step: Size
+) -> str:
+    """One number of `begin` or `end` as a vector; where its mask says that it does not count, where the way ends."""
+    forward, backward = defaults
     if mask[place]:
-        return str(of.build.constant([default], T.INT64))
-    if held is not None:
-        return str(of.build.constant([held[place]], T.INT64))
-    return str(of.build.Slice(of.vector(index), [place], [place + 1]))
+        if isinstance(step, int):
+            return str(of.build.constant([forward if step > 0 else backward], T.INT64))
+        ends = (of.build.constant([end], T.INT64) for end in (backward, forward))
+        return str(of.build.Where(of.build.Less(step, [0]), *ends))
+    if held is not None and isinstance(step, int):
+        return str(of.build.constant([min(held[place], LARGE) if step < 0 else held[place]], T.INT64))
+    number = str(of.build.Slice(of.vector(index), [place], [place + 1]))
+    if index == 1 or (isinstance(step, int) and step > 0):
+        return number
+    near = of.build.Min(number, of.build.constant([LARGE], T.INT64))
+    return near if isinstance(step, int) else str(of.build.Where(of.build.Less(step, [0]), near, number))
 
 
 def _behind(of: Layer, first: str, begin: list[int] | None, place: int, mask: list[int]) -> str:
@@ -229,7 +245,11 @@ def one_hot(of: Layer) -> Made:
     if not normal and (held is None or min(held, default=0) < 0):
         places = of.build.Where(of.build.Less(places, 0), depth, places)
     values = of.build.Concat(*(of.build.Reshape(of.input(index), [1]) for index in (3, 2)), axis=0)
-    return str(of.build.OneHot(places, depth, values, axis=of.integer("axis")))
+    if of.dims(0) != []:
+        return str(of.build.OneHot(places, depth, values, axis=of.integer("axis")))
+    of.normal(of.integer("axis"), 1)
+    made = of.build.OneHot(of.build.Reshape(places, [1]), depth, values, axis=-1)
+    return str(of.build.Squeeze(made, [0]))
 
 
 @layer("Eye")
@@ -251,3 +271,16 @@ def unique(of: Layer) -> Made:
     values, *numbers = of.build.emit("Unique", [of.input(0)], order, outputs=4)
     place, count = of.element_type("index_element_type", "i64"), of.element_type("count_element_type", "i64")
     return [values, *(of.cast(name, to) for name, to in zip(numbers, (place, place, count), strict=True))]
+
+
+@layer("RandomUniform")
+def random_uniform(of: Layer) -> Made:
+    """low + (high - low) * what is drawn from 0 to 1; integers are rounded down."""
+    b, to = of.build, of.element_type("output_type")
+    wide = to if to in (T.FLOAT, T.FLOAT16) else T.DOUBLE
+    low, high = (of.cast(b.Reshape(of.input(k), b.constant([], T.INT64)), wide) for k in (1, 2))
+    zeros = b.ConstantOfShape(of.vector(0))
+    drawn = b.RandomUniformLike(zeros, dtype=wide, low=0.0, high=1.0)
+    found = b.Add(low, b.Mul(drawn, b.Sub(high, low)))
+    of.close("other numbers of the same probability are drawn")
+    return of.cast(found if to == wide or to in FLOATS else b.Floor(found), to)

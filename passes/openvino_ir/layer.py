@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,8 +59,9 @@ def layer(*types: str) -> Callable[[Mapping], Mapping]:
 class Layer:
     """One layer: its attributes as values, its inputs as names of ONNX values, and a builder at `OPSET`."""
 
-    def __init__(self, entry: Entry, inputs: list[str], build: Builder, nest: Nest):
+    def __init__(self, entry: Entry, inputs: list[str], build: Builder, nest: Nest, unread: Container[int] = ()):
         self.entry = entry
+        self.unread = unread  # outputs that lead nowhere
         self.nest = nest
         self.inputs = inputs
         self.build = build
@@ -214,6 +215,9 @@ class Layer:
         if not -rank <= axis < rank:
             raise Unmapped(f"axis {axis} of a tensor of rank {rank}")
         return axis % rank
+
+    def is_read(self, output: int) -> bool:
+        return output not in self.unread
 
     # --- values ---------------------------------------------------------------------------------------------
 

@@ -201,8 +201,8 @@ def shuffle_channels(of: Layer) -> Made:
 @layer("SpaceToBatch")
 def space_to_batch(of: Layer) -> Made:
     """Of padded data, the places in blocks go to the batch."""
-    (batch, *rest), (_, *blocks) = sizes.dims(of), sizes.elements(of, 1)
-    begin, end = sizes.elements(of, 2), sizes.elements(of, 3)
+    batch, *rest = sizes.dims(of)
+    (_, *blocks), begin, end = (sizes.elements(of, index, of.rank()) for index in (1, 2, 3))
     padded = [sizes.plus(of, sizes.plus(of, a, d), b) for a, d, b in zip(begin[1:], rest, end[1:], strict=True)]
     for size, block in zip(padded, blocks, strict=True):
         if isinstance(size, int) and isinstance(block, int) and (block < 1 or size % block):
@@ -218,8 +218,8 @@ def space_to_batch(of: Layer) -> Made:
 @layer("BatchToSpace")
 def batch_to_space(of: Layer) -> Made:
     """The way back, of which the ends are cut."""
-    (batch, *rest), (_, *blocks) = sizes.dims(of), sizes.elements(of, 1)
-    begin, end = sizes.elements(of, 2), sizes.elements(of, 3)
+    batch, *rest = sizes.dims(of)
+    (_, *blocks), begin, end = (sizes.elements(of, index, of.rank()) for index in (1, 2, 3))
     for block in blocks:
         if isinstance(batch, int) and isinstance(block, int) and (block < 1 or batch % block):
             raise Unmapped(f"a batch of {batch} in blocks of {blocks}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
+from opshift.passes.openvino_ir import sizes
 from opshift.passes.openvino_ir.layer import Layer, Made, Unmapped, layer
 from opshift.passes.protos import TensorProto
 
@@ -37,7 +37,8 @@ def einsum(of: Layer) -> Made:
 
 @layer("Convolution")
 def convolution(of: Layer) -> Made:
-    return str(of.build.Conv(of.input(0), of.input(1), **_windows(of, of.dims(1))))
+    value, windows = _windows(of, of.dims(1))
+    return str(of.build.Conv(value, of.input(1), **windows))
 
 
 @layer("GroupConvolution")
@@ -45,25 +46,55 @@ def group_convolution(of: Layer) -> Made:
     """The groups are an axis of the weights of their own."""
     groups, outputs, *rest = of.static(1)
     weights = of.reshaped(1, [groups * outputs, *rest])
-    return str(of.build.Conv(of.input(0), weights, group=groups, **_windows(of, [0, 0, *rest[1:]])))
+    value, windows = _windows(of, [0, 0, *rest[1:]])
+    return str(of.build.Conv(value, weights, group=groups, **windows))
 
 
-def _windows(of: Layer, weights: list[int] | None) -> dict[str, object]:
+def _windows(of: Layer, weights: list[int] | None) -> tuple[str, dict[str, object]]:
+    """The data, padded where only the run tells how much, and the attributes of a convolution."""
     auto = of.choice("auto_pad", ("explicit", "notset", *AUTO), "explicit")
     rank = of.rank() - 2
-    found: dict[str, object] = {"strides": of.ints("strides"), "dilations": of.ints("dilations", [1] * rank)}
-    if auto == "valid":
-        return {**found, "pads": [0] * 2 * rank}
-    if auto in AUTO:
+    strides, dilations = of.ints("strides"), of.ints("dilations", [1] * rank)
+    found: dict[str, object] = {"strides": strides, "dilations": dilations}
+    pads = [0] * 2 * rank
+    if auto in ("explicit", "notset"):
+        pads = [*of.ints("pads_begin"), *of.ints("pads_end")]
+    elif auto != "valid":
         kernel = weights[2:] if weights is not None else []
-        pads = _same_pads(of, auto, kernel, of.ints("strides"), of.ints("dilations", [1] * rank))
-        return {**found, "pads": pads} if pads is not None else {**found, "auto_pad": AUTO[auto]}
-    return {**found, "pads": [*of.ints("pads_begin"), *of.ints("pads_end")]}
+        known = same_pads(of, auto, kernel, strides, dilations)
+        if known is None and len(kernel) == rank and min(kernel) > 0:
+            return _same_at_run_time(of, auto, kernel, strides, dilations, found)
+        if known is None:
+            return of.input(0), {**found, "auto_pad": AUTO[auto]}
+        pads = known
+    return of.input(0), {**found, "pads": pads}
 
 
-def _same_pads(of: Layer, auto: str, kernel: Sizes, strides: Sizes, dilations: Sizes) -> list[int] | None:
+def _same_at_run_time(
+    of: Layer, auto: str, kernel: Sizes, strides: Sizes, dilations: Sizes, found: dict[str, object]
+) -> tuple[str, dict[str, object]]:
+    """Runtimes find out the pads, but not those of windows with gaps in them or between them."""
+    if set(dilations) == {1} and all(k >= stride for k, stride in zip(kernel, strides, strict=True)):
+        return of.input(0), {**found, "auto_pad": AUTO[auto]}
+    begin: list[sizes.Size] = [0, 0]
+    end: list[sizes.Size] = [0, 0]
+    for size, k, stride, dilation in zip(sizes.dims(of)[2:], kernel, strides, dilations, strict=True):
+        steps = sizes.over(of, sizes.plus(of, size, stride - 1), stride)
+        reach = sizes.plus(of, sizes.times(of, sizes.minus(of, steps, 1), stride), (k - 1) * dilation + 1)
+        needed = sizes.larger(of, sizes.minus(of, reach, size), 0)
+        less = sizes.over(of, needed, 2)
+        more = sizes.minus(of, needed, less)
+        begin.append(less if auto == "same_upper" else more)
+        end.append(more if auto == "same_upper" else less)
+    padded = of.build.Pad(of.input(0), sizes.vector(of, [*begin, *end]))
+    return str(padded), {**found, "pads": [0] * 2 * len(kernel)}
+
+
+def same_pads(of: Layer, auto: str, kernel: Sizes, strides: Sizes, dilations: Sizes) -> list[int] | None:
     """The pads that SAME stands for; None where sizes are not known, and the runtime has to find out."""
     dims = of.dims()
+    if kernel and set(kernel) == {1}:
+        return [0] * 2 * len(kernel)
     if dims is None or min([*dims[2:], *kernel], default=-1) < 0 or len(kernel) != len(dims) - 2:
         return None
     begin, end = [], []
@@ -133,8 +164,8 @@ def _cut_to_shape(
 @layer("DeformableConvolution")
 def deformable_convolution(of: Layer) -> Made:
     groups, offsets = of.integer("group", 1), of.integer("deformable_group", 1)
-    windows = _windows(of, of.dims(2))
-    if "auto_pad" in windows or not of.flag("bilinear_interpolation_pad", False):
+    value, windows = _windows(of, of.dims(2))
+    if "auto_pad" in windows or value != of.input(0) or not of.flag("bilinear_interpolation_pad", False):
         raise Unmapped("auto_pad, or no bilinear_interpolation_pad; explicit pads and true could be expressed")
     mask = of.input(3) if of.has(3) else None
     return str(
@@ -142,98 +173,6 @@ def deformable_convolution(of: Layer) -> Made:
             of.input(0), of.input(2), of.input(1), None, mask, group=groups, offset_group=offsets, **windows
         )
     )
-
-
-# --- pools --------------------------------------------------------------------------------------------------
-
-
-@layer("MaxPool")
-def max_pool(of: Layer) -> Made:
-    """The places are counted through all axes in ONNX; only values, or places from axis 0 on."""
-    attributes = _pool(of, include=False)
-    if len(of.entry.outputs) == 1:
-        return str(of.build.MaxPool(of.input(0), **attributes))
-    rank = of.rank()
-    if of.normal(of.integer("axis", 0), rank) != 0:
-        raise Unmapped(f"axis={of.integer('axis')}; 0 could be expressed")
-    values, places = of.build.emit("MaxPool", [of.input(0)], attributes, outputs=2)
-    return [values, of.cast(places, of.element_type("index_element_type", "i64"))]
-
-
-@layer("AvgPool")
-def average_pool(of: Layer) -> Made:
-    include = not of.flag("exclude-pad" if "exclude-pad" in of.entry.attributes else "exclude_pad")
-    attributes = _pool(of, include=include)
-    return str(of.build.AveragePool(of.input(0), count_include_pad=int(include), **attributes))
-
-
-def _pool(of: Layer, *, include: bool) -> dict[str, object]:
-    """Attributes of a pool. A size that is rounded up takes windows that ONNX does not always take."""
-    kernel, strides = of.ints("kernel"), of.ints("strides")
-    rank = len(kernel)
-    dilations = of.ints("dilations", [1] * rank)
-    begin, end = of.ints("pads_begin", [0] * rank), of.ints("pads_end", [0] * rank)
-    auto = of.choice("auto_pad", ("explicit", "notset", *AUTO), "explicit")
-    rounding = of.choice("rounding_type", ("floor", "ceil", "ceil_torch"), "floor")
-    found: dict[str, object] = {"kernel_shape": kernel, "strides": strides}
-    if any(dilation != 1 for dilation in dilations):
-        found["dilations"] = dilations
-    if auto in AUTO:
-        if rounding != "floor":
-            raise Unmapped(f"auto_pad={auto} with rounding_type={rounding}; floor could be expressed")
-        pads = [0] * 2 * rank if auto == "valid" else _same_pads(of, auto, kernel, strides, dilations)
-        if pads is None and include:
-            raise Unmapped(f"auto_pad={auto} with padding that counts, of data of unknown size")
-        return {**found, "pads": pads} if pads is not None else {**found, "auto_pad": AUTO[auto]}
-    found["pads"] = [*begin, *end]
-    if rounding != "floor" and not _divides(of, kernel, strides, dilations, begin, end):
-        _check_last_windows(of, kernel, strides, dilations, begin, end, include=include, drops=rounding == "ceil_torch")
-        found["ceil_mode"] = 1
-    return found
-
-
-def _divides(of: Layer, kernel: Sizes, strides: Sizes, dilations: Sizes, begin: Sizes, end: Sizes) -> bool:
-    """Whether there is nothing to round."""
-    dims = of.dims()
-    sizes = dims[2:] if dims is not None else [-1] * len(kernel)
-    return all(
-        size >= 0 and (size + before + after - (k - 1) * d - 1) % stride == 0
-        for size, k, stride, d, before, after in zip(sizes, kernel, strides, dilations, begin, end, strict=True)
-    )
-
-
-def _check_last_windows(
-    of: Layer,
-    kernel: Sizes,
-    strides: Sizes,
-    dilations: Sizes,
-    begin: Sizes,
-    end: Sizes,
-    *,
-    include: bool,
-    drops: bool,
-) -> None:
-    """ONNX drops a window that begins behind the data, and counts what lies behind the padding as no padding."""
-    sizes = of.static()[2:]
-    for size, k, stride, d, before, after in zip(sizes, kernel, strides, dilations, begin, end, strict=True):
-        count = math.ceil((size + before + after - (k - 1) * d - 1) / stride)
-        if count * stride >= size + before and not drops:
-            raise Unmapped("rounding_type=ceil takes a window behind the data; ceil_torch could be expressed")
-        if include and count * stride + (k - 1) * d + 1 > size + before + after:
-            raise Unmapped("a last window behind the padding, which counts; whether that counts, too, is left open")
-
-
-@layer("AdaptiveAvgPool")
-def adaptive_pool(of: Layer) -> Made:
-    """One element for all, or as many as divide the data."""
-    wanted, rank = of.known(1), of.rank()
-    if all(size == 1 for size in wanted):
-        return str(of.build.GlobalAveragePool(of.input(0)))
-    sizes = of.static()[2:]
-    if len(sizes) != rank - 2 or any(size % want for size, want in zip(sizes, wanted, strict=True)):
-        raise Unmapped(f"{sizes} elements in {wanted} parts; equal parts could be expressed")
-    kernel = [size // want for size, want in zip(sizes, wanted, strict=True)]
-    return str(of.build.AveragePool(of.input(0), kernel_shape=kernel, strides=kernel))
 
 
 @layer("ROIAlign")
@@ -259,24 +198,35 @@ def roi_align(of: Layer) -> Made:
     )
 
 
+@layer("ROIPooling")
+def roi_pooling(of: Layer) -> Made:
+    if of.choice("method", ("max", "bilinear"), "max") != "max":
+        raise Unmapped("method=bilinear, which samples the corners; max could be expressed")
+    named = [of.ints("output_roi", []), of.ints("output_size", [])]
+    named.append([of.integer("pooled_h", 0), of.integer("pooled_w", 0)])
+    size = next(held for held in named if held and all(held))
+    scale = of.number("spatial_scale")
+    return str(of.build.MaxRoiPool(of.input(0), of.input(1), pooled_shape=size, spatial_scale=scale))
+
+
 @layer("NonMaxSuppression")
 def non_max_suppression(of: Layer) -> Made:
-    """The selected places alone, in the order of ONNX: by batch, class and score."""
-    if of.flag("sort_result_descending", True):
-        raise Unmapped("sort_result_descending=true; false could be expressed")
+    """The selected places alone: by batch, class and score, as in ONNX, or all of them by score."""
+    b = of.build
     if of.has(5) and of.scalar(5) != 0:
         raise Unmapped("soft_nms_sigma; 0 could be expressed")
     if of.version < 9:
         raise Unmapped("an output that is filled with -1; version 9 could be expressed")
     center = int(of.choice("box_encoding", ("corner", "center"), "corner") == "center")
     to = of.element_type("output_type", "i64")
-    most = of.build.Reshape(of.int64(2), [1]) if of.has(2) else None
-    limits = [of.build.Reshape(of.input(index), [1]) if of.has(index) else None for index in (3, 4)]
-    chosen = of.build.NonMaxSuppression(of.input(0), of.input(1), most, *limits, center_point_box=center)
-    scores = of.build.GatherND(of.input(1), chosen)
-    index = of.build.Cast(chosen, to=of.elem_type(1))
-    first = of.build.Slice(index, [0], [2], [1])
-    table = of.build.Concat(first, of.build.Unsqueeze(scores, [1]), axis=1)
-    count = of.build.Shape(chosen, start=0, end=1)
+    most = b.Reshape(of.int64(2), [1]) if of.has(2) else None
+    limits = [b.Reshape(of.input(index), [1]) if of.has(index) else None for index in (3, 4)]
+    chosen = b.NonMaxSuppression(of.input(0), of.input(1), most, *limits, center_point_box=center)
+    scores, count = b.GatherND(of.input(1), chosen), b.Shape(chosen, start=0, end=1)
+    if of.flag("sort_result_descending", True):
+        scores, order = b.emit("TopK", [scores, count], {"axis": 0}, outputs=2)
+        chosen = b.Gather(chosen, order, axis=0)
+    first = b.Slice(b.Cast(chosen, to=of.elem_type(1)), [0], [2], [1])
+    table = b.Concat(first, b.Unsqueeze(scores, [1]), axis=1)
     outputs = [of.cast(chosen, to), table, of.cast(count, to)]
     return outputs[: len(of.entry.outputs)]

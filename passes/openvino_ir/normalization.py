@@ -45,10 +45,31 @@ def group_norm(of: Layer) -> Made:
     return str(of.build.GroupNormalization(*of.inputs, num_groups=groups, epsilon=eps))
 
 
+@layer("GRN")
+def global_response(of: Layer) -> Made:
+    """x / sqrt(sum of the squares of all channels + bias)"""
+    b, x = of.build, of.input(0)
+    total = b.ReduceSum(b.Mul(x, x), [1], keepdims=1)
+    return str(b.Div(x, b.Sqrt(b.Add(total, of.like(of.number("bias"))))))
+
+
+@layer("RMS")
+def root_mean_square(of: Layer) -> Made:
+    """x / sqrt(mean of the squares in the last axis + epsilon) * scale"""
+    b, x = of.build, of.input(0)
+    mean = b.ReduceMean(b.Mul(x, x), [-1], keepdims=1)
+    made = b.Div(x, b.Sqrt(b.Add(mean, of.like(of.number("epsilon")))))
+    made = b.Mul(made, of.input(1)) if of.flag("elementwise_affine", True) else made
+    named = of.text("output_type", "undefined")
+    return str(made if named in ("undefined", "dynamic") else of.cast(made, of.element_type("output_type")))
+
+
 @layer("LRN")
 def local_response(of: Layer) -> Made:
     if of.known(1) != [1] or of.rank() != 4:
         raise Unmapped(f"axes {of.known(1)} of data of rank {of.rank()}; axis 1 of rank 4 could be expressed")
+    if of.integer("size") % 2 == 0:
+        raise Unmapped(f"size={of.integer('size')}, which has no middle; an odd one could be expressed")
     names = {name: of.number(name) for name in ("alpha", "beta", "bias")}
     return str(of.build.LRN(of.input(0), size=of.integer("size"), **names))
 

@@ -31,6 +31,8 @@ def interpolate(of: Layer) -> Made:
     sizes = scales = None
     if by_sizes:
         sizes = of.vector(1)
+        if of.dims(1) != [len(axes)]:
+            sizes = str(of.build.Reshape(sizes, [len(axes)]))
     else:
         scales = of.cast(of.input(2 if of.version < 11 else 1), 1)
     return str(

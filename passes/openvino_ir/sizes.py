@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from opshift.passes.openvino_ir.layer import Layer
 from opshift.passes.protos import TensorProto
 
 Size = int | str
 
-OPERATORS = {
+OPERATORS: dict[str, Callable[[int, int], int]] = {
     "Add": lambda a, b: a + b,
     "Sub": lambda a, b: a - b,
     "Mul": lambda a, b: a * b,
@@ -33,13 +33,16 @@ def dims(of: Layer, index: int = 0) -> list[Size]:
     return sizes
 
 
-def elements(of: Layer, index: int) -> list[Size]:
-    """The elements of an integer vector of known length."""
+def elements(of: Layer, index: int, count: int | None = None) -> list[Size]:
+    """The elements of an integer vector, whose length is `count` or known."""
     held = of.constant(index)
     if held is not None:
         return list(held)
     whole = of.vector(index)
-    return [str(of.build.Slice(whole, [place], [place + 1])) for place in range(of.length(index))]
+    return [
+        str(of.build.Slice(whole, [place], [place + 1]))
+        for place in range(of.length(index) if count is None else count)
+    ]
 
 
 def _computed(of: Layer, op: str, a: Size, b: Size) -> Size:

@@ -14,12 +14,14 @@ from opshift.passes.changes import Change
 from opshift.passes.convert import Result
 from opshift.passes.errors import InvalidModel, Refusal
 from opshift.passes.openvino_ir import (  # noqa: F401 (each registers what it maps)
+    bags,
     control,
     elementwise,
     indexing,
     layout,
     nn,
     normalization,
+    pools,
     recurrent,
     reduction,
     resampling,
@@ -38,6 +40,7 @@ from opshift.passes.protos import (
 )
 from opshift.passes.scope import Context, Dim, Scope, has_shape, legal_types, tensor_type
 
+INTERNAL = ("RMS",)  # operators that OpenVINO's own transformations make
 SMALL = 1024  # bytes of a constant that comes into the message: a parameter rather than a weight
 DOMAIN = "openvino"
 """What reports call the domain of IR's layers."""
@@ -112,6 +115,7 @@ class _Graph:
         self.results: dict[str, str] = {}
         self.lost: set[str] = set()  # values that hang on a layer that is refused
         self.declared: dict[str, ValueInfoProto] = {}
+        self.read = set(body.edges.values())
         self._name_all()
         self.scope = Scope(graph, whole.context, OPSET, outer)
 
@@ -183,10 +187,11 @@ class _Graph:
                 self._result(entry, inputs[0])
             return
         mapping = MAPPINGS.get(entry.type)
-        if mapping is None or not entry.opset.startswith("opset"):
+        if mapping is None or (not entry.opset.startswith("opset") and entry.type not in INTERNAL):
             raise Unmapped("no counterpart in ONNX is known")
         like = NodeProto(name=entry.name, output=[self.values[End(entry.id, entry.outputs[0].id)]])
-        layer = Layer(entry, inputs, Builder(self.scope, OPSET, like), self._nest)
+        unread = {k for k, port in enumerate(entry.outputs) if End(entry.id, port.id) not in self.read}
+        layer = Layer(entry, inputs, Builder(self.scope, OPSET, like), self._nest, unread)
         try:
             made = mapping(layer)
             layer.check_attributes()
@@ -204,9 +209,14 @@ class _Graph:
                 outputs = list(makers[name].output)
                 outputs[outputs.index(name)] = final
                 makers[name].output[:] = outputs
+                if (stated := self.scope.typed.get(name)) is not None:
+                    self.scope.typed[final] = stated
                 makers[final] = makers[name]
             else:
                 nodes.append(NodeProto(op_type="Identity", input=[name], output=[final]))
+        for port in entry.outputs[len(made) :]:  # nobody reads them
+            if (value := self.declared.pop(self.values[End(entry.id, port.id)], None)) is not None:
+                self.graph.value_info.remove(value)
         if nodes:
             nodes[-1].name = entry.name
         for node in nodes:

@@ -162,3 +162,72 @@ def test_what_does_not_hold_together_is_refused(damage, tmp_path, capsys):
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(InvalidModel, match="No such file"):
         irfile.parse(tmp_path / "none.xml")
+
+
+def test_a_link_to_the_weights_is_followed_in_the_folder_of_the_network(tmp_path):
+    path = add(tmp_path, weights=range(1000))
+    held = path.with_suffix(".bin")
+    held.rename(tmp_path / "weights")
+    held.symlink_to("weights")
+    model = opshift.convert_version(str(path), 17)
+    assert payload.place(model.graph.initializer[0]).location == "weights"
+    x = np.ones((1, 1000), np.float32)
+    np.testing.assert_array_equal(OnnxRuntime(model, folder=str(tmp_path)).run({"x": x})[0], x + np.arange(1000))
+
+
+def test_a_network_and_its_weights_may_both_be_links_into_one_folder(tmp_path):
+    path = add(tmp_path, weights=range(1000))
+    (tmp_path / "links").mkdir()
+    path.rename(tmp_path / "a1"), path.with_suffix(".bin").rename(tmp_path / "b2")
+    link = tmp_path / "links" / "net.xml"
+    link.symlink_to("../a1")
+    link.with_suffix(".bin").symlink_to("../b2")
+    assert payload.place(files.read(link).graph.initializer[0]) == payload.Place("b2", 0, 4000)
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
+    (tmp_path / "inside").mkdir()
+    path = add(tmp_path / "inside", weights=range(1000))
+    held = path.with_suffix(".bin")
+    held.rename(tmp_path / "outside")
+    held.symlink_to("../outside")
+    with pytest.raises(InvalidModel, match="behind a symbolic link"):
+        payload.loaded(files.read(path).graph.initializer[0], str(tmp_path / "inside"))
+
+
+def test_an_attribute_that_nothing_reads_is_refused(tmp_path):
+    path = add(tmp_path)
+    text = path.read_text(encoding="utf-8").replace('auto_broadcast="numpy"', 'auto_broadcast="numpy" saturate="true"')
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(Refused, match="saturate=true, which means nothing to what could be expressed"):
+        files.read(path)
+
+
+def test_an_input_or_an_output_of_any_rank_is_refused(tmp_path):
+    net = Net()
+    any_rank = net.layer("Parameter", [], {"shape": "...", "element_type": "f32"}, [("f32", [])], "opset1", "x")
+    net.result(net.layer("ReLU", [any_rank], {}, [("f32", [])], "opset1", "y"))
+    with pytest.raises(Refused) as caught:
+        files.read(net.write(tmp_path))
+    assert [refusal.why for refusal in caught.value.refusals] == [
+        "an input of any rank; ONNX states the rank of each input and output, and a known one could be expressed"
+    ]
+    net = Net()
+    axes = net.parameter([-1], np.int64, "axes")
+    attributes = {"keep_dims": "false"}
+    net.result(
+        net.layer("ReduceSum", [net.parameter([2, 3], name="x"), axes], attributes, [("f32", [])], "opset1", "y")
+    )
+    with pytest.raises(Refused, match="an output of a rank that only the run tells"):
+        files.read(net.write(tmp_path))
+
+
+def test_a_norm_that_openvino_makes_itself_is_read(tmp_path):
+    net = Net()
+    inputs = [net.parameter([2, 4], name="x"), net.const([1.0, 2.0, -1.0, 0.5], np.float32)]
+    attributes = {"epsilon": "0.5", "output_type": "undefined"}
+    net.result(net.layer("RMS", inputs, attributes, [("f32", [2, 4])], "ie_internal_opset"))
+    model = files.read(net.write(tmp_path))
+    x = np.float32([[1, 2, 3, 4], [0, 0, 0, 0]])
+    expected = x / np.sqrt((x * x).mean(-1, keepdims=True) + 0.5) * np.float32([1, 2, -1, 0.5])
+    np.testing.assert_allclose(OnnxRuntime(model).run({"x": x})[0], expected, rtol=1e-6)

@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from opshift.passes.errors import Refused
+from opshift.passes.openvino_ir.idle import IDLE
 from opshift.passes.openvino_ir.layer import MAPPINGS
 
 from opshift import ir
@@ -220,15 +222,57 @@ for mode in ("asymmetric", "half_pixel_for_nn"):
         ROIS,
     )
 BOXES = np.random.default_rng(0).uniform(0, 1, (1, 6, 4)).astype(np.float32) + np.float32([0, 0, 1, 1])
-for k in range(3):
+for k, falling in itertools.product(range(3), (False, True)):
     case(
-        f"NonMaxSuppression {k}",
-        lambda b, s, k=k: op.non_max_suppression(
-            b, s, C(np.array(3)), C(np.float32(0.5)), C(np.float32(0.2)), sort_result_descending=False
+        f"NonMaxSuppression {k} {falling}",
+        lambda b, s, k=k, f=falling: op.non_max_suppression(
+            b, s, C(np.array(3)), C(np.float32(0.5)), C(np.float32(0.2)), sort_result_descending=f
         ).output(k),
         BOXES,
         np.abs(drawn(1, 2, 6)),
     )
+
+TABLE, INDICES, WEIGHTS = drawn(5, 3), np.array([0, 2, 4, 3], np.int32), drawn(4)
+OFFSETS, PLACE = ints(0, 2, 2, dtype=np.int32), C(np.array(1, np.int32))
+case(
+    "EmbeddingBagOffsetsSum",
+    lambda t, i, w: op.embedding_bag_offsets_sum(t, i, OFFSETS, PLACE, w),
+    TABLE,
+    INDICES,
+    WEIGHTS,
+)
+case(
+    "EmbeddingBagOffsetsSum without defaults", lambda t, i: op.embedding_bag_offsets_sum(t, i, OFFSETS), TABLE, INDICES
+)
+case(
+    "EmbeddingBagOffsets mean",
+    lambda t, i: opset15.embedding_bag_offsets(t, i, OFFSETS, PLACE, reduction="mean"),
+    TABLE,
+    INDICES,
+)
+case("EmbeddingBagPackedSum", op.embedding_bag_packed_sum, TABLE, INDICES.reshape(2, 2), WEIGHTS.reshape(2, 2))
+case(
+    "EmbeddingBagPacked mean",
+    lambda t, i: opset15.embedding_bag_packed(t, i, reduction="mean"),
+    TABLE,
+    INDICES.reshape(2, 2),
+)
+case(
+    "EmbeddingSegmentsSum",
+    lambda t, i, d, w: op.embedding_segments_sum(
+        t, i, ints(0, 0, 2, 2, dtype=np.int32), C(np.array(4, np.int32)), d, w
+    ),
+    TABLE,
+    INDICES,
+    np.array(1, np.int32),
+    WEIGHTS,
+)
+case(
+    "ROIPooling",
+    lambda x, r: op.roi_pooling(x, r, [2, 3], 0.5, "max"),
+    drawn(2, 3, 6, 6),
+    np.float32([[1, 0, 0, 5, 7], [0, 2, 2, 8, 4]]),
+)
 
 # --- layout
 case("Reshape special_zero", lambda x: op.reshape(x, ints(0, -1, 5), True), X)
@@ -339,6 +383,30 @@ case(
     np.array([-1, 2]),
     np.array([4, -1]),
 )
+case(
+    "StridedSlice with steps of the run time",
+    lambda x, e, s: op.strided_slice(x, ints(-1, 0), e, s, [0, 1], [0, 1]),
+    drawn(4, 5),
+    np.array([2**31 - 1, 0]),
+    np.array([-1, -2]),
+)
+case(
+    "Slice backwards by the run time",
+    lambda x, e, s: op.slice(x, ints(3), e, s, ints(0)),
+    drawn(5),
+    np.array([2**31 - 1]),
+    np.array([-1]),
+)
+case("Roll by the run time", lambda x, s: op.roll(x, s, ints(0, -1)), drawn(3, 4), np.array([-5, 3]))
+case(
+    "SpaceToBatch of the run time",
+    lambda x, b, p: op.space_to_batch(x, b, p, ints(0, 0)),
+    drawn(1, 5),
+    np.array([1, 3]),
+    np.array([0, 1]),
+)
+for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+    case(f"{name} of booleans", getattr(op, name), FLAGS, ~FLAGS[0])
 case(
     "Range", lambda a, b: op.range(a, b, C(np.array(2, np.int32)), "f32"), np.array(1, np.int32), np.array(9, np.int32)
 )
@@ -461,16 +529,104 @@ def test_a_layer_computes_what_openvino_computes(name, tmp_path):
     assert not compare(expected, actual, "close").why
 
 
+def of_any_size(path):
+    """The same network, whose inputs may have other sizes than their values have."""
+    core = openvino.Core()
+    model = core.read_model(path)
+    model.reshape({port: openvino.PartialShape([-1] * len(port.get_partial_shape())) for port in model.inputs})
+    openvino.serialize(model, path.with_name("any.xml"))
+    return path.with_name("any.xml")
+
+
+SIZED = {
+    "DepthToSpace of 3 axes": (lambda x: op.depth_to_space(x, "depth_first", 2), drawn(1, 8, 3)),
+    "DepthToSpace of 5 axes": (lambda x: op.depth_to_space(x, "blocks_first", 2), drawn(1, 8, 1, 2, 3)),
+    "SpaceToDepth of 5 axes": (lambda x: op.space_to_depth(x, "blocks_first", 2), drawn(1, 2, 2, 4, 2)),
+    "SpaceToDepth of 3 axes": (lambda x: op.space_to_depth(x, "depth_first", 2), drawn(1, 2, 4)),
+    "ShuffleChannels": (lambda x: op.shuffle_channels(x, -3, 3), drawn(1, 6, 2, 3)),
+    "SpaceToBatch": (
+        lambda x: op.space_to_batch(x, ints(1, 2, 3, 1), ints(0, 1, 0, 0), ints(0, 1, 0, 0)),
+        drawn(2, 4, 6, 3),
+    ),
+    "BatchToSpace": (
+        lambda x: op.batch_to_space(x, ints(1, 2, 3, 1), ints(0, 1, 0, 0), ints(0, 0, 1, 0)),
+        drawn(12, 3, 2, 3),
+    ),
+    "Roll": (lambda x: op.roll(x, ints(1, -7, 1), ints(0, 2, -1)), drawn(3, 4, 5)),
+    "Slice backwards to the largest number": (
+        lambda x: op.slice(x, ints(2), ints(2**63 - 1), ints(-1), ints(0)),
+        drawn(4),
+    ),
+    "StridedSlice backwards to the largest number": (
+        lambda x: op.strided_slice(x, ints(2), ints(2**31 - 1), ints(-1), [0], [0]),
+        drawn(4),
+    ),
+    "Convolution same with gaps": (
+        lambda x: op.convolution(x, C(drawn(2, 4, 2, 2)), [1, 3], [0, 0], [0, 0], [3, 1], "same_lower"),
+        IMAGE,
+    ),
+    "ConvolutionBackpropData same": (
+        lambda x: op.convolution_backprop_data(
+            x, C(drawn(4, 3, 3, 3)), [2, 2], None, [1, 0], [0, 1], [1, 1], "same_upper"
+        ),
+        SMALL,
+    ),
+    "AvgPool ceil_torch": (lambda x: opset15.avg_pool(x, [2, 2], [0, 0], [1, 1], [3, 3], True, "ceil_torch"), IMAGE),
+    "AdaptiveAvgPool": (lambda x: op.adaptive_avg_pool(x, ints(4, 3)), IMAGE),
+    "AdaptiveMaxPool": (lambda x: op.adaptive_max_pool(x, ints(2, 5), "i32").output(0), IMAGE),
+    "places of MaxPool from an axis": (
+        lambda x: op.max_pool(x, [2, 2], [1, 1], [0, 0], [0, 0], [2, 2], "floor", "explicit", "i64", 2).output(1),
+        IMAGE,
+    ),
+    "GRN": (lambda x: op.grn(x, 0.5), X),
+    "ScatterNDUpdate sub": (
+        lambda x: opset15.scatter_nd_update(x, C(np.array([[1], [2], [1]])), C(drawn(3)), reduction="sub"),
+        drawn(4),
+    ),
+    "OneHot of a scalar": (
+        lambda x: op.one_hot(x, C(np.array(4)), C(np.float32(2)), C(np.float32(-1)), -1),
+        np.array(2, np.int32),
+    ),
+    "sum of all": (lambda x: op.reduce_sum(x, ints(0, 1), False), drawn(2, 3)),
+    "L1 of all": (lambda x: op.reduce_l1(x, ints(0, 1), False), drawn(2, 3)),
+    "scalar": (lambda x: op.add(x, C(np.float32(1))), np.float32(2)),
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_sizes_may_be_known_or_not(name, tmp_path):
+    build, feed = SIZED[name]
+    path = network(build, [np.asarray(feed)], tmp_path)
+    expected = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([np.asarray(feed)])[0]
+    for source in (path, of_any_size(path)):
+        model = ir.read(source).model
+        onnx.checker.check_model(model, full_check=True)
+        (actual,) = OnnxRuntime(model, folder=str(tmp_path)).run({model.graph.input[0].name: np.asarray(feed)})
+        assert not compare(expected, actual, "close").why
+
+
+def test_random_numbers_lie_between_the_bounds(tmp_path):
+    path = network(
+        lambda x: op.random_uniform(x, C(np.array(-2)), C(np.array(3)), "i64"), [np.array([40, 5])], tmp_path
+    )
+    read = ir.read(path)
+    (made,) = OnnxRuntime(read.model).run({read.model.graph.input[0].name: np.array([40, 5])})
+    assert made.shape == (40, 5)
+    assert set(made.reshape(-1)) == {-2, -1, 0, 1, 2}
+    assert [change.grade for change in read.changes] == ["close"]
+
+
 REFUSED = {
     "its axis leaves a window behind the data": (lambda x: opset15.max_pool(x, [3, 3], [1, 1], [1, 1], [1, 1], [2, 2], "ceil"), "a window behind the data"),
-    "a last window counts what is no padding": (lambda x: opset15.avg_pool(x, [2, 2], [1, 1], [1, 1], [3, 3], False, "ceil_torch"), "behind the padding"),
-    "same without a shape": (lambda x: op.convolution_backprop_data(x, C(drawn(4, 3, 3, 3)), [2, 2], None, [1, 0], [0, 1], [1, 1], "same_upper"), "without an output shape"),
+    "a window of padding": (lambda x: op.max_pool(x, [1, 1], [1, 1], [2, 0], [0, 0], [2, 2]), "a window of padding alone"),
     "a mean of updates": (lambda x: op.scatter_elements_update(x, C(np.zeros((1, 4, 9, 8), np.int64)), C(drawn(1, 4, 9, 8)), C(np.array(0)), "mean"), "reduction=mean"),
     "simple rounding": (lambda x: op.interpolate(x, ints(3, 4), "nearest", "sizes", nearest_mode="simple", axes=ints(2, 3)), "nearest_mode=simple"),
     "antialias": (lambda x: op.interpolate(x, ints(3, 4), "linear", "sizes", antialias=True, axes=ints(2, 3)), "antialias"),
+    "no axes of NormalizeL2": (lambda x: op.normalize_l2(x, C(np.array([], np.int64)), 1e-5, "add"), "no axes"),
+    "no axes of ReduceL1": (lambda x: op.reduce_l1(x, C(np.array([], np.int64)), True), "no axes"),
+    "no middle": (lambda x: op.lrn(x, ints(1), 0.5, 0.7, 2.0, 2), "no middle"),
     "no axes": (lambda x: op.reduce_l2(x, C(np.array([], np.int64)), True), "no axes"),
     "unknown": (lambda x: op.ctc_greedy_decoder(op.reshape(x, ints(6, 6, 8), False), C(np.ones((6, 6), np.float32))), "no counterpart"),
-    "random": (lambda x: op.random_uniform(ints(2), C(np.float32(0)), C(np.float32(1)), "f32"), "no counterpart"),
     "integers that ONNX does not convolve": (lambda x: op.convolution(op.convert(x, "i32"), C(np.ones((6, 4, 3, 3), np.int32)), [1, 1], [0, 0], [0, 0], [1, 1]), "no Conv of tensor(int32)"),
 }  # fmt: skip
 
@@ -488,6 +644,31 @@ def test_what_onnx_does_not_compute_is_refused(name, tmp_path):
 def test_what_is_rounded_otherwise_is_close(tmp_path):
     assert [change.grade for change in ir.read(network(op.hswish, [X], tmp_path)).changes] == ["close"]
     assert not ir.read(network(op.relu, [X], tmp_path)).changes
+
+
+def test_what_changes_nothing_is_told_of_layers_that_are_read():
+    assert IDLE.keys() <= MAPPINGS.keys()
+    assert all(why for reasons in IDLE.values() for why in reasons.values())
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_branch_may_make_a_scalar(flag, tmp_path):
+    def body(reduced):
+        inner = op.parameter([2, 3], np.float32)
+        return openvino.Model([op.result(reduced(inner, ints(0, 1), False))], [inner], "body"), inner
+
+    condition, x = op.parameter([], np.bool_), op.parameter([2, 3], np.float32)
+    (most, first), (least, second) = body(op.reduce_max), body(op.reduce_min)
+    chosen = op.if_op(condition.output(0))
+    chosen.set_then_body(most), chosen.set_else_body(least)
+    chosen.set_input(x.output(0), first, second)
+    made = chosen.set_output(most.results[0], least.results[0])
+    path = tmp_path / "net.xml"
+    openvino.serialize(openvino.Model([op.result(made)], [condition, x], "net"), path)
+    model, feed = ir.read(path).model, drawn(2, 3)
+    onnx.checker.check_model(model, full_check=True)
+    feeds = dict(zip((value.name for value in model.graph.input), (np.array(flag), feed), strict=True))
+    assert OnnxRuntime(model).run(feeds)[0] == (feed.max() if flag else feed.min())
 
 
 def test_the_page_lists_what_is_expressed():

@@ -1,0 +1,42 @@
+"""A part of `python -m tests.random.openvino`: the first networks of a seed."""
+
+import pytest
+
+from opshift import apart, ir
+from tests.random.layers import RECIPES
+
+openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional dependency")
+
+from tests.random import openvino as networks  # noqa: E402
+
+
+def test_random_networks_agree():
+    outcomes = apart.call(networks.judged, 3, range(9))
+    assert not [found for found in outcomes if found[0] not in networks.FINE]
+    assert sum(outcome == "agrees" for outcome, _, _ in outcomes) >= 3
+
+
+def test_a_seed_draws_the_same():
+    drawn = [networks.told(networks.network(5, 7)[0]) for _ in range(2)]
+    lines = [[line.partition(" [opset")[2].partition("(")[0] for line in text.splitlines()] for text in drawn]
+    assert lines[0] == lines[1]
+    assert lines[0]
+
+
+def test_a_network_that_is_read_wrong_is_found(monkeypatch):
+    read = ir.read
+
+    def wrong(path):
+        made = read(path)
+        for node in made.model.graph.node:
+            node.op_type = {"Max": "Min", "Mul": "Add"}.get(node.op_type, node.op_type)
+        return made
+
+    monkeypatch.setattr(networks.ir, "read", wrong)
+    outcomes = apart.call(networks.judged, 0, range(4), "binary")
+    assert "differs" in {outcome for outcome, _, _ in outcomes}
+
+
+def test_every_recipe_makes_a_layer():
+    missing = [name for name in RECIPES if not any(networks.network(0, number, name) for number in range(12))]
+    assert not missing
