@@ -39,7 +39,7 @@ def attempt(
     wanted = [op for op in wanted if _may_be(op, called)]
     changes: list[Change] = []
     if wanted:
-        context = Context(model, source, folder)
+        context = Context(model, source, folder, trusting=False)
         holders: list[ModelProto | FunctionProto] = [model, *model.functions]
         for holder in holders:
             opset = opsets(holder).get("", 0)

@@ -1,12 +1,12 @@
-"""Types and shapes: inferred once for the source model, lazily and without its weights; node by node for
-what the conversion adds."""
+"""Types and shapes: inferred once for the source model from its inputs, lazily and without its weights; node by node
+for what the conversion adds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes import constants, memory, schemas
+from opshift.passes import claims, constants, memory, schemas
 from opshift.passes.names import bodies, subgraphs
 from opshift.passes.protos import (
     FunctionProto,
@@ -226,9 +226,12 @@ def _infer(source: ModelProto) -> dict[Path, dict[str, TypeProto]]:
 
     light = without_weights(source)
     light.functions.extend(_definitions(source))
+    claims.withdraw(light)
     try:
         with memory.at_most(_room(light)):
             inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
+            if claims.misreads_zero(inferred):
+                inferred = onnx.shape_inference.infer_shapes(light)
     except Exception:  # a model that inference cannot digest still has its declared types
         return {}
     found: dict[Path, dict[str, TypeProto]] = {}

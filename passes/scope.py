@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes import constants, elements, evaluate, payload, schemas
+from opshift.passes import claims, constants, elements, evaluate, payload, schemas
+from opshift.passes.claims import has_shape as has_shape
 from opshift.passes.infer import OVERRIDABLE_SINCE, Inference
 from opshift.passes.names import Body, Names, unread
 from opshift.passes.protos import (
@@ -29,11 +30,15 @@ Dim = int | str | None
 
 
 class Context:
-    """What all scopes of one model share. `source` is the model before any change, for type inference."""
+    """What all scopes of one model share. `source` is the model before any change, for type inference.
 
-    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None = None):
+    A `trusting` one takes the shapes that the model declares where inference is silent, as a conversion has to.
+    """
+
+    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None = None, *, trusting: bool = True):
         self.model = model
         self.folder = folder
+        self.trusting = trusting
         # not of `model`: functions that are inlined are gone from it
         self.names = Names(source)
         self.inference = Inference(source)
@@ -249,10 +254,19 @@ class Scope:
 
     def stated(self, name: str) -> TypeProto | None:
         """What is known of the type of a value of this body without a look at the node that makes it."""
-        declared = self.typed.get(name) or self.declared(name)
-        if self.path is None or (declared is not None and has_shape(declared)):
-            return declared
-        return self.context.inference.type(self.path, name) or declared
+        if (typed := self.typed.get(name)) is not None and has_shape(typed):
+            return typed
+        declared = self.declared(name)
+        if self.path is None or (declared is not None and has_shape(declared) and self._is_certain(name)):
+            return typed or declared
+        inferred = self.context.inference.type(self.path, name)
+        if inferred is None or declared is None or not (has_shape(inferred) and has_shape(declared)):
+            return _fuller(inferred, typed or declared)
+        return claims.reconciled(declared, inferred)
+
+    def _is_certain(self, name: str) -> bool:
+        """Whether what is declared of a value is what it has: as runtimes check of inputs."""
+        return name in self._tensors or (self.parent is None and name in self._inputs())
 
     def origin(self, name: str) -> tuple[NodeProto, int] | None:
         """The node of this body that makes `name` and its opset, unless it cannot tell more than is known."""
@@ -290,6 +304,9 @@ class Scope:
         graph = self.graph
         stated = (*graph.value_info, *graph.output, *graph.input) if graph else getattr(self.body, "value_info", ())
         found = {value.name: value.type for value in stated if value.HasField("type")}
+        if not self.context.trusting:
+            given = {value.name for value in graph.input} if graph and self.parent is None else set()
+            found = {name: kind if name in given else claims.bare(kind) for name, kind in found.items()}
         for held in graph.sparse_initializer if graph else ():  # whose readers know them as dense
             found.setdefault(held.values.name, tensor_type(held.values.data_type, held.dims))
         return found
@@ -369,6 +386,12 @@ class Scope:
             self._declarations[name] = tensor_type(tensor.data_type, tensor.dims)  # whatever was declared
 
 
+def _fuller(inferred: TypeProto | None, declared: TypeProto | None) -> TypeProto | None:
+    """What tells a shape, if one does; what was inferred, if neither does."""
+    known = inferred is None or (declared is not None and has_shape(declared) and not has_shape(inferred))
+    return declared if known else inferred
+
+
 def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:
     """A tensor type; without `dims` its rank is unknown."""
     made = TypeProto()
@@ -382,10 +405,6 @@ def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:
             elif value is not None:
                 dim.dim_value = value
     return made
-
-
-def has_shape(kind: TypeProto) -> bool:
-    return kind.WhichOneof("value") == "tensor_type" and kind.tensor_type.HasField("shape")
 
 
 def _dims(kind: TypeProto) -> list[Dim]:

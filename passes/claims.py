@@ -1,0 +1,142 @@
+"""What a model declares of its values is a claim; what follows from its inputs is knowledge.
+
+Declared are the shapes of outputs, of values between, and of what the graph in a Loop or a Scan is given. Nobody but the
+caller tells the shapes of the model's own inputs, which runtimes check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from opshift.passes.names import bodies
+from opshift.passes.protos import GraphProto, ModelProto, NodeProto, TypeProto, default_domain
+
+
+def bare(kind: TypeProto) -> TypeProto:
+    """The type without what it says of shapes."""
+    made = TypeProto()
+    made.CopyFrom(kind)
+    forget(made)
+    return made
+
+
+def forget(kind: TypeProto) -> None:
+    """Take from a type what it says of shapes."""
+    held = kind.WhichOneof("value")
+    if held in ("tensor_type", "sparse_tensor_type"):
+        getattr(kind, held).ClearField("shape")
+    elif held in ("sequence_type", "optional_type"):
+        forget(getattr(kind, held).elem_type)
+    elif held == "map_type":
+        forget(kind.map_type.value_type)
+
+
+def withdraw(light: ModelProto) -> None:
+    """Take back what a model says of shapes, but for those of its inputs and constants."""
+    for body in bodies(light):
+        stated = list(body.value_info)
+        if isinstance(body, GraphProto):
+            stated += [*body.output, *(() if body is light.graph else body.input)]
+        for value in stated:
+            forget(value.type)
+    for value in light.graph.input:
+        for dim in _dims(value.type) if has_shape(value.type) else ():
+            if dim.dim_value < 0:  # as some exporters say that they do not know it
+                dim.Clear()
+
+
+def reconciled(declared: TypeProto, inferred: TypeProto) -> TypeProto:
+    """What is inferred, with sizes that are declared where it is silent; all inferred where the two contradict."""
+    if contradict(declared, inferred) or all(map(_is_number, _dims(inferred))):
+        return inferred
+    made = TypeProto()
+    made.CopyFrom(inferred)
+    for dim, claim in zip(_dims(made), _dims(declared), strict=True):
+        nameless = not dim.HasField("dim_value") and (not dim.dim_param or is_made_up(dim.dim_param))
+        if _is_number(claim) or (nameless and claim.dim_param):
+            dim.CopyFrom(claim)
+    return made
+
+
+def contradict(declared: TypeProto, inferred: TypeProto) -> bool:
+    """Whether two shapes cannot be those of one tensor."""
+    ours, theirs = _dims(inferred), _dims(declared)
+    return len(ours) != len(theirs) or any(
+        _is_number(a) and _is_number(b) and a.dim_value != b.dim_value for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def _is_number(dim: Any) -> bool:
+    return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
+
+
+def has_shape(kind: TypeProto) -> bool:
+    return kind.WhichOneof("value") == "tensor_type" and kind.tensor_type.HasField("shape")
+
+
+def _dims(kind: TypeProto) -> Any:
+    return kind.tensor_type.shape.dim
+
+
+def is_made_up(symbol: str) -> bool:
+    """Whether ONNX's inference named a dimension that nothing is known of."""
+    return symbol.startswith("unk__")
+
+
+def misreads_zero(inferred: ModelProto) -> bool:
+    """Whether inference took a size for the number in a Reshape where a size of 0 would mean "as it was".
+
+    A size that is kept in its place is the same either way, and so is one that follows from all others.
+    """
+    if not any(_is_computed(node) for body in bodies(inferred) for node in body.node):
+        return False
+    known = _shapes(inferred)
+    seen = {dim for value in inferred.graph.input for dim in known.get(value.name, ())}
+    for body in bodies(inferred):
+        held = {tensor.name for tensor in getattr(body, "initializer", ())}
+        held.update(node.output[0] for node in body.node if node.op_type == "Constant")
+        for node in body.node:
+            if _is_computed(node) and node.input[1] not in held and _misread(node, known, seen):
+                return True
+            seen.update(dim for name in node.output for dim in known.get(name, ()))
+    return False
+
+
+_Dims = Sequence[int | str]
+
+
+def _is_computed(node: NodeProto) -> bool:
+    """Whether a node is a Reshape to a shape that is an input of it, in which 0 is not the size."""
+    reshapes = node.op_type == "Reshape" and not default_domain(node.domain) and len(node.input) == 2
+    return reshapes and not any(a.name == "allowzero" and a.i for a in node.attribute)
+
+
+def _shapes(inferred: ModelProto) -> dict[str, _Dims]:
+    return {
+        value.name: [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in _dims(value.type)]
+        for body in bodies(inferred)
+        if isinstance(body, GraphProto)
+        for value in (*body.input, *body.value_info, *body.output)
+        if has_shape(value.type)
+    }
+
+
+def _misread(node: NodeProto, known: Mapping[str, _Dims], seen: Container[int | str]) -> bool:
+    before, after = known.get(node.input[0]), known.get(node.output[0], ())
+    numbers = [
+        axis
+        for axis, dim in enumerate(after)
+        if isinstance(dim, str) and dim in seen
+        if before is None or (axis < len(before) and dim != before[axis])
+    ]
+    if not numbers or before is None:
+        return bool(numbers)
+    alone = sum(isinstance(dim, str) for dim in after) == 1
+    return not (alone and _counted(before) == _counted(after))
+
+
+def _counted(dims: _Dims) -> tuple[int, list[str]]:
+    """How many elements a tensor has: a number, and the sizes that it is multiplied by."""
+    return prod(dim for dim in dims if isinstance(dim, int)), sorted(dim for dim in dims if isinstance(dim, str))
