@@ -10,6 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from math import prod
 from typing import Any
 
+from opshift.passes import schemas
 from opshift.passes.names import bodies
 from opshift.passes.protos import GraphProto, ModelProto, NodeProto, TypeProto, default_domain
 
@@ -34,17 +35,38 @@ def forget(kind: TypeProto) -> None:
 
 
 def withdraw(light: ModelProto) -> None:
-    """Take back what a model says of shapes, but for those of its inputs and constants."""
+    """Take back what a model declares of its values, but for its inputs and constants.
+
+    Element types stay where inference cannot tell them: of what graphs are given, and of what custom operators make.
+    """
+    called = {(default_domain(function.domain), function.name) for function in light.functions}
     for body in bodies(light):
-        stated = list(body.value_info)
-        if isinstance(body, GraphProto):
-            stated += [*body.output, *(() if body is light.graph else body.input)]
-        for value in stated:
+        custom = {name for node in body.node if _is_custom(node, called) for name in node.output}
+        _retain(body.value_info, custom)
+        for value in body.output if isinstance(body, GraphProto) else ():
+            if value.name in custom:
+                forget(value.type)
+            else:
+                value.ClearField("type")
+        for value in body.input if isinstance(body, GraphProto) and body is not light.graph else ():
             forget(value.type)
     for value in light.graph.input:
         for dim in _dims(value.type) if has_shape(value.type) else ():
             if dim.dim_value < 0:  # as some exporters say that they do not know it
                 dim.Clear()
+
+
+def _is_custom(node: NodeProto, called: Container[tuple[str, str]]) -> bool:
+    domain = default_domain(node.domain)
+    return not schemas.known_domain(domain) and (domain, node.op_type) not in called
+
+
+def _retain(stated: Any, names: Container[str]) -> None:
+    kept = [value for value in stated if value.name in names]
+    for value in kept:
+        forget(value.type)
+    del stated[:]
+    stated.extend(kept)
 
 
 def reconciled(declared: TypeProto, inferred: TypeProto) -> TypeProto:

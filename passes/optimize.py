@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from opshift.passes import compute, constants, follow, legal, rules, schemas
-from opshift.passes.changes import Change
+from opshift.passes.changes import GRANTED, Change
 from opshift.passes.convert import DEEPEST, Result, check_imports, collector_paused, opsets
 from opshift.passes.draft import LARGEST, Call, Draft, Whole, content, digest, results
 from opshift.passes.errors import InvalidModel
@@ -164,7 +164,7 @@ class Visit:
             if not outcome or (outcome is not rules.EDITED and not call.output):
                 continue
             if self._whole.leans:
-                call.close(rules.GRANTED)
+                call.close(GRANTED)
             if outcome is rules.EDITED:
                 self._note_rule(call, named, op, rule)
                 return call, op
@@ -247,7 +247,7 @@ class Visit:
             tensor = constants.tensor(
                 list(numbers[1]) if not numbers[0] else numbers[1][0], draft.kinds[node.output[0]]
             )
-            return self._settle(node, [tensor], rules.GRANTED if self._whole.leans else "")
+            return self._settle(node, [tensor], GRANTED if self._whole.leans else "")
         named = [name for name in node.input if name]
         if not named or not all(draft.tensor(name) is not None for name in named):
             return False

@@ -293,14 +293,21 @@ class Scope:
 
     def declared(self, name: str) -> TypeProto | None:
         """The type that the model itself states for a value of this body."""
-        if name not in self._declarations and name in self._tensors:
+        if name in self.initializers or (name not in self._declarations and name in self._tensors):
             tensor = self._tensors[name]
-            self._declarations[name] = tensor_type(tensor.data_type, tensor.dims)
+            if name not in self._held_types:
+                self._held_types[name] = tensor_type(tensor.data_type, tensor.dims)
+            return self._held_types[name]
         return self._declarations.get(name)
 
     @cached_property
+    def _held_types(self) -> dict[str, TypeProto]:
+        """The types of the initializers that were asked for."""
+        return {}
+
+    @cached_property
     def _declarations(self) -> dict[str, TypeProto]:
-        """The types that the graph or function states, and those of the initializers that were asked for."""
+        """The types that the graph or function states."""
         graph = self.graph
         stated = (*graph.value_info, *graph.output, *graph.input) if graph else getattr(self.body, "value_info", ())
         found = {value.name: value.type for value in stated if value.HasField("type")}
@@ -382,8 +389,7 @@ class Scope:
         added.name = name
         for known in {"_tensors", "initializers"} & vars(self).keys():  # else it will be read with the others
             vars(self)[known][name] = added
-        if name in self._declarations:
-            self._declarations[name] = tensor_type(tensor.data_type, tensor.dims)  # whatever was declared
+        self._held_types.pop(name, None)
 
 
 def _fuller(inferred: TypeProto | None, declared: TypeProto | None) -> TypeProto | None:

@@ -9,7 +9,7 @@ from math import isclose
 from opshift.passes import forms, masks, patterns
 from opshift.passes.algebra import OP, PRODUCT, SUM, Terms
 from opshift.passes.build import Builder
-from opshift.passes.changes import Change
+from opshift.passes.changes import GRANTED, Change
 from opshift.passes.expand import Op
 from opshift.passes.forms import Form
 from opshift.passes.group import Group, Grouping, Held, Uses
@@ -219,6 +219,9 @@ class Search:
         self._taken[index] = build.nodes
         of = self._grouping.operators(group.inside)
         exact = pattern.grade == "exact" and self._is_literal(index, pattern, of)
+        remark = "" if exact else _remark(call, remedy)
+        if self._leans(group):
+            exact, remark = False, f"{remark}; {GRANTED}" if remark else GRANTED
         self._changes.append(
             Change(
                 made.name or old.output[0],
@@ -228,9 +231,14 @@ class Search:
                 call.opset,
                 f"{call.op[1]} from {', '.join(of)}",
                 "exact" if exact else "close",
-                "" if exact else _remark(call, remedy),
+                remark,
             )
         )
+
+    def _leans(self, group: Group) -> bool:
+        """Whether the nodes are known to compute the operator for sizes of 1 or more alone."""
+        names = {name for at in group.inside for node in (self._nodes[at],) for name in (*node.input, *node.output)}
+        return not names.isdisjoint(self._reader.granted)
 
 
 def _kind_of(call: Call, index: int) -> int:

@@ -48,6 +48,8 @@ class Reader:
         self._terms: dict[str, int] = {}
         self._kinds: dict[str, int] = {}
         self._dims: dict[str, tuple[int, ...] | None] = {}
+        self.granted: set[str] = set()
+        """Values whose dimensions are as they are read where sizes are 1 or more."""
 
     def term(self, name: str) -> int:
         """The term of a value, which is a leaf if no node was read that makes it."""
@@ -181,6 +183,9 @@ class Reader:
             shape = self.scope.shape(name)
             known = shape is not None and all(isinstance(dim, int) for dim in shape)
             made = self._dims_made(name, depth) if depth and not known else None
+            node = self.scope.maker(name) if made is not None else None
+            if node is not None and not self.granted.isdisjoint(node.input):
+                self.granted.add(name)
             if shape is not None:
                 stated = tuple(self._dim(name, axis, dim) for axis, dim in enumerate(shape))
                 like = made if made is not None and len(made) == len(stated) else stated
@@ -220,6 +225,8 @@ class Reader:
     ) -> tuple[int, ...] | None:
         """The dimensions that a Reshape asks for; -1 where one is to be computed."""
         target = list(wanted)
+        if not integer(node, "allowzero", 0) and self._takes_zero_for_size(wanted, before):
+            self.granted.add(node.output[0])
         for axis, element in enumerate(wanted):
             if self.terms.value(element) == 0 and not integer(node, "allowzero", 0):
                 if before is None or axis >= len(before):
@@ -231,6 +238,23 @@ class Reader:
             if rest is not None:
                 target[computed[0]] = rest
         return tuple(target)
+
+    def _takes_zero_for_size(self, wanted: Dims, before: Dims | None) -> bool:
+        """Whether a dimension that may be 0 is read as it stands, where 0 means "as it was" to Reshape.
+
+        One that is kept in its place is the same either way, and so is the only one that is not a number: it follows.
+        """
+        read = [
+            axis
+            for axis, element in enumerate(wanted)
+            if self.terms.value(element) is None
+            if before is None or (axis < len(before) and element != before[axis])
+        ]
+        if len(read) != 1 or before is None:
+            return bool(read)
+        rest = [element for axis, element in enumerate(wanted) if axis != read[0]]
+        follows = all((self.terms.value(element) or 0) > 0 for element in rest)
+        return not (follows and self._quotient(before, rest) == wanted[read[0]])
 
     def _quotient(self, before: Dims, after: list[int]) -> int | None:
         """The dimension that is left of some when others are taken out; None if that is no single one."""

@@ -14,7 +14,6 @@ from functools import cache
 from opshift.passes.draft import Call
 
 EDITED = True
-GRANTED = "sizes that only the run tells are taken to be 1 or more"
 Outcome = str | bool | None
 Rule = Callable[[Call], Outcome]
 
