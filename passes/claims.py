@@ -10,9 +10,11 @@ from collections.abc import Container, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from opshift.passes import schemas
-from opshift.passes.names import bodies
-from opshift.passes.protos import GraphProto, ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes import constants, schemas
+from opshift.passes.names import Body, bodies, subgraphs
+from opshift.passes.protos import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, default_domain
+
+_Dims = Sequence[int | str]
 
 
 def bare(kind: TypeProto) -> TypeProto:
@@ -107,26 +109,95 @@ def is_made_up(symbol: str) -> bool:
     return symbol.startswith("unk__")
 
 
-def misreads_zero(inferred: ModelProto) -> bool:
-    """Whether inference took a size for the number in a Reshape where a size of 0 would mean "as it was".
+def granted(inferred: ModelProto) -> set[str]:
+    """Values whose inferred shapes hold of sizes of 1 or more alone, and what hangs on them.
 
-    A size that is kept in its place is the same either way, and so is one that follows from all others.
+    Inference reads a size as the number that a Reshape is asked for, where 0 would mean "as it was". A size that is
+    kept in its place is the same either way, and so is one that follows from all others.
     """
     if not any(_is_computed(node) for body in bodies(inferred) for node in body.node):
-        return False
+        return set()
     known = _shapes(inferred)
     seen = {dim for value in inferred.graph.input for dim in known.get(value.name, ())}
+    found: set[str] = set()
     for body in bodies(inferred):
         held = {tensor.name for tensor in getattr(body, "initializer", ())}
         held.update(node.output[0] for node in body.node if node.op_type == "Constant")
         for node in body.node:
             if _is_computed(node) and node.input[1] not in held and _misread(node, known, seen):
-                return True
+                found.add(node.output[0])
             seen.update(dim for name in node.output for dim in known.get(name, ()))
-    return False
+    if found:
+        _spread(inferred.graph, known, found)
+    return found
 
 
-_Dims = Sequence[int | str]
+def _spread(body: Body, known: Mapping[str, _Dims], found: set[str]) -> bool:
+    """Add what hangs on the values that were found, but for what has no sizes; returns whether the body reads any."""
+    reads = False
+    for node in body.node:
+        hangs = not found.isdisjoint(node.input)
+        for _, _, graph in subgraphs(node) if node.attribute else ():
+            hangs |= _spread(graph, known, found)
+        if hangs:
+            reads = True
+            found.update(
+                name for name in node.output if any(isinstance(dim, str) for dim in known.get(name, [""]))
+            )
+    return reads
+
+
+def state_lengths(light: ModelProto, inferred: ModelProto) -> bool:
+    """State of values that count from 0 to a size that they are as long, which inference does not see; False if none."""
+    found = False
+    known: dict[str, _Dims] | None = None
+    for body, seen in zip(bodies(light), bodies(inferred), strict=True):
+        ranges = [node for node in body.node if node.op_type == "Range" and not default_domain(node.domain)]
+        if not ranges or not isinstance(body, GraphProto):
+            continue
+        known = _shapes(inferred) if known is None else known
+        makers = {name: node for node in body.node for name in node.output}
+        held = {tensor.name: tensor for tensor in body.initializer}
+        kinds = {value.name: value.type.tensor_type.elem_type for value in getattr(seen, "value_info", ())}
+        for node in ranges:
+            start, limit, step = (_number(name, makers, held, known) for name in node.input)
+            if start == 0 and step == 1 and isinstance(limit, str) and limit and kinds.get(node.output[0]):
+                stated = body.value_info.add(name=node.output[0]).type.tensor_type
+                stated.elem_type = kinds[node.output[0]]
+                stated.shape.dim.add().dim_param = limit
+                found = True
+    return found
+
+
+_ONE_OF_A_SHAPE = frozenset(["Cast", "Gather", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
+
+
+def _number(
+    name: str, makers: Mapping[str, NodeProto], held: Mapping[str, TensorProto], known: Mapping[str, _Dims]
+) -> int | str | None:
+    """The one number that a value holds, or the size that it is, if it is taken from a shape."""
+    places = None
+    while (node := makers.get(name)) is not None and node.op_type in _ONE_OF_A_SHAPE:
+        if node.op_type == "Gather" and len(node.input) == 2:
+            at = _number(node.input[1], makers, held, known)
+            places = at if isinstance(at, int) and places is None else None
+            if places is None:
+                return None
+        name = node.input[0]
+    if node is not None and node.op_type == "Shape":
+        given = {a.name: a.i for a in node.attribute}
+        dims = known.get(node.input[0])
+        if dims is None:
+            return None
+        dims = dims[given.get("start", 0) : given.get("end", len(dims))]
+        if places is None:
+            return dims[0] if len(dims) == 1 else None
+        return dims[places] if -len(dims) <= places < len(dims) else None
+    tensor = held.get(name) or (constants.of_constant(node) if node is not None and node.op_type == "Constant" else None)
+    if tensor is None or places is not None or constants.size(tensor) != 1:
+        return None
+    value = constants.array(tensor).reshape(-1)[0]
+    return int(value) if value == int(value) else None
 
 
 def _is_computed(node: NodeProto) -> bool:

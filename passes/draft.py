@@ -242,6 +242,7 @@ class Draft:
         found = self.type(name)
         if found is None or not has_shape(found):
             return None
+        self.whole.leans |= name in self.whole.context.inference.granted
         dims: list[Number] = []
         for axis, dim in enumerate(found.tensor_type.shape.dim):
             if dim.HasField("dim_value") and dim.dim_value >= 0:

@@ -41,6 +41,8 @@ class Inference:
     def __init__(self, source: ModelProto):
         self._source = source
         self._types: dict[Path, dict[str, TypeProto]] | None = None
+        self.granted: frozenset[str] = frozenset()
+        """Values whose inferred shapes hold of sizes of 1 or more alone."""
 
     @property
     def was_asked(self) -> bool:
@@ -50,7 +52,7 @@ class Inference:
     def now(self) -> None:
         """Infer the types of the model as it is now, which may be changed later."""
         if self._types is None:
-            self._types = _infer(self._source)
+            self._types, self.granted = _infer(self._source)
 
     def type(self, path: Path, name: str) -> TypeProto | None:
         """The inferred type of a value of the source graph at `path`."""
@@ -221,7 +223,8 @@ def _is_known(kind: TypeProto | None) -> bool:
     return kind is not None and (kind.WhichOneof("value") != "tensor_type" or kind.tensor_type.HasField("shape"))
 
 
-def _infer(source: ModelProto) -> dict[Path, dict[str, TypeProto]]:
+def _infer(source: ModelProto) -> tuple[dict[Path, dict[str, TypeProto]], frozenset[str]]:
+    """The types of values by the path of their graph, and the names of those that hold of sizes of 1 or more alone."""
     import onnx.shape_inference
 
     light = without_weights(source)
@@ -230,10 +233,10 @@ def _infer(source: ModelProto) -> dict[Path, dict[str, TypeProto]]:
     try:
         with memory.at_most(_room(light)):
             inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
-            if claims.misreads_zero(inferred):
-                inferred = onnx.shape_inference.infer_shapes(light)
+            if claims.state_lengths(light, inferred):
+                inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
     except Exception:  # a model that inference cannot digest still has its declared types
-        return {}
+        return {}, frozenset()
     found: dict[Path, dict[str, TypeProto]] = {}
     pending: list[tuple[Path, GraphProto]] = [((), inferred.graph)]
     while pending:
@@ -246,7 +249,7 @@ def _infer(source: ModelProto) -> dict[Path, dict[str, TypeProto]]:
         for index, node in enumerate(graph.node):
             if node.attribute:
                 pending += [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
-    return found
+    return found, frozenset(claims.granted(inferred))
 
 
 def contradiction(source: ModelProto) -> str:

@@ -184,7 +184,8 @@ class Reader:
             known = shape is not None and all(isinstance(dim, int) for dim in shape)
             made = self._dims_made(name, depth) if depth and not known else None
             node = self.scope.maker(name) if made is not None else None
-            if node is not None and not self.granted.isdisjoint(node.input):
+            granted = name in self.scope.context.inference.granted
+            if granted or (node is not None and not self.granted.isdisjoint(node.input)):
                 self.granted.add(name)
             if shape is not None:
                 stated = tuple(self._dim(name, axis, dim) for axis, dim in enumerate(shape))
