@@ -6,7 +6,7 @@ caller tells the shapes of the model's own inputs, which runtimes check.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -98,6 +98,11 @@ def _is_number(dim: Any) -> bool:
 
 def has_shape(kind: TypeProto) -> bool:
     return kind.WhichOneof("value") == "tensor_type" and kind.tensor_type.HasField("shape")
+
+
+def symbols(kind: TypeProto) -> Iterator[str]:
+    """The names of the sizes that are no numbers."""
+    return (dim.dim_param for dim in _dims(kind) if not dim.HasField("dim_value"))
 
 
 def _dims(kind: TypeProto) -> Any:

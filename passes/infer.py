@@ -233,7 +233,7 @@ def _infer(source: ModelProto) -> tuple[dict[Path, dict[str, TypeProto]], frozen
     try:
         with memory.at_most(_room(light)):
             inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
-            if claims.state_lengths(light, inferred):
+            if _is_silent(inferred.graph) and _compute_constants(light) | claims.state_lengths(light, inferred):
                 inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
     except Exception:  # a model that inference cannot digest still has its declared types
         return {}, frozenset()
@@ -250,6 +250,43 @@ def _infer(source: ModelProto) -> tuple[dict[Path, dict[str, TypeProto]], frozen
             if node.attribute:
                 pending += [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
     return found, frozenset(claims.granted(inferred))
+
+
+def _is_silent(graph: GraphProto) -> bool:
+    """Whether inference left something open."""
+    stated = {
+        value.name
+        for value in (*graph.value_info, *graph.output)
+        if claims.has_shape(value.type) and not any(map(claims.is_made_up, claims.symbols(value.type)))
+    }
+    return any(name not in stated for node in graph.node for name in node.output if name)
+
+
+def _compute_constants(light: ModelProto) -> bool:
+    """Let Constants take the place of nodes of the main graph that compute small ones; False if there are none."""
+    from opshift.passes.scope import Context, Scope
+    from opshift.passes.view import make_attribute
+
+    opset = next((entry.version for entry in light.opset_import if not default_domain(entry.domain)), 1)
+    scope = Scope(light.graph, Context(light, light), opset)
+    held = set(scope.initializers)
+    computed: dict[int, TensorProto] = {}
+    for index, node in enumerate(light.graph.node):
+        if node.op_type != "Constant":
+            named = [name for name in node.input if name]
+            if not named or not held.issuperset(named) or len(node.output) != 1:
+                continue
+            tensor = scope.tensor(node.output[0], constants.SMALL)
+            if tensor is None or constants.size(tensor) > constants.SMALL:
+                continue
+            computed[index] = tensor
+        held.update(node.output)
+    for index, tensor in computed.items():
+        node = light.graph.node[index]
+        node.op_type = "Constant"
+        del node.input[:], node.attribute[:]
+        node.attribute.append(make_attribute("value", tensor))
+    return bool(computed)
 
 
 def contradiction(source: ModelProto) -> str:
