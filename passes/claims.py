@@ -174,7 +174,7 @@ def state_lengths(light: ModelProto, inferred: ModelProto) -> bool:
     return found
 
 
-_ONE_OF_A_SHAPE = frozenset(["Cast", "Gather", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
+_ONE_OF_A_SHAPE = frozenset(["Cast", "CastLike", "Gather", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
 
 
 def _number(

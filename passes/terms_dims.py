@@ -6,6 +6,8 @@ from opshift.passes.algebra import LEAF
 from opshift.passes.protos import NodeProto, default_domain
 from opshift.passes.terms import Dims, DimsRule, Reader, integer
 
+_TO_THE_END = 2**31 - 1  # no axis is longer
+
 
 def _kept(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
     return before
@@ -47,6 +49,10 @@ def _gathered(reader: Reader, node: NodeProto, before: Dims | None, depth: int) 
     return (*before[:axis], *places, *before[axis + 1 :])
 
 
+def _picked(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
+    return reader.dims(node.input[1], depth - 1)
+
+
 def _joined(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
     """Those of a Concat; along its own axis only a number can be told."""
     parts = [before, *(reader.dims(name, depth - 1) for name in node.input[1:])]
@@ -70,6 +76,8 @@ def _sliced(reader: Reader, node: NodeProto, before: Dims | None, depth: int) ->
         return None
     start, axis, *steps = (bound[0] for bound in bounds if bound)
     size, end = reader.terms.value(before[axis]), reader.terms.value(ends[0])
+    if start == 0 and end is not None and end >= _TO_THE_END and steps in ([], [1]):
+        return before
     if size is None or size < 0 or steps not in ([], [1]):
         return None
     made = list(before)
@@ -121,6 +129,7 @@ RULES: dict[str, DimsRule] = {
     "Concat": _joined,
     "Expand": _expanded,
     "Gather": _gathered,
+    "GatherElements": _picked,
     "MatMul": _multiplied,
     "Reshape": _reshaped,
     "SequenceAt": _piece,
