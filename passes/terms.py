@@ -160,9 +160,15 @@ class Reader:
 
     def ints(self, name: str) -> tuple[int, ...] | None:
         """The elements of a constant of integers that stands in the model."""
-        key = self.terms.keys[self.term(name)]
+        return self._integers(self.term(name))
+
+    def _integers(self, term: int) -> tuple[int, ...] | None:
+        key = self.terms.keys[term]
         if key[0] == TENSOR:
             return key[3] if key[1] is not True else None
+        if key[0] == VECTOR:
+            parts = [self._integers(element) for element in key[1]]
+            return None if None in parts else tuple(number for part in parts if part for number in part)
         return (int(key[1]),) if key[0] in (NUMBER, ONES) and key[1].is_integer() else None
 
     def elements(self, name: str) -> tuple[int, ...] | None:

@@ -41,6 +41,15 @@ def _multiplied(reader: Reader, node: NodeProto, before: Dims | None, depth: int
     return None if outer is None else (*outer, before[-2], other[-1])
 
 
+def _reduced(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
+    axes = None if before is None else reader.axes(node)
+    if before is None or axes is None:
+        return None
+    places, kept = {axis % len(before) for axis in axes}, integer(node, "keepdims", 1)
+    one = reader.terms.number(1)
+    return tuple(one if axis in places else dim for axis, dim in enumerate(before) if kept or axis not in places)
+
+
 def _gathered(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
     places = reader.dims(node.input[1], depth - 1)
     if before is None or places is None:
@@ -70,19 +79,19 @@ def _sliced(reader: Reader, node: NodeProto, before: Dims | None, depth: int) ->
     """Those of a Slice of one axis with known bounds, or from its start to some size."""
     if before is None or len(node.input) < 4:
         return None
-    ends = reader.elements(node.input[2])
+    ends, known = reader.elements(node.input[2]), reader.ints(node.input[2])
     bounds = [reader.ints(name) if name else (1,) for name in (node.input[1], *node.input[3:])]
     if ends is None or len(ends) != 1 or any(bound is None or len(bound) != 1 for bound in bounds):
         return None
     start, axis, *steps = (bound[0] for bound in bounds if bound)
-    size, end = reader.terms.value(before[axis]), reader.terms.value(ends[0])
+    size, end = reader.terms.value(before[axis]), None if known is None else known[0]
     if start == 0 and end is not None and end >= _TO_THE_END and steps in ([], [1]):
         return before
     if size is None or size < 0 or steps not in ([], [1]):
         return None
     made = list(before)
     if end is not None:
-        made[axis] = reader.terms.number(len(range(int(size))[start : int(end)]))
+        made[axis] = reader.terms.number(len(range(int(size))[start:end]))
     elif start == 0 and reader.terms.keys[ends[0]][0] == LEAF:
         made[axis] = reader.terms.op("Least", (("most", size),), ends[0])
     else:
@@ -120,8 +129,11 @@ def _unsqueezed(reader: Reader, node: NodeProto, before: Dims | None, depth: int
     return tuple(reader.terms.number(1) if axis in places else next(left) for axis in range(rank))
 
 
-_KEEPING = "Cast Dropout Gelu Identity LayerNormalization Neg Not Sigmoid Softmax Tanh Trilu"
-_BROADCASTING = "Add And Div Equal Less Mul Or Pow Sub Where"
+_KEEPING = (
+    "Abs Cast CastLike Clip Cos Dropout Erf Exp Gelu HardSwish Identity LayerNormalization Log Neg Not RMSNormalization "
+    "Reciprocal Relu Sigmoid Sin Softmax Sqrt Swish Tanh Trilu"
+)
+_BROADCASTING = "Add And Div Equal Greater Less Max Min Mul Or Pow Sub Where"
 
 RULES: dict[str, DimsRule] = {
     **dict.fromkeys(_KEEPING.split(), _kept),
@@ -131,6 +143,7 @@ RULES: dict[str, DimsRule] = {
     "Gather": _gathered,
     "GatherElements": _picked,
     "MatMul": _multiplied,
+    **dict.fromkeys(["ReduceMax", "ReduceMean", "ReduceSum"], _reduced),
     "Reshape": _reshaped,
     "SequenceAt": _piece,
     "Slice": _sliced,
