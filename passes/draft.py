@@ -531,6 +531,10 @@ class Call:
         """The name of a constant."""
         return self.draft.constant(tensor, hint or f"{self.output}/const", self.before)
 
+    def grant(self) -> None:
+        """Take sizes that only the run tells to be 1 or more."""
+        self.draft.whole.leans = True
+
     def close(self, why: str) -> None:
         """The same real-number function, but rounding may differ; or `why` tells what is taken for granted."""
         self.grade = "close"

@@ -285,7 +285,7 @@ def _reshaped(call: Call) -> tuple[Number, ...] | None:
     if not call.attribute("allowzero", 0) and _takes_zero_for_size(wanted[1], given):
         if call.draft.exact:
             return None
-        call.draft.whole.leans = True
+        call.grant()
     dims: list[Number] = []
     for axis, number in enumerate(wanted[1]):
         if number == 0 and not call.attribute("allowzero", 0):
@@ -397,6 +397,13 @@ def _multiplied(call: Call) -> tuple[Number, ...] | None:
     return None if outer is None else (*outer, a[-2], b[-1])
 
 
+def _of_matrices(call: Call) -> tuple[Number, ...] | None:
+    a, b = call.shape(0), call.shape(1)
+    if a is None or b is None or len(a) != 2 or len(b) != 2:
+        return None
+    return a[1 if call.attribute("transA", 0) else 0], b[0 if call.attribute("transB", 0) else 1]
+
+
 def _unsqueezed(call: Call) -> tuple[Number, ...] | None:
     given, axes = call.shape(), call.axes()
     if given is None or axes is None:
@@ -462,6 +469,7 @@ _SHAPED: dict[str, Callable[[Call], tuple[Number, ...] | None]] = {
     "Concat": _joined,
     "Expand": _expanded,
     "Gather": _gathered,
+    "Gemm": _of_matrices,
     "MatMul": _multiplied,
     "Reshape": _reshaped,
     "Squeeze": _squeezed,
