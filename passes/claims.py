@@ -6,14 +6,16 @@ caller tells the shapes of the model's own inputs, which runtimes check.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
 from opshift.passes import constants, schemas
+from opshift.passes.changes import Change
 from opshift.passes.names import Body, bodies, subgraphs
 from opshift.passes.protos import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, default_domain
 
+Path = tuple[Any, ...]
 _Dims = Sequence[int | str]
 
 
@@ -82,6 +84,38 @@ def reconciled(declared: TypeProto, inferred: TypeProto) -> TypeProto:
         if _is_number(claim) or (nameless and claim.dim_param):
             dim.CopyFrom(claim)
     return made
+
+
+CONTRADICTED = "A shape is declared that what makes the value does not give; the one that follows from the inputs counts"
+
+
+def contradictions(source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> Iterator[Change]:
+    """What a model declares of shapes that is not so."""
+    versions = {default_domain(entry.domain): entry.version for entry in source.opset_import}
+    pending: list[tuple[Path, GraphProto]] = [((), source.graph)]
+    while pending:
+        path, graph = pending.pop()
+        wrong = {}
+        for value in (*graph.value_info, *graph.output):
+            kind = inferred(path, value.name) if has_shape(value.type) else None
+            if kind is not None and has_shape(kind) and contradict(value.type, kind):
+                wrong[value.name] = f"{_spelled(value.type)} of {value.name!r}, which is {_spelled(kind)}"
+        for index, node in enumerate(graph.node):
+            domain = default_domain(node.domain)
+            for name in wrong.keys() & set(node.output) if wrong else ():
+                since = schemas.since(domain, node.op_type, versions.get(domain, 0)) or 0
+                yield Change(node.name or name, node.op_type, domain, since, since, CONTRADICTED, "exact", wrong[name])
+            if node.attribute:
+                pending += [((*path, (index, attribute, k)), inner) for attribute, k, inner in subgraphs(node)]
+
+
+def _spelled(kind: TypeProto) -> str:
+    """A shape in brackets; what nobody named is a question mark."""
+    sizes = (
+        str(dim.dim_value) if _is_number(dim) else "?" if is_made_up(dim.dim_param) else dim.dim_param or "?"
+        for dim in _dims(kind)
+    )
+    return f"[{', '.join(sizes)}]"
 
 
 def contradict(declared: TypeProto, inferred: TypeProto) -> bool:

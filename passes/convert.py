@@ -184,7 +184,8 @@ def _attempt(
         if not ledger.refusals:
             ledger.refusals += irversion.settle(model, targets, ir_version, held)
         if not ledger.refusals:
-            return Result(model, tuple(ledger.changes), (), before.calls, calls)
+            changes = (*ledger.changes, *context.inference.contradictions())
+            return Result(model, changes, (), before.calls, calls)
     return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
 
 

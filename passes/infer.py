@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes import claims, constants, memory, schemas
+from opshift.passes.changes import Change
+from opshift.passes.claims import Path as Path
 from opshift.passes.names import bodies, subgraphs
 from opshift.passes.protos import (
     FunctionProto,
@@ -23,8 +25,6 @@ from opshift import functions
 
 if TYPE_CHECKING:
     from opshift.passes.scope import Dim, Scope
-
-Path = tuple[Any, ...]
 
 SCAN_WITHOUT_BATCH = 9  # the opset from which on Scan has neither a batch axis nor sequence_lens
 OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is also an input is only a default
@@ -58,6 +58,10 @@ class Inference:
         """The inferred type of a value of the source graph at `path`."""
         self.now()
         return (self._types or {}).get(path, {}).get(name)
+
+    def contradictions(self) -> list[Change]:
+        """What the model declares of shapes that is not so, as far as anybody asked for types."""
+        return [] if self._types is None else list(claims.contradictions(self._source, self.type))
 
     def node(self, node: NodeProto, opset: int, scope: Scope) -> None:
         """Infer the outputs of one made node, and of the made nodes it hangs on, into `scope.typed`."""

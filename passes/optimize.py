@@ -61,6 +61,8 @@ def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
                 _without_dead(function, whole, opsets(function))
             if not whole.changed:
                 break
+        if whole.changes:
+            whole.changes += whole.context.inference.contradictions()
     except Exception as error:  # rules trust that nodes have the inputs and attributes that they must have
         for problem in legal.problems(source):
             raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
