@@ -55,7 +55,7 @@ def attempt(
         if changes and model.ir_version < OVERRIDABLE_SINCE:
             irversion.initializers_to_inputs(model)
     after = census([model.graph, *model.functions])[1] if changes else before
-    return Result(model, (*changes, *wrong), (), before, after, len(changes))
+    return Result(model, (*changes, *wrong), (), before, after)
 
 
 class _Folder:

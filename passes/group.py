@@ -46,10 +46,6 @@ class Uses:
                     self.pinned.update(results(inner))
         self.pinned.update(results(self.body))
 
-    def reads(self, name: str) -> bool:
-        """Whether anybody reads a value."""
-        return bool(name) and (name in self.users or name in self.pinned)
-
 
 def results(body: Body) -> list[str]:
     return list(body.output) if isinstance(body, FunctionProto) else [value.name for value in body.output]
@@ -136,7 +132,7 @@ class Grouping:
             if (
                 len(inside) >= _LARGEST
                 or default_domain(maker.domain)
-                or (maker.op_type != "Split" and any(map(self._uses.reads, maker.output[1:])))
+                or (len(maker.output) > 1 and maker.op_type != "Split")
             ):
                 return None
             if self._is_narrower(maker.output[0], kind):

@@ -96,7 +96,8 @@ def _folded(result: Result, wanted: Refinement, lacking: set[Op], folder: str | 
     source = _model(result)
     with convert.blaming(source):
         found = fold.attempt(source, ops=wanted.ops, lacking=lacking, folder=folder)
-    return replace(_after(result, found), folded=(result.folded or 0) + (found.folded or 0))
+    folded = sum(change.how != CONTRADICTED for change in found.changes)
+    return replace(_after(result, found), folded=(result.folded or 0) + folded)
 
 
 def _optimized(result: Result, folder: str | None) -> Result:
