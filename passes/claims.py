@@ -1,7 +1,7 @@
 """What a model declares of its values is a claim; what follows from its inputs is knowledge.
 
-Declared are the shapes of outputs, of values between, and of what the graph in a Loop or a Scan is given. Nobody but the
-caller tells the shapes of the model's own inputs, which runtimes check.
+Declared are the shapes of outputs, of values between, and of what the graph in a Loop or a Scan is given. The shapes of
+the model's own inputs are what its callers keep to, and runtimes check.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def reconciled(declared: TypeProto, inferred: TypeProto) -> TypeProto:
     return made
 
 
-CONTRADICTED = "A shape is declared that what makes the value does not give; the one that follows from the inputs counts"
+CONTRADICTED = (
+    "A shape is declared that what makes the value does not give; the one that follows from the inputs counts"
+)
 
 
 def contradictions(source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> Iterator[Change]:
@@ -180,9 +182,7 @@ def _spread(body: Body, known: Mapping[str, _Dims], found: set[str]) -> bool:
             hangs |= _spread(graph, known, found)
         if hangs:
             reads = True
-            found.update(
-                name for name in node.output if any(isinstance(dim, str) for dim in known.get(name, [""]))
-            )
+            found.update(name for name in node.output if any(isinstance(dim, str) for dim in known.get(name, [""])))
     return reads
 
 
@@ -232,7 +232,9 @@ def _number(
         if places is None:
             return dims[0] if len(dims) == 1 else None
         return dims[places] if -len(dims) <= places < len(dims) else None
-    tensor = held.get(name) or (constants.of_constant(node) if node is not None and node.op_type == "Constant" else None)
+    tensor = held.get(name) or (
+        constants.of_constant(node) if node is not None and node.op_type == "Constant" else None
+    )
     if tensor is None or places is not None or constants.size(tensor) != 1:
         return None
     value = constants.array(tensor).reshape(-1)[0]

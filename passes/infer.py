@@ -4,7 +4,7 @@ for what the conversion adds."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from opshift.passes import claims, constants, memory, schemas
 from opshift.passes.changes import Change

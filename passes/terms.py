@@ -280,7 +280,7 @@ class Reader:
         return tuple(made)
 
     def _wider(self, a: int, b: int) -> int | None:
-        """What two dimensions are broadcast to; one that is no more than another is that one or 1, or they do not fit."""
+        """What two dimensions are broadcast to; one that is no more than another is that one, or 1."""
         for one, other in ((a, b), (b, a)):
             if one == other or (self.terms.is_op(one, "Least") and other in self.terms.operands(one)):
                 return other

@@ -130,8 +130,8 @@ def _unsqueezed(reader: Reader, node: NodeProto, before: Dims | None, depth: int
 
 
 _KEEPING = (
-    "Abs Cast CastLike Clip Cos Dropout Erf Exp Gelu HardSwish Identity LayerNormalization Log Neg Not RMSNormalization "
-    "Reciprocal Relu Sigmoid Sin Softmax Sqrt Swish Tanh Trilu"
+    "Abs Cast CastLike Clip Cos Dropout Erf Exp Gelu HardSwish Identity LayerNormalization Log Neg Not "
+    "RMSNormalization Reciprocal Relu Sigmoid Sin Softmax Sqrt Swish Tanh Trilu"
 )
 _BROADCASTING = "Add And Div Equal Greater Less Max Min Mul Or Pow Sub Where"
 

@@ -81,7 +81,12 @@ def test_what_the_graph_of_a_loop_is_given_is_not_what_it_declares(loop):
 
 
 def test_types_that_custom_operators_declare_are_taken_and_their_sizes_are_not():
-    io = {"inputs": "float[2,4] x", "outputs": "float[2,4] y", "domains": '"my" : 1', "constants": "int64[2] k = {2, 4}"}
+    io = {
+        "inputs": "float[2,4] x",
+        "outputs": "float[2,4] y",
+        "domains": '"my" : 1',
+        "constants": "int64[2] k = {2, 4}",
+    }
     source = model("t = my.Thing(x) c = Cast<to=1>(t) y = Reshape(c, k)", 17, **io)
     source.graph.value_info.add(name="t").type.CopyFrom(source.graph.input[0].type)
     assert show(optimize.attempt(source).model) == "t1 = my.Thing(x)\ny = Reshape(t1, [2, 4])"

@@ -31,7 +31,9 @@ def check_valid(source):
 
 
 @pytest.mark.parametrize("opset", [7, 10, 12, 13, 22])
-@pytest.mark.parametrize("body", ["y, mask = Dropout(x)", "h, mask = Dropout(x) y = Neg(h)", "h = Neg(x) y, m = Dropout(h)"])
+@pytest.mark.parametrize(
+    "body", ["y, mask = Dropout(x)", "h, mask = Dropout(x) y = Neg(h)", "h = Neg(x) y, m = Dropout(h)"]
+)
 def test_a_mask_that_nobody_reads_goes_with_its_dropout(opset, body):
     source = model(body, opset, inputs="float[3] x", outputs="float[3] y")
     check_valid(source)
