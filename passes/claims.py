@@ -86,9 +86,7 @@ def reconciled(declared: TypeProto, inferred: TypeProto) -> TypeProto:
     return made
 
 
-CONTRADICTED = (
-    "A shape is declared that what makes the value does not give; the one that follows from the inputs counts"
-)
+CONTRADICTED = "A shape is declared that the value does not have; the one that follows from the inputs counts"
 
 
 def contradictions(source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> Iterator[Change]:
@@ -187,7 +185,7 @@ def _spread(body: Body, known: Mapping[str, _Dims], found: set[str]) -> bool:
 
 
 def state_lengths(light: ModelProto, inferred: ModelProto) -> bool:
-    """State of values that count from 0 to a size that they are as long, which inference does not see; False if none."""
+    """State that values which count from 0 to a size are as long, which inference does not see; False if none is."""
     found = False
     known: dict[str, _Dims] | None = None
     for body, seen in zip(bodies(light), bodies(inferred), strict=True):
@@ -232,13 +230,13 @@ def _number(
         if places is None:
             return dims[0] if len(dims) == 1 else None
         return dims[places] if -len(dims) <= places < len(dims) else None
-    tensor = held.get(name) or (
-        constants.of_constant(node) if node is not None and node.op_type == "Constant" else None
-    )
-    if tensor is None or places is not None or constants.size(tensor) != 1:
+    made = node is not None and node.op_type == "Constant"
+    tensor = held.get(name) or (constants.of_constant(node) if made and node is not None else None)
+    value = constants.array(tensor) if tensor is not None and constants.size(tensor) == 1 else None
+    if value is None or places is not None or value.dtype.kind not in "iuf":
         return None
-    value = constants.array(tensor).reshape(-1)[0]
-    return int(value) if value == int(value) else None
+    number = value.reshape(-1)[0]
+    return int(number) if number == int(number) else None
 
 
 def _is_computed(node: NodeProto) -> bool:
