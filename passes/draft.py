@@ -276,6 +276,10 @@ class Draft:
         if self.whole.leans:
             self.granted.add(name)
 
+    def is_open(self, node: NodeProto) -> bool:
+        """Whether what a node computes hangs on the calls of its function."""
+        return self.scope.is_open(node)
+
     def is_protected(self, name: str) -> bool:
         """Whether a value has to keep its name and its place."""
         return name in self.results or name in self.whole.fixed
@@ -488,7 +492,7 @@ class Call:
     def maker(self, index: int = 0) -> Call | None:
         """The node of this very body that makes an input."""
         made = self.draft.makers.get(self.input(index))
-        return None if made is None or made.domain or _refers(made) else Call(made, self.draft)
+        return None if made is None or made.domain or self.draft.is_open(made) else Call(made, self.draft)
 
     def alone(self, index: int = 0) -> bool:
         """Whether nothing else uses what an input is."""
@@ -539,7 +543,3 @@ class Call:
         """The same real-number function, but rounding may differ; or `why` tells what is taken for granted."""
         self.grade = "close"
         self.remark = f"{self.remark}; {why}" if self.remark else why
-
-
-def _refers(node: NodeProto) -> bool:
-    return any(attribute.ref_attr_name for attribute in node.attribute)

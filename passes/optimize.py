@@ -127,7 +127,7 @@ class Visit:
             draft.register(node)
             return [node]
         before: list[NodeProto] = []
-        plain = any(node.output) and not any(attribute.ref_attr_name for attribute in node.attribute)
+        plain = any(node.output) and not draft.is_open(node)
         for _ in range(_MOST_CHANGES if plain else 0):
             op = node.op_type
             spliced = self._taken_branch(node) if op == "If" else None

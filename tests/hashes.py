@@ -1,0 +1,220 @@
+"""What every verb makes of the frozen, exported and sampled published cases, as hashes: the proof that a move changes nothing.
+
+    python -m tests.hashes record FILE    # before
+    python -m tests.hashes compare FILE   # after: lists what became another
+
+A result is hashed as its bytes, a refusal and any other error as its text, a report as JSON without its times. All goes
+through the public names of `opshift` alone, so that it stays the same wherever modules are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import io
+import json
+import os
+import random
+import re
+import runpy
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import onnx
+from onnx import ModelProto
+
+import opshift
+from tests.conformance.cases import all_cases, installed
+from tests.exported import store as exported
+from tests.frozen import store as frozen
+
+OPSETS = (7, 9, 12, 13, 17, 18, 20, 21, 23, 26, 28)
+TARGETS = ("onnxruntime-1.8", "opencv-5.0", "rknn-2.1", "tensorrt-8.6", "tract-0.23")
+PUBLISHED, NETWORKS = 2500, 100
+Named = tuple[str, ModelProto]
+Hashes = Iterator[tuple[str, str]]
+
+
+def cases() -> Iterator[Named]:
+    """The frozen cases, and a sample of the published ones."""
+    for opset in frozen.frozen_opsets():
+        yield from ((f"frozen/{opset}/{case.name}", case.model) for case in frozen.read(opset))
+    published = sorted(all_cases(), key=lambda case: (case.name, case.opset, case.release))
+    for case in random.Random(1).sample(published, PUBLISHED):
+        yield f"published/{case.release}/{case.name}", case.model
+
+
+def exports() -> Iterator[Named]:
+    """What exporters wrote: of each family by each exporter the oldest and the newest."""
+    series: dict[str, list[exported.Export]] = {}
+    for framework in exported.frameworks():
+        for export in exported.read(framework):
+            series.setdefault(export.name.rpartition("-")[0], []).append(export)
+    for found in series.values():
+        found.sort(key=lambda export: export.opset)
+        for export in found if len(found) == 1 else (found[0], found[-1]):
+            yield f"exported/{export.name}", export.model
+
+
+def of_case(name: str, model: ModelProto) -> Hashes:
+    """A few of the opsets that its name settles, each of its operators in others, and all that is optional."""
+    draw = random.Random(name)
+    for opset in sorted(draw.sample(OPSETS, 4)):
+        yield f"{name} to {opset}", _made(opshift.convert_version, model, opset)
+    for op in sorted({f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in model.graph.node}):
+        yield f"{name} without {op}", _made(opshift.inline, model, [op])
+    yield from _refined(name, model, draw)
+
+
+def of_export(name: str, model: ModelProto) -> Hashes:
+    """The same of whole models, which take longer."""
+    draw = random.Random(name)
+    for opset in sorted(draw.sample(OPSETS, 2)):
+        yield f"{name} to {opset}", _made(opshift.convert_version, model, opset)
+        yield f"{name} plan {opset}", _made(opshift.plan, model, opset)
+    ops = sorted({node.op_type for node in model.graph.node if not node.domain})
+    yield f"{name} without any", _made(opshift.inline, model, domain="ai.onnx")
+    for op in draw.sample(ops, min(2, len(ops))):
+        yield f"{name} without {op}", _made(opshift.inline, model, [op])
+    target = draw.choice(TARGETS)
+    yield f"{name} for {target}", _made(opshift.inline, model, target=target)
+    yield f"{name} plan {target}", _made(opshift.plan, model, target)
+    yield from _refined(name, model, draw)
+
+
+def _refined(name: str, model: ModelProto, draw: random.Random) -> Hashes:
+    opset = draw.choice(OPSETS)
+    yield f"{name} folded", _made(opshift.fold, model)
+    yield f"{name} optimized", _made(opshift.optimize, model)
+    refined = _made(opshift.convert_version, model, opset, modernize=True, optimize=True)
+    yield f"{name} to {opset} refined", refined
+
+
+def of_networks() -> Hashes:
+    """OpenVINO IR, as ONNX at two opsets; the networks are those that OpenVINO makes of published cases."""
+    import openvino
+
+    found = {case.name: case for case in installed()}
+    chosen = random.Random(2).sample(sorted(found), NETWORKS)
+    for name in chosen:
+        with TemporaryDirectory() as folder:
+            network = _network(openvino, found[name].model, folder)
+            if network is None:
+                yield f"network/{name}", "unread"
+                continue
+            for opset in (13, 21):
+                yield f"network/{name} to {opset}", _made(opshift.convert_version, str(network), opset)
+
+
+def _network(openvino: object, model: ModelProto, folder: str) -> Path | None:
+    source, path = Path(folder, "model.onnx"), Path(folder, "net.xml")
+    source.write_bytes(model.SerializeToString())
+    try:
+        openvino.save_model(openvino.convert_model(source), path, compress_to_fp16=False)  # type: ignore[attr-defined]
+    except Exception:
+        return None
+    return path
+
+
+def of_commands() -> Hashes:
+    """What the command line prints, in text and JSON, and what it writes."""
+    root = Path(__file__).parents[1]
+    for line in ("ledger", "ledger --markdown", "ledger --definitions", "targets", "targets --format json", "--help"):
+        yield f"opshift {line}", _command(line)
+    for verb in ("convert", "inline", "fold", "verify", "inspect", "ledger", "targets", "probe"):
+        yield f"opshift {verb} --help", _command(f"{verb} --help")
+    for model in sorted((root / "examples").glob("*.onnx")):
+        for line in (
+            f"inspect {model.name}",
+            f"inspect {model.name} --format json",
+            f"inspect {model.name} --target rknn-2.1 --format json",
+            *(f"convert {model.name} out.onnx --opset {opset} --format json" for opset in (9, 13, 21)),
+            f"convert {model.name} out.onnx --opset 23 --modernize --optimize --format json --no-verify",
+            f"convert {model.name} out.onnx --opset 12 --dry-run",
+            f"inline {model.name} out.onnx --op LayerNormalization --op Gelu --format json --no-verify",
+            f"inline {model.name} out.onnx --target opencv-5.0 --format json --no-verify",
+            f"fold {model.name} out.onnx --no-verify",
+            f"convert {model.name} --out-dir many --opset 13 --format json",
+            f"convert {model.name} --opset 99",
+            f"convert absent-{model.name} --opset 13",
+        ):
+            with _inside(TemporaryDirectory()):
+                Path(model.name).write_bytes(model.read_bytes())
+                yield f"opshift {line}", _command(line)
+
+
+@contextlib.contextmanager
+def _inside(temporary: TemporaryDirectory[str]) -> Iterator[None]:
+    before = os.getcwd()
+    with temporary as folder:
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+
+def _command(line: str) -> str:
+    out, errors, arguments, code = io.StringIO(), io.StringIO(), sys.argv, None
+    sys.argv = ["opshift", *line.split()]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+            runpy.run_module("opshift", run_name="__main__")
+    except SystemExit as left:
+        code = left.code
+    finally:
+        sys.argv = arguments
+    timeless = re.sub(r'"(read|convert|write|verify)": [\d.e-]+', "", out.getvalue())
+    timeless = re.sub(r"\b[\d.]+ m?s\b", "", timeless)
+    written = [path.read_bytes() for path in (Path("out.onnx"), *sorted(Path("many").glob("*.onnx"))) if path.exists()]
+    return _hash(timeless, errors.getvalue(), str(code), *written)
+
+
+def _made(verb: Callable[..., object], *given: object, **wanted: object) -> str:
+    try:
+        made = verb(*given, **wanted)
+    except Exception as error:
+        return _hash(type(error).__name__, str(error))
+    return _hash(made.SerializeToString(deterministic=True) if isinstance(made, ModelProto) else repr(made))
+
+
+def _hash(*parts: str | bytes) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part.encode("utf-8", "backslashreplace") if isinstance(part, str) else part)
+        found.update(b"\0")
+    return found.hexdigest()[:16]
+
+
+def everything() -> Hashes:
+    warnings.simplefilter("ignore")
+    yield from chain.from_iterable(of_case(name, model) for name, model in cases())
+    yield from chain.from_iterable(of_export(name, model) for name, model in exports())
+    yield from of_networks()
+    yield from of_commands()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.hashes", description=__doc__)
+    parser.add_argument("what", choices=("record", "compare"))
+    parser.add_argument("file", type=Path)
+    options = parser.parse_args()
+    found = dict(everything())
+    if options.what == "record":
+        options.file.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
+        print(f"{len(found)} hashes with onnx {onnx.__version__}")
+        return 0
+    recorded = json.loads(options.file.read_text(encoding="utf-8"))
+    changed = sorted(key for key in found.keys() | recorded.keys() if found.get(key) != recorded.get(key))
+    print("\n".join(changed))
+    print(f"{len(changed)} of {len(recorded)} hashes are others")
+    return int(bool(changed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
