@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from math import prod
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from opshift.passes import constants
