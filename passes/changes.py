@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from opshift.passes.errors import Refusal
 
+GRANTED = "sizes that only the run tells are taken to be 1 or more"
+"""The remark on what holds of no others, which is never `exact`."""
+
 
 class Change(NamedTuple):
     """What was done to one node, in a sentence, and how faithful it is.

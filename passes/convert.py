@@ -242,7 +242,8 @@ def _attempt(
         if not ledger.refusals:
             ledger.refusals += irversion.settle(model, targets, ir_version, held)
         if not ledger.refusals:
-            return Result(model, tuple(ledger.changes), (), before.calls, calls)
+            wrong = context.inference.contradictions() if ledger.changes else []
+            return Result(model, (*ledger.changes, *wrong), (), before.calls, calls)
     return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
 
 

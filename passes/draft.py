@@ -22,6 +22,9 @@ LARGEST = 1 << 28  # bytes of a weight that is read at all
 _MEASURING = frozenset(["ConstantOfShape", "Expand", "Flatten", "Reshape", "Shape", "Size"])
 FEW = 64  # numbers whose values are followed one by one
 
+Known = tuple[bool, tuple[Number, ...]]
+"""Whether it is a scalar, and its numbers."""
+
 
 class Whole:
     """What all drafts of one model share."""
@@ -29,12 +32,13 @@ class Whole:
     def __init__(self, model: ModelProto, source: ModelProto, folder: str | None):
         self.model = model
         self.folder = folder
-        self.context = Context(model, source, folder)
+        self.context = Context(model, source, folder, trusting=False)
         self.changes: list[Change] = []
         self.constants_are_nodes = model.ir_version < 4  # where each initializer is an input, too
         self.uses: Counter[str] = Counter()
         self.fixed: frozenset[str] = _shadowed(model) | referred(model) | _updated(model)
         self.measures = True  # whether dimensions matter to any node
+        self.leans = False  # whether what was asked for since this was unset holds of sizes of 1 or more alone
         self.changed = 0
         self.rounds = 0
         self._readers: dict[str, list[NodeProto]] | None = None
@@ -47,7 +51,7 @@ class Whole:
         self.uses, self.measures = Counter(), False
         if self.changed:
             asked = self.context.inference.was_asked
-            self.context = Context(self.model, self.model, self.folder)
+            self.context = Context(self.model, self.model, self.folder, trusting=False)
             if asked:
                 self.context.inference.now()
         self.rounds += 1
@@ -153,9 +157,10 @@ class Draft:
         self.own = set()
         self.alias: dict[str, str] = {}
         self.makers: dict[str, NodeProto] = {}
-        self.numbers: dict[str, tuple[bool, tuple[Number, ...]]] = {}
+        self.numbers: dict[str, Known] = {}
         self.kinds: dict[str, int] = {}
         self.shapes: dict[str, tuple[Number, ...]] = {}
+        self.granted: set[str] = set()  # values of which something holds of sizes of 1 or more alone
         self.measured: dict[tuple[Number, ...], str] = {}
         self.seen: dict[object, NodeProto] = {}
         self.shared: dict[object, str] = {}
@@ -231,11 +236,13 @@ class Draft:
         draft: Draft | None = self
         while draft is not None:
             if name in draft.shapes:
+                self.whole.leans |= name in draft.granted
                 return draft.shapes[name]
             draft = draft.parent
         found = self.type(name)
         if found is None or not has_shape(found):
             return None
+        self.whole.leans |= name in self.whole.context.inference.granted
         dims: list[Number] = []
         for axis, dim in enumerate(found.tensor_type.shape.dim):
             if dim.HasField("dim_value") and dim.dim_value >= 0:
@@ -244,11 +251,12 @@ class Draft:
                 dims.append(symbol(dim.dim_param or f"{name}\0{axis}"))
         return tuple(dims)
 
-    def known(self, name: str) -> tuple[bool, tuple[Number, ...]] | None:
+    def known(self, name: str) -> Known | None:
         """The numbers of a small integer scalar or vector: whether it is a scalar, and the numbers."""
         draft: Draft | None = self
         while draft is not None:
             if name in draft.numbers:
+                self.whole.leans |= name in draft.granted
                 return draft.numbers[name]
             draft = draft.parent
         held = self.tensor(name)
@@ -256,6 +264,17 @@ class Draft:
             return None
         value = self.array(name)
         return None if value is None else (value.ndim == 0, tuple(int(number) for number in value.reshape(-1)))
+
+    def learn(
+        self, name: str, dims: Sequence[Number] | None = None, numbers: Known | None = None, kind: int = 0
+    ) -> None:
+        """Note the dimensions of a value, or the numbers that it holds and their type."""
+        if dims is not None:
+            self.shapes[name] = tuple(dims)
+        if numbers is not None:
+            self.numbers[name], self.kinds[name] = numbers, kind
+        if self.whole.leans:
+            self.granted.add(name)
 
     def is_open(self, node: NodeProto) -> bool:
         """Whether what a node computes hangs on the calls of its function."""
@@ -281,6 +300,8 @@ class Draft:
                 self.numbers[name] = self.numbers[value]
             if value in self.shapes:
                 self.shapes[name] = self.shapes[value]
+            if value in self.granted:
+                self.granted.add(name)
             if value in self._held:
                 self._held[name] = self._held[value]
             name, value = value, name
@@ -507,13 +528,18 @@ class Call:
             self.draft.emitted[key] = found
             self.draft.whole.uses.update(inputs)
         if shape is not None:
-            self.draft.shapes[found] = tuple(shape)
+            self.draft.learn(found, tuple(shape))
         return found
 
     def constant(self, tensor: TensorProto, hint: str = "") -> str:
         """The name of a constant."""
         return self.draft.constant(tensor, hint or f"{self.output}/const", self.before)
 
+    def grant(self) -> None:
+        """Take sizes that only the run tells to be 1 or more."""
+        self.draft.whole.leans = True
+
     def close(self, why: str) -> None:
-        """The same real-number function, but rounding may differ."""
-        self.grade, self.remark = "close", why
+        """The same real-number function, but rounding may differ; or `why` tells what is taken for granted."""
+        self.grade = "close"
+        self.remark = f"{self.remark}; {why}" if self.remark else why

@@ -38,8 +38,9 @@ def attempt(
     called = {op for domain, op in before if not default_domain(domain)}
     wanted = [op for op in wanted if _may_be(op, called)]
     changes: list[Change] = []
+    wrong: list[Change] = []
     if wanted:
-        context = Context(model, source, folder)
+        context = Context(model, source, folder, trusting=False)
         holders: list[ModelProto | FunctionProto] = [model, *model.functions]
         for holder in holders:
             opset = opsets(holder).get("", 0)
@@ -48,12 +49,13 @@ def attempt(
             _Folder(context, here, opset, least, changes).body(
                 holder.graph if isinstance(holder, ModelProto) else holder
             )
+        wrong = context.inference.contradictions() if changes else []
         _import(model, changes)
         tidy.drop_unused(model, context.released)
         if changes and model.ir_version < OVERRIDABLE_SINCE:
             irversion.initializers_to_inputs(model)
     after = census([model.graph, *model.functions])[1] if changes else before
-    return Result(model, tuple(changes), (), before, after)
+    return Result(model, (*changes, *wrong), (), before, after)
 
 
 class _Folder:

@@ -6,12 +6,9 @@ from collections.abc import Callable, Sequence
 
 from opshift.passes import symbolic
 from opshift.passes.compute import bounded
-from opshift.passes.draft import FEW, Call
+from opshift.passes.draft import FEW, Call, Known
 from opshift.passes.protos import TensorProto
 from opshift.passes.symbolic import Number, Poly
-
-Known = tuple[bool, tuple[Number, ...]]
-"""Whether it is a scalar, and its numbers."""
 
 
 def knows(op: str) -> bool:
@@ -21,12 +18,19 @@ def knows(op: str) -> bool:
 
 def follow(call: Call) -> None:
     """Note what is known of the node's output: its numbers, and its shape where inference did not find it."""
+    whole = call.draft.whole
+    before, whole.leans = whole.leans, False
+    if call.output:
+        _follow(call)
+    whole.leans = before
+
+
+def _follow(call: Call) -> None:
     found = _FOLLOWED.get(call.op)
     known = found(call) if found is not None else None
     kind = _kind(call) if known is not None and len(known[1]) <= FEW else 0
     if known is not None and kind:
-        call.draft.numbers[call.output] = known
-        call.draft.kinds[call.output] = kind
+        call.draft.learn(call.output, numbers=known, kind=kind)
     shape = _SHAPED.get(call.op)
     dims = shape(call) if shape is not None else None
     if dims is not None:
@@ -37,8 +41,14 @@ def follow(call: Call) -> None:
 
 
 def _note(call: Call, name: str, dims: tuple[Number, ...]) -> None:
-    if name and _is_better(dims, call.draft.shape(name)):
-        call.draft.shapes[name] = dims
+    """Note the dimensions of an output, unless as much is known of it that holds of more sizes."""
+    whole = call.draft.whole
+    leans, whole.leans = whole.leans, False
+    known = call.draft.shape(name) if name else None
+    same = known is not None and (tuple(known) == dims and not whole.leans)
+    whole.leans = leans
+    if name and not (leans and same) and _is_better(dims, known):
+        call.draft.learn(name, dims)
 
 
 def _kind(call: Call) -> int:
@@ -272,6 +282,10 @@ def _reshaped(call: Call) -> tuple[Number, ...] | None:
     wanted, given = _known(call, 1), call.shape()
     if wanted is None or wanted[0]:
         return None
+    if not call.attribute("allowzero", 0) and _takes_zero_for_size(wanted[1], given):
+        if call.draft.exact:
+            return None
+        call.grant()
     dims: list[Number] = []
     for axis, number in enumerate(wanted[1]):
         if number == 0 and not call.attribute("allowzero", 0):
@@ -287,6 +301,24 @@ def _reshaped(call: Call) -> tuple[Number, ...] | None:
     if quotient is None:
         quotient = symbolic.symbol(f"{call.output}\0{at}")
     return (*dims[:at], quotient, *dims[at + 1 :])
+
+
+def _takes_zero_for_size(wanted: Sequence[Number], given: Sequence[Number] | None) -> bool:
+    """Whether a dimension that may be 0 is read as it stands, where 0 means "as it was" to Reshape.
+
+    One that is kept in its place is the same either way, and so is the only one that is not a number: it follows.
+    """
+    read = [
+        axis
+        for axis, number in enumerate(wanted)
+        if isinstance(number, Poly) and not symbolic.is_positive(number)
+        if given is None or (axis < len(given) and number != given[axis])
+    ]
+    if len(read) != 1 or given is None:
+        return bool(read)
+    rest = [number for axis, number in enumerate(wanted) if axis != read[0]]
+    follows = all(isinstance(number, int) and number > 0 for number in rest)
+    return not (follows and product(wanted) == product(given) is not None)
 
 
 def quotient_of(total: Number, rest: Number) -> Number | None:
@@ -365,6 +397,13 @@ def _multiplied(call: Call) -> tuple[Number, ...] | None:
     return None if outer is None else (*outer, a[-2], b[-1])
 
 
+def _of_matrices(call: Call) -> tuple[Number, ...] | None:
+    a, b = call.shape(0), call.shape(1)
+    if a is None or b is None or len(a) != 2 or len(b) != 2:
+        return None
+    return a[1 if call.attribute("transA", 0) else 0], b[0 if call.attribute("transB", 0) else 1]
+
+
 def _unsqueezed(call: Call) -> tuple[Number, ...] | None:
     given, axes = call.shape(), call.axes()
     if given is None or axes is None:
@@ -430,6 +469,7 @@ _SHAPED: dict[str, Callable[[Call], tuple[Number, ...] | None]] = {
     "Concat": _joined,
     "Expand": _expanded,
     "Gather": _gathered,
+    "Gemm": _of_matrices,
     "MatMul": _multiplied,
     "Reshape": _reshaped,
     "Squeeze": _squeezed,

@@ -1,12 +1,14 @@
-"""Types and shapes: inferred once for the source model, lazily and without its weights; node by node for
-what the conversion adds."""
+"""Types and shapes: inferred once for the source model from its inputs, lazily and without its weights; node by node
+for what the conversion adds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from opshift.passes import constants, memory, schemas
+from opshift.passes import claims, constants, memory, schemas
+from opshift.passes.changes import Change
+from opshift.passes.claims import Path as Path
 from opshift.passes.formals import refers
 from opshift.passes.names import bodies, subgraphs
 from opshift.passes.protos import (
@@ -25,8 +27,6 @@ from opshift import functions
 
 if TYPE_CHECKING:
     from opshift.passes.scope import Dim, Scope
-
-Path = tuple[Any, ...]
 
 SCAN_WITHOUT_BATCH = 9  # the opset from which on Scan has neither a batch axis nor sequence_lens
 OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is also an input is only a default
@@ -49,6 +49,8 @@ class Inference:
     def __init__(self, source: ModelProto):
         self._source = source
         self._types: dict[Path, dict[str, TypeProto]] | None = None
+        self.granted: frozenset[str] = frozenset()
+        """Values whose inferred shapes hold of sizes of 1 or more alone."""
 
     @property
     def was_asked(self) -> bool:
@@ -58,12 +60,16 @@ class Inference:
     def now(self) -> None:
         """Infer the types of the model as it is now, which may be changed later."""
         if self._types is None:
-            self._types = _infer(self._source)
+            self._types, self.granted = _infer(self._source)
 
     def type(self, path: Path, name: str) -> TypeProto | None:
         """The inferred type of a value of the source graph at `path`."""
         self.now()
         return (self._types or {}).get(path, {}).get(name)
+
+    def contradictions(self) -> list[Change]:
+        """What the model declares of shapes that is not so, as far as anybody asked for types."""
+        return [] if self._types is None else list(claims.contradictions(self._source, self.type))
 
     def node(self, node: NodeProto, opset: int, scope: Scope) -> None:
         """Infer the outputs of one made node, and of the made nodes it hangs on, into `scope.typed`."""
@@ -245,20 +251,25 @@ def _is_known(kind: TypeProto | None) -> bool:
     return kind is not None and (kind.WhichOneof("value") != "tensor_type" or kind.tensor_type.HasField("shape"))
 
 
-def _infer(source: ModelProto) -> dict[Path, dict[str, TypeProto]]:
+def _infer(source: ModelProto) -> tuple[dict[Path, dict[str, TypeProto]], frozenset[str]]:
+    """The types of values by the path of their graph, and the names of those that hold of sizes of 1 or more alone."""
     import onnx.shape_inference
 
     light = without_weights(source)
     light.functions.extend(_definitions(source))
+    claims.withdraw(light)
     try:
         with memory.at_most(_room(light)):
             inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
-            for _ in range(_ROUNDS):
-                if not _add_ranks(light.graph, inferred.graph, {}):
+            silent = _is_silent(inferred.graph)
+            more = silent and _compute_constants(light) | claims.state_lengths(light, inferred)
+            for _ in range(_ROUNDS if silent else 0):
+                if not _add_ranks(light.graph, inferred.graph, {}) | more:
                     break
                 inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
+                more = False
     except Exception:  # a model that inference cannot digest still has its declared types
-        return {}
+        return {}, frozenset()
     found: dict[Path, dict[str, TypeProto]] = {}
     pending: list[tuple[Path, GraphProto]] = [((), inferred.graph)]
     while pending:
@@ -271,7 +282,44 @@ def _infer(source: ModelProto) -> dict[Path, dict[str, TypeProto]]:
         for index, node in enumerate(graph.node):
             if node.attribute:
                 pending += [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
-    return found
+    return found, frozenset(claims.granted(inferred))
+
+
+def _is_silent(graph: GraphProto) -> bool:
+    """Whether inference left something open."""
+    stated = {
+        value.name
+        for value in (*graph.value_info, *graph.output)
+        if claims.has_shape(value.type) and not any(map(claims.is_made_up, claims.symbols(value.type)))
+    }
+    return any(name not in stated for node in graph.node for name in node.output if name)
+
+
+def _compute_constants(light: ModelProto) -> bool:
+    """Let Constants take the place of nodes of the main graph that compute small ones; False if there are none."""
+    from opshift.passes.scope import Context, Scope
+    from opshift.passes.view import make_attribute
+
+    opset = next((entry.version for entry in light.opset_import if not default_domain(entry.domain)), 1)
+    scope = Scope(light.graph, Context(light, light), opset)
+    held = set(scope.initializers)
+    computed: dict[int, TensorProto] = {}
+    for index, node in enumerate(light.graph.node):
+        if node.op_type != "Constant":
+            named = [name for name in node.input if name]
+            if not named or not held.issuperset(named) or len(node.output) != 1:
+                continue
+            tensor = scope.tensor(node.output[0], constants.SMALL)
+            if tensor is None or constants.size(tensor) > constants.SMALL:
+                continue
+            computed[index] = tensor
+        held.update(node.output)
+    for index, tensor in computed.items():
+        node = light.graph.node[index]
+        node.op_type = "Constant"
+        del node.input[:], node.attribute[:]
+        node.attribute.append(make_attribute("value", tensor))
+    return bool(computed)
 
 
 def _add_ranks(light: GraphProto, inferred: GraphProto, lengths: dict[str, int]) -> bool:

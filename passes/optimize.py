@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from opshift.passes import compute, constants, follow, legal, rules, schemas
-from opshift.passes.changes import Change
+from opshift.passes.changes import GRANTED, Change
 from opshift.passes.convert import DEEPEST, Result, check_imports, collector_paused, opsets
 from opshift.passes.draft import LARGEST, Call, Draft, Whole, content, digest, results
 from opshift.passes.errors import InvalidModel
@@ -61,6 +61,8 @@ def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
                 _without_dead(function, whole, opsets(function))
             if not whole.changed:
                 break
+        if whole.changes:
+            whole.changes += whole.context.inference.contradictions()
     except Exception as error:  # rules trust that nodes have the inputs and attributes that they must have
         for problem in legal.problems(source):
             raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
@@ -125,8 +127,8 @@ class Visit:
             draft.register(node)
             return [node]
         before: list[NodeProto] = []
-        plain = not draft.is_open(node)
-        for _ in range(_MOST_CHANGES if plain and node.output else 0):
+        plain = any(node.output) and not draft.is_open(node)
+        for _ in range(_MOST_CHANGES if plain else 0):
             op = node.op_type
             spliced = self._taken_branch(node) if op == "If" else None
             if spliced is not None:
@@ -137,9 +139,9 @@ class Visit:
                 break
             if how == "":
                 return before
-        if plain and node.output and self._whole.measures and draft.opset >= 7 and follow.knows(node.op_type):
+        if plain and self._whole.measures and draft.opset >= 7 and follow.knows(node.op_type):
             follow.follow(Call(node, draft))
-        if plain and self._is_constant(node):
+        if plain and node.output[0] and self._is_constant(node):
             return before
         if plain and self._is_repeated(node):
             return before
@@ -159,9 +161,12 @@ class Visit:
         call = Call(node, self._draft)
         for rule in self._rules.get(node.op_type, ()):
             op, named = node.op_type, node.name or call.output
+            self._whole.leans = False
             outcome = rule(call)
-            if not outcome:
+            if not outcome or (outcome is not rules.EDITED and not call.output):
                 continue
+            if self._whole.leans:
+                call.close(GRANTED)
             if outcome is rules.EDITED:
                 self._note_rule(call, named, op, rule)
                 return call, op
@@ -171,7 +176,7 @@ class Visit:
                 return call, ""
             if op != "Identity":
                 node.op_type = "Identity"
-                del node.attribute[:]
+                del node.attribute[:], node.output[1:]
                 call.read(str(outcome))
                 self._note_rule(call, named, op, rule)
                 return call, op
@@ -238,12 +243,13 @@ class Visit:
             return self._is_held(node)
         if not compute.can_compute(node.op_type) or draft.opset < 7:
             return False
-        numbers = draft.numbers.get(node.output[0])
+        self._whole.leans = False
+        numbers = draft.known(node.output[0]) if node.output[0] in draft.numbers else None
         if numbers is not None and all(isinstance(number, int) for number in numbers[1]):
             tensor = constants.tensor(
                 list(numbers[1]) if not numbers[0] else numbers[1][0], draft.kinds[node.output[0]]
             )
-            return self._settle(node, [tensor], "exact")
+            return self._settle(node, [tensor], GRANTED if self._whole.leans else "")
         named = [name for name in node.input if name]
         if not named or not all(draft.tensor(name) is not None for name in named):
             return False
@@ -266,7 +272,7 @@ class Visit:
         import onnx.numpy_helper
 
         tensors = [onnx.numpy_helper.from_array(value) for value in values]
-        return self._settle(node, tensors, "exact" if exact else "close")
+        return self._settle(node, tensors, "" if exact else "computed in double precision and rounded once")
 
     def _is_bounded(self, node: NodeProto, most: int) -> bool:
         """Whether what an operator that repeats values makes is small enough, told before it is made."""
@@ -284,19 +290,18 @@ class Visit:
             count *= max(self._draft.nbytes(node.input[0]) // 8, 1)
         return count <= most
 
-    def _settle(self, node: NodeProto, tensors: Sequence[TensorProto], grade: str) -> bool:
-        """Hold the outputs of a node as constants; True if the node is needed no more."""
+    def _settle(self, node: NodeProto, tensors: Sequence[TensorProto], remark: str) -> bool:
+        """Hold the outputs of a node as constants; True if the node is needed no more. It is `close` for the remark."""
         draft, op = self._draft, node.op_type
-        if draft.exact and grade != "exact":
+        if draft.exact and remark:
             return False
         pairs = zip(node.output, tensors, strict=False)
         if any(not draft.may_hold(output) and not draft.may_be_node(tensor) for output, tensor in pairs):
             return False
         name = node.name or node.output[0]
-        remark = "" if grade == "exact" else "computed in double precision and rounded once"
-        if len(node.output) > 1 and not all(draft.holds and o not in draft.results for o in node.output if o):
+        if len(node.output) > 1 and not all(map(draft.may_hold, filter(None, node.output))):
             return False
-        self._note(name, op, _FOLDED, grade, remark)
+        self._note(name, op, _FOLDED, "close" if remark else "exact", remark)
         for output, tensor in zip(node.output, tensors, strict=False):
             if not output:
                 continue

@@ -48,6 +48,7 @@ class _Whole(Whole):
         self.uses = Counter()
         self.fixed = frozenset()
         self.measures = True
+        self.leans = False
         self.changed = 0
         self.folder = None
         self._readers: dict[str, list[NodeProto]] = {}

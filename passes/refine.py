@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from opshift.passes import convert
 from opshift.passes.backend import Backend
+from opshift.passes.claims import CONTRADICTED
 from opshift.passes.convert import Result, opsets
 from opshift.passes.expand import Op
 from opshift.passes.protos import ModelProto
@@ -95,7 +96,8 @@ def _folded(result: Result, wanted: Refinement, lacking: set[Op], folder: str | 
     source = _model(result)
     with convert.blaming(source):
         found = fold.attempt(source, ops=wanted.ops, lacking=lacking, folder=folder)
-    return replace(_after(result, found), folded=(result.folded or 0) + len(found.changes))
+    folded = sum(change.how != CONTRADICTED for change in found.changes)
+    return replace(_after(result, found), folded=(result.folded or 0) + folded)
 
 
 def _optimized(result: Result, folder: str | None) -> Result:
@@ -107,8 +109,10 @@ def _optimized(result: Result, folder: str | None) -> Result:
 
 
 def _after(first: Result, then: Result) -> Result:
-    """Both as one."""
-    changes = (*first.changes, *then.changes)
+    """Both as one; what is declared wrongly is said once."""
+    said = {change.remark for change in first.changes if change.how == CONTRADICTED}
+    more = (change for change in then.changes if change.how != CONTRADICTED or change.remark not in said)
+    changes = (*first.changes, *more)
     return replace(first, model=then.model, changes=changes, before=first.before or then.before, after=then.after)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes import constants, elements, evaluate, formals, payload, schemas
+from opshift.passes import claims, constants, elements, evaluate, formals, payload, schemas
+from opshift.passes.claims import has_shape as has_shape
 from opshift.passes.infer import OVERRIDABLE_SINCE, Inference
 from opshift.passes.names import Body, Names, unread
 from opshift.passes.protos import (
@@ -29,11 +30,15 @@ Dim = int | str | None
 
 
 class Context:
-    """What all scopes of one model share. `source` is the model before any change, for type inference."""
+    """What all scopes of one model share. `source` is the model before any change, for type inference.
 
-    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None = None):
+    A `trusting` one takes the shapes that the model declares where inference is silent, as a conversion has to.
+    """
+
+    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None = None, *, trusting: bool = True):
         self.model = model
         self.folder = folder
+        self.trusting = trusting
         # not of `model`: functions that are inlined are gone from it
         self.names = Names(source)
         self.inference = Inference(source)
@@ -266,10 +271,19 @@ class Scope:
 
     def stated(self, name: str) -> TypeProto | None:
         """What is known of the type of a value of this body without a look at the node that makes it."""
-        declared = self.typed.get(name) or self.declared(name)
-        if self.path is None or (declared is not None and has_shape(declared)):
-            return declared
-        return self.context.inference.type(self.path, name) or declared
+        if (typed := self.typed.get(name)) is not None and has_shape(typed):
+            return typed
+        declared = self.declared(name)
+        if self.path is None or (declared is not None and has_shape(declared) and self._is_certain(name)):
+            return typed or declared
+        inferred = self.context.inference.type(self.path, name)
+        if inferred is None or declared is None or not (has_shape(inferred) and has_shape(declared)):
+            return _fuller(inferred, typed or declared)
+        return claims.reconciled(declared, inferred)
+
+    def _is_certain(self, name: str) -> bool:
+        """Whether what is declared of a value is what it has: as runtimes check of inputs."""
+        return name in self._tensors or (self.parent is None and name in self._inputs())
 
     def origin(self, name: str) -> tuple[NodeProto, int] | None:
         """The node of this body that makes `name` and its opset, unless it cannot tell more than is known."""
@@ -296,17 +310,27 @@ class Scope:
 
     def declared(self, name: str) -> TypeProto | None:
         """The type that the model itself states for a value of this body."""
-        if name not in self._declarations and name in self._tensors:
+        if name in self.initializers or (name not in self._declarations and name in self._tensors):
             tensor = self._tensors[name]
-            self._declarations[name] = tensor_type(tensor.data_type, tensor.dims)
+            if name not in self._held_types:
+                self._held_types[name] = tensor_type(tensor.data_type, tensor.dims)
+            return self._held_types[name]
         return self._declarations.get(name)
 
     @cached_property
+    def _held_types(self) -> dict[str, TypeProto]:
+        """The types of the initializers that were asked for."""
+        return {}
+
+    @cached_property
     def _declarations(self) -> dict[str, TypeProto]:
-        """The types that the graph or function states, and those of the initializers that were asked for."""
+        """The types that the graph or function states."""
         graph = self.graph
         stated = (*graph.value_info, *graph.output, *graph.input) if graph else getattr(self.body, "value_info", ())
         found = {value.name: value.type for value in stated if value.HasField("type")}
+        if not self.context.trusting:
+            given = {value.name for value in graph.input} if graph and self.parent is None else set()
+            found = {name: kind if name in given else claims.bare(kind) for name, kind in found.items()}
         for held in graph.sparse_initializer if graph else ():  # whose readers know them as dense
             found.setdefault(held.values.name, tensor_type(held.values.data_type, held.dims))
         return found
@@ -382,8 +406,13 @@ class Scope:
         added.name = name
         for known in {"_tensors", "initializers"} & vars(self).keys():  # else it will be read with the others
             vars(self)[known][name] = added
-        if name in self._declarations:
-            self._declarations[name] = tensor_type(tensor.data_type, tensor.dims)  # whatever was declared
+        self._held_types.pop(name, None)
+
+
+def _fuller(inferred: TypeProto | None, declared: TypeProto | None) -> TypeProto | None:
+    """What tells a shape, if one does; what was inferred, if neither does."""
+    known = inferred is None or (declared is not None and has_shape(declared) and not has_shape(inferred))
+    return declared if known else inferred
 
 
 def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:
@@ -399,10 +428,6 @@ def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:
             elif value is not None:
                 dim.dim_value = value
     return made
-
-
-def has_shape(kind: TypeProto) -> bool:
-    return kind.WhichOneof("value") == "tensor_type" and kind.tensor_type.HasField("shape")
 
 
 def _dims(kind: TypeProto) -> list[Dim]:

@@ -9,13 +9,14 @@ from math import isclose
 from opshift.passes import forms, masks, patterns
 from opshift.passes.algebra import OP, PRODUCT, SUM, Terms
 from opshift.passes.build import Builder
-from opshift.passes.changes import Change
+from opshift.passes.changes import GRANTED, Change
 from opshift.passes.expand import Op
 from opshift.passes.forms import Form
 from opshift.passes.group import Group, Grouping, Held, Uses
 from opshift.passes.match import Found, Matcher
 from opshift.passes.patterns import Call, Clues, Pattern, Splat, Tensor
 from opshift.passes.protos import NodeProto, TensorProto, default_domain
+from opshift.passes.scope import Dim
 from opshift.passes.terms import FLOATS, Reader
 
 T = TensorProto
@@ -34,6 +35,8 @@ _BETWEEN = frozenset(_OFTEN.split())
 _POSITIVE = {"Attention": ("scale",), "Celu": ("alpha",)}
 """Floats for which the operator is its definition only where they are more than 0; for all others epsilon."""
 _MASK = 3  # the place of the mask among the inputs of Attention
+_NEVER_EMPTY = frozenset(("", op) for op in ("Attention", "GlobalAveragePool", "GlobalMaxPool", "GroupNormalization"))
+"""What onnxruntime 1.31 does not run where a size is 0."""
 _ROUNDING = frozenset(("Add", "Cast", "Div", "Mul", "Pow", "Reciprocal", "Sqrt", "Sub", "Sum"))
 
 
@@ -219,6 +222,9 @@ class Search:
         self._taken[index] = build.nodes
         of = self._grouping.operators(group.inside)
         exact = pattern.grade == "exact" and self._is_literal(index, pattern, of)
+        remark = "" if exact else _remark(call, remedy)
+        if self._leans(group) or (call.op in _NEVER_EMPTY and not _are_numbers(shapes)):
+            exact, remark = False, f"{remark}; {GRANTED}" if remark else GRANTED
         self._changes.append(
             Change(
                 made.name or old.output[0],
@@ -228,9 +234,19 @@ class Search:
                 call.opset,
                 f"{call.op[1]} from {', '.join(of)}",
                 "exact" if exact else "close",
-                "" if exact else _remark(call, remedy),
+                remark,
             )
         )
+
+    def _leans(self, group: Group) -> bool:
+        """Whether the nodes are known to compute the operator for sizes of 1 or more alone."""
+        names = {name for at in group.inside for node in (self._nodes[at],) for name in (*node.input, *node.output)}
+        return not names.isdisjoint(self._reader.granted)
+
+
+def _are_numbers(shapes: Iterable[Sequence[Dim] | None]) -> bool:
+    """Whether all of some shapes are known, and none has a 0."""
+    return all(shape is not None and all(isinstance(dim, int) and dim for dim in shape) for shape in shapes)
 
 
 def _kind_of(call: Call, index: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from math import prod
 from typing import Any
@@ -24,9 +24,6 @@ PER_AXIS = 13
 _DRAWING = frozenset(  # what Dropout drops, its rule says
     ("Dropout", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 )
-_SAME = "Cast Dropout Gelu Identity LayerNormalization Neg Not Sigmoid Softmax Tanh Trilu"
-_KEEPING = frozenset(_SAME.split())
-_BROADCAST = frozenset(("Add", "Sub", "Mul", "Div", "Where", "Pow", "Equal", "Less", "And", "Or"))
 _FAR = 24  # nodes that a shape is followed through
 _UNCHANGED = frozenset(("Equal", "Cos", "Sin"))
 """Operators whose rules are for special cases alone; what another rule does not take apart is none of its results."""
@@ -35,6 +32,8 @@ _COMMUTATIVE = frozenset(("Equal", "And", "Or", "Xor"))
 Dims = tuple[int, ...]
 """The terms of dimensions."""
 Rule = Callable[["Reader", NodeProto], "int | None"]
+DimsRule = Callable[["Reader", NodeProto, "Dims | None", int], "Dims | None"]
+"""The dimensions of a node's output from those of its first input, and how far those of others may be followed."""
 
 
 class Reader:
@@ -48,6 +47,8 @@ class Reader:
         self._terms: dict[str, int] = {}
         self._kinds: dict[str, int] = {}
         self._dims: dict[str, tuple[int, ...] | None] = {}
+        self.granted: set[str] = set()
+        """Values whose dimensions are as they are read where sizes are 1 or more."""
 
     def term(self, name: str) -> int:
         """The term of a value, which is a leaf if no node was read that makes it."""
@@ -159,9 +160,15 @@ class Reader:
 
     def ints(self, name: str) -> tuple[int, ...] | None:
         """The elements of a constant of integers that stands in the model."""
-        key = self.terms.keys[self.term(name)]
+        return self._integers(self.term(name))
+
+    def _integers(self, term: int) -> tuple[int, ...] | None:
+        key = self.terms.keys[term]
         if key[0] == TENSOR:
             return key[3] if key[1] is not True else None
+        if key[0] == VECTOR:
+            parts = [self._integers(element) for element in key[1]]
+            return None if None in parts else tuple(number for part in parts if part for number in part)
         return (int(key[1]),) if key[0] in (NUMBER, ONES) and key[1].is_integer() else None
 
     def elements(self, name: str) -> tuple[int, ...] | None:
@@ -181,6 +188,10 @@ class Reader:
             shape = self.scope.shape(name)
             known = shape is not None and all(isinstance(dim, int) for dim in shape)
             made = self._dims_made(name, depth) if depth and not known else None
+            node = self.scope.maker(name) if made is not None else None
+            granted = name in self.scope.context.inference.granted
+            if granted or (node is not None and not self.granted.isdisjoint(node.input)):
+                self.granted.add(name)
             if shape is not None:
                 stated = tuple(self._dim(name, axis, dim) for axis, dim in enumerate(shape))
                 like = made if made is not None and len(made) == len(stated) else stated
@@ -196,30 +207,18 @@ class Reader:
         node = self.scope.maker(name)
         if node is None or default_domain(node.domain) or self.scope.is_open(node):
             return None
-        first = self.dims(node.input[0], depth - 1) if node.input else None
-        if node.op_type == "Reshape" and len(node.input) > 1:
-            target = self.elements(node.input[1])
-            return None if target is None else self.target(node, target, first)
-        if node.op_type == "Transpose" and first is not None:
-            perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), list(range(len(first)))[::-1])
-            return tuple(first[axis] for axis in perm) if sorted(perm) == list(range(len(first))) else None
-        if node.op_type == "Slice" and first is not None:
-            return self._sliced(node, first)
-        if node.op_type == "SequenceAt":
-            return self._piece(node.input[0], depth)
-        if node.op_type == "Unsqueeze" and first is not None:
-            return self._unsqueezed(node, first)
-        if node.op_type == "Expand":
-            return self._broadcast([first, self.elements(node.input[1])])
-        if node.op_type in _BROADCAST:
-            return self._broadcast([self.dims(operand, depth - 1) for operand in node.input])
-        return first if node.op_type in _KEEPING else None
+        made = _dims_rules().get(node.op_type)
+        if made is None or not node.input:
+            return None
+        return made(self, node, self.dims(node.input[0], depth - 1), depth)
 
     def target(
         self, node: NodeProto, wanted: tuple[int, ...], before: tuple[int, ...] | None
     ) -> tuple[int, ...] | None:
         """The dimensions that a Reshape asks for; -1 where one is to be computed."""
         target = list(wanted)
+        if not integer(node, "allowzero", 0) and self._takes_zero_for_size(wanted, before):
+            self.granted.add(node.output[0])
         for axis, element in enumerate(wanted):
             if self.terms.value(element) == 0 and not integer(node, "allowzero", 0):
                 if before is None or axis >= len(before):
@@ -231,6 +230,23 @@ class Reader:
             if rest is not None:
                 target[computed[0]] = rest
         return tuple(target)
+
+    def _takes_zero_for_size(self, wanted: Dims, before: Dims | None) -> bool:
+        """Whether a dimension that may be 0 is read as it stands, where 0 means "as it was" to Reshape.
+
+        One that is kept in its place is the same either way, and so is the only one that is not a number: it follows.
+        """
+        read = [
+            axis
+            for axis, element in enumerate(wanted)
+            if self.terms.value(element) is None
+            if before is None or (axis < len(before) and element != before[axis])
+        ]
+        if len(read) != 1 or before is None:
+            return bool(read)
+        rest = [element for axis, element in enumerate(wanted) if axis != read[0]]
+        follows = all((self.terms.value(element) or 0) > 0 for element in rest)
+        return not (follows and self._quotient(before, rest) == wanted[read[0]])
 
     def _quotient(self, before: Dims, after: list[int]) -> int | None:
         """The dimension that is left of some when others are taken out; None if that is no single one."""
@@ -249,56 +265,26 @@ class Reader:
             return None
         return others[0] if others else self.terms.number(whole // size)
 
-    def _sliced(self, node: NodeProto, before: Dims) -> Dims | None:
-        """The dimensions of a Slice with known bounds; those along unknown axes stay unknown."""
-        bounds = [self.ints(name) if name else None for name in node.input[1:]]
-        if len(bounds) < 3 or any(bound is None or len(bound) != 1 for bound in bounds):
-            return None
-        start, end, axis, *steps = (bound[0] for bound in bounds if bound)
-        size = self.terms.value(before[axis])
-        if size is None or steps not in ([], [1]):
-            return None
-        made = list(before)
-        made[axis] = self.terms.number(len(range(int(size))[start:end]))
-        return tuple(made)
-
-    def _piece(self, sequence: str, depth: int) -> Dims | None:
-        """The dimensions of each element of a sequence that a value was split into, if they are the same."""
-        maker = self.scope.maker(sequence)
-        if maker is None or maker.op_type != "SplitToSequence" or default_domain(maker.domain) or len(maker.input) < 2:
-            return None
-        before, size = self.dims(maker.input[0], depth - 1), self.terms.value(self.term(maker.input[1]))
-        if before is None or size is None:
-            return None
-        axis, made = integer(maker, "axis", 0), list(before)
-        whole = self.terms.value(before[axis])
-        if whole is None or size <= 0 or whole % size:
-            return None
-        made[axis] = self.terms.number(size)
-        return tuple(made)
-
-    def _unsqueezed(self, node: NodeProto, before: Dims) -> Dims | None:
-        axes = self.ints(node.input[1]) if len(node.input) > 1 else None
-        if axes is None:
-            axes = next((tuple(a.ints) for a in node.attribute if a.name == "axes"), None)
-        rank = len(before) + len(axes or ())
-        places = {axis % rank for axis in axes or () if -rank <= axis < rank}
-        if not places or axes is None or len(places) != len(axes):
-            return None
-        left = iter(before)
-        return tuple(self.terms.number(1) if axis in places else next(left) for axis in range(rank))
-
-    def _broadcast(self, shapes: list[tuple[int, ...] | None]) -> tuple[int, ...] | None:
+    def together(self, shapes: list[Dims | None]) -> Dims | None:
+        """What shapes are broadcast to; None where that is not known."""
         rank, one = max((len(shape) for shape in shapes if shape is not None), default=0), self.terms.number(1)
         made = [one] * rank
         for shape in shapes:
             if shape is None:
                 return None
             for axis, dim in enumerate(shape, rank - len(shape)):
-                if dim != one and made[axis] not in (one, dim):
+                both = dim if made[axis] == one else made[axis] if dim == one else self._wider(made[axis], dim)
+                if both is None:
                     return None
-                made[axis] = dim if dim != one else made[axis]
+                made[axis] = both
         return tuple(made)
+
+    def _wider(self, a: int, b: int) -> int | None:
+        """What two dimensions are broadcast to; one that is no more than another is that one, or 1."""
+        for one, other in ((a, b), (b, a)):
+            if one == other or (self.terms.is_op(one, "Least") and other in self.terms.operands(one)):
+                return other
+        return None
 
     def shape(self, name: str) -> list[Dim] | None:
         """The dimensions of a value, as far as they are known to be the same as others: numbers, or names of terms."""
@@ -306,7 +292,7 @@ class Reader:
 
     def broadcast(self, *names: str) -> list[Dim] | None:
         """The same for what values are broadcast to."""
-        return self._spelled(self._broadcast([self.dims(name) for name in names]))
+        return self._spelled(self.together([self.dims(name) for name in names]))
 
     def _spelled(self, dims: Dims | None) -> list[Dim] | None:
         if dims is None:
@@ -362,6 +348,14 @@ def _rules() -> dict[str, Rule]:
     from opshift.passes import terms_arithmetic, terms_attention, terms_layout, terms_rotary
 
     return {**terms_arithmetic.RULES, **terms_layout.RULES, **terms_attention.RULES, **terms_rotary.RULES}
+
+
+@cache
+def _dims_rules() -> Mapping[str, DimsRule]:
+    """How the dimensions of what an operator makes follow from those of what it is given."""
+    from opshift.passes import terms_dims
+
+    return terms_dims.RULES
 
 
 @cache

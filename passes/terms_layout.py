@@ -154,7 +154,10 @@ def _reshaped(reader: Reader, node: NodeProto) -> int | None:
     if len(node.input) < 2:
         return None
     inner = reader.term(node.input[0])
-    if reader.terms.value(inner) is not None and reader.ints(node.input[1]) in ((1,), (-1,)):
+    one = reader.terms.value(inner) is not None or (
+        reader.rank(node.input[0]) == 0 and reader.kind(node.input[0]) not in FLOATS
+    )
+    if one and reader.ints(node.input[1]) in ((1,), (-1,)):
         return vector(reader.terms, (inner,))
     wanted, before, after = (
         reader.elements(node.input[1]),

@@ -75,7 +75,7 @@ def compute_unreshaped(call: Call) -> Outcome:
         return None
     reshaped = call.shape_of(between.first.output)
     if reshaped is not None:
-        call.draft.shapes[call.input(0)] = reshaped
+        call.draft.learn(call.input(0), reshaped)
     follow.follow(call)
     shape, source = call.shape_of(call.output), between.first.shape()
     if shape is None or shape != source:

@@ -227,7 +227,7 @@ def pass_on_shape(call: Call) -> Outcome:
     if call.op == "Squeeze" or call.op == "Unsqueeze":  # engines disagree about a Squeeze of no axes
         return call.input(0) if call.op == "Unsqueeze" and call.axes() == [] else None
     follow.follow(call)
-    return call.input(0) if _same_shape(call.shape(), call.draft.shapes.get(call.output)) else None
+    return call.input(0) if _same_shape(call.shape(), call.shape_of(call.output)) else None
 
 
 @rule("Transpose")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opshift.passes import constants, follow
-from opshift.passes.draft import Call, Draft
+from opshift.passes.draft import Call, Draft, Known
 from opshift.passes.lazy import np
 from opshift.passes.protos import TensorProto
 from opshift.passes.rules import EDITED, Outcome, rule
@@ -20,7 +20,7 @@ _ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Equal", "Greate
 def remember(call: Call) -> Outcome:
     """The dimensions of a value can be read off it."""
     shape = call.shape()
-    if shape is not None:
+    if shape is not None and not call.draft.whole.leans:
         call.draft.measured.setdefault(shape, call.input(0))
     return None
 
@@ -40,6 +40,8 @@ def state_shape(call: Call) -> Outcome:
     whole = None if wanted is None else follow.stated(wanted, given)
     if whole is not None:
         made: str | None = call.constant(constants.int64s(whole))
+    elif literal:  # else a size that is read off would mean "as it was" where it is 0
+        return None
     else:
         kept = [
             0 if isinstance(number, Poly) and axis < len(given) and number == given[axis] else number
@@ -114,8 +116,7 @@ def _put_together(call: Call, numbers: Sequence[Number]) -> str | None:
     if len(names) == 1:
         return names[0]
     made = call.emit("Concat", names, axis=0)
-    call.draft.numbers[made] = (False, tuple(numbers))
-    call.draft.kinds[made] = TensorProto.INT64
+    call.draft.learn(made, numbers=(False, tuple(numbers)), kind=TensorProto.INT64)
     return made
 
 
@@ -129,8 +130,7 @@ def _read_off(call: Call, part: _Part) -> str:
     else:
         held = call.emit("Shape", [part.source])
         made = call.emit("Gather", [held, call.constant(constants.int64s(list(range(part.start, end))))], axis=0)
-    call.draft.numbers[made] = (False, part.numbers)
-    call.draft.kinds[made] = TensorProto.INT64
+    call.draft.learn(made, numbers=(False, part.numbers), kind=TensorProto.INT64)
     return made
 
 
@@ -138,7 +138,7 @@ def _read_off(call: Call, part: _Part) -> str:
 def read_off(call: Call) -> Outcome:
     """Dimensions that were taken apart and put together again are read off a shape."""
     follow.follow(call)
-    known = call.draft.numbers.get(call.output)
+    known = _noted(call)
     if known is None or known[0] or not known[1] or call.draft.kinds[call.output] != TensorProto.INT64:
         return None
     if all(isinstance(number, int) for number in known[1]) or _is_plain(call):
@@ -151,6 +151,11 @@ def read_off(call: Call) -> Outcome:
     return _put_together(call, known[1])
 
 
+def _noted(call: Call) -> Known | None:
+    """The numbers that were followed to the node's output."""
+    return call.draft.known(call.output) if call.output in call.draft.numbers else None
+
+
 def _is_plain(call: Call) -> bool:
     """Whether it is a selection from a shape already, in the form that is written here."""
     made = call.maker()
@@ -161,7 +166,7 @@ def _is_plain(call: Call) -> bool:
 def read_off_one(call: Call) -> Outcome:
     """The same dimension is always taken from the same shape."""
     follow.follow(call)
-    known, made = call.draft.numbers.get(call.output), call.maker()
+    known, made = _noted(call), call.maker()
     if known is None or not known[0] or made is None or made.op != "Shape" or not isinstance(known[1][0], Poly):
         return None
     run = _longest(call.draft, known[1])
