@@ -32,9 +32,15 @@ ZERO, HALF, ONE, EIGHTY, CUBIC, ROOT_HALF, ROOT_2_BY_PI = map(
 @define("Celu", native(T.FLOAT))
 @script(op12)
 def Celu(x, alpha: float):
-    """alpha * Elu(x / alpha)"""
+    """alpha * Elu(x / alpha), or max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0) where alpha is negative"""
     scale = op12.Constant(value_float=alpha)
-    return op12.Mul(scale, op12.Elu(op12.Div(x, scale), alpha=1.0))
+    if op12.Less(scale, op12.Constant(value_float=0.0)):
+        none, one = op12.Constant(value_float=0.0), op12.Constant(value_float=1.0)
+        below = op12.Mul(scale, op12.Sub(op12.Exp(op12.Div(x, scale)), one))
+        curve = op12.Add(op12.Max(x, none), op12.Min(below, none))
+    else:
+        curve = op12.Mul(scale, op12.Elu(op12.Div(x, scale), alpha=1.0))
+    return curve
 
 
 @define("HardSwish", FLOATS | {T.FLOAT16: T.FLOAT})

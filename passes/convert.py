@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from google.protobuf.message import Error as ProtobufError
-from opshift.passes import branches, irversion, legal, retype, schemas, tidy
+from opshift.passes import branches, formals, irversion, legal, retype, schemas, tidy
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.climb import Climb, needs_work
 from opshift.passes.errors import InvalidModel, Refusal, Refused
@@ -86,24 +86,58 @@ def attempt(
     if absent:
         raise InvalidModel(f"the model imports no opset of domain {absent[0]!r}")
     wanted = frozenset(ops)
-    local = {(default_domain(f.domain), f.name) for f in source.functions}
+    given, local = source, {(default_domain(f.domain), f.name) for f in source.functions}
     inlined = local if irversion.wanted(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
+    asks = _asks(source, targets, wanted - local)
+    noted: list[Change] = []
     while True:
+        found = formals.resolved(given, asks, inlined)
+        if found.refusals:
+            result = Result(None, (), tuple(found.refusals))
+            break
+        if found.stuck:
+            inlined = inlined | found.stuck
+            continue
+        if found.model is not given:
+            given, local = found.model, {(default_domain(f.domain), f.name) for f in found.model.functions}
+            noted += found.changes
         try:
             with blaming(source):
-                result = _attempt(source, targets, wanted - local, inlined, ir_version, folder)
+                result = _attempt(given, targets, wanted - local, inlined, ir_version, folder)
         except ProtobufError:
             return Result(None, (), (Refusal("", "graph", "", 0, False, _TOO_DEEP),))
         stuck = {op for op in local - inlined if _blames(result.refusals, op)}
         if not stuck:
             break
         inlined = inlined | stuck
+    if given is not source:
+        result = replace(result, changes=(*noted, *result.changes), before=result.before and Survey(source).calls)
     if result.refusals and (pruned := branches.without_dead(source, opsets(source).get("", 1), folder)):
         model, decided = pruned
         result = attempt(model, targets, ops=ops, ir_version=ir_version, folder=folder)
         changes = (*(_never_taken(node, source) for node in decided), *result.changes)
         return replace(result, before=None, changes=changes)
     return result
+
+
+def _asks(source: ModelProto, targets: Mapping[str, int], wanted: Container[Op]) -> formals.Asks:
+    """Whether an operator of a function has to become another one, wherever the function is inlined."""
+    imported: dict[str, set[int]] = {domain: {version} for domain, version in targets.items()}
+    holders: list[ModelProto | FunctionProto] = [source, *source.functions]
+    for domain, version in (entry for holder in holders for entry in opsets(holder).items()):
+        if domain not in targets:
+            imported.setdefault(domain, set()).add(version)
+
+    def asks(domain: str, op: str, version: int) -> bool:
+        return (domain, op) in wanted or not all(_stays(domain, op, version, to) for to in imported.get(domain, ()))
+
+    return asks
+
+
+def _stays(domain: str, op: str, version: int, target: int) -> bool:
+    """Whether calls of an operator mean the same at another version."""
+    at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
+    return at == goal if at is None or goal is None else not needs_work(domain, op, at, goal)
 
 
 @contextmanager
@@ -196,9 +230,9 @@ def _training(source: ModelProto, targets: Mapping[str, int], replaced: Containe
         for node in (node for body in with_nested([info.initialization, info.algorithm]) for node in body.node):
             domain, op = default_domain(node.domain), node.op_type
             target = targets.get(domain, own.get(domain, 0))
-            at, goal = schemas.since(domain, op, own.get(domain, 0)), schemas.since(domain, op, target)
-            stays = at == goal if at is None or goal is None else not needs_work(domain, op, at, goal)
-            if (domain, op) in replaced or not stays or (at != goal and judge.why_not(node, target)):
+            moved = schemas.since(domain, op, own.get(domain, 0)) != schemas.since(domain, op, target)
+            stays = _stays(domain, op, own.get(domain, 0), target)
+            if (domain, op) in replaced or not stays or (moved and judge.why_not(node, target)):
                 name = node.name or next(iter(node.output), "")
                 yield Refusal(name, op, domain, 0, True, "nodes of training_info are not converted")
 

@@ -257,6 +257,10 @@ class Draft:
         value = self.array(name)
         return None if value is None else (value.ndim == 0, tuple(int(number) for number in value.reshape(-1)))
 
+    def is_open(self, node: NodeProto) -> bool:
+        """Whether what a node computes hangs on the calls of its function."""
+        return self.scope.is_open(node)
+
     def is_protected(self, name: str) -> bool:
         """Whether a value has to keep its name and its place."""
         return name in self.results or name in self.whole.fixed
@@ -467,7 +471,7 @@ class Call:
     def maker(self, index: int = 0) -> Call | None:
         """The node of this very body that makes an input."""
         made = self.draft.makers.get(self.input(index))
-        return None if made is None or made.domain or _refers(made) else Call(made, self.draft)
+        return None if made is None or made.domain or self.draft.is_open(made) else Call(made, self.draft)
 
     def alone(self, index: int = 0) -> bool:
         """Whether nothing else uses what an input is."""
@@ -513,7 +517,3 @@ class Call:
     def close(self, why: str) -> None:
         """The same real-number function, but rounding may differ."""
         self.grade, self.remark = "close", why
-
-
-def _refers(node: NodeProto) -> bool:
-    return any(attribute.ref_attr_name for attribute in node.attribute)

@@ -125,7 +125,7 @@ class Visit:
             draft.register(node)
             return [node]
         before: list[NodeProto] = []
-        plain = not any(attribute.ref_attr_name for attribute in node.attribute)
+        plain = not draft.is_open(node)
         for _ in range(_MOST_CHANGES if plain and node.output else 0):
             op = node.op_type
             spliced = self._taken_branch(node) if op == "If" else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from opshift.passes.draft import Draft, Whole
+from opshift.passes.formals import refers
 from opshift.passes.names import subgraphs
 from opshift.passes.optimize import Visit
 from opshift.passes.protos import NodeProto, TensorProto, TypeProto
@@ -81,6 +82,9 @@ class _Piece(Draft):
     def type(self, name: str) -> TypeProto | None:
         held = self.tensor(name)
         return None if held is None else tensor_type(held.data_type, held.dims)
+
+    def is_open(self, node: NodeProto) -> bool:
+        return refers(node)  # inputs that calls leave out were written as such before
 
     def hold(self, name: str, tensor: TensorProto) -> bool:
         shared = None if name in self.results else self.scope.constant(tensor, "const")

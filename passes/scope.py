@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes import constants, elements, evaluate, payload, schemas
+from opshift.passes import constants, elements, evaluate, formals, payload, schemas
 from opshift.passes.infer import OVERRIDABLE_SINCE, Inference
 from opshift.passes.names import Body, Names, unread
 from opshift.passes.protos import (
@@ -50,6 +50,11 @@ class Context:
         if self._unread is None:
             self._unread = unread(self._source)
         return self._unread
+
+    @cached_property
+    def doubtful(self) -> dict[formals.Callee, frozenset[str]]:
+        """The inputs of functions of the source model that calls may leave out."""
+        return formals.doubtful(self._source)
 
 
 class Scope:
@@ -165,6 +170,18 @@ class Scope:
         """The default domain's version that a node of this body is written at now."""
         made = self.written(next(iter(node.output), ""))
         return made[1] if made and made[0] is node else self.opset
+
+    @cached_property
+    def _doubtful(self) -> frozenset[str]:
+        if self.parent is not None:
+            return self.parent._doubtful
+        if isinstance(self.body, GraphProto):
+            return frozenset()
+        return self.context.doubtful.get(formals.key_of(self.body), frozenset())
+
+    def is_open(self, node: NodeProto) -> bool:
+        """Whether what a node computes hangs on the calls of its function: attributes, inputs that may be absent."""
+        return formals.refers(node) or not self._doubtful.isdisjoint(node.input)
 
     # --- what it holds --------------------------------------------------------------------------------------
 

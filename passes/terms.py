@@ -82,7 +82,7 @@ class Reader:
         """Give the outputs of a node their terms. Those that it reads come first."""
         if default_domain(node.domain):
             return
-        rule = None if refers(node) else _rules().get(node.op_type)
+        rule = None if self.scope.is_open(node) else _rules().get(node.op_type)
         term = rule(self, node) if rule is not None else None
         if node.op_type == "Split" and (found := self._parts(node)) is not None:
             self._terms.update(zip(node.output, found, strict=False))
@@ -106,7 +106,7 @@ class Reader:
 
     def _opaque(self, node: NodeProto) -> None:
         op = node.op_type
-        if op in _DRAWING or refers(node) or any(True for _ in subgraphs(node)):
+        if op in _DRAWING or self.scope.is_open(node) or any(True for _ in subgraphs(node)):
             return
         parameters = self.parameters(node)
         operands = [self.term(name) if name else -1 for name in node.input]
@@ -194,7 +194,7 @@ class Reader:
     def _dims_made(self, name: str, depth: int) -> tuple[int, ...] | None:
         """The dimensions that the node gives which makes a value."""
         node = self.scope.maker(name)
-        if node is None or default_domain(node.domain) or refers(node):
+        if node is None or default_domain(node.domain) or self.scope.is_open(node):
             return None
         first = self.dims(node.input[0], depth - 1) if node.input else None
         if node.op_type == "Reshape" and len(node.input) > 1:
@@ -392,11 +392,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_plain(item) for item in value)
     return value.SerializeToString(deterministic=True)
-
-
-def refers(node: NodeProto) -> bool:
-    """Whether an attribute is given by those who call the function that a node stands in."""
-    return any(a.ref_attr_name for a in node.attribute)
 
 
 def integer(node: NodeProto, name: str, default: int) -> int:

@@ -21,9 +21,17 @@ def parts(reader: Reader, node: NodeProto) -> list[int] | None:
     """The outputs of a Split along the last axis."""
     dims = reader.dims(node.input[0])
     size = None if not dims else reader.terms.value(dims[-1])
-    if dims is None or size is None or integer(node, "axis", 0) not in (-1, len(dims) - 1):
+    if (
+        dims is None
+        or size is None
+        or integer(node, "axis", 0) not in (-1, len(dims) - 1)
+        or reader.scope.is_open(node)
+    ):
         return None
-    sizes = reader.ints(node.input[1]) if len(node.input) > 1 and node.input[1] else None
+    given = node.input[1] if len(node.input) > 1 else ""
+    sizes = reader.ints(given) if given else None
+    if given and sizes is None:
+        return None
     if sizes is None:
         sizes = next((tuple(a.ints) for a in node.attribute if a.name == "split"), None)
     if sizes is None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opshift.passes.openvino_ir.layer import SIGNED, Layer, Made, Unmapped, layer
+from opshift.passes.openvino_ir.layer import SIGNED, UNSIGNED, Layer, Made, Unmapped, layer
 from opshift.passes.protos import TensorProto
 
 T = TensorProto
 END, START = 2**63 - 1, -(2**63) + 1  # beyond every tensor
+LARGE = 2**31 - 2  # beyond every tensor, and not the largest number of any type
 
 
 @layer("Gather")
@@ -63,8 +64,14 @@ def scatter_elements(of: Layer) -> Made:
 
 @layer("ScatterNDUpdate")
 def scatter_nd(of: Layer) -> Made:
-    reduction = _reduction(of, {"none": "none", "sum": "add", "prod": "mul", "min": "min", "max": "max"})
-    return str(of.build.ScatterND(of.input(0), of.int64(1), of.input(2), reduction=_unless_none(reduction)))
+    """What is subtracted is added with the other sign."""
+    known = {"none": "none", "sum": "add", "sub": "add", "prod": "mul", "min": "min", "max": "max"}
+    reduction, updates = _reduction(of, known), of.input(2)
+    if of.text("reduction", "none") == "sub":
+        if of.elem_type(2) in UNSIGNED:
+            raise Unmapped("reduction=sub of unsigned numbers; signed ones could be expressed")
+        updates = of.build.Neg(updates)
+    return str(of.build.ScatterND(of.input(0), of.int64(1), updates, reduction=_unless_none(reduction)))
 
 
 def _reduction(of: Layer, known: dict[str, str]) -> str:
@@ -92,7 +99,20 @@ def scatter_update(of: Layer) -> Made:
 def slice_(of: Layer) -> Made:
     """Data, start, stop, step, axes."""
     axes = of.vector(4) if of.has(4) else None
-    return str(of.build.Slice(of.input(0), of.vector(1), of.vector(2), axes, of.vector(3)))
+    return str(of.build.Slice(of.input(0), of.vector(1), _stops(of), axes, of.vector(3)))
+
+
+def _stops(of: Layer) -> str:
+    """Backwards, the largest numbers are beyond the start as any other; to ONNX they are the end of the way."""
+    stops, steps = of.constant(2), of.constant(3)
+    if steps is not None and min(steps, default=1) > 0:
+        return of.vector(2)
+    if steps is not None and stops is not None:
+        held = [min(stop, LARGE) if step < 0 else stop for stop, step in zip(stops, steps, strict=True)]
+        return str(of.build.constant(held, T.INT64))
+    backward = of.build.Less(of.vector(3), 0)
+    wide = of.vector(2)
+    return str(of.build.Where(backward, of.build.Min(wide, of.build.constant(LARGE, T.INT64)), wide))
 
 
 @layer("StridedSlice")

@@ -8,6 +8,7 @@ from typing import Any
 
 from opshift.passes import constants
 from opshift.passes.build import Builder
+from opshift.passes.openvino_ir.idle import IDLE
 from opshift.passes.openvino_ir.network import Body, Entry, element_type
 from opshift.passes.protos import GraphProto, TensorProto
 
@@ -64,6 +65,7 @@ class Layer:
         self.inputs = inputs
         self.build = build
         self.remarks: list[str] = []
+        self.read: set[str] = set()  # names of attributes
 
     @property
     def type(self) -> str:
@@ -81,15 +83,22 @@ class Layer:
 
     def text(self, name: str, default: str | None = None) -> str:
         """An attribute in lower case."""
+        return self.exact_text(name, default).lower()
+
+    def exact_text(self, name: str, default: str | None = None) -> str:
+        """An attribute as it is written."""
+        self.read.add(name)
         found = self.entry.attributes.get(name, default)
         if found is None:
             raise Unmapped(f"attribute {name} is missing")
-        return found.lower()
+        return found
 
-    def exact_text(self, name: str) -> str:
-        """An attribute as it is written."""
-        self.text(name)
-        return self.entry.attributes[name]
+    def check_attributes(self) -> None:
+        """Every attribute has been read, or changes nothing."""
+        idle = IDLE.get(self.type, {}).keys() | self.read
+        for name, value in self.entry.attributes.items():
+            if name not in idle:
+                raise Unmapped(f"{name}={value}, which means nothing to what could be expressed")
 
     def choice(self, name: str, allowed: Sequence[str], default: str | None = None) -> str:
         """An attribute that has to be one of the texts that can be expressed."""
@@ -113,7 +122,7 @@ class Layer:
     def ints(self, name: str, default: Sequence[int] | None = None) -> list[int]:
         if name not in self.entry.attributes and default is not None:
             return list(default)
-        text = self.exact_text(name) if name in self.entry.attributes else self.text(name)
+        text = self.exact_text(name)
         try:
             return [int(part) for part in text.split(",") if part.strip()]
         except ValueError:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from opshift.passes.openvino_ir import sizes
 from opshift.passes.openvino_ir.layer import Layer, Made, Unmapped, layer
+from opshift.passes.openvino_ir.sizes import Size
 from opshift.passes.protos import TensorProto
 
 T = TensorProto
@@ -27,16 +29,22 @@ def transpose(of: Layer) -> Made:
 
 @layer("Squeeze")
 def squeeze(of: Layer) -> Made:
-    if of.has(1) and of.constant(1) != []:
-        held, dims = of.constant(1), of.dims()
-        if of.flag("allow_axis_skip", False):
-            raise Unmapped("allow_axis_skip=true; false could be expressed")
-        if held is not None and dims is not None:
-            wrong = [axis for axis in held if dims[of.normal(axis, len(dims))] not in (1, -1)]
-            if wrong:
-                raise Unmapped(f"axis {wrong[0]} has {dims[wrong[0]]} elements; one could be squeezed")
-        return str(of.build.Squeeze(of.input(0), of.vector(1)))
-    return str(of.build.Squeeze(of.input(0)))
+    """With `allow_axis_skip`, an axis of another size stays."""
+    skips = of.flag("allow_axis_skip", False)
+    if not of.has(1) or of.constant(1) == [] or (of.dims(1) or [-1])[0] == 0:
+        return str(of.build.Squeeze(of.input(0)))
+    held, dims = of.constant(1), of.dims()
+    if held is not None and dims is not None:
+        others = [axis for axis in held if dims[of.normal(axis, len(dims))] not in (1, -1)]
+        if others and not skips:
+            raise Unmapped(f"axis {others[0]} has {dims[others[0]]} elements; one could be squeezed")
+        if skips and any(dims[of.normal(axis, len(dims))] < 0 for axis in held):
+            raise Unmapped("allow_axis_skip=true, and a size is not known; known sizes could be expressed")
+        ones = [axis for axis in held if axis not in others]
+        return str(of.build.Squeeze(of.input(0), ones)) if ones else of.input(0)
+    if skips:
+        raise Unmapped("allow_axis_skip=true with axes or a rank that are not known; known ones could be expressed")
+    return str(of.build.Squeeze(of.input(0), of.vector(1)))
 
 
 @layer("Unsqueeze")
@@ -145,79 +153,87 @@ def _mirrored(of: Layer, begin: list[int], end: list[int]) -> str:
 
 @layer("DepthToSpace")
 def depth_to_space(of: Layer) -> Made:
-    _needs_images(of)
-    mode = of.choice("mode", ("blocks_first", "depth_first"))
-    kind = "DCR" if mode == "blocks_first" else "CRD"
-    return str(of.build.DepthToSpace(of.input(0), blocksize=of.integer("block_size", 1), mode=kind))
+    """Blocks of channels become blocks of places."""
+    size, mode = of.integer("block_size", 1), of.choice("mode", ("blocks_first", "depth_first"))
+    rank = of.rank() - 2
+    if rank == 2:
+        return str(of.build.DepthToSpace(of.input(0), blocksize=size, mode="DCR" if mode == "blocks_first" else "CRD"))
+    batch, channels, *rest = sizes.dims(of)
+    fewer = sizes.over(of, channels, size**rank)
+    blocks: list[Size] = [size] * rank
+    first = mode == "blocks_first"
+    parted = sizes.reshaped(of, of.input(0), [batch, *([*blocks, fewer] if first else [fewer, *blocks]), *rest])
+    start = 1 if first else 2
+    pairs = [axis for n in range(rank) for axis in (2 + rank + n, start + n)]
+    moved = of.build.Transpose(parted, perm=[0, 1 + rank if first else 1, *pairs])
+    return sizes.reshaped(of, moved, [batch, fewer, *(sizes.times(of, dim, size) for dim in rest)])
 
 
 @layer("SpaceToDepth")
 def space_to_depth(of: Layer) -> Made:
-    _needs_images(of)
-    size = of.integer("block_size", 1)
-    if of.choice("mode", ("blocks_first", "depth_first")) == "blocks_first":
+    """Blocks of places become blocks of channels."""
+    size, mode = of.integer("block_size", 1), of.choice("mode", ("blocks_first", "depth_first"))
+    rank = of.rank() - 2
+    if rank == 2 and mode == "blocks_first":
         return str(of.build.SpaceToDepth(of.input(0), blocksize=size))
-    n, c, h, w = of.static()
-    split_ = of.build.Reshape(of.input(0), [n, c, h // size, size, w // size, size])
-    moved = of.build.Transpose(split_, perm=[0, 1, 3, 5, 2, 4])
-    return str(of.build.Reshape(moved, [n, c * size * size, h // size, w // size]))
-
-
-def _needs_images(of: Layer) -> None:
-    if of.rank() != 4:
-        raise Unmapped(f"data of rank {of.rank()}; 4 could be expressed")
+    batch, channels, *rest = sizes.dims(of)
+    fewer = [sizes.over(of, dim, size) for dim in rest]
+    parted = sizes.reshaped(of, of.input(0), [batch, channels, *(n for dim in fewer for n in (dim, size))])
+    inside, places = [3 + 2 * n for n in range(rank)], [2 + 2 * n for n in range(rank)]
+    order = [0, *inside, 1, *places] if mode == "blocks_first" else [0, 1, *inside, *places]
+    moved = of.build.Transpose(parted, perm=order)
+    return sizes.reshaped(of, moved, [batch, sizes.times(of, channels, size**rank), *fewer])
 
 
 @layer("ShuffleChannels")
 def shuffle_channels(of: Layer) -> Made:
-    dims = of.static()
+    dims = sizes.dims(of)
     axis, groups = of.normal(of.integer("axis", 1), len(dims)), of.integer("group", 1)
-    if groups < 1 or dims[axis] % groups:
-        raise Unmapped(f"{dims[axis]} channels in {groups} groups")
-    before, after = dims[:axis], dims[axis + 1 :]
-    grouped = of.build.Reshape(of.input(0), [*before, groups, dims[axis] // groups, *after])
+    channels = dims[axis]
+    if groups < 1 or (isinstance(channels, int) and channels % groups):
+        raise Unmapped(f"{channels} channels in {groups} groups")
+    parted = [*dims[:axis], groups, sizes.over(of, channels, groups), *dims[axis + 1 :]]
     order = list(range(len(dims) + 1))
     order[axis], order[axis + 1] = axis + 1, axis
-    return str(of.build.Reshape(of.build.Transpose(grouped, perm=order), dims))
+    return sizes.reshaped(of, of.build.Transpose(sizes.reshaped(of, of.input(0), parted), perm=order), dims)
 
 
 @layer("SpaceToBatch")
 def space_to_batch(of: Layer) -> Made:
-    dims = of.static()
-    blocks, begin, end = of.known(1), of.known(2), of.known(3)
-    padded = [a + d + b for a, d, b in zip(begin, dims, end, strict=True)]
-    data = of.build.Pad(of.input(0), [*begin, *end])
-    split_, rank = [dims[0]], len(dims)
-    for size, block in zip(padded[1:], blocks[1:], strict=True):
-        if block < 1 or size % block:
+    """Of padded data, the places in blocks go to the batch."""
+    (batch, *rest), (_, *blocks) = sizes.dims(of), sizes.elements(of, 1)
+    begin, end = sizes.elements(of, 2), sizes.elements(of, 3)
+    padded = [sizes.plus(of, sizes.plus(of, a, d), b) for a, d, b in zip(begin[1:], rest, end[1:], strict=True)]
+    for size, block in zip(padded, blocks, strict=True):
+        if isinstance(size, int) and isinstance(block, int) and (block < 1 or size % block):
             raise Unmapped(f"{size} elements in blocks of {block}")
-        split_ += [size // block, block]
-    inner = [2 * axis for axis in range(1, rank)]
-    order = [*inner, 0, *(axis - 1 for axis in inner)]
-    moved = of.build.Transpose(of.build.Reshape(data, split_), perm=order)
-    batch = dims[0]
-    for block in blocks[1:]:
-        batch *= block
-    return str(of.build.Reshape(moved, [batch, *(s // b for s, b in zip(padded[1:], blocks[1:], strict=True))]))
+    data = of.build.Pad(of.input(0), sizes.vector(of, [*begin, *end]))
+    fewer = [sizes.over(of, size, block) for size, block in zip(padded, blocks, strict=True)]
+    parted = sizes.reshaped(of, data, [batch, *(n for pair in zip(fewer, blocks, strict=True) for n in pair)])
+    inner = [2 * axis for axis in range(1, len(rest) + 1)]
+    moved = of.build.Transpose(parted, perm=[*inner, 0, *(axis - 1 for axis in inner)])
+    return sizes.reshaped(of, moved, [sizes.times(of, batch, *blocks), *fewer])
 
 
 @layer("BatchToSpace")
 def batch_to_space(of: Layer) -> Made:
-    dims = of.static()
-    blocks, begin, end = of.known(1), of.known(2), of.known(3)
-    rank, batch = len(dims), dims[0]
-    for block in blocks[1:]:
-        if block < 1 or batch % block:
-            raise Unmapped(f"a batch of {dims[0]} in blocks of {blocks[1:]}")
-        batch //= block
-    split_ = of.build.Reshape(of.input(0), [*blocks[1:], batch, *dims[1:]])
-    order = [rank - 1]
-    for axis in range(1, rank):
-        order += [rank - 1 + axis, axis - 1]
-    whole = [d * b for d, b in zip(dims[1:], blocks[1:], strict=True)]
-    merged = of.build.Reshape(of.build.Transpose(split_, perm=order), [batch, *whole])
-    stops = [size - cut for size, cut in zip(whole, end[1:], strict=True)]
-    return str(of.build.Slice(merged, begin[1:], stops, list(range(1, rank))))
+    """The way back, of which the ends are cut."""
+    (batch, *rest), (_, *blocks) = sizes.dims(of), sizes.elements(of, 1)
+    begin, end = sizes.elements(of, 2), sizes.elements(of, 3)
+    for block in blocks:
+        if isinstance(batch, int) and isinstance(block, int) and (block < 1 or batch % block):
+            raise Unmapped(f"a batch of {batch} in blocks of {blocks}")
+        batch = sizes.over(of, batch, block)
+    parted = sizes.reshaped(of, of.input(0), [*blocks, batch, *rest])
+    count = len(rest)
+    order = [count, *(axis for n in range(count) for axis in (count + 1 + n, n))]
+    whole = [sizes.times(of, dim, block) for dim, block in zip(rest, blocks, strict=True)]
+    merged = sizes.reshaped(of, of.build.Transpose(parted, perm=order), [batch, *whole])
+    if not any(n != 0 for n in (*begin, *end)):
+        return merged
+    stops = [sizes.minus(of, size, cut) for size, cut in zip(whole, end[1:], strict=True)]
+    axes = list(range(1, count + 1))
+    return str(of.build.Slice(merged, sizes.vector(of, begin[1:]), sizes.vector(of, stops), axes))
 
 
 @layer("ReverseSequence")
@@ -246,14 +262,15 @@ def reverse(of: Layer) -> Made:
 
 @layer("Roll")
 def roll(of: Layer) -> Made:
-    """Each axis in turn: its last part comes first."""
-    axes, shifts = of.known(2), of.known(1)
+    """Each axis in turn: its last part comes first. An axis that is named twice is rolled by the sum."""
+    axes, shifts = of.known(2), sizes.elements(of, 1)
     shifts = shifts * len(axes) if len(shifts) == 1 else shifts
-    dims, value = of.static(), of.input(0)
+    dims, value = sizes.dims(of), of.input(0)
     for axis, shift in zip(axes, shifts, strict=True):
         size = dims[of.normal(axis, len(dims))]
-        cut = size - shift % size if size else 0
-        if size and cut != size:
-            parts = of.build.emit("Split", [value, [cut, size - cut]], {"axis": axis}, outputs=2)
-            value = of.build.Concat(parts[1], parts[0], axis=axis)
+        cut = sizes.modulo(of, sizes.minus(of, 0, shift), sizes.larger(of, size, 1))
+        if cut != 0:
+            at = sizes.one(of, cut)
+            parts = of.build.Slice(value, at, [END], [axis]), of.build.Slice(value, [0], at, [axis])
+            value = of.build.Concat(*parts, axis=axis)
     return str(value)

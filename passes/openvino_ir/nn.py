@@ -96,10 +96,8 @@ def _transposed(of: Layer, weights: str, groups: int, dims: list[int] | None) ->
         if any(extra):
             raise Unmapped("an output shape and output_padding; one of them could be expressed")
         begin, end = _cut_to_shape(of, auto, begin, (dims or [])[2:], strides, dilations)
-    elif auto == "valid":
+    elif auto in AUTO:  # without a shape to reach there is nothing to cut
         begin, end = [0] * rank, [0] * rank
-    elif auto in AUTO:
-        raise Unmapped(f"auto_pad={auto} without an output shape")
     if min([*begin, *end], default=0) < 0:
         raise Unmapped(f"pads {begin} and {end}; 0 or more could be expressed")
     return str(

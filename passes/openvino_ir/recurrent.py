@@ -86,14 +86,14 @@ def _reordered(of: Layer, weights: str, gates: list[int]) -> str:
 
 def _activations(of: Layer, kind: str, twice: int) -> dict[str, object]:
     """Names, and the numbers that some of them take; ONNX gives each direction its own."""
-    text = of.entry.attributes.get("activations", "")
-    names = [name.strip().lower() for name in text.split(",") if name.strip()] or DEFAULTS[kind]
+    text = of.text("activations", "")
+    names = [name.strip() for name in text.split(",") if name.strip()] or DEFAULTS[kind]
     unknown = [name for name in names if name not in SPELLED]
     if unknown or len(names) != len(DEFAULTS[kind]):
         raise Unmapped(f"activations {', '.join(names)}")
     if names == DEFAULTS[kind]:
         return {}
-    numbers = {key: of.entry.attributes.get(f"activations_{key}", "").strip() for key in ("alpha", "beta")}
+    numbers = {key: of.text(f"activations_{key}", "").strip() for key in ("alpha", "beta")}
     if any(numbers.values()) or {"hardsigmoid", "elu"} & set(names):
         raise Unmapped(f"activations {', '.join(names)} with numbers of their own")
     return {"activations": [SPELLED[name] for name in names] * twice}

@@ -16,12 +16,6 @@ REDUCE = {
 }
 
 
-def _has_axes(of: Layer) -> bool:
-    """Whether there is at least one axis; raises `Unmapped` where that is only known at run time."""
-    held = of.constant(1)
-    return bool(held) if held is not None else of.length(1) > 0
-
-
 @layer(*REDUCE)
 def reduce(of: Layer) -> Made:
     """Without axes the data stay as they are."""
@@ -31,23 +25,36 @@ def reduce(of: Layer) -> Made:
     )
 
 
+def _check_axes(of: Layer) -> None:
+    """What is computed without axes is not what the specification says."""
+    if of.constant(1) == [] or 0 in (of.dims(1) or ()):
+        raise Unmapped("no axes; at least one could be expressed")
+
+
 @layer("ReduceL1")
 def reduce_l1(of: Layer) -> Made:
-    attributes = {"keep_dims": int(of.flag("keep_dims", False))}
-    return str(of.build.emit("ReduceL1", [of.input(0), of.vector(1)], attributes, domain=OPENVINO))
+    _check_axes(of)
+    keep, held, dims = of.flag("keep_dims", False), of.constant(1), of.dims()
+    made = str(of.build.emit("ReduceL1", [of.input(0), of.vector(1)], {"keep_dims": int(keep)}, domain=OPENVINO))
+    if dims is None or (held is None and not keep):
+        return made
+    gone = range(len(dims)) if held is None else [of.normal(axis, len(dims)) for axis in held]
+    left = [None if axis in gone or dim < 0 else dim for axis, dim in enumerate(dims) if keep or axis not in gone]
+    return of.build.typed(made, of.elem_type(), left)
 
 
 @layer("ReduceL2")
 def reduce_l2(of: Layer) -> Made:
-    if not _has_axes(of):
-        raise Unmapped("no axes; at least one could be expressed")
+    _check_axes(of)
     return str(of.build.ReduceL2(of.input(0), of.vector(1), keepdims=int(of.flag("keep_dims", False))))
 
 
 @layer("NormalizeL2")
 def normalize_l2(of: Layer) -> Made:
     attributes = {"eps": of.number("eps"), "eps_mode": of.choice("eps_mode", ("add", "max"), "add")}
-    return str(of.build.emit("NormalizeL2", [of.input(0), of.vector(1)], attributes, domain=OPENVINO))
+    _check_axes(of)
+    made = str(of.build.emit("NormalizeL2", [of.input(0), of.vector(1)], attributes, domain=OPENVINO))
+    return of.build.typed(made, of.elem_type(), of.build.scope.shape(of.input(0)))
 
 
 @layer("CumSum")

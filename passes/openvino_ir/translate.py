@@ -27,12 +27,21 @@ from opshift.passes.openvino_ir import (  # noqa: F401 (each registers what it m
 )
 from opshift.passes.openvino_ir.layer import MAPPINGS, OPSET, Layer, Nested, Unmapped
 from opshift.passes.openvino_ir.network import Body, Dims, End, Entry, Network, Port, element_type, split_names
-from opshift.passes.protos import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, type_text
-from opshift.passes.scope import Context, Dim, Scope, legal_types, tensor_type
+from opshift.passes.protos import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+    type_text,
+)
+from opshift.passes.scope import Context, Dim, Scope, has_shape, legal_types, tensor_type
 
 SMALL = 1024  # bytes of a constant that comes into the message: a parameter rather than a weight
 DOMAIN = "openvino"
 """What reports call the domain of IR's layers."""
+STATED = "ONNX states the rank of each input and output, and a known one could be expressed"
 
 
 def translate(network: Network, folder: str | None) -> Result:
@@ -101,6 +110,8 @@ class _Graph:
         self.bound = bound
         self.values: dict[End, str] = {}
         self.results: dict[str, str] = {}
+        self.lost: set[str] = set()  # values that hang on a layer that is refused
+        self.declared: dict[str, ValueInfoProto] = {}
         self._name_all()
         self.scope = Scope(graph, whole.context, OPSET, outer)
 
@@ -121,13 +132,17 @@ class _Graph:
                 if entry.type == "Parameter":
                     self.graph.input.add(name=name).type.CopyFrom(kind)
                 elif entry.type != "Const" and port.elem_type:
-                    self.graph.value_info.add(name=name).type.CopyFrom(kind)
+                    self.declared[name] = self.graph.value_info.add(name=name)
+                    self.declared[name].type.CopyFrom(kind)
 
     def translate(self) -> None:
         for entry in self.body.layers:
             try:
                 self._add(entry)
             except Unmapped as error:
+                outputs = [self.values[End(entry.id, port.id)] for port in entry.outputs]
+                self.lost.update(outputs)  # what reads them is judged by the types that they are declared to have
+                self.scope.record(NodeProto(op_type=entry.type, domain=DOMAIN, output=outputs), OPSET)
                 kind = f"{entry.type}-{entry.version}" if entry.version else f"{entry.type} ({entry.opset})"
                 where = f"layer {entry.id}"
                 self.whole.refusals.append(Refusal(entry.name, kind, DOMAIN, 0, True, str(error), where))
@@ -152,12 +167,16 @@ class _Graph:
             kind = entry.attributes.get("element_type", "")
             if self.bound is None and not element_type(kind):
                 raise Unmapped(f"element_type={kind or 'dynamic'}, which ONNX does not have")
+            if self.bound is None and _partial(entry) is None:
+                raise Unmapped(f"an input of any rank; {STATED}")
             return
         if entry.type == "Const":
             tensor = _constant(entry, self.values[End(entry.id, entry.outputs[0].id)], self.whole)
             self.scope.hold(tensor.name, tensor)
             return
         inputs = [self.values[self.body.edges[End(entry.id, port.id)]] for port in entry.inputs]
+        if not self.lost.isdisjoint(inputs):
+            self.lost.update(self.values[End(entry.id, port.id)] for port in entry.outputs)
         if entry.type == "Result":
             self.results[entry.id] = inputs[0]
             if self.bound is None:
@@ -170,6 +189,7 @@ class _Graph:
         layer = Layer(entry, inputs, Builder(self.scope, OPSET, like), self._nest)
         try:
             made = mapping(layer)
+            layer.check_attributes()
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # of numbers that fit no such layer
             raise Unmapped(f"its attributes and inputs do not fit together ({error})") from error
         self._finish(entry, layer, [made] if isinstance(made, str) else list(made))
@@ -193,11 +213,19 @@ class _Graph:
             self._check(node)
             self.scope.record(node, OPSET)
         self.graph.node.extend(nodes)
+        self._declare_scalars(entry)
         for remark in layer.remarks:
             how = f"{entry.type} is computed by {', '.join(dict.fromkeys(node.op_type for node in nodes))}"
             self.whole.changes.append(
                 Change(entry.name, entry.type, DOMAIN, entry.version, OPSET, how, "close", remark)
             )
+
+    def _declare_scalars(self, entry: Entry) -> None:
+        """A port without dimensions is a scalar or of any rank, which the nodes that make it tell."""
+        for port in entry.outputs:
+            value = self.declared.get(self.values[End(entry.id, port.id)])
+            if value is not None and not port.dims and (kind := self.scope.type(value.name)) is not None:
+                value.type.CopyFrom(kind)
 
     def _check(self, node: NodeProto) -> None:
         """Operators of ONNX are not there for each element type."""
@@ -222,11 +250,12 @@ class _Graph:
             self.scope.record(node, OPSET)
         else:
             final = source
-        output = self.graph.output.add(name=final)
         kind = self.scope.type(source)
-        declared = next((value.type for value in self.graph.value_info if value.name == final), kind)
-        if declared is not None:
-            output.type.CopyFrom(declared)
+        if kind is None or not has_shape(kind):
+            if source in self.lost:
+                return
+            raise Unmapped(f"an output of a rank that only the run tells; {STATED}")
+        self.graph.output.add(name=final).type.CopyFrom(kind)
         for index in [k for k, value in enumerate(self.graph.value_info) if value.name == final]:
             del self.graph.value_info[index]
 

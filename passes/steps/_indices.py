@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from collections.abc import Sequence
 from typing import Any
 
 from opshift.passes import constants
@@ -11,6 +12,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.protos import TensorProto
 from opshift.passes.scope import tensor_type
 from opshift.passes.steps.tensor_gather import never_negative
+from opshift.passes.steps.tensor_shape import reshaped
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -127,6 +129,8 @@ def places(build: Builder, dims: list[Size], steps: list[Size], start: Size = 0)
     """start + the sum over all axes of count(dims[k]) * steps[k], each along its own axis."""
     import numpy as np
 
+    if 0 in dims:  # there are no places, but each axis has its size, whatever the steps
+        steps = [1] * len(dims)
     rank, total, terms = len(dims), np.array(start if isinstance(start, int) else 0), list[str]()
     for axis, (size, step) in enumerate(zip(dims, steps, strict=True)):
         if step == 0 or size == 1:
@@ -182,15 +186,24 @@ def nonnegative(node: Node, index: int, size: Any) -> str:
 
 def merged(node: Node, name: str, dims: list[Size], axes: int) -> str:
     """The data with the first `axes` axes made one."""
+    build, rest = node.build, dims[axes:]
     if axes == 1:
         return name
-    build = node.build
-    if axes == len(dims):
-        return str(build.Reshape(name, [-1]))
-    return str(build.Reshape(name, rows_of(build, product(build, dims[:axes]), dims[axes:])))
+    if filled(rest):
+        return str(build.Reshape(name, vector(build, [-1, *rest])))
+    if len(rest) == 1:
+        return str(build.Flatten(name, axis=axes))
+    return in_sizes(node, name, [product(build, dims[:axes]), *rest])
 
 
-def rows_of(build: Builder, count: Size, dims: list[Size]) -> str:
-    """The shape of so many rows of these sizes; they need not be counted unless they might be empty."""
-    filled = all(isinstance(dim, int) and dim for dim in dims)
-    return vector(build, [-1 if filled else count, *dims])
+def filled(dims: Sequence[Size]) -> bool:
+    """Whether no size can be 0."""
+    return all(isinstance(dim, int) and dim for dim in dims)
+
+
+def in_sizes(node: Node, name: str, dims: list[Size]) -> str:
+    """A value, of the type of the data, reshaped; a 0 would copy a size, so that what is empty is made anew."""
+    build, shape, kind = node.build, vector(node.build, dims), node.elem_type()
+    if filled(dims):
+        return str(build.Reshape(name, shape))
+    return reshaped(build, name, shape, kind)

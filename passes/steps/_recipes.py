@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from opshift.passes import constants, schemas
@@ -187,6 +187,17 @@ def shape_of(node: Node) -> str | list[int]:
     dims = node.scope.shape(node.input(0))
     numbers = [dim if isinstance(dim, int) else -1 for dim in dims or [None, None]]
     return str(node.build.Shape(node.input(0))) if numbers.count(-1) > 1 or 0 in numbers else numbers
+
+
+def unless_empty(node: Node, compute: Callable[[Builder], str], hint: str) -> str:
+    """What is computed of the data in their own shape, or the data as they are where they have no element."""
+    build, x, kind = node.build, node.input(0), node.elem_type()
+    result = build.If(
+        build.Cast(build.Size(x), to=TensorProto.BOOL),
+        then_branch=build.branch(compute, hint, kind),
+        else_branch=build.branch(lambda inner: str(inner.Identity(x)), "empty", kind),
+    )
+    return build.typed(result, kind, node.scope.shape(x))
 
 
 def drop_consumed_inputs(node: Node) -> None:

@@ -80,6 +80,10 @@ def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
             continue
         if not isinstance(size, int) or not (result is None or isinstance(result, int)):
             raise Unknown(f"the size of axis {axis}")
+        if not size and not (result or all_axes):
+            continue  # no element stays none
+        if not size:
+            raise CannotConvert(node, f"axis {axis} is empty; one that stays empty could be expressed")
         asked = scale is None
         if scale is None:
             scale = float(np.float32(result) / np.float32(size))
@@ -87,8 +91,6 @@ def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
             result = _sampling.output_size(size, scale * (end - start))
         elif any(other is not None for other in scales):  # keeps the ratio
             result = int(np.floor(scale * size + 0.5))
-        if not size or not result:
-            raise CannotConvert(node, f"axis {axis} is empty")
         found.append(Axis(axis, size, result, scale, start, end, asked))
     return found
 
@@ -152,6 +154,10 @@ def sampled(node: Node) -> str:
 
 
 def sampled_along(node: Node, x: str, axes: list[Axis], how: Sampling) -> str:
+    if not all(along.result for along in axes):  # no element is left, whichever were chosen along the other axes
+        for along in axes:
+            x = node.build.Gather(x, [0] * along.result, axis=along.axis)
+        return x
     if how.mode != "nearest":
         return _weighted(node, x, axes, how) if axes else x
     for along in axes:

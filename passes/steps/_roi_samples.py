@@ -23,8 +23,7 @@ def pooled_samples(node: Node, offset: float = 0.0) -> str:
     kind = T.FLOAT if elem_type == T.FLOAT16 else elem_type
     batch, channels, *sizes = _indices.sizes(node, node.input(0))
     rows = build.Transpose(node.input(0), perm=[0, 2, 3, 1])
-    count = _indices.product(build, [batch, *sizes])
-    rows = build.Reshape(rows, _indices.rows_of(build, count, [channels]))
+    rows = _indices.merged(node, rows, [batch, *sizes, channels], 3)
     rows = build.Cast(rows, to=kind) if kind != elem_type else rows
     image = build.Reshape(build.Mul(node.input(2), _indices.product(build, sizes)), [-1, 1, 1])
     y, x = (_Samples(node, k, sizes[k], (high, wide)[k], kind, offset) for k in (0, 1))

@@ -58,14 +58,18 @@ def sloped_integers(node: Node) -> Replacement:
 
 
 def celu_of_other_floats(node: Node) -> Replacement:
-    """Only float was allowed: Celu(x) is alpha * Elu(x / alpha), computed in the type of x."""
-    kind = node.elem_type()
+    """Only float was allowed: Celu(x) is alpha * Elu(x / alpha), computed in the type of x; see its definition."""
+    kind, given = node.elem_type(), node.attributes.get("alpha", 1.0)
     if kind == T.FLOAT:
         return None
     node.close("alpha * Elu(x / alpha) rounds at each step")
-    build = node.build
-    alpha = build.constant(node.attributes.get("alpha", 1.0), kind)
-    return str(build.Mul(alpha, build.Elu(build.Div(node.input(0), alpha), alpha=1.0)))
+    build, x = node.build, node.input(0)
+    alpha = build.constant(given, kind)
+    if given >= 0:
+        return str(build.Mul(alpha, build.Elu(build.Div(x, alpha), alpha=1.0)))
+    zero, one = build.constant(0.0, kind), build.constant(1.0, kind)
+    below = build.Mul(alpha, build.Sub(build.Exp(build.Div(x, alpha)), one))
+    return str(build.Add(build.Max(x, zero), build.Min(below, zero)))
 
 
 changed(["Add", "Sub", "Mul", "Div"], 14, WRAPPING)

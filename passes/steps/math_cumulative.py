@@ -11,6 +11,7 @@ from opshift.passes.lazy import np
 from opshift.passes.protos import GraphProto, NodeProto, TensorProto
 from opshift.passes.registry import Pair, changed
 from opshift.passes.scope import tensor_type
+from opshift.passes.steps._recipes import unless_empty
 from opshift.passes.view import Node, make_attribute
 
 T = TensorProto
@@ -24,10 +25,18 @@ def scanned(node: Node) -> str:
         axis = int(held.reshape(-1)[0])
         if not -rank <= axis < rank:
             raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
-        return _along(node, node.build, axis % rank)
-    build = node.build
+        length = (node.scope.shape(node.input(0)) or [None])[axis]
+        if length == 0:
+            return node.input(0)
+        if isinstance(length, int):
+            return _along(node, node.build, axis % rank)
+        return unless_empty(node, lambda inner: _along(node, inner, axis % rank), "scanned")
+    return unless_empty(node, lambda inner: _along_any(node, inner), "scanned")
+
+
+def _along_any(node: Node, build: Builder) -> str:
     axis = build.Reshape(build.Cast(node.input(1), to=T.INT64), build.constant([], T.INT64))
-    return _along_one_of(node, build, axis, list(range(rank)))
+    return _along_one_of(node, build, axis, list(range(node.rank())))
 
 
 def _along_one_of(node: Node, build: Builder, axis: str, axes: list[int]) -> str:

@@ -27,11 +27,13 @@ def transformed_by_matrices(node: Node) -> str:
     if not -rank <= axis < rank or axis % rank == rank - 1:
         raise CannotConvert(node, f"axis {axis} is not one of the signal's {rank - 1}")
     inverse, onesided = (bool(node.attributes.get(name, 0)) for name in ("inverse", "onesided"))
-    return _transformed(node, node.input(0), axis % rank, _length(node, 1), inverse=inverse, onesided=onesided)
+    return _transformed(node, node.input(0), rank, axis % rank, _length(node, 1), inverse=inverse, onesided=onesided)
 
 
 def transformed_frame_by_frame(node: Node) -> str:
     """The frames are gathered, multiplied with the window, and transformed by matrices."""
+    if node.rank() != 3:
+        raise CannotConvert(node, f"a signal of rank {node.rank()}; batch, time and parts could be expressed")
     build, signal = node.build, node.input(0)
     length = _length(node, 3)
     if length is None and node.input(2):
@@ -48,13 +50,15 @@ def transformed_frame_by_frame(node: Node) -> str:
     if node.input(2):
         frames = build.Mul(frames, build.Unsqueeze(node.input(2), [1]))
     onesided = bool(node.attributes.get("onesided", 1))
-    return _transformed(node, frames, 2, length, inverse=False, onesided=onesided)
+    return _transformed(node, frames, 4, 2, length, inverse=False, onesided=onesided)
 
 
-def _transformed(node: Node, x: str, axis: int, length: int | str | None, *, inverse: bool, onesided: bool) -> str:
+def _transformed(
+    node: Node, x: str, rank: int, axis: int, length: int | str | None, *, inverse: bool, onesided: bool
+) -> str:
     """`x` along `axis`, its last axis holding real numbers or pairs; `length` None means all of the axis."""
     node.close("sums of products with cosines and sines")
-    build, kind, rank = node.build, node.elem_type(), len(node.scope.shape(x) or [])
+    build, kind = node.build, node.elem_type()
     parts = (node.scope.shape(node.input(0)) or [None])[-1]
     if parts not in (1, 2):
         raise CannotConvert(node, "the last dimension is unknown; 1 and 2 could be expressed")

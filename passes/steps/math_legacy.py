@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from opshift.passes.build import Builder
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, Replacement, Step, cannot, changed, same
 from opshift.passes.steps._recipes import carried
@@ -56,9 +57,43 @@ def limits_of_float(node: Node) -> None:
 
 def in_double(node: Node) -> Replacement:
     """Integers were not allowed: up to 32 bits they are computed in double."""
-    if node.op_type == "Abs" and node.elem_type() in UNSIGNED:
+    kind = node.elem_type()
+    if node.op_type == "Abs" and kind in UNSIGNED:
         return node.input(0)
+    if node.op_type in ("Add", "Mul", "Sub") and kind in (T.INT32, T.UINT32):
+        return _modulo(node, kind)
     return carried(IN_DOUBLE, why="integers are computed in double, where an overflow does not wrap around")(node)
+
+
+def _modulo(node: Node, kind: int) -> str:
+    """Modulo 2^32, in the range of the type."""
+    build, (a, b) = node.build, (node.build.Cast(name, to=T.DOUBLE) for name in node.inputs)
+    if node.op_type != "Mul" or any(_is_small(node, index) for index in (0, 1)):
+        result = build.again(node.proto, [a, b])
+    else:
+        high, low = _parted(build, b, 16)
+        _, carry = _parted(build, build.again(node.proto, [a, high]), 16)
+        result = build.Add(_times(build, carry, 2.0**16), build.again(node.proto, [a, low]))
+    return str(build.Cast(_parted(build, result, 32, around_zero=kind == T.INT32)[1], to=kind))
+
+
+def _is_small(node: Node, index: int) -> bool:
+    """Whether a factor is known to have products of less than 53 bits with 32 bits."""
+    held = node.scope.array(node.input(index))
+    return held is not None and bool((abs(held.astype("float64")) <= 2**21).all())
+
+
+def _parted(build: Builder, x: str, bits: int, *, around_zero: bool = False) -> tuple[str, str]:
+    """x // 2^bits and what is left of integers in double, from 0 up or as much below as above."""
+    high = _times(build, x, 2.0**-bits)
+    if around_zero:
+        high = str(build.Add(high, build.constant(0.5, T.DOUBLE), broadcast=1))
+    high = str(build.Floor(high))
+    return high, str(build.Sub(x, _times(build, high, 2.0**bits)))
+
+
+def _times(build: Builder, x: str, factor: float) -> str:
+    return str(build.Mul(x, build.constant(factor, T.DOUBLE), broadcast=1))
 
 
 ARITHMETIC = ["Abs", "Add", "Div", "Mul", "Neg", "Sub"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from opshift.passes import constants
+from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.registry import Pair, Replacement, changed, defined
 from opshift.passes.scope import Dim
-from opshift.passes.steps._recipes import nonnegative_axis, recast, wider
+from opshift.passes.steps._recipes import nonnegative_axis, recast, unless_empty, wider
 from opshift.passes.view import Node
 
 
@@ -17,21 +18,30 @@ def over_one_axis(node: Node) -> Replacement:
         return None
     dims = node.scope.shape(node.input(0))
     if dims is None:
-        return _flattened(node, axis)
+        return _flattened_unless_empty(node, axis)
     axis = _from_front(node, axis, len(dims))
     if 0 in dims:
         return node.input(0)  # nothing to normalize, and Reshape would not take every such shape
     alone = _only_axis(dims, axis)
-    if alone is None:
-        return _flattened(node, axis)
-    return _named(node, alone)
+    if alone is not None:
+        return _named(node, alone)
+    # A 0 in the shape copies a dimension of the matrix, which is 0 as well where only it is made of that one.
+    copied = ((1,), (0, 1))[axis] if axis < 2 else (0,)
+    if all(isinstance(dim, int) or k in copied for k, dim in enumerate(dims)):
+        return _flattened(node, node.build, axis)
+    return _flattened_unless_empty(node, axis)
 
 
-def _flattened(node: Node, axis: int) -> str:
+def _flattened(node: Node, build: Builder, axis: int) -> str:
     """The axes made one by Flatten, and taken apart again."""
-    build, x = node.build, node.input(0)
+    x = node.input(0)
     rows = build.again(node.proto, [build.Flatten(x, axis=axis)], axis=-1)
     return str(build.Reshape(rows, build.Shape(x)))
+
+
+def _flattened_unless_empty(node: Node, axis: int) -> str:
+    """The same where there is anything to normalize: Reshape would not take every shape of nothing."""
+    return unless_empty(node, lambda build: _flattened(node, build, axis), "normalized")
 
 
 def over_all_axes_from(node: Node) -> Replacement:

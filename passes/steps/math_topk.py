@@ -24,13 +24,16 @@ def k_to_input(node: Node) -> None:
 def k_to_attribute(node: Node) -> Replacement:
     """k becomes an attribute; one that is known only at run time takes from all, or as many rounds of a loop."""
     held = node.scope.ints(node.input(1))
-    if held is not None and len(held) == 1:
+    if held and held[0]:
         node.set_input(1, "")
         node.attributes["k"] = held[0]
         return None
     build, rank = node.build, node.rank()
     axis = node.attributes.get("axis", -1) % rank
     length = (node.scope.shape(node.input(0)) or [])[axis]
+    if held or length == 0:  # k had to be positive
+        nothing = build.Slice(node.input(0), starts=[0], ends=[0], axes=[axis])
+        return [nothing, build.Cast(nothing, to=T.INT64)]
     if not isinstance(length, int):
         return _picked_in_rounds(node, axis)
     ones = build.ConstantOfShape(node.input(1), value=constants.int64s([1]))

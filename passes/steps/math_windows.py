@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import pi
+
 from opshift.passes.protos import TensorProto
 from opshift.passes.registry import Pair, changed
 from opshift.passes.view import Node
@@ -13,27 +15,27 @@ COSINES = {
     "HammingWindow": (25 / 46, 21 / 46, 0.0),
     "HannWindow": (0.5, 0.5, 0.0),
 }
-TAU = 6.2831853
 
 
 def window_of_cosines(node: Node) -> str:
-    """The window becomes a0 - a1 * cos(2 * pi * n / N) + a2 * cos(4 * pi * n / N), in float32."""
-    node.close("computed in float32 from cosines")
-    build = node.build
+    """The window becomes a0 - a1 * cos(2 * pi * n / N) + a2 * cos(4 * pi * n / N), in float32, of integers in double."""
+    node.close("computed from cosines")
+    build, kind = node.build, node.attributes.get("output_datatype", T.FLOAT)
+    wide = T.FLOAT if kind in (T.FLOAT, T.FLOAT16, T.BFLOAT16) else T.DOUBLE  # just below an integer would be cut off
 
     def number(value: float) -> str:
-        return str(build.constant(value, T.FLOAT))
+        return str(build.constant(value, wide))
 
     a0, a1, a2 = COSINES[node.op_type]
-    size = _scalar(node, 0, T.FLOAT)
+    size = _scalar(node, 0, wide)
     length = size if node.attributes.get("periodic", 1) else build.Sub(size, number(1.0))
-    angle = build.Mul(build.Range(number(0.0), size, number(1.0)), build.Div(number(TAU), length))
-    window = build.Sub(number(a0), build.Mul(number(a1), build.Cos(angle)))
-    if a2:
+    angle = build.Mul(build.Range(number(0.0), size, number(1.0)), build.Div(number(2 * pi), length))
+    waves = build.Mul(number(a1), build.Cos(angle))
+    if a2:  # subtracted first, so that the middle of the window is 1 to the last bit
         twice = build.Cos(build.Mul(angle, number(2.0)))
-        window = build.Add(window, build.Mul(number(a2), twice))
-    kind = node.attributes.get("output_datatype", T.FLOAT)
-    return window if kind == T.FLOAT else str(build.Cast(window, to=kind))
+        waves = build.Sub(waves, build.Mul(number(a2), twice))
+    window = build.Sub(number(a0), waves)
+    return window if kind == wide else str(build.Cast(window, to=kind))
 
 
 def triangular_filters(node: Node) -> str:

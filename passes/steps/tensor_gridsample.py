@@ -232,7 +232,10 @@ def _spatial_axes(node: Node) -> int:
 
 
 def _coordinate(node: Node, axis: int, axes: int, wide: int) -> str:
-    """-1 + 2 i / (n - 1) where corners are centres of pixels, else (2 i + 1) / n - 1; along one axis of the grid"""
+    """-1 + 2 i / (n - 1) where corners are centres of pixels, else (2 i + 1) / n - 1; along one axis of the grid
+
+    At run time corners are counted from the last one, which is where onnxruntime has the only pixel of a size of 1.
+    """
     import numpy as np
 
     build, corners = node.build, node.attributes.get("align_corners", 0)
@@ -250,7 +253,9 @@ def _coordinate(node: Node, axis: int, axes: int, wide: int) -> str:
     place = build.Cast(_indices.count(build, size), to=wide)
     one, two, size = build.constant(1, wide), build.constant(2, wide), build.Cast(size, to=wide)
     if corners:
-        line = build.Sub(build.Div(build.Mul(place, two), build.Sub(size, one)), one)
+        last = build.Sub(size, one)
+        behind = build.Div(build.Mul(build.Sub(last, place), two), build.Max(last, one))
+        line = build.Sub(one, behind)
     else:
         line = build.Sub(build.Div(build.Add(build.Mul(place, two), one), size), one)
     return str(build.Reshape(line, shape))

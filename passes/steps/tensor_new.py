@@ -68,22 +68,32 @@ def gathered_from_merged_axes(node: Node) -> str:
 
 def scattered_into_merged_axes(node: Node) -> str:
     """ScatterND did not exist: the axes that are indexed become one, along which elements are scattered."""
-    build, data = node.build, node.input(0)
+    build, data, updates = node.build, node.input(0), node.input(2)
+    if 0 in (node.scope.shape(data) or []):
+        return data
     indexed, dims, places = _indexed(node)
-    rows = build.Reshape(places, [-1])
     if indexed == len(dims):
-        flat = build.Scatter(build.Reshape(data, [-1]), rows, build.Reshape(node.input(2), [-1]), axis=0)
-        return str(build.Reshape(flat, _indices.vector(build, dims)) if len(dims) > 1 else flat)
+        rows = build.Reshape(places, [-1])
+        flat = build.Scatter(build.Reshape(data, [-1]), rows, build.Reshape(updates, [-1]), axis=0)
+        return _in_shape_of_data(node, flat, dims)
     inner = _indices.product(build, dims[indexed:])
-    outer = _indices.product(build, dims[:indexed])
     count = _indices.product(build, _indices.sizes(node, node.input(1))[:-1])
+    filled = isinstance(inner, int)
     flat = build.Scatter(
-        build.Reshape(data, _indices.rows_of(build, outer, [inner])),
+        build.Reshape(data, [-1, inner]) if filled else build.Flatten(data, axis=indexed),
         build.Expand(build.Reshape(places, [-1, 1]), _indices.vector(build, [count, inner])),
-        build.Reshape(node.input(2), _indices.rows_of(build, count, [inner])),
+        build.Reshape(updates, [-1, inner]) if filled else build.Flatten(updates, axis=node.rank(1) - 1),
         axis=0,
     )
-    return str(build.Reshape(flat, _indices.vector(build, dims)))
+    return _in_shape_of_data(node, flat, dims)
+
+
+def _in_shape_of_data(node: Node, flat: str, dims: list[Size]) -> str:
+    if len(dims) == 1:
+        return flat
+    if _indices.filled(dims[1:]):  # a first size of 0 is that of the flat data, too
+        return str(node.build.Reshape(flat, _indices.vector(node.build, dims)))
+    return _indices.in_sizes(node, flat, dims)
 
 
 def _indexed(node: Node) -> tuple[int, list[Size], str]:
@@ -115,6 +125,8 @@ def gathered_backwards(node: Node) -> str:
     time, batch = node.attributes.get("time_axis", 0), node.attributes.get("batch_axis", 1)
     if {time, batch} != {0, 1}:
         raise CannotConvert(node, f"time_axis={time}, batch_axis={batch}; 0 and 1 could be expressed")
+    if 0 in (node.scope.shape(data) or []):
+        return data
     dims = _indices.sizes(node, data)
     steps = _indices.strides(build, dims[:2])
     across = [-1, 1] if batch == 0 else [1, -1]

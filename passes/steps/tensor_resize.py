@@ -120,7 +120,7 @@ def _scaled(node: Node, scales: list[float]) -> list[Axis]:
     return [
         Axis(axis, size, _sampling.output_size(size, scale), scale)
         for axis, (size, scale) in enumerate(zip(sizes, scales, strict=True))
-        if scale != 1.0
+        if scale != 1.0 and size
     ]
 
 
@@ -191,6 +191,8 @@ def _scale_to(along: Axis, how: Sampling) -> float:
     """A scale that leads to the size asked for, from the same elements."""
     import numpy as np
 
+    if not along.result:
+        raise Undecided("a scale that leaves no element")
     exact = np.float32(along.scale)
     for scale in (exact, np.nextafter(exact, np.float32(np.inf))):
         moved = Axis(along.axis, along.size, along.result, float(scale))

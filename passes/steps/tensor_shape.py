@@ -44,11 +44,12 @@ def in_shape(node: Node, shape: str) -> str:
         return str(build.Reshape(x, shape))
     elem_type = _fillable_type(node)
     if elem_type == T.BFLOAT16:  # which If takes from 16 on
-        return str(build.Cast(_reshaped(build, build.Cast(x, to=T.FLOAT), shape, T.FLOAT), to=elem_type))
-    return _reshaped(build, x, shape, elem_type)
+        return str(build.Cast(reshaped(build, build.Cast(x, to=T.FLOAT), shape, T.FLOAT), to=elem_type))
+    return reshaped(build, x, shape, elem_type)
 
 
-def _reshaped(build: Builder, x: str, shape: str, elem_type: int) -> str:
+def reshaped(build: Builder, x: str, shape: str, elem_type: int) -> str:
+    """A value in a shape in which a 0 is an empty dimension."""
     zeros = build.ReduceSum(build.Cast(build.Equal(shape, 0), to=T.INT64), keepdims=0)
     result = build.If(
         build.Cast(zeros, to=T.BOOL),
@@ -135,27 +136,31 @@ changed("Shape", 15, Pair(down=whole_shape))
 
 
 def nonnegative_dropped_axes(node: Node) -> Replacement:
-    """Negative axes were not allowed and are counted from the front, if need be at run time."""
+    """Negative axes were not allowed and are counted from the front, if need be at run time; they went upwards."""
     axes = node.attributes.get("axes", [])
     if all(axis >= 0 for axis in axes):
-        return None
+        return _upwards(node, axes)
     dims = node.scope.shape(node.input(0))
     if dims is None:
         return in_shape(node, _shape_without(node, node.build.constant(constants.int64s(axes))))
-    node.attributes["axes"] = counted(node, axes, len(dims))
-    return None
+    return _upwards(node, counted(node, axes, len(dims)))
 
 
 def nonnegative_new_axes(node: Node) -> Replacement:
-    """Negative axes were not allowed and are counted from the front of the result."""
+    """Negative axes were not allowed and are counted from the front of the result; they went upwards."""
     axes = node.attributes["axes"]
     if all(axis >= 0 for axis in axes):
-        return None
+        return _upwards(node, axes)
     dims = node.scope.shape(node.input(0))
     if dims is None:
         return in_shape(node, _shape_with(node, node.build.constant(constants.int64s(axes))))
-    node.attributes["axes"] = counted(node, axes, len(dims) + len(axes))
-    return None
+    return _upwards(node, counted(node, axes, len(dims) + len(axes)))
+
+
+def _upwards(node: Node, axes: list[int]) -> None:
+    """Hold the axes in the order that ONNX's inference took for granted, and each of them once."""
+    if (ordered := sorted(set(axes))) != node.attributes.get("axes", []):
+        node.attributes["axes"] = ordered
 
 
 def counted(node: Node, axes: list[int], rank: int) -> list[int]:
@@ -196,7 +201,7 @@ def new_axes_to_attribute(node: Node) -> Replacement:
 
 def _hold(node: Node, axes: list[int]) -> None:
     node.set_input(1, "")
-    node.attributes["axes"] = axes
+    node.attributes["axes"] = sorted(axes) if min(axes, default=0) >= 0 or max(axes, default=0) < 0 else axes
 
 
 def _shape_without(node: Node, axes: str) -> str:

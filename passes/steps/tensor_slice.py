@@ -78,7 +78,7 @@ def _gathered(node: Node) -> str:
 
 def _bounds(node: Node) -> Iterator[tuple[int, Size, Size, Size]]:
     """Axis, start, end and step of every slice."""
-    axes = node.scope.ints(node.input(3)) if node.input(3) else list(range(_length(node)))
+    axes = node.scope.ints(node.input(3)) if node.input(3) else _leading_axes(node)
     if axes is None:
         yield from _bounds_of_any_axis(node)
         return
@@ -88,8 +88,9 @@ def _bounds(node: Node) -> Iterator[tuple[int, Size, Size, Size]]:
 
 def _bounds_of_any_axis(node: Node) -> Iterator[tuple[int, Size, Size, Size]]:
     """Each axis looks up its place in the list of axes; those not listed take the defaults, at place 0."""
-    build, axes = node.build, _int64(node, 3)
-    places = build.Add(count_up(build, build.Size(axes)), 1)
+    build = node.build
+    numbers = count_up(build, build.Size(node.input(1)))
+    axes, places = _int64(node, 3) if node.input(3) else numbers, build.Add(numbers, 1)
     starts, ends, steps = (
         build.Concat([default], _int64(node, index), axis=0) if node.input(index) else None
         for index, default in ((1, 0), (2, INT64_MAX), (4, 1))
@@ -101,11 +102,10 @@ def _bounds_of_any_axis(node: Node) -> Iterator[tuple[int, Size, Size, Size]]:
         yield axis, build.Gather(starts, place), build.Gather(ends, place), step
 
 
-def _length(node: Node) -> int:
-    dims = node.scope.shape(node.input(1))
-    if dims is not None and len(dims) == 1 and isinstance(dims[0], int):
-        return dims[0]
-    return node.rank()
+def _leading_axes(node: Node) -> list[int] | None:
+    """As many axes as there are bounds; None where their number is known only at run time."""
+    lengths = [dims[0] for index in (1, 2, 4) if (dims := node.scope.shape(node.input(index)))]
+    return next((list(range(length)) for length in lengths if isinstance(length, int)), None)
 
 
 def _element(node: Node, index: int, k: int) -> Size:
@@ -123,7 +123,7 @@ def _indices(build: Builder, start: Size, end: Size, step: Size, size: Size) -> 
     add, sub, mul, div = (_folding(build, op) for op in ("Add", "Sub", "Mul", "Div"))
     backwards: Size = int(step < 0) if isinstance(step, int) else build.Cast(build.Less(step, 0), to=T.INT64)
     sign = sub(1, mul(2, backwards))
-    stride = mul(step, sign)
+    stride = mul(_most(build, step, -INT64_MAX), sign)  # the least integer has no negative
     if not isinstance(stride, int) or stride > INT32_MAX:  # one beyond the size does the same and cannot overflow
         stride = _least(build, stride, _most(build, size, 1))
     last = sub(size, backwards)

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import onnx.helper
 import onnx.numpy_helper
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 from opshift.passes.view import attribute_value
 
 BINARY: dict[str, Callable[..., Any]] = {
@@ -62,6 +63,10 @@ def squeeze(_, x, axes):
     return np.squeeze(x, tuple(axes))
 
 
+def floor(_, x):
+    return np.floor(x)
+
+
 def unsqueeze(_, x, axes):
     return np.expand_dims(x, tuple(axes))
 
@@ -88,7 +93,8 @@ def reshape(_, x, dims):
 
 
 def cast(_, x, to):
-    return x.astype(onnx.helper.tensor_dtype_to_np_dtype(to))
+    number = to if isinstance(to, int) else TensorProto.DataType.Value(to)  # a name below 6
+    return x.astype(onnx.helper.tensor_dtype_to_np_dtype(number))
 
 
 def identity(_, x):

@@ -1,5 +1,7 @@
 """Opset 6: the hint consumed_inputs went, defaults were settled, integers came to arithmetic."""
 
+import itertools
+
 import numpy as np
 import onnx.checker
 import pytest
@@ -64,14 +66,34 @@ def test_limits_of_clip_are_written_out_for_other_types():
 def test_integers_are_computed_in_double_below_6(op, kind):
     io = {"inputs": f"{kind}[3] a, {kind}[1] b", "outputs": f"{kind}[3] y"}
     made = convert.attempt(model(f"y = {op}(a, b)", 7, **io), {"": 5})
-    assert made.grade == "close"
-    assert [n.op_type for n in made.model.graph.node] == ["Cast", "Cast", op, "Cast"]
-    assert {a.name for a in made.model.graph.node[2].attribute} == {"broadcast"}
-    # Cast below 6 spells its type; the oracle takes what it means
-    below_7 = convert.attempt(model(f"y = {op}(a, b)", 7, **io), {"": 6}).model
+    assert made.grade == ("close" if op == "Div" else "exact")
+    assert [n.op_type for n in made.model.graph.node if n.op_type not in ("Floor", "Mul", "Sub", "Add", op)] == ["Cast"] * 3
+    onnx.checker.check_model(made.model, full_check=True)
     feeds = {"a": np.array([46340, 9, 2**24 + 3], kind), "b": np.array([7], kind)}
     expected = {"Add": feeds["a"] + 7, "Sub": feeds["a"] - 7, "Mul": feeds["a"] * 7, "Div": feeds["a"] // 7}[op]
-    np.testing.assert_array_equal(legacy.run(below_7, feeds)[0], expected)
+    np.testing.assert_array_equal(legacy.run(made.model, feeds)[0], expected)
+
+
+ENDS = {"int32": [-(2**31), 2**31 - 1, -1, 0, 1, 46341, -123456789], "uint32": [0, 1, 2**31, 2**32 - 1, 65536, 65537, 123456789]}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["int32", "uint32"])
+@pytest.mark.parametrize("op", ["Add", "Mul", "Sub"])
+@pytest.mark.parametrize("constant", [False, True])
+def test_what_overflows_wraps_around_below_6(op, kind, constant):
+    a, b = (np.array(side, kind) for side in zip(*itertools.product(ENDS[kind], repeat=2), strict=True))
+    if constant:
+        b = np.array([3] * len(a), kind)
+    held = f"{kind}[{len(b)}] b = {{{', '.join(map(str, b))}}}" if constant else ""
+    given = f"{kind}[{len(a)}] a" + ("" if constant else f", {kind}[{len(b)}] b")
+    source = model(f"y = {op}(a, b)", 7, inputs=given, outputs=f"{kind}[{len(a)}] y", constants=held)
+    made = convert.attempt(source, {"": 5})
+    assert made.grade == "exact"
+    feeds = {"a": a} if constant else {"a": a, "b": b}
+    (expected,) = evaluate(source, feeds)
+    np.testing.assert_array_equal(legacy.run(made.model, feeds)[0], expected)
+    again = convert.attempt(made.model, {"": 7}).model
+    np.testing.assert_array_equal(evaluate(again, feeds)[0], expected)
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_axes_move_between_attribute_and_input_at_13(op, axes, io):
 
 def test_negative_axes_are_counted_from_the_front_below_11():
     check("y = Squeeze<axes=[0, -1]>(x)", 11, "y = Squeeze<axes=[0, 2]>(x)", 10, **SQUEEZE)
-    check("y = Unsqueeze<axes=[-1, 0]>(x)", 11, "y = Unsqueeze<axes=[3, 0]>(x)", 10, **UNSQUEEZE)
+    check("y = Unsqueeze<axes=[-1, 0]>(x)", 11, "y = Unsqueeze<axes=[0, 3]>(x)", 10, **UNSQUEEZE)
     check_unchanged("y = Squeeze<axes=[0]>(x)", 12, 1, inputs="float[] x", outputs="float[] y")
 
 

@@ -1,0 +1,1 @@
+"""Models that nobody wrote: drawn at random, converted, and run beside their source."""

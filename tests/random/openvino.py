@@ -1,0 +1,207 @@
+"""Networks of OpenVINO's own operators, drawn at random, and what becomes of them.
+
+python -m tests.random.openvino [seconds] [seed] [recipe]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import onnx
+from opshift.passes.errors import Refused
+
+import opshift
+from opshift import apart, ir
+from opshift.compare import compare
+from opshift.engines import EngineError, OnnxRuntime
+from tests.random.layers import RECIPES, Draw, Unfit
+
+CHUNK = 25
+FINE = ("agrees", "refused", "unread", "unrun")
+OPSETS = (18, 13, 24)  # one of them beside the one that networks are read at
+
+
+def networks(seed: int, only: str = "") -> Iterator[tuple[Any, list[Any]]]:
+    """Networks of 1 to 20 layers without end, each with the values of its inputs; a seed always draws the same."""
+    for number in count():
+        if (drawn := network(seed, number, only)) is not None:
+            yield drawn
+
+
+def network(seed: int, number: int, only: str = "") -> tuple[Any, list[Any]] | None:
+    """One of them, of a single layer where there is a recipe to follow; None where nothing fits together."""
+    import openvino
+
+    draw = Draw(np.random.default_rng([seed, number]))
+    names = [only] if only else list(RECIPES)
+    wanted = 1 if only else draw.one((1, 1, 1, 2, 3, 5, 8, 20))
+    for _ in range(4 * wanted):
+        if draw.layers < wanted:
+            _add(draw, draw.one(names))
+    if not draw.layers:
+        return None
+    ends = [value for value in draw.made if not value.get_target_inputs()] or draw.made[-1:]
+    model = openvino.Model([openvino.opset13.result(end) for end in ends], draw.parameters, f"net{seed}_{number}")
+    _forget_sizes(model, draw)
+    return model, draw.feeds
+
+
+def _add(draw: Draw, name: str) -> None:
+    """One layer more, or none where the values that there are do not fit it."""
+    held = len(draw.parameters), len(draw.made)
+    try:
+        made = RECIPES[name](draw)
+    except (Unfit, RuntimeError, TypeError, ValueError):  # OpenVINO says so, too
+        del draw.parameters[held[0] :], draw.feeds[held[0] :], draw.made[held[1] :]
+        return
+    draw.layers += 1
+    draw.made += [made] if hasattr(made, "get_target_inputs") else list(made)
+
+
+def _forget_sizes(model: Any, draw: Draw) -> None:
+    """Some inputs may have other sizes than their values have."""
+    import openvino
+
+    for parameter in draw.parameters:
+        kept = parameter.get_partial_shape()
+        if draw.rng.random() < 0.35 and len(kept):
+            dims = [-1 if draw.rng.random() < 0.6 else int(dim.get_length()) for dim in kept]
+            try:
+                parameter.set_partial_shape(openvino.PartialShape(dims))
+                model.validate_nodes_and_infer_types()
+            except RuntimeError:
+                parameter.set_partial_shape(kept)
+                model.validate_nodes_and_infer_types()
+
+
+def judge(model: Any, feeds: Sequence[Any], other: int) -> tuple[str, str]:
+    """What became of a network, and why: `agrees`, `refused`, `unread` where OpenVINO does not run it, or a finding."""
+    import openvino
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "net.xml")
+        openvino.serialize(model, path)
+        try:
+            compiled = openvino.Core().compile_model(
+                path, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+            )
+            found = compiled(list(feeds))
+            expected = [np.array(found[index]) for index in range(len(compiled.outputs))]
+        except Exception as error:
+            return "unread", " ".join(str(error).split())[-150:]
+        try:
+            first = ir.read(path).model
+        except Refused as refused:
+            return "refused", "\n".join(f"{refusal.op}: {refusal.why}" for refusal in refused.refusals)
+        except Exception as error:
+            return "raises", f"{type(error).__name__}: {error}"
+        names = [value.name for value in first.graph.input]
+        ran = False
+        for opset in (ir_opset(), other):
+            try:
+                made = first if opset == ir_opset() else opshift.convert_version(str(path), opset)
+            except Refused:
+                continue
+            except Exception as error:
+                return "raises", f"opset {opset}: {type(error).__name__}: {error}"
+            try:
+                onnx.checker.check_model(made, full_check=True)
+            except Exception as error:
+                return "invalid", f"opset {opset}: {' '.join(str(error).split())[-300:]}"
+            try:
+                actual = OnnxRuntime(made, folder=folder).run(dict(zip(names, feeds, strict=True)))
+            except EngineError as error:
+                if opset == ir_opset() and "NOT_IMPLEMENTED" not in str(error):
+                    return "fails", f"opset {opset}: {error}"
+                continue
+            ran = True
+            for place, (one, other) in enumerate(zip(expected, actual, strict=True)):
+                one = one.astype(np.asarray(other).dtype) if one.dtype == np.float32 else one
+                if why := compare(one, other, "close").why:
+                    return "differs", f"opset {opset}, output {place}: {why}"
+        return ("agrees", "") if ran else ("unrun", "")
+
+
+def ir_opset() -> int:
+    from opshift.passes.openvino_ir.layer import OPSET
+
+    return OPSET
+
+
+def told(model: Any) -> str:
+    """A network in lines: what each layer is, its attributes, and where its inputs come from."""
+    lines = []
+    for node in model.get_ordered_ops():
+        inputs = ", ".join(
+            f"{value.get_node().get_friendly_name()}:{value.get_index()}" for value in node.input_values()
+        )
+        shape = [str(output.get_partial_shape()) for output in node.outputs()]
+        kind = [output.get_element_type().get_type_name() for output in node.outputs()]
+        kept = {key: value for key, value in node.get_attributes().items() if node.get_type_name() != "Constant"}
+        data = (
+            f" = {node.get_data().reshape(-1)[:8].tolist()}"
+            if node.get_type_name() == "Constant" and node.get_data().size < 40
+            else ""
+        )
+        version = node.get_type_info().version_id
+        lines.append(f"  {node.get_friendly_name()} [{version}]({inputs}) {kept} -> {kind} {shape}{data}")
+    return "\n".join(lines)
+
+
+def judged(seed: int, numbers: Sequence[int], only: str = "") -> list[tuple[str, str, str]]:
+    """The outcome, the reason and the network, of each that can be drawn."""
+    found = []
+    for number in numbers:
+        if (drawn := network(seed, number, only)) is not None:
+            outcome, why = judge(*drawn, OPSETS[number % len(OPSETS)])
+            found.append((outcome, why, "" if outcome in FINE else told(drawn[0])))
+    return found
+
+
+def run(seconds: float, seed: int, only: str = "", counts: Counter[str] | None = None) -> list[str]:
+    """Draw and judge for a time; each finding with the network that shows it. `counts` takes all outcomes."""
+    findings, counts = [], Counter() if counts is None else counts
+    until = time.monotonic() + seconds
+    for first in count(0, CHUNK):
+        if time.monotonic() > until:
+            return findings
+        numbers = range(first, first + CHUNK)
+        try:  # a process for many: some networks end the one that OpenVINO runs in
+            outcomes = apart.call(judged, seed, numbers, only)
+        except apart.Ended:
+            outcomes = [found for number in numbers for found in _alone(seed, number, only)]
+        for outcome, why, shown in outcomes:
+            counts[outcome] += 1
+            counts.update(f"{outcome} {line[:110]}" for line in why.splitlines() if outcome in FINE)
+            if outcome not in FINE:
+                findings.append(f"{outcome} (seed {seed}, chunk {first}): {why}\n{shown}")
+    return findings
+
+
+def _alone(seed: int, number: int, only: str) -> list[tuple[str, str, str]]:
+    try:
+        return apart.call(judged, seed, [number], only)
+    except apart.Ended as ended:
+        return [("unread", str(ended), "")]
+
+
+def main() -> int:
+    given = dict(enumerate(sys.argv[1:]))
+    counts = Counter[str]()
+    findings = run(float(given.get(0, 60)), int(given.get(1, 0)), given.get(2, ""), counts)
+    print("\n".join(findings))
+    for reason, number in counts.most_common(60):
+        print(number, reason)
+    return int(bool(findings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Each quirk is still one: its engine computes otherwise than the text, and only there it is excused."""
+
+import numpy as np
+import onnx.parser
+import pytest
+
+from opshift.engines import ENGINES
+from tests.quirks import QUIRKS, Quirk, excuse
+from tests.support import model
+
+BY_NAME = {engine.engine: engine for engine in ENGINES}
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("quirk", QUIRKS, ids=lambda q: f"{q.engine} {q.operators[0]} {q.when}")
+def test_the_engine_still_computes_otherwise(quirk: Quirk):
+    of, feeds = quirk.evidence.model, quirk.evidence.feeds
+    outputs = BY_NAME[quirk.engine](of).run(feeds)
+    pairs = zip(quirk.evidence.right, outputs, strict=True)
+    assert not all(np.shape(a) == np.shape(b) and np.array_equal(a, b, equal_nan=True) for a, b in pairs)
+
+
+@pytest.mark.parametrize("quirk", QUIRKS, ids=lambda q: f"{q.engine} {q.operators[0]} {q.when}")
+def test_it_is_excused_there(quirk: Quirk):
+    assert quirk.when in excuse(quirk.engine, quirk.evidence.model, quirk.evidence.feeds)
+
+
+UNIQUE = {"inputs": "float[3] x", "outputs": "float[N] y"}
+ROOTS = "r = Sqrt(x) y = Unique(r)"
+FED = {"x": np.array([4, -1, 1], np.float32)}
+RIGHT = {"x": np.abs(FED["x"])}
+
+
+def test_what_is_computed_on_the_way_counts():
+    of = model(ROOTS, 13, **UNIQUE)
+    assert "NaN" in excuse("onnxruntime", of, FED)
+    assert not excuse("onnxruntime", of, RIGHT)
+
+
+def test_without_inputs_the_model_alone_counts():
+    assert not excuse("onnxruntime", model(ROOTS, 13, **UNIQUE))
+    held = model("y = Unique(k)", 13, constants="float[1] k = {nan}", **UNIQUE)
+    assert excuse("onnxruntime", held)
+    assert excuse("onnx.reference", model("y = Softmax(x)", 12, **UNIQUE))
+
+
+def test_another_engine_and_another_opset_are_not_excused():
+    old, new = (model("y = Softmax(x)", opset, **UNIQUE) for opset in (12, 13))
+    assert excuse("onnx.reference", old, FED)
+    assert not excuse("onnxruntime", old, FED)
+    assert not excuse("onnx.reference", new, FED)
+
+
+def test_an_engine_by_a_longer_name_is_the_same_engine():
+    assert excuse("onnxruntime, rounding as written", model(ROOTS, 13, **UNIQUE), FED)
+
+
+def test_subgraphs_and_functions_count_with_their_own_opset():
+    inside = "y = If(c) <then_branch = t () => (float[M] a) { a = Softmax(x) }, else_branch = e () => (float[M] b) { b = Abs(x) }>"
+    io = {"inputs": "bool c, float[3] x", "outputs": "float[N] y"}
+    assert excuse("onnx.reference", model(inside, 11, **io))
+    for inner, excused in ((12, True), (13, False)):
+        text = f'<ir_version: 8, opset_import: ["" : 11, "f" : 1]> g (float[3] x) => (float[3] y) {{ y = f.F(x) }} <domain: "f", opset_import: ["" : {inner}]> F (x) => (y) {{ y = Softmax(x) }}'
+        assert bool(excuse("onnx.reference", onnx.parser.parse_model(text))) is excused
