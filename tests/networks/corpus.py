@@ -15,7 +15,7 @@ from opshift.passes.errors import Refused
 
 from opshift import apart, ir
 from opshift.compare import compare
-from opshift.engines import EngineError, OnnxRuntime, Reference
+from opshift.engines import EngineError, OnnxRuntime, Reference, load
 from tests.conformance import cases
 from tests.conformance.cases import Case
 from tests.exported import store
@@ -68,6 +68,9 @@ def exported() -> Iterator[Case]:
 
 def judge(case: Case) -> Verdict:
     """The verdict on a case, whose conversion may end the process that does it."""
+    import openvino  # noqa: F401 - before the process forks, not in each that it forks
+
+    load()
     try:
         return apart.call(_judge, case)
     except apart.Ended as ended:

@@ -7,16 +7,20 @@ from tests.networks import corpus
 pytest.importorskip("openvino", reason="OpenVINO is an optional dependency")
 
 
-def test_published_cases_agree():
-    held = list(corpus.published())
-    tally = corpus.run(iter(held[::150]))
+@pytest.fixture(scope="module")
+def published():
+    return list(corpus.published())
+
+
+def test_published_cases_agree(published):
+    tally = corpus.run(iter(published[::150]))
     assert not tally.counts["differs"], tally.lines
     assert tally.counts["agrees"] > 5 * tally.counts["refused"]
 
 
 @pytest.fixture(scope="module")
-def by_name():
-    return {case.name: case for case in corpus.published()}
+def by_name(published):
+    return {case.name: case for case in published}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ Protobuf's own parser is the judge.
 import errno
 import os
 import random
+from functools import cache
 
 import onnx
 import onnx.parser
@@ -245,24 +246,32 @@ def number(value, extra):
 @st.composite
 def messages(draw, kind, depth=0):
     """The bytes of a message of a type: its fields in any order, any number of times, in any encoding."""
-    known = [f for f in kind.fields if f.message_type is None or depth < 8]
+    parts = [field_bytes(draw, field, depth) for field in draw(chosen(kind, depth < 8))]
+    return b"".join([*parts, draw(UNKNOWN)])
+
+
+EXTRA = st.sampled_from([0, 0, 0, 1, 3])
+UNKNOWN = st.sampled_from([b""] * 45 + [b"\xa2\x06\x03new", b"\xab\x06\x08\x01\xac\x06", b"\xa0\x06\x07"])
+BYTES, TEXT, NUMBERS = st.binary(max_size=80), st.text(max_size=3), st.binary(min_size=1, max_size=40)
+
+
+@cache
+def chosen(kind, nested):
+    """Some fields of a type, those with tensors in them more often."""
+    known = [f for f in kind.fields if f.message_type is None or nested]
     leading = [f for f in known if f.number in wire._children(kind) or f.name.endswith("_data")]
-    chosen = draw(st.lists(st.sampled_from([*known, *leading * 3]), max_size=5)) if known else []
-    parts = [field_bytes(draw, field, depth) for field in chosen]
-    if draw(st.integers(0, 15)) == 0:
-        parts.append(draw(st.sampled_from([b"\xa2\x06\x03new", b"\xab\x06\x08\x01\xac\x06", b"\xa0\x06\x07"])))
-    return b"".join(parts)
+    return st.lists(st.sampled_from([*known, *leading * 3]), max_size=5) if known else st.just([])
 
 
 def field_bytes(draw, field, depth):
-    extra = draw(st.sampled_from([0, 0, 0, 1, 3]))
+    extra = draw(EXTRA)
     if field.message_type is not None:
         value = draw(messages(field.message_type, depth + 1))
     elif field.type in (field.TYPE_STRING, field.TYPE_BYTES):
-        value = draw(st.binary(max_size=80)) if field.type == field.TYPE_BYTES else draw(st.text(max_size=3)).encode()
+        value = draw(BYTES) if field.type == field.TYPE_BYTES else draw(TEXT).encode()
     else:
         width = {field.TYPE_FLOAT: 4, field.TYPE_DOUBLE: 8}.get(field.type, 0)
-        items = draw(st.lists(st.integers(0, 40), min_size=1, max_size=40))
+        items = [item % 41 for item in draw(NUMBERS)]
         encoded = [i.to_bytes(width, "little") if width else number(i, extra) for i in items]
         if not field.has_options or not field.GetOptions().packed or len(items) == 1:
             wire_type = {0: 0, 4: 5, 8: 1}[width]
@@ -314,7 +323,7 @@ def test_random_messages_are_worth_it():
     """The strategy makes messages that protobuf reads, with tensors that are left in the file."""
     found = []
 
-    @settings(max_examples=600, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=300, deadline=None, database=None, derandomize=True)
     @given(messages(ModelProto.DESCRIPTOR))
     def look(data):
         if parsed(data) is not None:
@@ -322,4 +331,4 @@ def test_random_messages_are_worth_it():
 
     look()
     assert len(found) > 50
-    assert sum(count > 0 for count in found) > 20
+    assert sum(count > 0 for count in found) > 10

@@ -25,9 +25,10 @@ def summed(x, image, block, strides, dilations, pads):
     ]
     x = x.reshape(n, -1, *block, *counts)
     y = np.zeros((n, x.shape[1], *(image[k] + pads[k] + pads[k + rank] for k in range(rank))), x.dtype)
-    for inside, step in product(product(*map(range, block)), product(*map(range, counts))):
-        at = tuple(s * t + b * d for s, t, b, d in zip(step, strides, inside, dilations, strict=True))
-        y[(slice(None), slice(None), *at)] += x[(slice(None), slice(None), *inside, *step)]
+    for inside in product(*map(range, block)):
+        first = [b * d for b, d in zip(inside, dilations, strict=True)]
+        at = (slice(f, f + s * (c - 1) + 1, s) for f, s, c in zip(first, strides, counts, strict=True))
+        y[(..., *at)] += x[(slice(None), slice(None), *inside)]
     return y[(..., *(slice(pads[k], pads[k] + image[k]) for k in range(rank)))]
 
 
