@@ -246,6 +246,7 @@ def damaged(folder, **entries):
     for tensor in held.graph.initializer:
         if tensor.name == "w":
             del tensor.external_data[:]
+            tensor.ClearField("raw_data")
             for key, value in {"location": "weights.bin", **entries}.items():
                 tensor.external_data.add(key=key, value=value)
     path = folder / "in.onnx"

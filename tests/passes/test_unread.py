@@ -58,7 +58,10 @@ def test_a_mask_that_is_read_keeps_its_dropout():
 
 
 def test_an_output_that_is_left_out_is_not_taken_for_a_value():
-    source = model(", m = Dropout(x) y = Not(m)", 17, inputs="float[3] x", outputs="bool[3] y")
+    source = model(
+        ", h = GRU<hidden_size=1>(x, w, w) y = Neg(h)", 17,
+        inputs="float[2,1,1] x", outputs="float[1,1,1] y", constants="float[1,3,1] w = {1, 2, 3}",
+    )  # fmt: skip
     assert show(opshift.optimize(source)) == show(source)
 
 
