@@ -164,32 +164,50 @@ def _passed(node: Node, place: str, most: int) -> list[str]:
 
 
 def parts_held(node: Node) -> str:
-    """Sequences did not exist: this one holds the parts that Split makes."""
-    build, rank = node.build, node.rank()
-    axis = node.attributes.get("axis", 0)
+    """Sequences did not exist: this one holds the parts that Split makes, or Slice where only the run tells sizes."""
+    rank, axis = node.rank(), node.attributes.get("axis", 0)
     if not -rank <= axis < rank:
         raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
     axis %= rank
     sizes = _sizes(node, axis)
-    if not sizes:
+    parts = _slices(node, axis) if sizes is None else _split(node, axis, sizes)
+    if not parts:
         raise CannotConvert(node, "there is nothing to split; one part or more could be expressed")
-    parts = build.emit("Split", [node.input(0)], {"axis": axis, "split": sizes}, outputs=len(sizes))
-    parts = [parts] if isinstance(parts, str) else parts
-    if not node.input(1) and not node.attributes.get("keepdims", 1):
-        parts = [build.Squeeze(part, axes=[axis]) for part in parts]
     return _released(node, parts)
 
 
-def _sizes(node: Node, axis: int) -> list[int]:
+def _sizes(node: Node, axis: int) -> list[int] | None:
+    """The sizes of the parts; None where they are told at run time."""
     split = node.scope.array(node.input(1)) if node.input(1) else constants.array(constants.int64s([1], []))
     if split is None:
-        raise CannotConvert(node, "the sizes are known only at run time; constants could be expressed")
+        return None
     if split.ndim:
         return [int(size) for size in split]
     size, step = size_along(node, axis), int(split)
     if not isinstance(size, int) or step < 1:
         raise CannotConvert(node, f"the size of axis {axis} is unknown; a known size could be expressed")
     return [min(step, size - start) for start in range(0, size, step)]
+
+
+def _split(node: Node, axis: int, sizes: list[int]) -> list[str]:
+    build = node.build
+    made = build.emit("Split", [node.input(0)], {"axis": axis, "split": sizes}, outputs=len(sizes))
+    parts = [made] if isinstance(made, str) else list(made)
+    if not node.input(1) and not node.attributes.get("keepdims", 1):
+        parts = [build.Squeeze(part, axes=[axis]) for part in parts]
+    return parts
+
+
+def _slices(node: Node, axis: int) -> list[str]:
+    """The parts, of which only the number is known: each begins where the one before it ends."""
+    build, dims = node.build, node.scope.shape(node.input(1))
+    count = dims[0] if dims is not None and len(dims) == 1 else None
+    if not isinstance(count, int):
+        raise CannotConvert(node, "only the run tells how many parts there are; a known number could be expressed")
+    sizes, ends = build.Cast(node.input(1), to=T.INT64), [build.constant([0], T.INT64)]
+    for at in range(count):
+        ends.append(build.Add(ends[-1], build.Gather(sizes, [at], axis=0)))
+    return [build.Slice(node.input(0), start, end, [axis]) for start, end in pairwise(ends)]
 
 
 # --- 11: what asks sequences --------------------------------------------------------------------------------

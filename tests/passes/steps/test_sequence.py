@@ -74,7 +74,10 @@ def test_a_copied_sequence_is_followed():
         ),
         ("s = SequenceConstruct(a, b)", TWO, "seq(float[N]) s", "an output of the model and seq(tensor(float))"),
         (at(0), "seq(float[N]) s", "float[N] y", "an input of the model and seq(tensor(float))"),
-        (f"s = SplitToSequence(a, c) {at(0)}", "float[2] a, int64 c", "float[N] y", "the sizes are known only"),
+        (f"s = SplitToSequence(a, c) {at(0)}", "float[2] a, int64 c", "float[N] y", "tells how many parts"),
+        (f"s = SplitToSequence(a, c) {at(0)}", "float[2] a, int64[N] c", "float[N] y", "tells how many parts"),
+        (f"s = SplitToSequence(a, c) {at(0)}", "float[2] a, int64[0] c", "float[N] y", "there is nothing to split"),
+        (f"s = SplitToSequence(a) {at(0)}", "float[0] a", "float[N] y", "there is nothing to split"),
         (f"s = SplitToSequence(a) {at(0)}", "float[N] a", "float[N] y", "the size of axis 0 is unknown"),
         (f"s = SequenceConstruct(a, b) {at(2)}", TWO, "float[N] y", "position 2 lies outside"),
         ("s = SequenceEmpty() y = ConcatFromSequence<axis=0>(s)", TWO, "float[N] y", "the sequence is empty"),
@@ -141,6 +144,18 @@ def test_parts_of_a_tensor_at_a_position_known_at_run_time_below_11():
     body = "sizes = Constant<value = int64[3] {1, 2, 2}>() s = SplitToSequence<axis=1>(a, sizes) v = SequenceAt(s, p)"
     check_positions(body, 7, (0, 1, 2, -1, -2), "float[2,5] a")
     check_positions("s = SplitToSequence<keepdims=0>(a) v = SequenceAt(s, p)", 7, (0, 1, -1), "float[2,5] a")
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+@pytest.mark.parametrize("target", [10, 7])
+def test_parts_whose_sizes_the_run_tells_below_11(target, kind):
+    body = f"s = SplitToSequence<axis=-1>(a, sizes) n = SequenceLength(s) {at(-2)} z = ConcatFromSequence<axis=0>(s)"
+    io = {"inputs": f"float[2,N] a, {kind}[3] sizes", "outputs": "int64 n, float[2,K] y, float[6,M] z"}
+    a = np.float32(np.arange(12).reshape(2, 6))
+    check_down(body, 11, target, feeds={"a": a, "sizes": np.array([2, 2, 2], kind)}, **io)
+    body, io["outputs"] = body.replace("axis=0", "axis=1"), "int64 n, float[2,K] y, float[2,M] z"
+    for sizes in ([1, 2, 3], [0, 6, 0]):
+        check_down(body, 11, target, feeds={"a": a, "sizes": np.array(sizes, kind)}, **io)
 
 
 def test_an_element_of_a_function_and_of_a_branch_below_11():
