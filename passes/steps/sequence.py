@@ -8,7 +8,7 @@ from opshift.passes import constants
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.names import subgraphs
-from opshift.passes.protos import GraphProto, NodeProto, TensorProto, TypeProto, default_domain, elem_type_of
+from opshift.passes.protos import GraphProto, NodeProto, TensorProto, TypeProto, default_domain, elem_type_of, keep_held
 from opshift.passes.registry import Pair, changed
 from opshift.passes.scope import Scope, tensor_type
 from opshift.passes.steps._recipes import counted_from_front
@@ -273,7 +273,7 @@ def mapped_by_a_loop(node: Node) -> list[str]:
         else:
             loop.node.append(NodeProto(op_type="Identity", input=[name], output=[value.name]))
     loop.node.extend(body.node)
-    loop.initializer.extend(body.initializer)
+    keep_held(loop, body)
     for value, kind in zip(body.output, kinds, strict=True):
         before, after = fresh("made"), fresh("more")
         loop.node.append(NodeProto(op_type="SequenceInsert", input=[before, value.name], output=[after]))

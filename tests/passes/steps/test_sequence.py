@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import onnx.checker
+import onnx.helper
 import onnx.parser
 import pytest
 from opshift.passes import convert
@@ -223,3 +224,19 @@ def test_a_map_over_two_sequences_below_17():
     q = SequenceMap<body = g (float[N] e, float[M] k) => (float[K] f) { f = Concat<axis=0>(e, k, c) }>(s, t)
     y = ConcatFromSequence<axis=0>(q)"""
     check_down(body, 17, 16, 13, 11, inputs=f"{TWO}, float[1] c", outputs="float[12] y")
+
+
+def test_what_the_body_of_a_map_holds_is_kept_below_17():
+    body = """s = SequenceConstruct(a, b)
+    q = SequenceMap<body = g (float[N] e) => (float[N] f) { d = Add(e, z) f = Mul(d, d) }>(s) y = ConcatFromSequence<axis=0>(q)"""
+    source = model(body, 17, inputs=TWO, outputs="float[5] y")
+    graph = source.graph.node[1].attribute[0].g
+    graph.value_info.add(name="d").type.CopyFrom(graph.output[0].type)
+    zero = onnx.helper.make_tensor("z", onnx.TensorProto.FLOAT, [1], [2.0])
+    where = onnx.helper.make_tensor("at", onnx.TensorProto.INT64, [1], [0])
+    graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(zero, where, [1]))
+    made = convert.attempt(source, {"": 15}).model
+    loop = next(node for node in made.graph.node if node.op_type == "Loop").attribute[0].g
+    assert [value.name for value in loop.value_info] == ["d"]
+    assert len(loop.sparse_initializer) == 1
+    onnx.checker.check_model(made)
