@@ -145,11 +145,13 @@ class Builder:
         body: Callable[[Builder, str, list[str]], Sequence[str]],
         *,
         ends: bool = False,
+        begins: str | None = None,
     ) -> list[str]:
         """The values in `carried`, which keep their types, after `count` rounds, then what each round yields, stacked.
 
         `body` gets its builder, the round and the values so far, and returns their successors and what it yields.
-        Where it `ends` the loop early, whether to go on comes first.
+        Where it `ends` the loop early, whether to go on comes first. There is no round unless the condition `begins`
+        holds, where one is given.
         """
         fresh, types = self.scope.context.names.fresh, [kind for _, kind in carried]
         graph = GraphProto(name="rounds")
@@ -168,7 +170,7 @@ class Builder:
             value.type.CopyFrom(kind)
         graph.node.extend(inner.nodes)
         # without either, it goes on until `body` says so, but onnx.reference makes no round
-        start = self.constant(True, TensorProto.BOOL) if count is None else None
+        start = self.constant(True, TensorProto.BOOL) if count is None and begins is None else begins
         given = [count, start, *(name for name, _ in carried)]
         made = self.emit("Loop", given, {"body": graph}, outputs=len(types) + len(each))
         stacked = [tensor_type(kind, None if dims is None else [None, *dims]) for kind, dims in each]

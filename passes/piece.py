@@ -69,7 +69,7 @@ class _Piece(Draft):
         whole = _Whole(scope)
         whole.know(nodes)
         self._prepare(whole, opset)
-        self.results = {name for name in results if name}
+        self.results = {held for name in results for held in scope.elements(name) or [name] if held}
         self.own = {name for node in nodes for name in node.output}
         for node in nodes:
             self.whole.uses.update(node.input)

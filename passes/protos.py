@@ -74,6 +74,12 @@ def retain(held: Any, kept: Sequence[bool]) -> None:
     del held[sum(kept) :]
 
 
+def keep_held(graph: GraphProto, like: GraphProto) -> None:
+    """What a graph holds beside its nodes, inputs and outputs goes into the one that is made of it."""
+    for field in ("initializer", "sparse_initializer", "value_info", "quantization_annotation"):
+        getattr(graph, field).extend(getattr(like, field))
+
+
 def put(body: GraphProto | FunctionProto, taken: Mapping[int, Sequence[NodeProto | bytes]]) -> None:
     """Put nodes in the places of those at the indices in `taken`; the others are not copied, only moved.
 

@@ -65,8 +65,10 @@ def _reads(body: Body) -> list[str]:
 
 
 def _freed(node: NodeProto) -> list[str]:
-    """What a node reads, and what the graphs that it holds read."""
-    return [*node.input, *chain.from_iterable(map(_reads, with_nested([graph for _, _, graph in subgraphs(node)])))]
+    """What a node reads, and what the graphs that it holds read from outside: what they make goes with them."""
+    inner = list(with_nested([graph for _, _, graph in subgraphs(node)]))
+    made = {name for body in inner for held in body.node for name in held.output}
+    return [*node.input, *(name for body in inner for name in _reads(body) if name not in made)]
 
 
 def _drop(body: Body, dead: set[int], unused: set[str]) -> None:

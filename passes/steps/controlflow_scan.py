@@ -7,7 +7,7 @@ from typing import Any
 
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
-from opshift.passes.protos import GraphProto, NodeProto, TensorProto
+from opshift.passes.protos import GraphProto, NodeProto, TensorProto, keep_held
 from opshift.passes.registry import Pair, Replacement, changed
 from opshift.passes.scope import Scope, tensor_type
 from opshift.passes.view import Node, make_attribute
@@ -248,7 +248,7 @@ def _loop(
     for name, result in ((going, goes_on), (unread, still_unread)):
         graph.node.append(NodeProto(op_type="Identity", input=[name], output=[result]))
     if like is not None:
-        graph.initializer.extend(like.initializer)
+        keep_held(graph, like)
     zero = node.build.constant(0.0, T.FLOAT)
     made = build.emit("Loop", [trips, None, zero, *start], {"body": graph}, outputs=len(results) + 1)
     build.keep_graphs()

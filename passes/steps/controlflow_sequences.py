@@ -11,6 +11,7 @@ from opshift.passes.names import subgraphs
 from opshift.passes.protos import GraphProto, NodeProto, TensorProto, TypeProto, elem_type_of
 from opshift.passes.registry import Pair, Replacement, changed
 from opshift.passes.scope import Dim, Scope, tensor_type
+from opshift.passes.steps.sequence import constructed
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -119,12 +120,12 @@ def _inside(node: Node, graph: GraphProto) -> Scope:
 
 def _elements(node: Node, scope: Scope, name: str) -> list[str]:
     """What a sequence is made of where it comes from."""
-    made = scope.producer(name)
-    if made is None or made.op_type not in ("SequenceEmpty", "SequenceConstruct"):
+    found = constructed(scope, name)
+    if found is None:
         raise CannotConvert(
             node, f'what "{name}" holds is known only at run time; a sequence constructed there could be expressed'
         )
-    return list(made.input)
+    return found
 
 
 def _appended(node: Node, body: GraphProto, before: str, after: str) -> list[str]:

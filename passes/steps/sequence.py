@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from opshift.passes import constants
+from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
 from opshift.passes.names import subgraphs
-from opshift.passes.protos import GraphProto, NodeProto, TensorProto, TypeProto, elem_type_of
+from opshift.passes.protos import GraphProto, NodeProto, TensorProto, TypeProto, default_domain, elem_type_of, keep_held
 from opshift.passes.registry import Pair, changed
-from opshift.passes.scope import tensor_type
+from opshift.passes.scope import Scope, tensor_type
 from opshift.passes.steps._recipes import counted_from_front
 from opshift.passes.steps.tensor_shape import size_along
 from opshift.passes.view import Node
@@ -15,26 +18,96 @@ from opshift.passes.view import Node
 T = TensorProto
 
 
+def constructed(scope: Scope, name: str) -> list[str] | None:
+    """The tensors of a sequence whose maker lists them; None for any other."""
+    made = scope.producer(name)
+    listed = made is not None and not default_domain(made.domain) and made.op_type in _LISTING
+    return list(made.input) if made is not None and listed else None
+
+
+_LISTING = ("SequenceEmpty", "SequenceConstruct")
+
+
 def _held(node: Node) -> list[str]:
     """The tensors of the first input."""
-    found = node.scope.elements(node.input(0))
+    name = node.input(0)
+    found = node.scope.elements(name)
+    if found is None:
+        found = constructed(node.scope, name)
     if found is None:
         raise CannotConvert(
-            node, f'what "{node.input(0)}" holds is known only at run time; a sequence built here could be expressed'
+            node, f'what "{name}" holds is known only at run time; a sequence built here could be expressed'
         )
     return found
 
 
-def _position(node: Node, index: int, length: int, default: int) -> int:
-    if not node.input(index):
-        return default
-    found = node.scope.ints(node.input(index))
-    if found is None:
-        raise CannotConvert(node, "the position is known only at run time; a constant could be expressed")
-    position = found[0] + length if found[0] < 0 else found[0]
-    if not 0 <= position <= default:
-        raise CannotConvert(node, f"position {found[0]} lies outside a sequence of {length}")
-    return position
+def _place(node: Node, index: int, length: int, last: int) -> int | str:
+    """Where a position points, counted from the front: a number, or a value that is known only at run time."""
+    name, build = node.input(index), node.build
+    if not name:
+        return last
+    found = node.scope.ints(name)
+    if found is not None:
+        position = found[0] + length if found[0] < 0 else found[0]
+        if not 0 <= position <= last:
+            raise CannotConvert(node, f"position {found[0]} lies outside a sequence of {length}")
+        return position
+    if last < 0:
+        raise CannotConvert(node, "the sequence is empty; one tensor or more could be expressed")
+    if last == 0:
+        return 0
+    if node.scope.elem_type(name) != T.INT64:
+        name = build.Cast(name, to=T.INT64)
+    if node.scope.shape(name) != []:
+        name = build.Reshape(name, build.constant([], T.INT64))
+    return counted_from_front(node, name, build.constant(length, T.INT64), T.INT64)
+
+
+def _at(node: Node, held: list[str], place: int | str) -> str:
+    """The tensor at a place: one of known tensors, or taken from all of them stacked where they have one shape."""
+    if isinstance(place, int) or len(set(held)) == 1:
+        return held[place if isinstance(place, int) else 0]
+    build = node.build
+    if not _is_one_shape(node, held):
+        found, kind = held[0], _kind(node, held)
+        for at, name in enumerate(held[1:], 1):
+            found = _unless(build, build.Equal(place, build.constant(at, T.INT64)), name, found, kind)
+        return found
+    stacked = build.Concat(*(build.Unsqueeze(name, axes=[0]) for name in held), axis=0)
+    return str(build.Gather(stacked, place, axis=0))
+
+
+def _either(node: Node, condition: str, one: str, other: str) -> str:
+    """`one` where a condition holds, else `other`."""
+    if one == other or _is_one_shape(node, [other, one]):
+        return _at(node, [other, one], node.build.Cast(condition, to=T.INT64))
+    return _unless(node.build, condition, one, other, _kind(node, [other, one]))
+
+
+def _unless(build: Builder, condition: str, one: str, other: str, kind: TypeProto) -> str:
+    """`other`, unless the condition holds: a loop of one round or none, for If asked for branches of one shape."""
+    once = [build.constant(False, T.BOOL), one]
+    return build.loop(None, [(other, kind)], lambda *_: once, ends=True, begins=condition)[0]
+
+
+def _is_one_shape(node: Node, held: list[str]) -> bool:
+    """Whether all tensors have one shape, which is known."""
+    shapes = [node.scope.shape(name) for name in held]
+    known = shapes[0] is not None and all(isinstance(dim, int) for dim in shapes[0])
+    return known and all(shape == shapes[0] for shape in shapes)
+
+
+def _kind(node: Node, held: list[str]) -> TypeProto:
+    """The type of a value that is one of several tensors."""
+    elem_type = next(filter(None, map(node.scope.elem_type, held)), 0)
+    if not elem_type:
+        raise CannotConvert(node, f'the type of "{held[0]}" is unknown; a typed value_info helps')
+    shapes = [node.scope.shape(name) for name in held]
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) < len(held) or len({len(shape) for shape in known}) > 1:
+        return tensor_type(elem_type)
+    same = [dims[0] if len(set(dims)) == 1 else None for dims in zip(*known, strict=True)]
+    return tensor_type(elem_type, same)
 
 
 # --- 11: what makes sequences -------------------------------------------------------------------------------
@@ -43,6 +116,12 @@ def _position(node: Node, index: int, length: int, default: int) -> int:
 def _dissolved(node: Node, elements: list[str]) -> str:
     node.scope.dissolve(node.outputs[0], elements)
     return ""
+
+
+def _released(node: Node, elements: list[str]) -> str:
+    """The same for elements made here, which go where nobody asks for them."""
+    node.scope.context.released.update(elements)
+    return _dissolved(node, elements)
 
 
 def nothing_held(node: Node) -> str:
@@ -57,40 +136,51 @@ def inputs_held(node: Node) -> str:
 
 def one_more_held(node: Node) -> str:
     """Sequences did not exist: this one holds one tensor more than the other."""
-    held = _held(node)
-    at = _position(node, 2, len(held), len(held))
-    return _dissolved(node, [*held[:at], node.input(1), *held[at:]])
+    held, more = _held(node), node.input(1)
+    place = _place(node, 2, len(held), len(held))
+    if isinstance(place, int):
+        return _dissolved(node, [*held[:place], more, *held[place:]])
+    passed = _passed(node, place, len(held))
+    elements = [_either(node, passed[0], more, held[0])]
+    for (before, after), (behind, at) in zip(pairwise(held), pairwise(passed), strict=True):
+        elements.append(_either(node, behind, before, _either(node, at, more, after)))
+    return _released(node, [*elements, _either(node, passed[-1], held[-1], more)])
 
 
 def one_less_held(node: Node) -> str:
     """Sequences did not exist: this one holds one tensor less than the other."""
     held = _held(node)
-    at = _position(node, 1, len(held), len(held) - 1)
-    return _dissolved(node, held[:at] + held[at + 1 :])
+    place = _place(node, 1, len(held), len(held) - 1)
+    if isinstance(place, int):
+        return _dissolved(node, held[:place] + held[place + 1 :])
+    passed = _passed(node, place, len(held) - 1)
+    pairs = zip(passed, pairwise(held), strict=True)
+    return _released(node, [_either(node, behind, after, before) for behind, (before, after) in pairs])
+
+
+def _passed(node: Node, place: str, most: int) -> list[str]:
+    """Whether the place lies before 1, before 2 and so on."""
+    return [node.build.Less(place, node.build.constant(at, T.INT64)) for at in range(1, most + 1)]
 
 
 def parts_held(node: Node) -> str:
-    """Sequences did not exist: this one holds the parts that Split makes."""
-    build, rank = node.build, node.rank()
-    axis = node.attributes.get("axis", 0)
+    """Sequences did not exist: this one holds the parts that Split makes, or Slice where only the run tells sizes."""
+    rank, axis = node.rank(), node.attributes.get("axis", 0)
     if not -rank <= axis < rank:
         raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
     axis %= rank
     sizes = _sizes(node, axis)
-    if not sizes:
+    parts = _slices(node, axis) if sizes is None else _split(node, axis, sizes)
+    if not parts:
         raise CannotConvert(node, "there is nothing to split; one part or more could be expressed")
-    parts = build.emit("Split", [node.input(0)], {"axis": axis, "split": sizes}, outputs=len(sizes))
-    parts = [parts] if isinstance(parts, str) else parts
-    if not node.input(1) and not node.attributes.get("keepdims", 1):
-        parts = [build.Squeeze(part, axes=[axis]) for part in parts]
-    node.scope.context.released.update(parts)
-    return _dissolved(node, parts)
+    return _released(node, parts)
 
 
-def _sizes(node: Node, axis: int) -> list[int]:
+def _sizes(node: Node, axis: int) -> list[int] | None:
+    """The sizes of the parts; None where they are told at run time."""
     split = node.scope.array(node.input(1)) if node.input(1) else constants.array(constants.int64s([1], []))
     if split is None:
-        raise CannotConvert(node, "the sizes are known only at run time; constants could be expressed")
+        return None
     if split.ndim:
         return [int(size) for size in split]
     size, step = size_along(node, axis), int(split)
@@ -99,29 +189,34 @@ def _sizes(node: Node, axis: int) -> list[int]:
     return [min(step, size - start) for start in range(0, size, step)]
 
 
+def _split(node: Node, axis: int, sizes: list[int]) -> list[str]:
+    build = node.build
+    made = build.emit("Split", [node.input(0)], {"axis": axis, "split": sizes}, outputs=len(sizes))
+    parts = [made] if isinstance(made, str) else list(made)
+    if not node.input(1) and not node.attributes.get("keepdims", 1):
+        parts = [build.Squeeze(part, axes=[axis]) for part in parts]
+    return parts
+
+
+def _slices(node: Node, axis: int) -> list[str]:
+    """The parts, of which only the number is known: each begins where the one before it ends."""
+    build, dims = node.build, node.scope.shape(node.input(1))
+    count = dims[0] if dims is not None and len(dims) == 1 else None
+    if not isinstance(count, int):
+        raise CannotConvert(node, "only the run tells how many parts there are; a known number could be expressed")
+    sizes, ends = build.Cast(node.input(1), to=T.INT64), [build.constant([0], T.INT64)]
+    for at in range(count):
+        ends.append(build.Add(ends[-1], build.Gather(sizes, [at], axis=0)))
+    return [build.Slice(node.input(0), start, end, [axis]) for start, end in pairwise(ends)]
+
+
 # --- 11: what asks sequences --------------------------------------------------------------------------------
 
 
 def tensor_at(node: Node) -> str:
-    """Sequences did not exist: the tensor at the position is taken where it was put in, or from all of them stacked."""
+    """Sequences did not exist: the tensor at the position is taken from those that were put in."""
     held = _held(node)
-    if held and node.scope.ints(node.input(1)) is None:
-        return _gathered(node, held)
-    return held[_position(node, 1, len(held), len(held) - 1)]
-
-
-def _gathered(node: Node, held: list[str]) -> str:
-    """The tensor at a position known only at run time, which may count from the end."""
-    build, shapes = node.build, [node.scope.shape(name) for name in held]
-    alike = all(shape is not None and all(isinstance(dim, int) for dim in shape) for shape in shapes)
-    if not alike or any(shape != shapes[0] for shape in shapes):
-        raise CannotConvert(
-            node,
-            "the position is known only at run time; a constant, or tensors of one known shape, could be expressed",
-        )
-    place = build.Reshape(build.Cast(node.input(1), to=T.INT64), build.constant([], T.INT64))
-    place = counted_from_front(node, place, build.constant(len(held), T.INT64), T.INT64)
-    return str(build.Gather(build.Concat(*(build.Unsqueeze(name, axes=[0]) for name in held), axis=0), place, axis=0))
+    return _at(node, held, _place(node, 1, len(held), len(held) - 1))
 
 
 def number_held(node: Node) -> str:
@@ -178,7 +273,7 @@ def mapped_by_a_loop(node: Node) -> list[str]:
         else:
             loop.node.append(NodeProto(op_type="Identity", input=[name], output=[value.name]))
     loop.node.extend(body.node)
-    loop.initializer.extend(body.initializer)
+    keep_held(loop, body)
     for value, kind in zip(body.output, kinds, strict=True):
         before, after = fresh("made"), fresh("more")
         loop.node.append(NodeProto(op_type="SequenceInsert", input=[before, value.name], output=[after]))

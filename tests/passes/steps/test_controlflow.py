@@ -298,3 +298,15 @@ def test_bfloat16_goes_in_and_out_of_graphs_as_float32_below_16():
         onnx.checker.check_model(made, full_check=True)
         assert made.graph.node[-1].op_type == "Cast"
     check_refused(body, 16, 12, "bfloat16", **io)
+
+
+def test_what_is_stated_in_the_body_of_a_scan_is_kept():
+    body = """y = Scan<num_scan_inputs=1, body = b (uint8[1,1,3,3] e) => (int32[1,1,2,2] row) {
+        w = Constant<value = uint8[1,1,2,2] {1, 2, 0, 3}>() row = ConvInteger(e, w)
+    }>(x)"""
+    source = model(body, 10, inputs="uint8[2,1,1,3,3] x", outputs="int32[2,1,1,2,2] y")
+    # no engine runs it at 5: onnxruntime has no Cast of then, onnx.reference runs no Loop without a condition
+    onnx.checker.check_model(convert.attempt(source, {"": 5}).model, full_check=True)
+    made = convert.attempt(source, {"": 7}).model
+    x = np.arange(18, dtype=np.uint8).reshape(2, 1, 1, 3, 3)
+    check_values(source, made, {"x": x}, rtol=0.0, atol=0.0)
