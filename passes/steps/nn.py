@@ -63,16 +63,15 @@ def mask_to_bool(node: Node) -> Replacement:
 
 
 def ratio_to_input(node: Node) -> None:
-    """ratio was an attribute and becomes an input."""
+    """ratio was an attribute and becomes an input; without one that training could drop at, it goes."""
     held = node.attributes.find("ratio")
     if held is None:
         return
     if held.ref_attr_name:
         reference = AttributeProto(name="value_float", type=AttributeProto.FLOAT, ref_attr_name=held.ref_attr_name)
-        ratio = node.build.typed(node.build.Constant(value_float=reference), T.FLOAT, [])
-    else:
-        ratio = node.build.constant(held.f, T.FLOAT, hint="ratio")
-    node.set_input(1, ratio)
+        node.set_input(1, node.build.typed(node.build.Constant(value_float=reference), T.FLOAT, []))
+    elif 0 <= held.f < 1:  # the text says so from 12 on; nothing hangs on it in inference
+        node.set_input(1, node.build.constant(held.f, T.FLOAT, hint="ratio"))
     del node.attributes["ratio"]
 
 

@@ -156,6 +156,12 @@ def test_ratio_becomes_an_input_at_12():
     check_unchanged("y = Dropout(x)", 10, 21, **MATRIX)
 
 
+@pytest.mark.parametrize("ratio", [1.0, 2.5, -0.5])
+def test_a_ratio_at_which_nothing_could_be_scaled_goes_at_12(ratio):
+    """It must be below 1 there, also in inference, where nothing hangs on it."""
+    check(f"y = Dropout<ratio={ratio}>(x)", 10, "y = Dropout(x)", 13, **MATRIX)
+
+
 @pytest.mark.parametrize("constants", ["float r = {0.25}", "float r = {0.25}, bool t = {0}"])
 def test_ratio_becomes_an_attribute_below_12(constants):
     node = "y = Dropout<seed=3>(x, r, t)" if "bool t" in constants else "y = Dropout<seed=3>(x, r)"
