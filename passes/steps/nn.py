@@ -6,10 +6,12 @@ from math import prod
 
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
+from opshift.passes.lazy import np
 from opshift.passes.protos import AttributeProto, TensorProto
 from opshift.passes.registry import Pair, Replacement, changed, same
 from opshift.passes.scope import Dim
 from opshift.passes.steps._recipes import carried, drop_consumed_inputs
+from opshift.passes.steps.tensor_shape import in_shape
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -164,11 +166,15 @@ def _reshaped(node: Node) -> str:
         return str(build.Reshape(x, [-1, columns]))
     if shape is not None and (rows := _count(shape[:axis])):
         return str(build.Reshape(x, [rows, -1]))
+    if shape is not None and 0 in shape[:axis] and 0 in shape[axis:]:
+        return build.constant(np.zeros((0, 0)), node.elem_type())
     dims = build.Shape(x)
     sizes = [build.ReduceProd(build.Concat([1], part, axis=0)) for part in _split(build, dims, axis)]
     target = build.Concat(*sizes, axis=0)
     if build.opset >= 14:
         return str(build.Reshape(x, target, allowzero=1))
+    if build.opset >= 9:
+        return in_shape(node, target)
     empty = build.Cast(build.Equal(target, [0]), to=T.INT64)  # 0 means a copied dimension, -1 the right one
     return str(build.Reshape(x, build.Sub(target, empty)))
 

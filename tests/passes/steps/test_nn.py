@@ -319,6 +319,24 @@ def test_unknown_sizes_are_multiplied_at_run_time_below_9(shape):
     check_values(source, converted, feeds, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("kind", ["int32", "string", "bool"])
+def test_two_empty_sides_are_flattened_below_9(kind):
+    made = convert.attempt(model("y = Flatten(x)", 9, inputs=f"{kind}[0,0] x", outputs=f"{kind}[A,B] y"), {"": 8}).model
+    assert made is not None
+    (y,) = evaluate(made, {"x": np.zeros((0, 0), {"string": object}.get(kind, kind))})
+    assert y.shape == (0, 0)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (0, 3), (2, 0), (0, 0)])
+def test_any_side_of_an_unknown_rank_may_be_empty_below_11(shape):
+    made = convert.attempt(
+        model("y = Flatten<axis=-1>(x)", 11, inputs="float[] x", outputs="float[A,B] y"), {"": 10}
+    ).model
+    assert made is not None
+    (y,) = evaluate(made, {"x": np.ones(shape, np.float32)})
+    assert y.shape == shape
+
+
 def test_float8_is_reshaped_below_21():
     io = {"inputs": "float8e4m3fn[N,3,4] x", "outputs": "float8e4m3fn[A,12] y"}
     # no engine flattens float8
