@@ -298,6 +298,7 @@ class Climb:
         work.versions = arrived
         work.index = None
         if result is None and node.touched:
+            node.drop_omitted()
             scope.record(work.proto, arrived.get("", 1))
         if work.proto.op_type != op:
             work.within += (((domain, op), before),)

@@ -242,6 +242,11 @@ class Node:
         names[index] = name
         self.inputs = names
 
+    def drop_omitted(self) -> None:
+        """Names of omitted inputs at the end say nothing, but runtimes count them."""
+        while self.proto.input and not self.proto.input[-1]:
+            self.proto.input.pop()
+
     def close(self, why: str) -> None:
         """Grade this change `close`: the same real-number function, but rounding or width may differ."""
         self.grade = "close"

@@ -181,6 +181,11 @@ def _empty(call: Call) -> bool:
     return np.size(call.given(0)) == 0
 
 
+def _empty_parts(call: Call) -> bool:
+    parts, shape, axis = call.attribute("num_outputs", 0), np.shape(call.given(0)), call.attribute("axis", 0)
+    return bool(parts) and -len(shape) <= axis < len(shape) and -(-shape[axis] // parts) * (parts - 1) >= shape[axis]
+
+
 def _cropped_by_scales(call: Call) -> bool:
     scales = call.node.input[2] if len(call.node.input) > 2 else ""
     return call.attribute("coordinate_transformation_mode") == "tf_crop_and_resize" and bool(scales)
@@ -359,6 +364,9 @@ QUIRKS: tuple[Quirk, ...] = (
                    {"c": np.array([True]), "x": _f(-0.0), "z": _f(1)}, (_f(-INF),))),
     Quirk(RUNTIME, "1.31.1", ("Dropout",), "the opset is below 12 and the mask is asked for", "says that all is dropped",
           "nothing is dropped where nothing is trained", lambda call: call.opset < 12 and len(call.node.output) > 1, DROPPED),
+    Quirk(RUNTIME, "1.31.1", ("Split",), "parts are numbered and the last ones are empty", "refuses it", "they are smaller",
+          _empty_parts, Evidence("y, z = Split<num_outputs=2>(x)", 18, "float[N] x", "float[A] y, float[B] z",
+                                 {"x": _f()}, (_f(), _f()))),
     Quirk(RUNTIME, "1.31.1", ("Bernoulli",), "numbers are drawn", "draws a 1 with the probability 1 - p",
           "with the probability p", _always,
           Evidence("y = Bernoulli(p)", 15, "float[2] p", "float[2] y", {"p": _f(1, 0)}, (_f(1, 0),))),

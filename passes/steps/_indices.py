@@ -202,9 +202,15 @@ def filled(dims: Sequence[Size]) -> bool:
 
 
 def in_sizes(node: Node, name: str, dims: list[Size], kind: int = 0) -> str:
-    """A value of some type, else that of the data, reshaped; a 0 would copy a size, so what is empty is made anew."""
-    build, shape = node.build, vector(node.build, dims)
-    if filled(dims):
-        return str(build.Reshape(name, shape))
+    """A value of some type, else that of the data, reshaped.
+
+    A 0 would copy a size, and beside one nothing tells what a -1 is: what is empty is made anew below opset 14.
+    """
+    build, known = node.build, [dim if isinstance(dim, int) else -1 for dim in dims]
+    if 0 not in known and known.count(-1) <= 1:
+        return str(build.Reshape(name, known))
+    shape = vector(build, dims)
+    if build.opset >= 14:
+        return str(build.Reshape(name, shape, allowzero=1))
     kind = kind or node.elem_type()
     return empty(build, shape, kind) if 0 in dims else reshaped(build, name, shape, kind)

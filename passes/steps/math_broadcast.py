@@ -125,11 +125,13 @@ def slope_as_vector(node: Node) -> Replacement:
     slopes = dims[longer[0] - rank :]
     if longer[0] < 0 or run != slopes or not all(isinstance(dim, int) for dim in run):
         raise CannotConvert(node, "slopes that are neither one, nor one per channel, nor of the shape of the end of x")
-    if 0 in run:
+    if 0 in x:
         return node.input(0)
     count = prod(dim for dim in run if isinstance(dim, int))
     flat = [build.Reshape(node.input(0), [-1, count]), build.Reshape(node.input(1), [count])]
-    return str(build.Reshape(build.again(node.proto, flat), build.Shape(node.input(0))))
+    known = [dim if isinstance(dim, int) else -1 for dim in x]
+    shape = known if known.count(-1) < 2 else build.Shape(node.input(0))
+    return str(build.Reshape(build.again(node.proto, flat), shape))
 
 
 changed(["Add", "Sub", "Mul", "Div", "Pow"], 7, LEGACY)

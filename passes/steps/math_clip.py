@@ -16,7 +16,12 @@ T = TensorProto
 
 FLOAT_MAX = 3.4028234663852886e38  # what an absent bound attribute means, whatever the type
 # What an absent bound input means.
-LARGEST: dict[int, float] = {T.FLOAT16: 65504.0, T.FLOAT: FLOAT_MAX, T.DOUBLE: 1.7976931348623157e308}
+LARGEST: dict[int, float] = {
+    T.FLOAT16: 65504.0,
+    T.BFLOAT16: 3.3895313892515355e38,
+    T.FLOAT: FLOAT_MAX,
+    T.DOUBLE: 1.7976931348623157e308,
+}
 
 
 def crossed_bounds(node: Node) -> Replacement:
@@ -37,12 +42,17 @@ def _between(build: Builder, value: str, low: str, high: str) -> str:
 
 
 def maximum_then_minimum(node: Node) -> str:
-    """min(max(input, min), max), without the bounds that are absent"""
-    if not any(node.inputs[1:]):
-        return str(node.build.Identity(node.input(0)))
-    if not all(map(node.input, (1, 2))):
+    """min(max(input, min), max); an absent bound of floats is the largest one, of integers none"""
+    low, high = (node.input(index) or _limit(node, sign) for index, sign in ((1, -1), (2, 1)))
+    return _between(node.build, node.input(0), low, high) if low or high else str(node.build.Identity(node.input(0)))
+
+
+def _limit(node: Node, sign: int) -> str:
+    kinds = [kind for name in filter(None, node.inputs) if (kind := node.scope.elem_type(name))]
+    if not kinds:
         node.close("an absent bound is no bound, so that an infinity stays one")
-    return _between(node.build, *map(node.input, range(3)))
+        return ""
+    return node.build.constant(sign * LARGEST[kinds[0]], kinds[0]) if kinds[0] in LARGEST else ""
 
 
 def bounded_integers(node: Node) -> Replacement:

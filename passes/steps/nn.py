@@ -6,10 +6,12 @@ from math import prod
 
 from opshift.passes.build import Builder
 from opshift.passes.errors import CannotConvert
+from opshift.passes.lazy import np
 from opshift.passes.protos import AttributeProto, TensorProto
 from opshift.passes.registry import Pair, Replacement, changed, same
 from opshift.passes.scope import Dim
 from opshift.passes.steps._recipes import carried, drop_consumed_inputs
+from opshift.passes.steps.tensor_shape import in_shape
 from opshift.passes.view import Node
 
 T = TensorProto
@@ -63,16 +65,15 @@ def mask_to_bool(node: Node) -> Replacement:
 
 
 def ratio_to_input(node: Node) -> None:
-    """ratio was an attribute and becomes an input."""
+    """ratio was an attribute and becomes an input; without one that training could drop at, it goes."""
     held = node.attributes.find("ratio")
     if held is None:
         return
     if held.ref_attr_name:
         reference = AttributeProto(name="value_float", type=AttributeProto.FLOAT, ref_attr_name=held.ref_attr_name)
-        ratio = node.build.typed(node.build.Constant(value_float=reference), T.FLOAT, [])
-    else:
-        ratio = node.build.constant(held.f, T.FLOAT, hint="ratio")
-    node.set_input(1, ratio)
+        node.set_input(1, node.build.typed(node.build.Constant(value_float=reference), T.FLOAT, []))
+    elif 0 <= held.f < 1:  # the text says so from 12 on; nothing hangs on it in inference
+        node.set_input(1, node.build.constant(held.f, T.FLOAT, hint="ratio"))
     del node.attributes["ratio"]
 
 
@@ -165,11 +166,15 @@ def _reshaped(node: Node) -> str:
         return str(build.Reshape(x, [-1, columns]))
     if shape is not None and (rows := _count(shape[:axis])):
         return str(build.Reshape(x, [rows, -1]))
+    if shape is not None and 0 in shape[:axis] and 0 in shape[axis:]:
+        return build.constant(np.zeros((0, 0)), node.elem_type())
     dims = build.Shape(x)
     sizes = [build.ReduceProd(build.Concat([1], part, axis=0)) for part in _split(build, dims, axis)]
     target = build.Concat(*sizes, axis=0)
     if build.opset >= 14:
         return str(build.Reshape(x, target, allowzero=1))
+    if build.opset >= 9:
+        return in_shape(node, target)
     empty = build.Cast(build.Equal(target, [0]), to=T.INT64)  # 0 means a copied dimension, -1 the right one
     return str(build.Reshape(x, build.Sub(target, empty)))
 

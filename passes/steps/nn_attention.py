@@ -53,6 +53,14 @@ def pad_mask(node: Node) -> None:
     node.set_input(FILLED, "")
 
 
+def heads_of_axes(node: Node) -> None:
+    """Inputs of rank 4 have an axis of heads; the numbers of heads that attributes told beside it go."""
+    ranks = (node.scope.shape(node.input(index)) for index in (QUERY, KEY, VALUE))
+    if any(dims is not None and len(dims) == 4 for dims in ranks):
+        for name in {*HEADS} & {*node.attributes}:
+            del node.attributes[name]
+
+
 def window_in_mask(node: Node) -> None:
     """left_window_size and right_window_size did not exist: the mask says which keys lie in the window."""
     left, right = (node.attributes.pop(f"{side}_window_size", -1) for side in ("left", "right"))
@@ -126,6 +134,8 @@ def _are_alike(node: Node) -> bool:
     Only the calls with most nodes, with a mask and a past, are worth it: what follows a past is short.
     """
     if not node.input(MASK) or not node.input(PAST_KEY) or node.rank(QUERY) != 3 or _dim(node, QUERY, -2) == 1:
+        return False
+    if _dim(node, QUERY, 0) == 0:  # onnxruntime takes nothing apart by num_outputs
         return False
     shapes = {(_heads(node, index), _dim(node, index, -2), _dim(node, index, -1)) for index in (QUERY, KEY, VALUE)}
     return len(shapes) == 1 and None not in shapes.pop() and node.elem_type(QUERY) == node.elem_type(VALUE)
@@ -374,4 +384,4 @@ def _dim(node: Node, index: int, axis: int) -> Dim:
 
 changed("Attention", 23, Pair(down=products_and_softmax))
 changed("Attention", 24, Pair(up=expand_mask, down=pad_mask))
-changed("Attention", 25, Pair(down=window_in_mask))
+changed("Attention", 25, Pair(up=heads_of_axes, down=window_in_mask))

@@ -54,7 +54,7 @@ def gathered_and_added(node: Node) -> str:
     axes = _axes(node)
     elements = _indices.product(build, [axis.block for axis in axes])
     columns = _indices.times(build, elements, _indices.product(build, [axis.steps for axis in axes]))
-    x = build.Reshape(x, _indices.vector(build, [0, -1, columns]))
+    x = build.Reshape(x, _indices.vector(build, [0, _channels(node, elements), columns]))
     x = build.Pad(x, [0, 0, 0, 0, 0, 1])  # place `columns` holds a 0
     places = [size for axis in axes for size in (axis.image, axis.block) if isinstance(size, int)]
     if len(places) == 2 * len(axes) and prod(places) <= MOST:
@@ -66,6 +66,17 @@ def gathered_and_added(node: Node) -> str:
             node.close("added in another order")
         y = _summed(build, x, axes, columns)
     return str(y if wide == kind else build.Cast(y, to=kind))
+
+
+def _channels(node: Node, elements: Size) -> Size:
+    """How many channels the image has; -1 where that follows because the batch is known not to be empty."""
+    batch, channels, _ = node.scope.shape(node.input(0)) or [None] * 3
+    if isinstance(channels, int) and isinstance(elements, int):
+        return channels // elements
+    if isinstance(batch, int) and batch:
+        return -1
+    build = node.build
+    return str(build.Div(build.Gather(build.Shape(node.input(0)), 1), elements))
 
 
 def _axes(node: Node) -> list[Axis]:

@@ -43,6 +43,8 @@ def in_shape(node: Node, shape: str) -> str:
     if dims is not None and all(isinstance(dim, int) and dim > 0 for dim in dims):
         return str(build.Reshape(x, shape))
     elem_type = _fillable_type(node)
+    if 0 in (dims or []):
+        return empty(build, shape, elem_type)
     if elem_type == T.BFLOAT16:  # which If takes from 16 on
         return str(build.Cast(reshaped(build, build.Cast(x, to=T.FLOAT), shape, T.FLOAT), to=elem_type))
     return reshaped(build, x, shape, elem_type)

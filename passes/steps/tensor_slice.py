@@ -249,8 +249,13 @@ def _sliced(node: Node) -> list[str]:
 
 def parts_to_number(node: Node) -> None:
     """Without sizes there were as many equal parts as outputs; num_outputs says so."""
-    if not node.input(1):
-        node.attributes["num_outputs"] = len(node.outputs)
+    if node.input(1):
+        return
+    dims, axis, parts = node.scope.shape(node.input(0)), node.attributes.get("axis", 0), len(node.outputs)
+    if dims and -len(dims) <= axis < len(dims) and dims[axis] == 0:  # onnxruntime refuses num_outputs there
+        node.set_input(1, node.build.constant(constants.int64s([0] * parts)))
+    else:
+        node.attributes["num_outputs"] = parts
 
 
 def number_to_parts(node: Node) -> None:

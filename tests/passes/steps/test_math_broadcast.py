@@ -184,13 +184,13 @@ def test_slopes_of_unknown_ranks_are_refused():
     check_refused("y = PRelu(x, s)", 7, 6, "rank", inputs="float[] x, float[3] s", outputs="float[] y")
 
 
-FLAT = "t1 = Reshape(x, const)\nt2 = Reshape(s, const_1)\nt3 = PRelu(t1, t2)\nt4 = Shape(x)\ny = Reshape(t3, t4)"
+FLAT = "t1 = Reshape(x, const)\nt2 = Reshape(s, const_1)\nt3 = PRelu(t1, t2)\ny = Reshape(t3, const_3)"
 
 
 @pytest.mark.parametrize(("x", "slope", "after"), [
     ((2, 3), (3,), "y = PRelu(x, s)"), ((2, 3, 4), (1,), "y = PRelu(x, s)"), ((2, 3, 4), (), "t1 = Reshape(s, const)\ny = PRelu(x, t1)"),
     ((2, 3, 4), (3, 1), "t1 = Reshape(s, const)\ny = PRelu(x, t1)"), ((2, 3, 4), (1, 1, 1), "t1 = Reshape(s, const)\ny = PRelu(x, t1)"),
-    ((2, 3, 4), (4,), FLAT), ((2, 3, 4), (3, 4), FLAT), ((3,), (3,), FLAT), ((2, 3, 4), (1, 3, 4), FLAT),
+    ((2, 3, 4), (4,), FLAT), ((2, 3, 4), (3, 4), FLAT), ((3,), (3,), FLAT.replace("const_3", "const_1")), ((2, 3, 4), (1, 3, 4), FLAT),
 ])  # fmt: skip
 def test_slopes_become_a_vector_below_7(x, slope, after):
     dims, s = (",".join(map(str, d)) for d in (x, slope))
@@ -203,6 +203,15 @@ def test_slopes_become_a_vector_below_7(x, slope, after):
         "s": np.arange(1, 1 + np.prod(slope, dtype=int), dtype=np.float32).reshape(slope),
     }
     np.testing.assert_array_equal(legacy.run(made, feeds)[0], evaluate(source, feeds)[0])
+
+
+@pytest.mark.parametrize(("dims", "shape"), [("N,0,4", (2, 0, 4)), ("2,M,4", (2, 0, 4)), ("N,3,4", (0, 3, 4))])
+def test_axes_before_the_slopes_may_be_empty_below_7(dims, shape):
+    made = convert.attempt(
+        model("y = PRelu(x, s)", 7, inputs=f"float[{dims}] x, float[4] s", outputs="float[A,B,C] y"), {"": 6}
+    ).model
+    assert made is not None
+    assert legacy.run(made, {"x": np.zeros(shape, np.float32), "s": np.ones(4, np.float32)})[0].shape == shape
 
 
 def test_slopes_across_channels_are_refused_below_7():

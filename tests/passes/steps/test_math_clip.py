@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from opshift.passes import convert
 
+import opshift
+from opshift.engines import OnnxRuntime
 from tests.passes.steps.test_math import CODE
 from tests.support import check, check_unchanged, evaluate, model, show
 
@@ -128,3 +130,27 @@ def test_a_minimum_above_the_maximum_yields_the_maximum_below_13(kind):
     low = convert.attempt(model("y = Clip(x, l, h)", 12, **io), {"": 10})
     if kind == "float":
         np.testing.assert_array_equal(evaluate(low.model, {"x": values})[0], np.full(12, 3))
+
+
+@pytest.mark.parametrize("opset", [8, 10, 13])
+@pytest.mark.parametrize("bounds", [(None, None), (-1.5, None), (None, 2.5)])
+def test_an_infinity_is_clipped_where_there_is_no_bound(opset, bounds):
+    """Both texts have bounds by default, and onnxruntime follows; onnx.reference does not from 11 on."""
+    named = {name: bound for name, bound in zip(("min", "max"), bounds, strict=True) if bound is not None}
+    if opset < 11:
+        node = f"y = Clip<{', '.join(f'{name}: float = {bound}' for name, bound in named.items())}>(x)"
+    else:
+        node = f"y = Clip(x, {'l' if 'min' in named else ''}, {'h' if 'max' in named else ''})"
+    source = model(node.replace("<>", ""), opset, **bound("float", "-1.5", "2.5"))
+    x = np.array([-np.inf, np.inf, 0.25, -3e38, 3e38, 0], np.float32).repeat(2)
+    made = opshift.inline(source, ["Clip"])
+    assert "Clip" not in [n.op_type for n in made.graph.node]
+    (expected,), (y,) = (OnnxRuntime(m).run({"x": x}) for m in (source, made))
+    assert abs(expected).max() < np.inf
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_absent_bounds_of_integers_are_none():
+    assert show(opshift.inline(model("y = Clip(x)", 13, inputs="int8[2] x", outputs="int8[2] y"), ["Clip"])) == (
+        "y = Identity(x)"
+    )

@@ -156,6 +156,12 @@ def test_ratio_becomes_an_input_at_12():
     check_unchanged("y = Dropout(x)", 10, 21, **MATRIX)
 
 
+@pytest.mark.parametrize("ratio", [1.0, 2.5, -0.5])
+def test_a_ratio_at_which_nothing_could_be_scaled_goes_at_12(ratio):
+    """It must be below 1 there, also in inference, where nothing hangs on it."""
+    check(f"y = Dropout<ratio={ratio}>(x)", 10, "y = Dropout(x)", 13, **MATRIX)
+
+
 @pytest.mark.parametrize("constants", ["float r = {0.25}", "float r = {0.25}, bool t = {0}"])
 def test_ratio_becomes_an_attribute_below_12(constants):
     node = "y = Dropout<seed=3>(x, r, t)" if "bool t" in constants else "y = Dropout<seed=3>(x, r)"
@@ -311,6 +317,24 @@ def test_unknown_sizes_are_multiplied_at_run_time_below_9(shape):
     feeds = {"x": np.arange(np.prod(shape), dtype=np.int32).reshape(shape)}
     assert evaluate(converted, feeds)[0].shape == (shape[0] * shape[1], shape[2])
     check_values(source, converted, feeds, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["int32", "string", "bool"])
+def test_two_empty_sides_are_flattened_below_9(kind):
+    made = convert.attempt(model("y = Flatten(x)", 9, inputs=f"{kind}[0,0] x", outputs=f"{kind}[A,B] y"), {"": 8}).model
+    assert made is not None
+    (y,) = evaluate(made, {"x": np.zeros((0, 0), {"string": object}.get(kind, kind))})
+    assert y.shape == (0, 0)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (0, 3), (2, 0), (0, 0)])
+def test_any_side_of_an_unknown_rank_may_be_empty_below_11(shape):
+    made = convert.attempt(
+        model("y = Flatten<axis=-1>(x)", 11, inputs="float[] x", outputs="float[A,B] y"), {"": 10}
+    ).model
+    assert made is not None
+    (y,) = evaluate(made, {"x": np.ones(shape, np.float32)})
+    assert y.shape == shape
 
 
 def test_float8_is_reshaped_below_21():

@@ -483,3 +483,15 @@ def test_what_attention_does_not_say_is_refused(node, inputs, why):
         inputs=inputs,
         outputs="float[A,B,C,D] y",
     )
+
+
+@pytest.mark.parametrize("heads", ["q_num_heads=2, kv_num_heads=2", "q_num_heads=0", "kv_num_heads=2"])
+def test_heads_that_are_an_axis_are_not_told_from_25_on(heads):
+    apart = {"inputs": "float[1,2,3,4] q, float[1,2,3,4] k, float[1,2,3,4] v", "outputs": "float[1,2,3,4] y"}
+    made = check(f"y = Attention<{heads}>(q, k, v)", 24, "y = Attention(q, k, v)", 28, **apart)
+    onnx.checker.check_model(made, full_check=True)
+
+
+def test_heads_that_are_joined_are_told_from_25_on():
+    io = {"inputs": "float[1,3,8] q, float[1,3,8] k, float[1,3,8] v", "outputs": "float[1,3,8] y"}
+    check_unchanged("y = Attention<q_num_heads=2, kv_num_heads=2>(q, k, v)", 24, 28, **io)

@@ -53,7 +53,7 @@ def test_infinities_stay_where_they_are():
     x = np.array([[[np.inf, 1.0], [np.nan, 2.0]]], np.float32)
     check(
         "y = Col2Im<strides=[2,1]>(x, i, b)", 18,
-        "t1 = Reshape(x, [0, -1, 4])\nt2 = Pad(t1, [0, 0, 0, 0, 0, 1])\nt3 = Gather<axis=2>(t2, [0, 2, 1, 3])\ny = Reshape(t3, [0, 0, 4, 1])",
+        "t1 = Reshape(x, [0, 1, 4])\nt2 = Pad(t1, [0, 0, 0, 0, 0, 1])\nt3 = Gather<axis=2>(t2, [0, 2, 1, 3])\ny = Reshape(t3, [0, 0, 4, 1])",
         17, inputs="float[1,2,2] x", outputs="float[1,1,4,1] y", constants="int64[2] i = {4,1}, int64[2] b = {2,1}", feeds={"x": x},
     )  # fmt: skip
 
@@ -113,3 +113,18 @@ def test_the_number_of_axes_is_told_by_any_parameter():
     for told in ("strides=[1,1]", "dilations=[1,1]", "pads=[0,0,0,0]"):
         check_computes(f"y = Col2Im<{told}>(x, i, b)", 18, 17, expected, feeds=feeds, grade="close", **io)
     check_refused("y = Col2Im(x, i, b)", 18, 17, "how many axes the image has is unknown", **io)
+
+
+@pytest.mark.parametrize("dims", ["0,4,9", "N,4,9", "N,C,9", "N,C,L", "0,C,L"])
+@pytest.mark.parametrize("block", ["constant", "run time"])
+def test_a_batch_may_be_empty(dims, block):
+    held = "int64[2] i = {4,4}, int64[2] b = {2,2}"
+    io = {"inputs": f"float[{dims}] x", "outputs": "float[a,b,c,d] y", "constants": held}
+    grade = "close" if block == "run time" else "exact"
+    feeds = {"x": np.zeros((0, 4, 9), np.float32)}
+    if block == "run time":
+        io |= {"inputs": f"float[{dims}] x, int64[2] b", "constants": held.split("}, ")[0] + "}"}
+        feeds["b"] = np.array([2, 2])
+    expected = np.zeros((0, 1, 4, 4), np.float32)
+    for target in (17, 10):
+        check_computes("y = Col2Im(x, i, b)", 18, target, expected, feeds=feeds, grade=grade, **io)

@@ -186,6 +186,24 @@ def test_equal_parts_are_numbered_at_18():
     check_unchanged("y, z = Split<axis=1>(x, s)", 13, 28, constants=bounds(s=[2, 2]), **io)
 
 
+@pytest.mark.parametrize("axis", [1, -1])
+def test_empty_parts_get_sizes_at_18(axis):
+    """onnxruntime refuses to number the parts of nothing."""
+    io = {"inputs": "float[N,0] x", "outputs": "float[N,0] y, float[N,0] z"}
+    check(f"y, z = Split<axis={axis}>(x)", 13, f"y, z = Split<axis={axis}>(x, [0, 0])", 18, **io)
+    one = {"inputs": "float[0] x", "outputs": "float[0] y"}
+    check("y = Split(x)", 16, "y = Split(x, [0])", 18, **one)
+
+
+def test_omitted_sizes_go_where_the_parts_are_numbered():
+    """onnxruntime takes num_outputs beside a name for an input, an empty one included."""
+    io = {"inputs": "float[4] x", "outputs": "float[2] y, float[2] z, float[1] a, float[1] b"}
+    after = "y, z = Split<num_outputs=2>(x)\nt1, t2 = Split<num_outputs=2>(z)\na, b = Split<num_outputs=2>(y)"
+    text = 'y, z = Split(x, "")\n c, d = Split(z, "")\n a, b = Split(y, "")'
+    made = check(text, 13, after, 18, **io)
+    assert [len(n.input) for n in made.graph.node] == [1, 1, 1]
+
+
 def test_unequal_parts_get_sizes_below_18():
     check(
         "y, z = Split<axis=-1, num_outputs=2>(x)",

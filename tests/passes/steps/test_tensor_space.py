@@ -1,9 +1,12 @@
 """DepthToSpace and SpaceToDepth: mode CRD in terms of DCR."""
 
 import numpy as np
+import onnx
 import pytest
 
-from tests.support import check, check_refused, check_unchanged
+import opshift
+from opshift.engines import OnnxRuntime
+from tests.support import check, check_refused, check_unchanged, model
 
 X = {"x": np.arange(32, dtype=np.float32).reshape(1, 8, 2, 2)}
 ORDER_AT_RUN_TIME = """t1 = Shape(x)
@@ -76,3 +79,26 @@ def test_channels_from_depth_first():
         outputs="float[N,D,A,B] y",
         feeds={"x": X["x"].reshape(1, 2, 4, 4)},
     )
+
+
+EMPTY = [(0, 8, 2, 4), (1, 0, 2, 4), (1, 8, 0, 4), (1, 8, 2, 0), (0, 8, 0, 0), (1, 8, 2, 4)]
+
+
+@pytest.mark.parametrize("known", ["all", "none", "batch", "all but the batch"])
+@pytest.mark.parametrize("opset", [10, 13, 21])
+@pytest.mark.parametrize("shape", EMPTY)
+@pytest.mark.parametrize("node", ["DepthToSpace<blocksize=2>", "SpaceToDepth<blocksize=2>"])
+def test_what_is_empty_is_written_out(node, shape, opset, known):
+    hidden = {"all": [], "none": range(4), "batch": [1, 2, 3], "all but the batch": [0]}[known]
+    dims = ",".join(f"n{k}" if k in hidden else str(size) for k, size in enumerate(shape))
+    source = model(f"y = {node}(x)", opset, inputs=f"float[{dims}] x", outputs="float[a,b,c,d] y")
+    made = opshift.inline(source, [node.split("<")[0]])
+    assert node.split("<")[0] not in [n.op_type for n in made.graph.node]
+    onnx.checker.check_model(made, full_check=True)
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    n, c, h, w = shape
+    wanted = (n, c // 4, h * 2, w * 2) if node.startswith("Depth") else (n, c * 4, h // 2, w // 2)
+    (y,) = OnnxRuntime(made).run({"x": x})
+    assert y.shape == wanted
+    if x.size:
+        np.testing.assert_array_equal(y, OnnxRuntime(source).run({"x": x})[0])
