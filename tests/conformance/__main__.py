@@ -14,7 +14,7 @@ import json
 import random
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -35,27 +35,26 @@ def main() -> int:
     options = _options()
     published = with_bound(installed()) if options.sweep else all_cases(options.release)
     cases = [case for case in published if _chosen(case, options)]
-    if options.sweep:
-        cases = [case for case in sweeps.bases(cases) if _chosen(case, options)]
     if options.sample:
         cases = random.Random(options.seed).sample(cases, min(options.sample, len(cases)))
+    swept = _by_operator(cases, options) if options.sweep else []
     console = Console(width=None if sys.stdout.isatty() else 140)
     goal = f"to opsets {options.low}..{options.high}"
     goal = "with each operator expanded" if options.inline else "refined" if options.refine else goal
     goal = f"swept ({options.sweep})" if options.sweep else goal
-    console.print(f"{len(cases)} cases {goal}")
+    console.print(f"{sum(map(len, swept)) or len(cases)} cases {goal}")
     targets = range(options.low, options.high + 1)
     verdicts: list[Verdict] = []
     with ProcessPoolExecutor(options.jobs) as pool:
         if options.sweep:
-            work = pool.map(sweeps.verdicts, cases, [options.sweep] * len(cases), chunksize=4)
+            work = pool.map(sweeps.verdicts, swept, [options.sweep] * len(swept))
         elif options.refine:
             work = pool.map(_each_refined, cases, chunksize=4)
         elif options.inline:
             work = pool.map(_each_expanded, cases, chunksize=4)
         else:
             work = pool.map(_all_targets, [(case, tuple(targets)) for case in cases], chunksize=4)
-        for found in track(work, total=len(cases), console=console, disable=not console.is_terminal):
+        for found in track(work, total=len(swept or cases), console=console, disable=not console.is_terminal):
             verdicts += found
     console.print(_table(verdicts))
     for status in (WRONG, INVALID, CRASHED, UNJUDGED, REFUSED):
@@ -94,6 +93,15 @@ def _chosen(case: Case, options: argparse.Namespace) -> bool:
     if options.name and not re.search(options.name, case.name):
         return False
     return not options.family or any(_family(op) == options.family for op in case.ops)
+
+
+def _by_operator(cases: list[Case], options: argparse.Namespace) -> list[list[sweeps.Base]]:
+    """What is swept of each operator, the longest work first."""
+    found: dict[str, list[sweeps.Base]] = defaultdict(list)
+    for base in sweeps.bases(cases):
+        if _chosen(base.case, options):
+            found[min(base.case.ops)].append(base)
+    return sorted(found.values(), key=len, reverse=True)
 
 
 def _family(op: str) -> str | None:

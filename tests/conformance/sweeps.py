@@ -4,9 +4,12 @@ run time or as constants. What engines compute from the source is what its conve
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import signal
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import count
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
@@ -19,13 +22,14 @@ from opshift import apart
 from opshift.engines import EngineError
 from tests import quirks
 from tests.conformance.agreement import difference
-from tests.conformance.cases import Case, digest
+from tests.conformance.cases import Case, Key, digest
 from tests.conformance.engines import AsWritten, Evaluator, Judge, Runtime
 from tests.conformance.judge import UNJUDGED, Verdict, checked, judge
 from tests.support import model
 
 OLDEST = 7  # of the opsets that onnxruntime has kernels for
-BELOW = (7, 9, 12, 17)  # where what replaces a newer operator meets other versions of its parts
+MOST = 4  # calls of each version of an operator
+SECONDS = 10  # that a derived case may take
 LONGEST = 16  # numbers in a parameter
 TURNS = ("static", "symbolic", "all symbolic")
 UNPUBLISHED = (  # operators without a test of one node
@@ -41,6 +45,10 @@ UNPUBLISHED = (  # operators without a test of one node
 )
 
 UNTOLD = ("to", "dtype", "seed")  # attributes that choose a type
+EQUAL = {  # the sizes, as input and axis, that the text of an operator has equal and its inference does not compare
+    "Attention": (((0, 0), (1, 0), (2, 0)), ((1, -2), (2, -2)), ((4, -2), (5, -2))),
+    "RoiAlign": (((1, 0), (2, 0)),),
+}
 COMMON = ("float32", "int64", "bool", "object")
 OUTSIDE = re.compile(
     "out of (data )?(bounds|range)|must be within"
@@ -68,52 +76,95 @@ class Calling(Protocol):
     def __call__(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T: ...
 
 
+@dataclass(frozen=True)
+class Base:
+    """A case that others are derived from, one of so many of its version of its operator: these take turns in what they declare."""
+
+    case: Case
+    index: int = 0
+    of: int = 1
+
+    def takes(self, change: int, turn: int, turns: int) -> bool:
+        """Whether it is this one's turn to declare a change in this way; where there is one base alone, it always is."""
+        return (self.index + change + turn) % min(self.of, turns) == 0
+
+
 def plain(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """Call it here."""
     return function(*arguments, **named)
 
 
-def zero(base: Case, calling: Calling) -> Iterator[Case]:
+def timed(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """Call it here; this process ends if that takes too long."""
+    signal.alarm(SECONDS)
+    try:
+        return function(*arguments, **named)
+    finally:
+        signal.alarm(0)
+
+
+class Died(EngineError):
+    """An engine ended its process, or did not come to an end."""
+
+
+def guarded(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """Call it in a process of its own; raises `Died` if that ends."""
+    try:
+        return apart.call(timed, function, *arguments, **named)
+    except apart.Ended as ended:
+        raise Died(str(ended)) from None
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is to be computed of other inputs, and how the model may tell them: each form with its name."""
+
+    base: Case
+    bare: Case
+    given: Mapping[str, Any]
+    forms: list[tuple[str, tuple[str, ...], Known | None]]
+
+
+def zero(base: Base) -> Iterator[Change]:
     """With 0 and with 1 in place of each size of an input, by itself, with all that are equal, and as a parameter."""
+    bare, changes = _bare(base.case, ()), count()
     for size in (0, 1):
-        for name, given in _resized(base, size):
-            if (outputs := _settled(base, base.model, given, calling)) is None:
-                continue
-            changed = {
+        for name, given in _resized(base.case, size):
+            changed = frozenset(
                 (of, axis)
                 for of, value in given.items()
                 if isinstance(value, np.ndarray)
-                for axis, (a, b) in enumerate(zip(value.shape, base.inputs[of].shape, strict=True))
+                for axis, (a, b) in enumerate(zip(value.shape, base.case.inputs[of].shape, strict=True))
                 if a != b
-            }
-            for turn, known in zip(TURNS, (_all, _elsewhere(changed), _none), strict=True):
-                yield from _case(f"{base.name}[{name}, {turn}]", base, base.model, given, outputs, known)
+            )
+            change, known = next(changes), (_all, partial(_elsewhere, changed), _none)
+            taken = [turn for turn in range(len(TURNS)) if base.takes(change, turn, len(TURNS))]
+            yield Change(base.case, bare, given, [(f"[{name}, {TURNS[turn]}]", (), known[turn]) for turn in taken])
 
 
-def runtime(base: Case, calling: Calling) -> Iterator[Case]:
+def runtime(base: Base) -> Iterator[Change]:
     """With each input as a constant, at run time, left out, and of unknown lengths."""
-    for left in [(), *_omissible(base)]:
-        of = _without(base.model, left)
-        given = {name: value for name, value in base.inputs.items() if name not in left}
-        if (outputs := _settled(base, of, given, calling)) is None:
-            continue
+    changes = count()
+    for left in [(), *_omissible(base.case)]:
+        given = {name: value for name, value in base.case.inputs.items() if name not in left}
         here = [name for name, value in given.items() if isinstance(value, np.ndarray)]
         most = [(), tuple(here[1:])]
         some = [] if left else [*((name,) for name in here), *(tuple(n for n in here if n != name) for name in here)]
+        forms = []
         for constants in dict.fromkeys([*most, *some]):
-            if len(constants) == len(base.inputs):
-                continue
-            for words, known in DECLARED.items():
+            change = next(changes)
+            for turn, (words, known) in enumerate(DECLARED.items()):
                 name = "".join([*(f" no {n}" for n in left), *(f" constant {n}" for n in constants), words]).strip(", ")
-                if left or constants or words:
-                    yield from _case(f"{base.name}[{name}]", base, _held(of, given, constants), given, outputs, known)
+                if name and len(constants) < len(base.case.inputs) and base.takes(change, turn, len(DECLARED)):
+                    forms.append((f"[{name}]", constants, known))
+        yield Change(base.case, _bare(base.case, left), given, forms)
 
 
-SWEEPS: dict[str, Callable[[Case, Calling], Iterator[Case]]] = {"zero": zero, "runtime": runtime}
+SWEEPS: dict[str, Callable[[Base], Iterator[Change]]] = {"zero": zero, "runtime": runtime}
 
 
-def bases(published: Sequence[Case]) -> list[Case]:
-    """One case of one node for each kind of call and version of its operator, published or brought to an older opset."""
+def bases(published: Sequence[Case]) -> list[Base]:
+    """A few cases of one node for each version of each operator, published or brought to an older opset."""
     single = [
         case
         for case in published
@@ -121,40 +172,60 @@ def bases(published: Sequence[Case]) -> list[Case]:
         and not case.model.graph.node[0].domain
         and all(value.name in case.inputs for value in case.model.graph.input)
     ]
+    own = [*sorted(single, key=_oddity), *map(_unpublished, range(len(UNPUBLISHED)))]
+    older = [version for case in _spread(own) for version in _older(case)]
+    found: dict[tuple[str, int], list[Case]] = defaultdict(list)
+    for case in _spread([*own, *older]):
+        found[_version(case)].append(case)
+    return [Base(case, index, len(alike)) for alike in found.values() for index, case in enumerate(alike)]
+
+
+def derived(changes: Iterable[Change], calling: Calling = plain) -> list[Case]:
+    """The cases that changes make and some engine runs, each once."""
     found: dict[str, Case] = {}
-    for case in [*sorted(single, key=_oddity), *map(_unpublished, range(len(UNPUBLISHED)))]:
-        for version in (case, *_older(case)):
-            found.setdefault(_kind(version), version)
+    for change in changes:
+        if not change.forms or not valid(change) or (settled := _settled(change, calling)) is None:
+            continue
+        if checked(
+            _case(change, "", (), _all, *settled).model
+        ):  # as its sizes are told; else what engines run says nothing
+            continue
+        for case in (_case(change, *form, *settled) for form in change.forms):
+            if not checked(case.model):
+                found.setdefault(digest(case), case)
     return list(found.values())
 
 
-def derived(base: Case, sweep: str, calling: Calling = plain) -> list[Case]:
-    """What a sweep makes of a case and some engine runs, each once."""
-    found: dict[str, Case] = {}
-    for case in SWEEPS[sweep](base, calling):
-        found.setdefault(digest(case), case)
-    return list(found.values())
+def valid(change: Change) -> bool:
+    """Whether the text of the operator allows the sizes, where neither inference nor each engine looks."""
+    (node,) = change.bare.model.graph.node
+    given = [change.given.get(name) for name in node.input]
+    sizes = [
+        {given[index].shape[axis] for index, axis in places if index < len(given) and given[index] is not None}
+        for places in EQUAL.get(node.op_type, ())
+    ]
+    return all(len(equal) <= 1 for equal in sizes)
 
 
-def verdicts(base: Case, sweep: str) -> list[Verdict]:
-    """What becomes of all that is derived from a case; where an engine ends its process, of each derived case by itself."""
+def verdicts(of: Iterable[Base], sweep: str) -> list[Verdict]:
+    """What becomes of all that a sweep makes of cases."""
+    return _verdicts([change for base in of for change in SWEEPS[sweep](base)])
+
+
+def _verdicts(changes: list[Change]) -> list[Verdict]:
+    """What becomes of what changes make; where an engine ends its process, or does not end, of less and less at once."""
     try:
-        return apart.call(_verdicts, base, sweep, plain)
+        return apart.call(_judged, changes, timed)
     except apart.Ended:
-        return _verdicts(base, sweep, guarded)
+        if len(changes) == 1:
+            return _judged(changes, guarded)
+        half = len(changes) // 2
+        return [*_verdicts(changes[:half]), *_verdicts(changes[half:])]
 
 
-def guarded(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """Call it in a process of its own; raises `EngineError` if that ends."""
-    try:
-        return apart.call(function, *arguments, **named)
-    except apart.Ended as ended:
-        raise EngineError(str(ended)) from None
-
-
-def _verdicts(base: Case, sweep: str, calling: Calling) -> list[Verdict]:
+def _judged(changes: list[Change], calling: Calling) -> list[Verdict]:
     found = []
-    for case in derived(base, sweep, calling):
+    for case in derived(changes, calling):
         for target in targets(case):
             try:
                 found.append(calling(judge, case, target))
@@ -164,13 +235,48 @@ def _verdicts(base: Case, sweep: str, calling: Calling) -> list[Verdict]:
 
 
 def targets(case: Case) -> list[int]:
-    """The nearest opset of each other version of the operator of a case, and some below the first one."""
+    """Just behind the next boundary of the operator of a case in both directions, and behind the last one."""
     (op,) = case.ops
-    since = [v for v in schemas.versions("", op) if v > 0]
-    until = [v - 1 for v in since[1:]] + [schemas.latest()]
-    above = {first for first in since if first > case.opset}
-    below = {last for last in until if last < case.opset} | {since[0] - 1, *(b for b in BELOW if b < since[0])}
-    return sorted(side for side in above | below if side >= OLDEST)
+    _, own = _version(case)
+    above = [first for first in schemas.versions("", op) if first > case.opset]
+    below = [side for side in (OLDEST, own - 1) if OLDEST <= side < own]
+    return sorted({*below, *above[:1], *above[-1:]})
+
+
+def _spread(cases: Sequence[Case]) -> list[Case]:
+    """The few of each version of an operator that differ most, in the inputs, their ranks and the attributes; the first
+    ones of those that differ as much."""
+    alike: dict[tuple[str, int], dict[str, Case]] = defaultdict(dict)
+    for case in cases:
+        alike[_version(case)].setdefault(_kind(case), case)
+    chosen = []
+    for kinds in alike.values():
+        left, seen = {kind: _traits(case) for kind, case in kinds.items()}, set[object]()
+        for _ in range(min(MOST, len(left))):
+            kind = max(left, key=lambda k: len(left[k] - seen))
+            seen |= left.pop(kind)
+            chosen.append(kinds[kind])
+    return chosen
+
+
+def _traits(case: Case) -> set[object]:
+    """What tells a call from others of its operator."""
+    (node,) = case.model.graph.node
+    ranks = {
+        (index, getattr(case.inputs[name], "ndim", None))
+        for index, name in enumerate(node.input)
+        if name in case.inputs
+    }
+    held = {("held", index) for index, name in enumerate(node.input) if name and name not in case.inputs}
+    attributes = {a.SerializeToString(deterministic=True) for a in node.attribute if a.name not in UNTOLD}
+    made = {("made", index) for index, name in enumerate(node.output) if name}
+    return {*ranks, *held, *attributes, *made, *(a.name for a in node.attribute), ("inputs", len(node.input))}
+
+
+def _version(case: Case) -> tuple[str, int]:
+    """The operator of a case and the opset that its version is from."""
+    (op,) = case.ops
+    return op, schemas.since("", op, case.opset) or 0
 
 
 def _kind(case: Case) -> str:
@@ -179,8 +285,7 @@ def _kind(case: Case) -> str:
     attributes = sorted(a.SerializeToString(deterministic=True) for a in node.attribute if a.name not in UNTOLD)
     inputs = [np.shape(v) if isinstance(v, np.ndarray) else type(v).__name__ for v in case.inputs.values()]
     held = [tuple(tensor.dims) for tensor in case.model.graph.initializer]
-    since = schemas.since("", node.op_type, case.opset)
-    return repr((node.op_type, since, attributes, list(map(bool, node.output)), inputs, held))
+    return repr((_version(case), attributes, list(map(bool, node.output)), inputs, held))
 
 
 def _oddity(case: Case) -> int:
@@ -207,7 +312,7 @@ def _older(case: Case) -> Iterator[Case]:
     node = case.model.graph.node[0]
     for version in schemas.versions("", node.op_type):
         opset = max(version, OLDEST)
-        if opset >= case.opset or schemas.since("", node.op_type, opset) == schemas.since("", node.op_type, case.opset):
+        if opset >= case.opset or schemas.since("", node.op_type, opset) == _version(case)[1]:
             continue
         result = convert.attempt(case.model, {"": opset})
         if result.model is not None and [n.op_type for n in result.model.graph.node] == [node.op_type]:
@@ -263,18 +368,6 @@ def _omissible(base: Case) -> list[tuple[str, ...]]:
     return list(dict.fromkeys([*((name,) for name in optional), *(tuple(optional[i:]) for i in range(len(optional)))]))
 
 
-def _without(of: ModelProto, names: Sequence[str]) -> ModelProto:
-    copy = _copy(of)
-    node = copy.graph.node[0]
-    node.input[:] = ["" if name in names else name for name in node.input]
-    while node.input and not node.input[-1]:
-        node.input.pop()
-    kept = [value for value in copy.graph.input if value.name not in names]
-    del copy.graph.input[:]
-    copy.graph.input.extend(kept)
-    return copy
-
-
 def _held(of: ModelProto, given: Mapping[str, Any], names: Sequence[str]) -> ModelProto:
     copy = _copy(of)
     copy.ir_version = max(copy.ir_version, 4)
@@ -289,22 +382,20 @@ def _held(of: ModelProto, given: Mapping[str, Any], names: Sequence[str]) -> Mod
 
 
 def _case(
-    name: str, base: Case, of: ModelProto, given: Mapping[str, Any], settled: tuple[list[Any], str], known: Known | None
-) -> Iterator[Case]:
-    """The case with the shapes of these inputs declared as far as they are to be known; nothing if it is not valid."""
-    outputs, disputed = settled
-    declared = _copy(of)
-    del declared.graph.value_info[:]
-    for value in declared.graph.input:
+    change: Change, name: str, constants: Sequence[str], known: Known | None, outputs: list[Any], disputed: str
+) -> Case:
+    """The case with the shapes of its inputs declared as far as they are to be known."""
+    bare, given = change.bare, change.given
+    model = _held(bare.model, given, constants)
+    for value in model.graph.input:
         _declare(value.type, given[value.name], value.name, known)
     everything = known is not None and all(
         known(n, a) for n, v in given.items() if isinstance(v, np.ndarray) for a in range(v.ndim)
     )
-    for value, found in zip(declared.graph.output, outputs, strict=True):
+    for value, found in zip(model.graph.output, outputs, strict=True):
         _declare(value.type, found, value.name, known and (_all if everything else _none))
-    if not checked(declared):
-        fed = {value.name: given[value.name] for value in declared.graph.input}
-        yield replace(base, name=name, model=declared, inputs=fed, outputs=outputs, disputed=disputed)
+    fed = {value.name: given[value.name] for value in model.graph.input}
+    return replace(bare, name=bare.name + name, model=model, inputs=fed, outputs=outputs, disputed=disputed)
 
 
 def _declare(kind: TypeProto, value: Any, name: str, known: Known | None) -> None:
@@ -325,17 +416,30 @@ def _declare(kind: TypeProto, value: Any, name: str, known: Known | None) -> Non
             dim.dim_param = f"{name}_{axis}"
 
 
-def _settled(base: Case, of: ModelProto, given: Mapping[str, Any], calling: Calling) -> tuple[list[Any], str] | None:
-    """What the source computes, and why that is disputed; None if no engine runs it."""
-    bare = _copy(of)
-    for value in (*bare.graph.input, *bare.graph.output):
+def _bare(case: Case, left: Sequence[str]) -> Case:
+    """The case without these inputs of its node, and without any shape in its model."""
+    model = _copy(case.model)
+    (node,) = model.graph.node
+    node.input[:] = ["" if name in left else name for name in node.input]
+    while node.input and not node.input[-1]:
+        node.input.pop()
+    kept = [value for value in model.graph.input if value.name not in left]
+    del model.graph.input[:], model.graph.value_info[:]
+    model.graph.input.extend(kept)
+    for value in (*model.graph.input, *model.graph.output):
         _declare(value.type, None, "", None)
+    return replace(case, model=model)
+
+
+def _settled(change: Change, calling: Calling) -> tuple[list[Any], str] | None:
+    """What the source computes, and why that is disputed; None if no engine runs it."""
+    base, bare, given = change.base, change.bare, change.given
     runs: list[tuple[str, list[Any], str]] = []
     for engine in (Runtime, AsWritten, Evaluator):
         try:
-            runs.append((*calling(_run, engine, bare, given), quirks.excuse(engine.engine, bare, given)))
+            runs.append((*calling(_run, engine, Key(bare), given), quirks.excuse(engine.engine, bare.model, given)))
         except EngineError as error:
-            if OUTSIDE.search(str(error)):
+            if OUTSIDE.search(str(error)) or isinstance(error, Died):
                 return None
     if not runs:
         return None
@@ -343,30 +447,36 @@ def _settled(base: Case, of: ModelProto, given: Mapping[str, Any], calling: Call
     if not trusted:
         return runs[0][1], runs[0][2]
     (first, expected), *others = trusted
-    if not any(engine.startswith(Runtime.engine) for engine, *_ in runs) and _accepts(base):
+    if not any(engine.startswith(Runtime.engine) for engine, *_ in runs) and _accepts(Key(base)):
         return expected, f"{first} runs the source; onnxruntime, which runs {base.name}, refuses it"
     for other, outputs in others:
-        if complaint := difference(Case("", "", bare, {}, []), expected, outputs):
+        if complaint := difference(bare, expected, outputs):
             return expected, f"{first} and {other} differ about the source: {complaint}"
     return expected, ""
 
 
-def _accepts(base: Case) -> bool:
+@lru_cache(maxsize=8)
+def _accepts(base: Key) -> bool:
     """Whether onnxruntime runs the case that another one is derived from."""
     try:
-        _run(Runtime, base.model, base.inputs)
+        _run(Runtime, base, base.case.inputs)
     except EngineError:
         return False
     return True
 
 
-def _elsewhere(places: set[tuple[str, int]]) -> Known:
-    return lambda *place: place not in places
+def _elsewhere(places: frozenset[tuple[str, int]], *place: Any) -> bool:
+    return place not in places
 
 
-def _run(engine: Judge, of: ModelProto, given: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    session = engine(of)
+def _run(engine: Judge, of: Key, given: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    session = _session(engine, of)
     return session.engine, session.run(given)
+
+
+@lru_cache(maxsize=8)
+def _session(engine: Judge, of: Key) -> Runtime | Evaluator:
+    return engine(of.case.model)
 
 
 def _copy(of: ModelProto) -> ModelProto:
