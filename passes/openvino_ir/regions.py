@@ -45,9 +45,23 @@ def roi_pooling(of: Layer) -> Made:
     named.append([of.integer("pooled_h", 0), of.integer("pooled_w", 0)])
     size = next(held for held in named if held and all(held))
     scale = of.number("spatial_scale")
-    if method == "max":
-        return str(of.build.MaxRoiPool(of.input(0), of.input(1), pooled_shape=size, spatial_scale=scale))
-    return _sampled(of, size)
+    if method == "bilinear":
+        return _sampled(of, size)
+    b, held = of.build, of.array(1)
+    if held is not None and (held[:, 0] >= 0).all():
+        return str(b.MaxRoiPool(of.input(0), of.input(1), pooled_shape=size, spatial_scale=scale))
+    images = b.Max(b.Slice(of.input(1), [0], [1], [1]), of.like(0))
+    regions = b.Concat(images, b.Slice(of.input(1), [1], [5], [1]), axis=1)
+    found = b.MaxRoiPool(of.input(0), regions, pooled_shape=size, spatial_scale=scale)
+    return str(b.Where(_are_there(of), found, of.like(0)))
+
+
+def _are_there(of: Layer) -> str:
+    """Regions before the first one of image -1, which ends them."""
+    b = of.build
+    ends = b.Cast(b.Equal(b.Slice(of.input(1), [0], [1], [1]), of.like(-1)), to=T.INT32)
+    ended = b.Reshape(b.CumSum(ends, 0), [-1, 1, 1, 1])
+    return str(b.Equal(ended, b.constant(0, T.INT32)))
 
 
 def _sampled(of: Layer, size: list[int]) -> str:
@@ -67,7 +81,6 @@ def _sampled(of: Layer, size: list[int]) -> str:
         safe = b.Where(within, at, of.like(0))
         places.append([b.Reshape(b.Cast(b.emit(way, [safe]), to=T.INT64), dims) for way in ("Floor", "Ceil")])
     batch = b.Reshape(b.Cast(b.Slice(of.input(1), [0], [1], [1]), to=T.INT64), [0, 1, 1, 1])
-    ended = b.CumSum(b.Cast(b.Equal(batch, b.constant([-1], T.INT64)), to=T.INT32), 0)
     shape = b.Concat(b.Shape(batch, start=0, end=1), [*size, 1], axis=0)
     batch = b.Expand(b.Max(batch, [0]), shape)
     rows = []
@@ -78,7 +91,7 @@ def _sampled(of: Layer, size: list[int]) -> str:
         rows.append(b.Add(left, b.Mul(b.Sub(right, left), weights[1])))
     top, bottom = rows
     found = b.Add(top, b.Mul(b.Sub(bottom, top), weights[0]))
-    counts = b.And(b.And(*inside), b.Less(ended, b.constant(1, T.INT32)))
+    counts = b.And(b.And(*inside), _are_there(of))
     return str(b.Transpose(b.Where(counts, found, of.like(0)), perm=[0, 3, 1, 2]))
 
 
