@@ -44,13 +44,17 @@ def inverse_real_transform(of: Layer) -> Made:
     if not axes:
         raise Unmapped("no axes")
     lengths = of.known(2) if of.has(2) else [-1] * len(axes)
-    value = of.input(0)
+    value, dims = of.input(0), arithmetic.dims(of)
     for axis, size in zip(axes[:-1], lengths[:-1], strict=True):
-        value = b.DFT(value, None if size == -1 else size, axis, inverse=1)
+        if size not in (-1, dims[axis]):
+            raise Unmapped(f"signal_size={size} of axis {axis}; of the last of the axes it could be expressed")
+        value = b.DFT(value, None, axis, inverse=1)
     axis, size = axes[-1], lengths[-1]
-    held = arithmetic.dims(of)[axis]
+    held = dims[axis]
     whole = size if size != -1 else arithmetic.times(of, arithmetic.minus(of, held, 1), 2)
     half = arithmetic.plus(of, arithmetic.over(of, whole, 2), 1)
+    if whole == 0 or (isinstance(held, int) and isinstance(half, int) and half > held):
+        raise Unmapped(f"{held} of the {half} numbers that the last of the axes needs; all of them could be expressed")
     pads: list[arithmetic.Size] = [0] * (2 * rank + 2)
     pads[rank + 1 + axis] = arithmetic.larger(of, arithmetic.minus(of, half, held), 0)
     if pads[rank + 1 + axis] != 0:
