@@ -12,6 +12,10 @@ _NUMBERS = dict.fromkeys(("activations_alpha", "activations_beta"), "the activat
 IDLE: dict[str, dict[str, str]] = {
     "Convolution": {**_PADS, "output_padding": _OLD},
     "ConvolutionBackpropData": _PADS,
+    "DetectionOutput": {
+        "num_classes": "the sizes tell",
+        "objectness_score": "of a first stage, which is not there",
+    },
     "Divide": {"m_pythondiv": "OpenVINO floors constants alone"},
     "GRUCell": _NUMBERS,
     "GRUSequence": _NUMBERS,

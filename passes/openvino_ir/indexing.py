@@ -254,13 +254,14 @@ def one_hot(of: Layer) -> Made:
 
 @layer("Eye")
 def eye(of: Layer) -> Made:
-    """A matrix of constant size."""
-    if of.has(3) and of.constant(3) != []:
-        raise Unmapped("a batch; one matrix could be expressed")
-    rows, columns, shift = (of.known(index)[0] for index in range(3))
-    to = of.element_type("output_type")
-    zeros = of.build.ConstantOfShape(of.build.constant([rows, columns], T.INT64))
-    return of.cast(of.build.EyeLike(zeros, k=shift, dtype=T.INT64 if to not in (T.FLOAT,) else to), to)
+    """One matrix, or a batch of equal ones."""
+    b, to = of.build, of.element_type("output_type")
+    shift = of.known(2)[0]
+    zeros = b.ConstantOfShape(b.Concat(of.vector(0), of.vector(1), axis=0))
+    made = of.cast(b.EyeLike(zeros, k=shift, dtype=T.INT64 if to not in (T.FLOAT,) else to), to)
+    if not of.has(3) or of.constant(3) == []:
+        return made
+    return str(b.Expand(made, b.Concat(of.vector(3), b.Shape(made), axis=0)))
 
 
 @layer("Unique")

@@ -129,6 +129,13 @@ class Layer:
         except ValueError:
             raise Unmapped(f"{name}={text!r} is no list of integers") from None
 
+    def numbers(self, name: str) -> list[float]:
+        text = self.exact_text(name)
+        try:
+            return [float(part) for part in text.split(",") if part.strip()]
+        except ValueError:
+            raise Unmapped(f"{name}={text!r} is no list of numbers") from None
+
     def _parsed(self, name: str, default: Any, kind: Callable[[str], Any]) -> Any:
         if name not in self.entry.attributes and default is not None:
             return default

@@ -42,6 +42,8 @@ def batch_norm(of: Layer) -> Made:
 @layer("GroupNormalization")
 def group_norm(of: Layer) -> Made:
     groups, eps = of.integer("num_groups"), of.number("epsilon")
+    if 0 in (of.dims() or ()):  # which runtimes do not take
+        return of.input(0)
     return str(of.build.GroupNormalization(*of.inputs, num_groups=groups, epsilon=eps))
 
 
@@ -66,12 +68,18 @@ def root_mean_square(of: Layer) -> Made:
 
 @layer("LRN")
 def local_response(of: Layer) -> Made:
-    if of.known(1) != [1] or of.rank() != 4:
-        raise Unmapped(f"axes {of.known(1)} of data of rank {of.rank()}; axis 1 of rank 4 could be expressed")
+    """Of channels; ONNX has it for images alone."""
+    rank = of.rank()
+    if of.axes(1, rank) != [1]:
+        raise Unmapped(f"axes {of.known(1)} of data of rank {rank}; axis 1 could be expressed")
     if of.integer("size") % 2 == 0:
         raise Unmapped(f"size={of.integer('size')}, which has no middle; an odd one could be expressed")
     names = {name: of.number(name) for name in ("alpha", "beta", "bias")}
-    return str(of.build.LRN(of.input(0), size=of.integer("size"), **names))
+    size, b = of.integer("size"), of.build
+    if rank == 4:
+        return str(b.LRN(of.input(0), size=size, **names))
+    image = b.Reshape(of.input(0), b.Concat(b.Shape(of.input(0), end=2), [-1, 1], axis=0))
+    return str(b.Reshape(b.LRN(image, size=size, **names), b.Shape(of.input(0))))
 
 
 @layer("ScaledDotProductAttention")

@@ -33,13 +33,21 @@ def sequence(of: Layer) -> Made:
 def cell(of: Layer) -> Made:
     kind = of.type.removesuffix("Cell")
     states = STATES[kind]
-    if kind == "LSTM" and (of.version < 4 or of.has(6)):
-        raise Unmapped(f"version {of.version}; 4 could be expressed")
+    if kind == "LSTM":
+        _check_first_version(of)
     x = of.build.Unsqueeze(of.input(0), [0])
     held = [of.build.Unsqueeze(of.input(1 + index), [0]) for index in range(states)]
     weights = [of.build.Unsqueeze(of.input(1 + states + index), [0]) for index in range(3)]
     _, *last = _run(of, kind, x, held, weights, None, "forward")
     return [of.build.Squeeze(state, [0]) for state in last]
+
+
+def _check_first_version(of: Layer) -> None:
+    """Which had gates of other orders, gates that share, and states that look into gates."""
+    of.choice("weights_format", ("fico",), "fico")
+    of.choice("input_forget", ("false", "0"), "false")
+    if of.has(6) and ((looks := of.array(6)) is None or looks.any()):
+        raise Unmapped("peepholes; none, or constant zeros, could be expressed")
 
 
 def _run(

@@ -84,6 +84,10 @@ def larger(of: Layer, a: Size, b: Size) -> Size:
     return _computed(of, "Max", a, b)
 
 
+def smaller(of: Layer, a: Size, b: Size) -> Size:
+    return _computed(of, "Min", a, b)
+
+
 def vector(of: Layer, sizes: Sequence[Size]) -> str:
     """All of them in one vector, neighbours that are known as one constant."""
     parts: list[list[int] | str] = []

@@ -16,14 +16,17 @@ from opshift.passes.errors import InvalidModel, Refusal
 from opshift.passes.openvino_ir import (  # noqa: F401 (each registers what it maps)
     bags,
     control,
+    detection,
     elementwise,
     indexing,
     layout,
     nn,
     normalization,
     pools,
+    proposal,
     recurrent,
     reduction,
+    regions,
     resampling,
     spectral,
 )

@@ -120,6 +120,10 @@ case(
 case(
     "GroupNormalization", lambda x: op.group_normalization(x, C(drawn(6)), C(drawn(6, seed=1)), 3, 1e-3), drawn(2, 6, 4)
 )
+case("GroupNormalization of nothing", lambda x: op.group_normalization(x, C(drawn(4)), C(drawn(4)), 2, 0.1), drawn(0, 4, 3))
+for dims in ((3, 7), (3, 7, 2), (1, 7, 2, 2, 3)):
+    case(f"LRN of {len(dims)} axes", lambda x: op.lrn(x, ints(1), 0.5, 0.7, 2.0, 3), drawn(*dims))
+case("Eye of a batch", lambda n: op.eye(n, C(np.array(4)), C(np.array(-1)), "i32", ints(2, 3)), np.array(3))
 case("LRN", lambda x: op.lrn(x, ints(1), 0.5, 0.7, 2.0, 3), drawn(2, 7, 4, 5))
 QUERY = drawn(1, 2, 4, 8), drawn(1, 2, 6, 8), drawn(1, 2, 6, 8, seed=1)
 MASK = np.tri(4, 6, 2, dtype=bool)[None, None]
@@ -468,6 +472,17 @@ case(
     ).output(1),
     drawn(2, 5),
 )
+case(
+    "LSTMCell-1",
+    lambda x: made(
+        "opset1",
+        "LSTMCell",
+        [x, *(C(drawn(*s)) for s in ((2, 3), (2, 3), (12, 5), (12, 3), (12,)))],
+        hidden_size=3,
+        weights_format="fico",
+    ).output(0),
+    drawn(2, 5),
+)
 case("GRUCell", lambda x: op.gru_cell(x, C(drawn(2, 3)), C(drawn(9, 5)), C(drawn(9, 3)), C(drawn(9)), 3), drawn(2, 5))
 case(
     "RNNCell",
@@ -624,6 +639,7 @@ REFUSED = {
     "antialias": (lambda x: op.interpolate(x, ints(3, 4), "linear", "sizes", antialias=True, axes=ints(2, 3)), "antialias"),
     "no axes of NormalizeL2": (lambda x: op.normalize_l2(x, C(np.array([], np.int64)), 1e-5, "add"), "no axes"),
     "no axes of ReduceL1": (lambda x: op.reduce_l1(x, C(np.array([], np.int64)), True), "no axes"),
+    "windows in images": (lambda x: op.lrn(x, ints(2, 3), 0.5, 0.7, 2.0, 3), "axis 1 could be expressed"),
     "no middle": (lambda x: op.lrn(x, ints(1), 0.5, 0.7, 2.0, 2), "no middle"),
     "no axes": (lambda x: op.reduce_l2(x, C(np.array([], np.int64)), True), "no axes"),
     "unknown": (lambda x: op.ctc_greedy_decoder(op.reshape(x, ints(6, 6, 8), False), C(np.ones((6, 6), np.float32))), "no counterpart"),
