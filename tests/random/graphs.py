@@ -86,7 +86,7 @@ def run_body(engines: Engines, body: Body) -> list[Any] | None:
         _typed(model)
     except Exception:
         return None
-    for engine in ("onnxruntime", "onnx.reference"):
+    for engine in ("onnxruntime", "onnx.reference", "raised"):
         found, _ = engines.run(engine, model, feeds)
         if found is not None and all(_usable(v) for v in found):
             return found
@@ -125,13 +125,17 @@ def _add(body: Body, call: Call, given: dict[int, str]) -> list[str]:
     return outputs
 
 
-def single(rng: random.Random, engines: Engines, corpus: Corpus, key: Key) -> Body | None:
-    """One call of a version of an operator; None where no engine runs what was drawn."""
-    for _ in range(4):
-        call = corpus.draw(rng, key)
+TRIES = 6
+
+
+def single(rng: random.Random, engines: Engines, corpus: Corpus, key: Key, attribute: str = "") -> Body | None:
+    """One call of a version of an operator, with an attribute; the last to be tried is as it was found."""
+    for at in range(TRIES):
+        call = corpus.draw(rng, key, attribute)
         if call is None:
             return None
-        call = mutated(rng, call, corpus)
+        if at < TRIES - 1:
+            call = mutated(rng, call, corpus, attribute)
         found = run_call(engines, call)
         if found is not None:
             opsets = {"": call.opset} if not call.domain else {"": rng.choice([9, 13, 17]), call.domain: call.opset}
@@ -148,14 +152,14 @@ def _take(body: Body, call: Call, given: dict[int, str], found: list[Any]) -> No
         body.outs.append(name)
 
 
-def chain(rng: random.Random, engines: Engines, corpus: Corpus, opset: int, length: int) -> Body | None:
+def chain(rng: random.Random, engines: Engines, corpus: Corpus, first: Key, opset: int, length: int) -> Body | None:
     """So many calls at one opset, each of which reads what others yielded wherever that fits."""
     alive = [k for k in corpus.known if not k[0] and schemas.since("", k[1], opset) == k[2]]
     body = Body({"": opset})
-    for _ in range(3 * length if alive else 0):
+    for at in range(3 * length if alive else 0):
         if len(body.nodes) >= length:
             break
-        call = corpus.draw(rng, rng.choice(alive))
+        call = corpus.draw(rng, first if not at else rng.choice(alive))
         if call is None:
             continue
         call = trimmed(mutated(rng, call.at(opset), corpus))

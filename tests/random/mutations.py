@@ -73,7 +73,7 @@ def values(rng: random.Random, call: Call, corpus: Corpus) -> Call:
 def parameters(rng: random.Random, call: Call, corpus: Corpus) -> Call:
     """Axes, sizes and positions in another order, counted from the other end, fewer, more, or beyond all bounds."""
     at = _pick(rng, call, is_parameter)
-    if at is None:
+    if at is None or call.op == "Loop":  # for ever, if its trips are many
         return call
     held = [int(v) for v in call.inputs[at].reshape(-1)]
     made = numbers(rng, held, call.inputs[at].dtype == np.int64)
@@ -201,9 +201,18 @@ def attribute(rng: random.Random, call: Call, corpus: Corpus) -> Call:
     found = sorted(schema)
     if not found:
         return call
-    name = rng.choice(found)
+    return with_attribute(rng, call, corpus, rng.choice(found))
+
+
+def with_attribute(rng: random.Random, call: Call, corpus: Corpus, name: str) -> Call:
+    """The call with a value for an attribute: as some other call has it, or another one of its kind."""
+    schema = call.schema.attributes
+    if name not in schema:
+        return call
     held = {a.name: a for a in call.attributes}
-    made = _another(rng, call, schema[name], held.get(name), corpus)
+    written = corpus.written.get((call.op, name))
+    made = rng.choice(written) if written and rng.random() < 0.4 else None
+    made = made or _another(rng, call, schema[name], held.get(name), corpus)
     if made is None:
         return call
     return replace(call, attributes=(*(a for a in call.attributes if a.name != name), made))
@@ -260,8 +269,10 @@ MUTATIONS: tuple[Mutation, ...] = (
 STEERING: tuple[Mutation, ...] = (parameters, parameters, axes)
 
 
-def mutated(rng: random.Random, call: Call, corpus: Corpus) -> Call:
-    """The call as it is, or with a few things changed."""
+def mutated(rng: random.Random, call: Call, corpus: Corpus, attribute_name: str = "") -> Call:
+    """The call as it is, or with a few things changed; with an attribute where that is asked for."""
+    if attribute_name:
+        call = with_attribute(rng, call, corpus, attribute_name)
     steered = any(map(is_parameter, call.inputs)) or any(a.name == "axes" for a in call.attributes)
     for _ in range(rng.choice([0, 1, 1, 2, 2, 3, 3, 4])):
         call = rng.choice(STEERING if steered and rng.random() < 0.4 else MUTATIONS)(rng, call, corpus)
