@@ -178,7 +178,9 @@ def _moved(call: Call, opset: int) -> Call | None:
     values = tuple(held[n] if n else None for n in nodes[0].input)
     kinds = {name: call.types[at] for at, name in enumerate(names) if at < len(call.types)}
     types = tuple(kinds.get(name) for name in nodes[0].input)
-    return Call(call.domain, call.op, opset, tuple(nodes[0].attribute), values, tuple(map(bool, nodes[0].output)), types)
+    return Call(
+        call.domain, call.op, opset, tuple(nodes[0].attribute), values, tuple(map(bool, nodes[0].output)), types
+    )
 
 
 def _single(case: Case) -> Call | None:

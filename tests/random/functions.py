@@ -149,7 +149,7 @@ def _call_again(rng: random.Random, engines: Engines, made: Body, call: NodeProt
             value = resized(value, [new if d == old else d for d in value.shape])
         elif kind == "rank" and not is_parameter(value):
             value = value[None]
-        elif kind == "value" and not is_parameter(value) and value.dtype.kind != "b":
+        elif kind == "value" and value.dtype.kind == "f":
             value = drawn(rng, value.dtype, value.shape, special=False)
         elif kind == "omit" and at and rng.random() < 0.6:
             again.input[at] = ""
