@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx.helper
-from onnx import FunctionProto, ModelProto, NodeProto, TypeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
 from opshift.passes import schemas
 
 from tests.random.calls import Call, Corpus, Key
@@ -207,3 +207,23 @@ def _fitting(rng: random.Random, body: Body, call: Call) -> dict[int, str]:
         elif loose and same and at == 0 and len(call.inputs) == 1:
             given[at] = rng.choice(same[-8:])
     return given
+
+
+def rename(graph: GraphProto, old: str, new: str) -> None:
+    """Another name for a value, also where subgraphs read it."""
+    for tensor in graph.initializer:
+        if tensor.name == old:
+            tensor.name = new
+    for value in graph.output:
+        if value.name == old:
+            value.name = new
+    for node in graph.node:
+        replace_in(node, old, new)
+
+
+def replace_in(node: NodeProto, old: str, new: str) -> None:
+    node.input[:] = [new if n == old else n for n in node.input]
+    node.output[:] = [new if n == old else n for n in node.output]
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            rename(attribute.g, old, new)
