@@ -14,7 +14,7 @@ from onnx import AttributeProto, FunctionProto, NodeProto
 from onnx.defs import OpSchema
 
 from tests.random.engines import Engines
-from tests.random.graphs import Body, run_body
+from tests.random.graphs import Body, replace_in, run_body
 from tests.random.mutations import is_parameter
 from tests.random.values import drawn, resized, tensor
 
@@ -29,6 +29,7 @@ def function(rng: random.Random, engines: Engines, body: Body) -> Body:
     formals = list(body.leaves)
     actual: dict[str, str] = {name: name for name in formals}
     nodes = [_copy(node) for node in body.nodes]
+    casts = _cast(made, nodes) if rng.random() < 0.4 and body.opsets.get("", 1) >= 9 else []
     for node in nodes:
         for name in _left_out(rng, made, node):
             formals.append(name)
@@ -52,7 +53,7 @@ def function(rng: random.Random, engines: Engines, body: Body) -> Body:
             output=body.outs,
             attribute=[*[a.name for a in bound], *unbound],
             attribute_proto=defaulted,
-            node=[*constants, *nodes],
+            node=[*constants, *casts, *nodes],
             opset_import=[onnx.helper.make_opsetid(d, v) for d, v in body.opsets.items()],
         ),
     ]
@@ -78,6 +79,18 @@ def _copy(node: NodeProto) -> NodeProto:
     made = NodeProto()
     made.CopyFrom(node)
     return made
+
+
+def _cast(made: Body, nodes: list[NodeProto]) -> list[NodeProto]:
+    """Nodes that give values from outside the type that they have: then it is known inside, whoever calls."""
+    casts = []
+    for name, value in made.leaves.items():
+        if isinstance(value, np.ndarray) and name not in made.types and value.dtype.kind in "fiub":
+            kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+            casts.append(onnx.helper.make_node("Cast", [name], [made.name("z")], to=kind))
+            for node in nodes:
+                replace_in(node, name, casts[-1].output[0])
+    return casts
 
 
 def _left_out(rng: random.Random, made: Body, node: NodeProto) -> list[str]:
@@ -149,7 +162,7 @@ def _call_again(rng: random.Random, engines: Engines, made: Body, call: NodeProt
             value = resized(value, [new if d == old else d for d in value.shape])
         elif kind == "rank" and not is_parameter(value):
             value = value[None]
-        elif kind == "value" and not is_parameter(value) and value.dtype.kind != "b":
+        elif kind == "value" and value.dtype.kind == "f":
             value = drawn(rng, value.dtype, value.shape, special=False)
         elif kind == "omit" and at and rng.random() < 0.6:
             again.input[at] = ""

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import onnx.helper
-from onnx import FunctionProto, ModelProto, NodeProto, TypeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
 from opshift.passes import schemas
 
 from tests.random.calls import Call, Corpus, Key
 from tests.random.engines import Engines
 from tests.random.mutations import is_parameter, mutated, trimmed
-from tests.random.values import tensor, type_of
+from tests.random.values import is_whole, tensor, type_of
 from tests.random.worker import flat
 
 
@@ -68,12 +68,23 @@ def model_of(graph: onnx.GraphProto, opsets: dict[str, int], functions: Iterable
 
 def run_call(engines: Engines, call: Call) -> list[Any] | None:
     """The outputs of a call, from the first engine that runs it; None where none does, or where they are chance."""
-    if call.op == "Dropout" and len(call.inputs) > 2 and np.any(call.inputs[2]):
+    if undefined(call):
         return None
     opsets = {"": call.opset} if not call.domain else {"": 17, call.domain: call.opset}
     body = Body(opsets)
     body.outs = [name for name in _add(body, call, {}) if name]
     return run_body(engines, body)
+
+
+def undefined(call: Call) -> bool:
+    """Whether the text of an operator says nothing of a call: chance, whole numbers divided by 0, one number that is many."""
+    if call.op == "Dropout" and len(call.inputs) > 2 and np.any(call.inputs[2]):
+        return True
+    if call.op in ("Div", "Mod") and len(call.inputs) > 1:
+        by = call.inputs[1]
+        return isinstance(by, np.ndarray) and is_whole(by.dtype) and not by.all()
+    singles = SINGLES.get(call.op, ())
+    return any(at < len(call.inputs) and np.size(call.inputs[at]) > 1 for at in singles)
 
 
 def run_body(engines: Engines, body: Body) -> list[Any] | None:
@@ -86,7 +97,7 @@ def run_body(engines: Engines, body: Body) -> list[Any] | None:
         _typed(model)
     except Exception:
         return None
-    for engine in ("onnxruntime", "onnx.reference"):
+    for engine in ("onnxruntime", "onnx.reference", "raised"):
         found, _ = engines.run(engine, model, feeds)
         if found is not None and all(_usable(v) for v in found):
             return found
@@ -125,13 +136,18 @@ def _add(body: Body, call: Call, given: dict[int, str]) -> list[str]:
     return outputs
 
 
-def single(rng: random.Random, engines: Engines, corpus: Corpus, key: Key) -> Body | None:
-    """One call of a version of an operator; None where no engine runs what was drawn."""
-    for _ in range(4):
-        call = corpus.draw(rng, key)
+TRIES = 6
+SINGLES = {"NonMaxSuppression": (2, 3, 4), "TopK": (1,), "OneHot": (1,)}  # inputs of one number, in any shape
+
+
+def single(rng: random.Random, engines: Engines, corpus: Corpus, key: Key, attribute: str = "") -> Body | None:
+    """One call of a version of an operator, with an attribute; the last to be tried is as it was found."""
+    for at in range(TRIES):
+        call = corpus.draw(rng, key, attribute)
         if call is None:
             return None
-        call = mutated(rng, call, corpus)
+        if at < TRIES - 1:
+            call = mutated(rng, call, corpus, attribute)
         found = run_call(engines, call)
         if found is not None:
             opsets = {"": call.opset} if not call.domain else {"": rng.choice([9, 13, 17]), call.domain: call.opset}
@@ -148,14 +164,14 @@ def _take(body: Body, call: Call, given: dict[int, str], found: list[Any]) -> No
         body.outs.append(name)
 
 
-def chain(rng: random.Random, engines: Engines, corpus: Corpus, opset: int, length: int) -> Body | None:
+def chain(rng: random.Random, engines: Engines, corpus: Corpus, first: Key, opset: int, length: int) -> Body | None:
     """So many calls at one opset, each of which reads what others yielded wherever that fits."""
     alive = [k for k in corpus.known if not k[0] and schemas.since("", k[1], opset) == k[2]]
     body = Body({"": opset})
-    for _ in range(3 * length if alive else 0):
+    for at in range(3 * length if alive else 0):
         if len(body.nodes) >= length:
             break
-        call = corpus.draw(rng, rng.choice(alive))
+        call = corpus.draw(rng, first if not at else rng.choice(alive))
         if call is None:
             continue
         call = trimmed(mutated(rng, call.at(opset), corpus))
@@ -191,3 +207,23 @@ def _fitting(rng: random.Random, body: Body, call: Call) -> dict[int, str]:
         elif loose and same and at == 0 and len(call.inputs) == 1:
             given[at] = rng.choice(same[-8:])
     return given
+
+
+def rename(graph: GraphProto, old: str, new: str) -> None:
+    """Another name for a value, also where subgraphs read it."""
+    for tensor in graph.initializer:
+        if tensor.name == old:
+            tensor.name = new
+    for value in graph.output:
+        if value.name == old:
+            value.name = new
+    for node in graph.node:
+        replace_in(node, old, new)
+
+
+def replace_in(node: NodeProto, old: str, new: str) -> None:
+    node.input[:] = [new if n == old else n for n in node.input]
+    node.output[:] = [new if n == old else n for n in node.output]
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            rename(attribute.g, old, new)

@@ -11,11 +11,12 @@ import onnx.checker
 import onnx.helper
 from onnx import AttributeProto, GraphProto, ModelProto, TypeProto, ValueInfoProto
 
-from tests.random.calls import Corpus
+from tests.random.calls import Corpus, lifetime
 from tests.random.engines import Engines
 from tests.random.graphs import Body, chain, model_of, single
 from tests.random.mutations import is_parameter
 from tests.random.places import placed
+from tests.random.turns import turn
 from tests.random.values import tensor
 
 PECULIAR = (
@@ -37,11 +38,13 @@ class Source:
 def drawn_source(seed: int, engines: Engines, corpus: Corpus, *, longest: int = 40) -> Source | None:
     """The model of a seed; None where what was drawn does not run or is not valid."""
     rng = random.Random(seed)
-    if rng.random() < 0.85:
-        body = single(rng, engines, corpus, rng.choice(corpus.known))
+    key, attribute = turn(corpus, seed)
+    lived = [v for v in lifetime(*key) if v >= 7 and not key[0]]
+    if rng.random() < 0.85 or not lived:
+        body = single(rng, engines, corpus, key, attribute)
     else:
         length = min(rng.choice([2, 2, 3, 3, 4, 5, 8, 12, 20, 40]), longest)
-        body = chain(rng, engines, corpus, rng.randint(7, 28), length)
+        body = chain(rng, engines, corpus, key, rng.choice(lived), length)
     if body is None:
         return None
     if len(body.outs) > 1 and rng.random() < 0.3:

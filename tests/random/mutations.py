@@ -16,7 +16,9 @@ from onnx.defs import OpSchema
 from tests.random.calls import Call, Corpus
 from tests.random.values import drawn, is_whole, resized
 
-EXTREMES = [-(1 << 63), (1 << 63) - 1, -(1 << 31), 1 << 31]
+EXTREMES = [-(1 << 63), -(1 << 63), (1 << 63) - 1, (1 << 63) - 1, -(1 << 31), 1 << 31]
+FACTORS = [0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0]
+SHARES = {"ratio"}  # attributes that are numbers from 0 to 1
 FLOATS = [0.0, -0.3, 0.5, 1.0, -1.0, 2.5, 1e-5]
 Mutation = Callable[[random.Random, Call, Corpus], Call]
 
@@ -73,7 +75,7 @@ def values(rng: random.Random, call: Call, corpus: Corpus) -> Call:
 def parameters(rng: random.Random, call: Call, corpus: Corpus) -> Call:
     """Axes, sizes and positions in another order, counted from the other end, fewer, more, or beyond all bounds."""
     at = _pick(rng, call, is_parameter)
-    if at is None:
+    if at is None or call.op == "Loop":  # for ever, if its trips are many
         return call
     held = [int(v) for v in call.inputs[at].reshape(-1)]
     made = numbers(rng, held, call.inputs[at].dtype == np.int64)
@@ -100,6 +102,29 @@ def axes(rng: random.Random, call: Call, corpus: Corpus) -> Call:
         return _with_input(call, at, np.array(written).astype(call.inputs[at].dtype))
     others = [a for a in call.attributes if a.name != attribute_name]
     return replace(call, attributes=(*others, onnx.helper.make_attribute(attribute_name, written)))
+
+
+def extreme(rng: random.Random, call: Call, corpus: Corpus) -> Call:
+    """The last of what says how goes as far as a number can: the steps of Slice, the sizes of others."""
+    found = [at for at, v in enumerate(call.inputs) if is_parameter(v) and v.dtype == np.int64 and v.size]
+    if not found or call.op == "Loop":
+        return call
+    at = rng.choice([found[-1], rng.choice(found)])
+    return _with_input(call, at, np.full_like(call.inputs[at], rng.choice(EXTREMES[:4])))
+
+
+def factors(rng: random.Random, call: Call, corpus: Corpus) -> Call:
+    """One of some factors becomes another: sizes that do not divide, and such that nothing is left of."""
+    at = _pick(rng, call, _is_factors)
+    if at is None:
+        return call
+    made = call.inputs[at].copy()
+    made[rng.randrange(made.size)] = rng.choice(FACTORS)
+    return _with_input(call, at, made)
+
+
+def _is_factors(value: Any) -> bool:
+    return bool(value.dtype == np.float32 and value.ndim == 1 and 2 <= value.size <= 6 and (value > 0).all())
 
 
 def numbers(rng: random.Random, held: list[int], wide: bool) -> list[int]:
@@ -201,9 +226,18 @@ def attribute(rng: random.Random, call: Call, corpus: Corpus) -> Call:
     found = sorted(schema)
     if not found:
         return call
-    name = rng.choice(found)
+    return with_attribute(rng, call, corpus, rng.choice(found))
+
+
+def with_attribute(rng: random.Random, call: Call, corpus: Corpus, name: str) -> Call:
+    """The call with a value for an attribute: as some other call has it, or another one of its kind."""
+    schema = call.schema.attributes
+    if name not in schema:
+        return call
     held = {a.name: a for a in call.attributes}
-    made = _another(rng, call, schema[name], held.get(name), corpus)
+    written = corpus.written.get((call.op, name))
+    made = rng.choice(written) if written and rng.random() < 0.4 else None
+    made = made or _another(rng, call, schema[name], held.get(name), corpus)
     if made is None:
         return call
     return replace(call, attributes=(*(a for a in call.attributes if a.name != name), made))
@@ -217,7 +251,8 @@ def _another(
         flag = corpus.numbers.get((call.op, formal.name), {0, 1}) <= {0, 1}
         return onnx.helper.make_attribute(formal.name, rng.choice([0, 1] if flag else [0, 1, 0, 1, -1, -2, 2, 3]))
     if formal.type == kinds.FLOAT:
-        return onnx.helper.make_attribute(formal.name, rng.choice(FLOATS))
+        pool = [0.0, 0.25, 0.5] if formal.name in SHARES else FLOATS
+        return onnx.helper.make_attribute(formal.name, rng.choice(pool))
     if formal.type == kinds.STRING:
         words = corpus.words.get((call.op, formal.name))
         return onnx.helper.make_attribute(formal.name, rng.choice(words)) if words else None
@@ -257,12 +292,15 @@ MUTATIONS: tuple[Mutation, ...] = (
     size, size, one_size, rank, values, values, parameters, parameters, element_type, omission, omission, default,
     attribute, attribute, outputs,
 )  # fmt: skip
-STEERING: tuple[Mutation, ...] = (parameters, parameters, axes)
+STEERING: tuple[Mutation, ...] = (parameters, parameters, axes, extreme, factors, factors)
 
 
-def mutated(rng: random.Random, call: Call, corpus: Corpus) -> Call:
-    """The call as it is, or with a few things changed."""
-    steered = any(map(is_parameter, call.inputs)) or any(a.name == "axes" for a in call.attributes)
+def mutated(rng: random.Random, call: Call, corpus: Corpus, attribute_name: str = "") -> Call:
+    """The call as it is, or with a few things changed; with an attribute where that is asked for."""
+    if attribute_name:
+        call = with_attribute(rng, call, corpus, attribute_name)
+    steering = [is_parameter(v) or _is_factors(v) for v in call.inputs if isinstance(v, np.ndarray)]
+    steered = any(steering) or any(a.name == "axes" for a in call.attributes)
     for _ in range(rng.choice([0, 1, 1, 2, 2, 3, 3, 4])):
         call = rng.choice(STEERING if steered and rng.random() < 0.4 else MUTATIONS)(rng, call, corpus)
     return call

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import onnx.defs
 import onnx.helper
-from onnx import AttributeProto, GraphProto, NodeProto, TypeProto
+from onnx import GraphProto, TypeProto
 
 from tests.random.engines import Engines
 from tests.random.functions import function
-from tests.random.graphs import Body
+from tests.random.graphs import Body, rename
 
 Place = Callable[[random.Random, Engines, Body], Body]
 
@@ -59,7 +59,7 @@ def loop(rng: random.Random, engines: Engines, body: Body) -> Body:
     outs = []
     if carried is not None:
         inner, left = made.name("k"), made.name("k")
-        _replace(graph, carried, inner)
+        rename(graph, carried, inner)
         heads.append(_info(rng, inner, tensors.type(carried)))
         graph.node.append(onnx.helper.make_node("Identity", [inner], [left]))
         tails.append(_info(rng, left, tensors.type(carried)))
@@ -86,7 +86,7 @@ def scan(rng: random.Random, engines: Engines, body: Body) -> Body:
     made = _around(tensors)
     graph = _graph(rng, tensors, "body")
     inner, times = made.name("k"), rng.choice([1, 2, 3])
-    _replace(graph, carried, inner)
+    rename(graph, carried, inner)
     graph.input.append(_info(rng, inner, tensors.type(carried)))
     axis = rng.randint(0, tensors.values[carried].ndim)
     over = made.name("x")
@@ -197,24 +197,4 @@ def _rename_inner(graph: GraphProto, body: Body, tail: str) -> None:
         return
     made = {t.name for t in graph.initializer} | {o for n in graph.node for o in n.output if o}
     for name in made:
-        _replace(graph, name, name + tail)
-
-
-def _replace(graph: GraphProto, old: str, new: str) -> None:
-    """Another name for a value, also where subgraphs read it."""
-    for tensor in graph.initializer:
-        if tensor.name == old:
-            tensor.name = new
-    for value in graph.output:
-        if value.name == old:
-            value.name = new
-    for node in graph.node:
-        replace_in(node, old, new)
-
-
-def replace_in(node: NodeProto, old: str, new: str) -> None:
-    node.input[:] = [new if n == old else n for n in node.input]
-    node.output[:] = [new if n == old else n for n in node.output]
-    for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            _replace(attribute.g, old, new)
+        rename(graph, name, name + tail)

@@ -6,7 +6,7 @@ import signal
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,9 @@ SECONDS = 20
 NO_KERNEL = (  # what an engine says of its own limits
     NO_JUDGE, "NOT_IMPLEMENTED", "is under development", "Unsupported model IR version", "is computed as opset",
     "is not implemented for", "No registered implementation", "is the newest it loads", "must have the shape set for all outputs",
+    "Issues with types [<class 'NoneType'>",
 )  # fmt: skip
-ORDER = ("onnxruntime", "as written", "onnx.reference")
+ORDER = ("onnxruntime", "as written", "onnx.reference", "raised")
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Judge:
         if found is not None:
             return True
         lacking = opset(self.source.model) < OLDEST_WITH_KERNELS or any(word in why for word in NO_KERNEL)
-        return lacking and self.expected("onnx.reference")[0] is not None
+        return lacking and any(self.expected(engine)[0] is not None for engine in ORDER[2:])
 
     def judge(self, verb: Verb) -> Verdict:
         """Do it, check it, run it."""
@@ -109,6 +110,7 @@ class Judge:
             expected, why = self.expected(engine)
             if expected is None:
                 continue
+            old = min(opset(result), opset(self.source.model)) < OLDEST_WITH_KERNELS
             if found and (apart := self._apart(found[0].engine, engine)):
                 return Verdict(UNJUDGED, f"{found[0].engine} and {engine} run the source: {apart}", engine, result)
             outputs, why = self.engines.run(engine, result, self.source.feeds)
@@ -118,13 +120,15 @@ class Judge:
                 continue
             verdict = self._compared(expected, outputs, grade, free, engine, result)
             if verdict.status in (OK, NEAR):
-                return verdict if not found or engine == "as written" else _disputed(found[0], engine)
+                if not found or engine == "as written":
+                    return verdict
+                return replace(found[0], status=UNJUDGED) if old else _disputed(found[0], engine)
             found.append(verdict)
         return found[0] if found else Verdict(UNJUDGED, "no engine runs both", result=result)
 
     def _alone(self, engine: str) -> bool:
         """Whether it is onnx.reference, which takes calls that are none, and nobody else runs the source."""
-        return engine == ORDER[-1] and self.expected(ORDER[0])[0] is None
+        return engine == "onnx.reference" and self.expected(ORDER[0])[0] is None
 
     def _apart(self, one: str, other: str) -> str:
         """How two engines differ on the source."""
@@ -148,11 +152,15 @@ class Judge:
 
 def _limit(engine: str, result: ModelProto, why: str) -> bool:
     """Whether it is the engine that lacks what a model needs."""
-    return opset(result) < OLDEST_WITH_KERNELS or engine == "as written" or any(word in why for word in NO_KERNEL)
+    return (
+        opset(result) < OLDEST_WITH_KERNELS
+        or engine in ("as written", "raised")
+        or any(word in why for word in NO_KERNEL)
+    )
 
 
 def _disputed(verdict: Verdict, engine: str) -> Verdict:
-    return Verdict(verdict.status, f"{verdict.why} (not in {engine})", verdict.engine, verdict.result)
+    return replace(verdict, why=f"{verdict.why} (not in {engine})")
 
 
 def _differ(expected: list[Any], outputs: list[Any], grade: str, signless: bool) -> str:
