@@ -63,6 +63,7 @@ class Survey:
     def __init__(self, model: ModelProto, *, checked: bool = False):
         self._same: dict[heads.Key, Kind] = {}
         self._alike: dict[tuple[str, str, int, int, int], Kind] = {}
+        self._valued = 0
         self._judges: dict[tuple[tuple[str, int], ...], Judge] = {}
         if checked:
             valid.check_header(model)
@@ -129,7 +130,9 @@ class Survey:
 
     def _kind(self, node: NodeProto, key: heads.Key | None) -> Kind:
         form = node.domain, node.op_type, len(node.input), len(node.output), len(node.attribute)
-        if key and len(key[0]) <= _LONGEST and len(self._same) < _MOST and not (node.doc_string or node.metadata_props):
+        noted = node.doc_string or node.metadata_props
+        if key and len(key[0]) <= _LONGEST and not noted and (not node.attribute or self._valued < _MOST):
+            self._valued += bool(node.attribute)
             self._same[key] = kind = Kind(*form, same=True)
             return kind
         if form not in self._alike:
@@ -187,13 +190,15 @@ class Judge:
             self.sound = False
 
     def _calls_fit(self, body: Body, layout: Layout) -> bool:
-        new = layout.counts.keys() - self._right
-        one = {layout.kinds.index(kind) for kind in new if kind.same}
-        each = {kind for kind in new if not kind.same}
+        at, looked, each = 0, set(layout.values.omitting), set[Kind]()
+        for kind in layout.counts:  # in the order in which they come first
+            if kind not in self._right:
+                at = layout.kinds.index(kind, at)
+                looked.add(at)
+                (self._right if kind.same else each).add(kind)
         if each:
-            one.update(index for index, kind in enumerate(layout.kinds) if kind in each)
-        self._right |= new - each
-        return all(self._walk.passes(body.node[index]) for index in one.union(layout.values.omitting))
+            looked.update(index for index, kind in enumerate(layout.kinds) if kind in each)
+        return all(self._walk.passes(body.node[index]) for index in looked)
 
     def _names_fit(self, body: Body, layout: Layout, above: Above) -> bool:
         made = layout.values.made
