@@ -6,7 +6,15 @@ its bytes behind their length.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
 from opshift.passes.protos import NodeProto, tag
+
+T = TypeVar("T")
+Key = tuple[bytes, int, int]
+"""What stands behind the head of a node, and how many inputs and outputs it has."""
 
 _INPUT, _OUTPUT, _NAME = (
     tag(NodeProto.DESCRIPTOR.fields_by_name[name].number)[0] for name in ("input", "output", "name")
@@ -15,41 +23,66 @@ _SHORT = 128  # bytes of a name whose length takes one byte
 _EMPTY = b"\0"
 
 
-def without(
-    data: bytes, number: int, made: dict[bytes, int], early: set[bytes], omitting: list[int]
-) -> tuple[bytes, int, int]:
-    """What stands behind the head, and how many inputs and outputs there are.
+@dataclass
+class Values:
+    """The names of a body: which node makes a value, the last one if there are more, or -1 for those `given` without;
+    what a node reads that none before it makes; and which nodes leave out an input or an output, once for each."""
 
-    `made` learns that the outputs come of the node of this number, `early` which inputs are not in it, and `omitting`
-    that the node leaves some out, once for each.
+    made: dict[bytes, int] = field(default_factory=dict)
+    given: int = 0
+    early: set[bytes] = field(default_factory=set)
+    omitting: list[int] = field(default_factory=list)
+
+
+def read(
+    nodes: Iterable[NodeProto],
+    apart: Container[str],
+    values: Values,
+    known: Mapping[Key, T],
+    learn: Callable[[NodeProto, Key | None], T],
+) -> list[T]:
+    """What is `known` of each node by its key, or else learned; of their names, `values` learn.
+
+    Nodes of operators that are not `apart` have no key where they have attributes: graphs would be serialized once for
+    each level of their nesting.
     """
-    at = inputs = outputs = 0
-    try:
-        while data[at] == _INPUT:
-            inputs += 1
-            size = data[at + 1]
-            start = at + 2 if size < _SHORT else _start(data, at + 1)
-            at = start + size if size < _SHORT else _length(data, at + 1) + at + 1
-            name = data[start:at]
-            if name not in made:
-                early.add(name)
-                if not name:
+    made, early, omitting, found = values.made, values.early, values.omitting, list[T]()
+    for number, node in enumerate(nodes):
+        plain = node.op_type in apart or not node.attribute
+        data = (node if plain else NodeProto(input=node.input, output=node.output)).SerializeToString()
+        at = inputs = outputs = 0
+        try:
+            while data[at] == _INPUT:
+                inputs += 1
+                start, size = at + 2, data[at + 1]
+                if size >= _SHORT:
+                    start, size = length(data, at + 1)
+                at = start + size
+                name = data[start:at]
+                if name not in made:
+                    early.add(name)
+                    if not size:
+                        omitting.append(number)
+            while data[at] == _OUTPUT:
+                outputs += 1
+                start, size = at + 2, data[at + 1]
+                if size >= _SHORT:
+                    start, size = length(data, at + 1)
+                at = start + size
+                if size:
+                    made[data[start:at]] = number
+                else:
                     omitting.append(number)
-        while data[at] == _OUTPUT:
-            outputs += 1
-            size = data[at + 1]
-            start = at + 2 if size < _SHORT else _start(data, at + 1)
-            at = start + size if size < _SHORT else _length(data, at + 1) + at + 1
-            if size:
-                made[data[start:at]] = number
-            else:
-                omitting.append(number)
-        if data[at] == _NAME:
-            size = data[at + 1]
-            at += size + 2 if size < _SHORT else _length(data, at + 1) + 1
-    except IndexError:  # there is nothing but names
-        return b"", inputs, outputs
-    return data[at:], inputs, outputs
+            if data[at] == _NAME:
+                start, size = at + 2, data[at + 1]
+                if size >= _SHORT:
+                    start, size = length(data, at + 1)
+                at = start + size
+        except IndexError:  # there is nothing but names
+            pass
+        key = data[at:], inputs, outputs
+        found.append((known.get(key) or learn(node, key)) if plain else learn(node, None))
+    return found
 
 
 def names(data: bytes, values: int) -> list[bytes]:
@@ -70,19 +103,18 @@ def names(data: bytes, values: int) -> list[bytes]:
 
 def _length(data: bytes, at: int) -> int:
     """How many bytes a name takes that is spelled at `at`."""
+    start, size = length(data, at)
+    return start + size - at
+
+
+def length(data: bytes, at: int) -> tuple[int, int]:
+    """Where what stands behind the length at `at` begins, and how many bytes it has."""
     size, start = 0, at
     while True:
         size |= (data[at] & 127) << 7 * (at - start)
         at += 1
         if data[at - 1] < _SHORT:
-            return size + at - start
-
-
-def _start(data: bytes, at: int) -> int:
-    """Where a name begins whose length is spelled at `at`."""
-    while data[at] >= _SHORT:
-        at += 1
-    return at + 1
+            return at, size
 
 
 def texts(spelled: list[bytes]) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from opshift.passes import heads, valid
+from opshift.passes import heads, tensors, valid
 from opshift.passes.errors import InvalidModel
+from opshift.passes.heads import Values
 from opshift.passes.names import Body, Census, census, graphless, subgraphs
-from opshift.passes.protos import GraphProto, ModelProto, NodeProto
+from opshift.passes.protos import FunctionProto, ModelProto, NodeProto
 
 _LONGEST = 256  # bytes of a call without its names: what is longer is hardly repeated
 _MOST = 4096  # kinds that are told apart by their attributes' values
@@ -39,13 +41,14 @@ class Layout:
     """
 
     kinds: list[Kind] = field(default_factory=list)
+    counts: Counter[Kind] = field(default_factory=Counter)
     inner: dict[int, list[Layout]] = field(default_factory=dict)
     outdated: bool = False
-    made: dict[bytes, int] = field(default_factory=dict)
-    early: set[bytes] = field(default_factory=set)
-    omitting: list[int] = field(default_factory=list)
-    """Which node makes a value, the last one if there are more; what a node reads that none before it makes; and which
-    nodes leave out an input or an output."""
+    values: Values = field(default_factory=Values)
+
+
+Above = tuple[tuple[Layout, int], ...]
+"""The layouts around a graph, and the node of each that holds it."""
 
 
 class Survey:
@@ -58,41 +61,52 @@ class Survey:
     """
 
     def __init__(self, model: ModelProto, *, checked: bool = False):
-        self._walk = valid.Walk(model.ir_version, valid.imports(model)) if checked else None
-        self._sound = True
-        self._same: dict[tuple[bytes, int, int], Kind] = {}
+        self._same: dict[heads.Key, Kind] = {}
         self._alike: dict[tuple[str, str, int, int, int], Kind] = {}
+        self._valued = 0
+        self._judges: dict[tuple[tuple[str, int], ...], Judge] = {}
         if checked:
             valid.check_header(model)
-        self.graph = self.layout(model.graph)
-        if self._walk is not None:
-            if not self._sound or not _sound(model.graph, self.graph, self._walk):
-                valid.check_graph(model)  # in order, to tell what comes first, if anything does
+        judge = Judge(valid.Walk(model.ir_version, valid.imports(model))) if checked else None
+        self.graph = self.layout(model.graph, judge)
+        if judge is not None and not judge.sound:
+            valid.check_graph(model)  # in order, to tell what comes first, if anything does
+        checked = checked and model.ir_version >= valid.FUNCTIONS_SINCE
+        self.functions = [self.layout(f, self._judge(model, f) if checked else None) for f in model.functions]
+        if checked and not (all(judge.sound for judge in self._judges.values()) and _distinct(model.functions)):
             valid.check_functions(model)
-            self._walk = None
-        self.functions = [self.layout(function) for function in model.functions]
         self.calls: Counter[tuple[str, str]] = Counter()
         self.depth = 0
         pending = [(layout, 0) for layout in (self.graph, *self.functions)]
         while pending:
             layout, depth = pending.pop()
-            for kind, count in Counter(layout.kinds).items():
+            for kind, count in layout.counts.items():
                 self.calls[kind.domain, kind.op] += count
             self.depth = max(self.depth, depth)
             pending += [(inner, depth + 1) for held in layout.inner.values() for inner in held]
 
-    def layout(self, body: Body) -> Layout:
-        """The layout of a body and of all graphs that are nested in it."""
-        found = Layout()
-        pending = [(body, found)]
+    def layout(self, body: Body, judge: Judge | None = None) -> Layout:
+        """The layout of a body and of all graphs that are nested in it, which a judge looks at."""
+        found, apart = Layout(), graphless()
+        held = list[Layout]()
+        pending: list[tuple[Body, Layout, Above]] = [(body, found, ())]
         while pending:
-            body, layout = pending.pop()
-            layout.kinds = self._kinds(body, layout)
-            holding = {kind for kind in set(layout.kinds) if not kind.graphless}
+            body, layout, above = pending.pop()
+            if judge is not None:
+                judge.frame(body, layout.values, main=not above)
+            layout.kinds = heads.read(body.node, apart, layout.values, self._same, self._kind)
+            layout.counts = Counter(layout.kinds)
+            if judge is not None:
+                judge.nodes(body, layout, above)
+                held.append(layout)
+            holding = {kind for kind in layout.counts if not kind.graphless}
             for index in [index for index, kind in enumerate(layout.kinds) if kind in holding] if holding else ():
                 graphs = [graph for _, _, graph in subgraphs(body.node[index])]
                 layout.inner[index] = [Layout() for _ in graphs]
-                pending += zip(graphs, layout.inner[index], strict=True)
+                around = ((layout, index), *above)
+                pending += [(*one, around) for one in zip(graphs, layout.inner[index], strict=True)]
+        if len(held) > 1 and judge is not None:
+            judge.distinct(held)
         return found
 
     def census(self, model: ModelProto) -> Census:
@@ -108,76 +122,97 @@ class Survey:
                 calls += counted
                 continue
             held.append(body)
-            for kind, count in Counter(layout.kinds).items():
+            for kind, count in layout.counts.items():
                 calls[kind.domain, kind.op] += count
             for index, inner in layout.inner.items():
                 pending += zip((graph for _, _, graph in subgraphs(body.node[index])), inner, strict=True)
         return held, calls
 
-    def _kinds(self, body: Body, layout: Layout) -> list[Kind]:
-        apart, same, found = graphless(), self._same.get, list[Kind]()
-        made, early, omitting, without = layout.made, layout.early, layout.omitting, heads.without
-        for number, node in enumerate(body.node):
-            # graphs would be serialized once for each level of their nesting
-            if node.op_type in apart or not node.attribute:
-                key = without(node.SerializeToString(), number, made, early, omitting)
-                found.append(same(key) or self._kind(node, key))
-            else:
-                found.append(self._kind(node))
-                without(
-                    NodeProto(input=node.input, output=node.output).SerializeToString(), number, made, early, omitting
-                )
-        return found
-
-    def _kind(self, node: NodeProto, key: tuple[bytes, int, int] | None = None) -> Kind:
-        if self._walk is not None:
-            self._sound = self._sound and self._walk.passes(node)
+    def _kind(self, node: NodeProto, key: heads.Key | None) -> Kind:
         form = node.domain, node.op_type, len(node.input), len(node.output), len(node.attribute)
-        if key and len(key[0]) <= _LONGEST and len(self._same) < _MOST and not (node.doc_string or node.metadata_props):
+        noted = node.doc_string or node.metadata_props
+        if key and len(key[0]) <= _LONGEST and not noted and (not node.attribute or self._valued < _MOST):
+            self._valued += bool(node.attribute)
             self._same[key] = kind = Kind(*form, same=True)
             return kind
         if form not in self._alike:
             self._alike[form] = Kind(*form, same=False)
         return self._alike[form]
 
+    def _judge(self, model: ModelProto, function: FunctionProto) -> Judge:
+        """The judge of the functions that import the same."""
+        key = tuple([(entry.domain, entry.version) for entry in function.opset_import])
+        if key not in self._judges:
+            self._judges[key] = Judge(valid.Walk(model.ir_version, valid.imports(function)))
+        return self._judges[key]
 
-Above = tuple[tuple[Layout, set[bytes], int], ...]
-"""The layouts around a graph with the names of their inputs and initializers, and the node that holds the graph."""
+
+def _distinct(functions: Sequence[FunctionProto]) -> bool:
+    return len({(f.domain, f.name, f.overload) for f in functions}) == len(functions)
 
 
-def _sound(graph: GraphProto, layout: Layout, walk: valid.Walk) -> bool:
-    """Whether each value is surely made once in all graphs, and before it is read."""
-    count, everything = 0, set[bytes]()
-    pending: list[tuple[GraphProto, Layout, Above]] = [(graph, layout, ())]
-    while pending:
-        graph, layout, above = pending.pop()
+class Judge:
+    """Tells of bodies, from their layouts, whether they are surely as ONNX allows: each kind of call is, and each value
+    is made once, and before it is read. What is not sure is left to a walk in order."""
+
+    def __init__(self, walk: valid.Walk):
+        self._walk = walk
+        self._right: set[Kind] = set()
+        self.sound = True
+
+    def frame(self, body: Body, values: Values, *, main: bool) -> None:
+        """Look at all of a body but its nodes; the names of its inputs and initializers are made without any."""
+        if not self.sound:
+            return
         try:
-            own = {name.encode() for name in walk.frame(graph, main=not above)}
+            names = self._names(body, main=main)
         except (InvalidModel, AttributeError):  # a name that is no text
-            return False
-        if not _names_fit(graph, layout, own, above, walk):
-            return False
-        count += len(layout.made) + len(own)
-        if layout.inner or above:
-            everything.update(layout.made, own)
-        for index, inner in layout.inner.items():
-            held = [graph for _, _, graph in subgraphs(graph.node[index])]
-            around = ((layout, own, index), *above)
-            pending += [(*one, around) for one in zip(held, inner, strict=True)]
-    return not everything or len(everything) == count
+            self.sound = False
+            return
+        values.made.update(dict.fromkeys(names, -1))
+        values.given = len(values.made)
 
+    def _names(self, body: Body, *, main: bool) -> Iterable[bytes]:
+        if isinstance(body, FunctionProto):
+            return [name.encode() for name in self._walk.formals(body)]
+        if self._walk.is_early or body.sparse_initializer:
+            return [name.encode() for name in self._walk.frame(body, main=main)]
+        own = [name.encode() for name in self._walk.values(body, main=main)]
+        held = tensors.names(body.initializer) if body.initializer else []
+        self.sound = held is not None and len(set(held)) == len(held)
+        return own + (held or [])
 
-def _names_fit(graph: GraphProto, layout: Layout, own: set[bytes], above: Above, walk: valid.Walk) -> bool:
-    made, early = layout.made, layout.early
-    outputs = sum(kind.outputs * count for kind, count in Counter(layout.kinds).items())
-    omitting = [graph.node[number] for number in dict.fromkeys(layout.omitting)]
-    outputs -= sum(list(node.output).count("") for node in omitting)
-    if not all(map(walk.passes, omitting)):
-        return False
-    if outputs != len(made) or not own.isdisjoint(made):
-        return False
-    for name in early - own:
-        if name and not any(name in names or one.made.get(name, at) < at for one, names, at in above):
+    def nodes(self, body: Body, layout: Layout, above: Above) -> None:
+        """Look at the nodes of a body, and at what they make and read."""
+        try:
+            self.sound = self.sound and self._calls_fit(body, layout) and self._names_fit(body, layout, above)
+        except AttributeError:  # a name that is no text
+            self.sound = False
+
+    def _calls_fit(self, body: Body, layout: Layout) -> bool:
+        at, looked, each = 0, set(layout.values.omitting), set[Kind]()
+        for kind in layout.counts:  # in the order in which they come first
+            if kind not in self._right:
+                at = layout.kinds.index(kind, at)
+                looked.add(at)
+                (self._right if kind.same else each).add(kind)
+        if each:
+            looked.update(index for index, kind in enumerate(layout.kinds) if kind in each)
+        return all(self._walk.passes(body.node[index]) for index in looked)
+
+    def _names_fit(self, body: Body, layout: Layout, above: Above) -> bool:
+        made = layout.values.made
+        outputs = sum(kind.outputs * count for kind, count in layout.counts.items())
+        omitted = [list(body.node[index].output).count("") for index in set(layout.values.omitting)]
+        if outputs - sum(omitted) != len(made) - layout.values.given:
             return False
-    results = {value.name.encode() for value in graph.output}
-    return all(name in made or name in own for name in results)
+        for name in layout.values.early:
+            if name and not any(one.values.made.get(name, at) < at for one, at in above):
+                return False
+        return isinstance(body, FunctionProto) or all(value.name.encode() in made for value in body.output)
+
+    def distinct(self, layouts: Iterable[Layout]) -> None:
+        """Look whether what several graphs make is called differently."""
+        every = set[bytes]()
+        every.update(*(layout.values.made for layout in layouts))
+        self.sound = self.sound and len(every) == sum(len(layout.values.made) for layout in layouts)

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NoReturn
 
-from opshift.passes import legal, payload, schemas
+from opshift.passes import legal, schemas, tensors
 from opshift.passes.errors import InvalidModel, brief
 from opshift.passes.protos import (
     AttributeProto,
@@ -22,7 +21,6 @@ from opshift.passes.protos import (
     TypeProto,
     ValueInfoProto,
     default_domain,
-    tag,
 )
 
 DIFFERENT = {
@@ -54,9 +52,8 @@ THEIRS: dict[str, int] = {
 _DEPRECATED_LATER = {("GroupNormalization", 18)}
 
 _NEWEST_IR = 14
-_MANY = 4096  # initializers, which hardly are large ones then, and are told apart by their bytes
 _WITHOUT_OPERATORS = "ai.onnx.training"
-_FUNCTIONS_SINCE = 8
+FUNCTIONS_SINCE = 8
 _OPTIONAL_INPUTS_SINCE = 4
 _TYPED_SINCE = 2
 _IMPORTS_SINCE = 3
@@ -78,22 +75,6 @@ _VALUE_FIELDS = {
     "type_protos": AttributeProto.TYPE_PROTOS,
 }
 _MESSAGES = {_VALUE_FIELDS[name]: name for name in ("t", "g", "tp", "sparse_tensor")}
-
-_DATA_FIELDS = {"float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data"}
-_TENSOR = TensorProto
-_STORED: dict[int, str] = {
-    **dict.fromkeys([_TENSOR.FLOAT, _TENSOR.COMPLEX64], "float_data"),
-    **dict.fromkeys([_TENSOR.DOUBLE, _TENSOR.COMPLEX128], "double_data"),
-    **dict.fromkeys([_TENSOR.UINT32, _TENSOR.UINT64], "uint64_data"),
-    _TENSOR.INT64: "int64_data",
-    _TENSOR.STRING: "string_data",
-}
-_FIELDS = TensorProto.DESCRIPTOR.fields_by_name
-_NAME, _RAW, _FLOATS = (tag(_FIELDS[name].number)[0] for name in ("name", "raw_data", "float_data"))
-_SHORT_NUMBERS = bytes(_FIELDS[name].number << 3 for name in ("dims", "data_type"))
-_SHORT = 128  # what takes one byte
-_PAIRS = {_TENSOR.COMPLEX64, _TENSOR.COMPLEX128}
-_KNOWN_TYPES = set(_TENSOR.DataType.values()) - {_TENSOR.UNDEFINED}
 
 Scope = tuple[set[str], ...]
 """The names that are known at a place, innermost graph first."""
@@ -138,7 +119,7 @@ def check_header(model: ModelProto) -> None:
 
 def check_functions(model: ModelProto) -> None:
     """The same for the functions; IR versions that know none do not look at them."""
-    if model.ir_version < _FUNCTIONS_SINCE:
+    if model.ir_version < FUNCTIONS_SINCE:
         return
     seen: set[tuple[str, str, str]] = set()
     for function in model.functions:
@@ -168,6 +149,11 @@ class Walk:
         self._where = where
         self._judge = legal.Judge()
 
+    @property
+    def is_early(self) -> bool:
+        """Whether every initializer is an input as well."""
+        return self._ir < _OPTIONAL_INPUTS_SINCE
+
     def graph(self, graph: GraphProto, outer: Scope, *, main: bool = False) -> None:
         """Raise `InvalidModel` for the first fault of a graph, in which the names of `outer` are known."""
         own = self.frame(graph, main=main)
@@ -178,16 +164,24 @@ class Walk:
 
     def frame(self, graph: GraphProto, *, main: bool) -> set[str]:
         """The same for all of a graph but its nodes; the names of its inputs and initializers."""
+        own = self.values(graph, main=main)
+        self._initializers(graph, own)
+        return own
+
+    def values(self, graph: GraphProto, *, main: bool) -> set[str]:
+        """The same for the inputs and outputs of a graph; the names of the inputs."""
         if not graph.name:
             self._fail("a graph has no name")
         for value in (*graph.input, *graph.output):
             self._value(value, main=main)
-        own = self._distinct([value.name for value in graph.input], "inputs of a graph")
-        self._initializers(graph, own)
-        return own
+        return self._distinct([value.name for value in graph.input], "inputs of a graph")
 
     def function(self, function: FunctionProto) -> None:
         """The same for a function, which knows nothing but its inputs."""
+        self._nodes(function.node, self.formals(function), ())
+
+    def formals(self, function: FunctionProto) -> set[str]:
+        """The same for all of a function but its nodes; the names of its inputs."""
         if not function.name:
             self._fail("a function has no name")
         if not function.HasField("domain"):
@@ -195,7 +189,7 @@ class Walk:
         own = self._distinct(function.input, "inputs of a function")
         self._distinct(function.output, "outputs of a function")
         self._distinct(function.attribute, "attributes of a function")
-        self._nodes(function.node, own, ())
+        return own
 
     def passes(self, node: NodeProto) -> bool:
         """Whether `call` finds nothing."""
@@ -253,24 +247,16 @@ class Walk:
     def _initializers(self, graph: GraphProto, own: set[str]) -> None:
         """Their names become known."""
         seen: set[str] = set()
-        early = self._ir < _OPTIONAL_INPUTS_SINCE
-        many = len(graph.initializer) >= _MANY
-        forms = set[bytes | None]()
         for tensor in graph.initializer:
-            name, form = _form(tensor.SerializeToString()) if many else (tensor.name, None)
-            if form in forms and name not in seen and not early:
-                seen.add(name)
-                continue
+            name = tensor.name
             if not name:
                 self._fail("an initializer has no name")
             if name in seen:
                 self._fail(f"initializer {name!r} stands there twice")
             self._tensor(tensor)
-            if early and name not in own:
+            if self.is_early and name not in own:
                 self._fail(f"initializer {name!r} is no input of the graph; below IR 4 it must be")
             seen.add(name)
-            if form:
-                forms.add(form)
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
             if not name:
@@ -280,7 +266,7 @@ class Walk:
             self._sparse(sparse)
             seen.add(name)
             own.add(name)
-        if not early:
+        if not self.is_early:
             own |= seen
 
     def _nodes(self, nodes: Iterable[NodeProto], own: set[str], outer: Scope) -> None:
@@ -321,7 +307,7 @@ class Walk:
             self._sparse(sparse, node)
 
     def _tensor(self, tensor: TensorProto, node: NodeProto | None = None) -> None:
-        if why := tensor_fault(tensor):
+        if why := tensors.fault(tensor):
             self._fail(f"tensor {tensor.name!r} {why}", node)
 
     def _sparse(self, sparse: SparseTensorProto, node: NodeProto | None = None) -> None:
@@ -330,7 +316,7 @@ class Walk:
         self._tensor(sparse.values, node)
         if sparse.HasField("indices"):
             self._tensor(sparse.indices, node)
-        if why := _sparse_fault(sparse):
+        if why := tensors.sparse_fault(sparse):
             self._fail(f"sparse tensor {sparse.values.name!r} {why}", node)
 
     def _distinct(self, names: Iterable[str], role: str) -> set[str]:
@@ -365,124 +351,3 @@ def _missing(kind: TypeProto | None) -> str:
         return "" if held.name else "name of its type"
     needed = ("key_type", "value_type") if which == "map_type" else ("elem_type",)
     return "" if all(map(held.HasField, needed)) else "element type"
-
-
-def tensor_fault(tensor: TensorProto) -> str:
-    """What is wrong with a tensor, of whose data only the size is looked at; empty for nothing."""
-    kind = tensor.data_type
-    if not kind:
-        return "has no element type"
-    held = [field.name for field, data in tensor.ListFields() if field.name in _DATA_FIELDS and len(data)]
-    if payload.is_stored(tensor):
-        return _stored_fault(tensor, held)
-    if any(dim < 0 for dim in tensor.dims):
-        return f"has a negative dimension: {list(tensor.dims)}"
-    count = _count(tensor)
-    if count >= 1 << 63:
-        return f"has more elements than can be counted: {list(tensor.dims)}"
-    if not count:
-        return f"has no elements, but holds data in {held[0]}" if held else ""
-    if len(held) != 1:
-        return f"holds data in {' and '.join(held) or 'no field'}; in one they could be"
-    if held == ["raw_data"]:
-        needed, there = (payload.nbytes(tensor) if kind in _KNOWN_TYPES else 0), len(tensor.raw_data)
-        if kind == _TENSOR.STRING:
-            return "holds strings as raw data, which cannot be"
-        return f"has {there} bytes of data; its shape and type need {needed}" if there < needed else ""
-    if kind not in _KNOWN_TYPES:
-        return f"is of the unknown element type {kind}"
-    field = _STORED.get(kind, "int32_data")
-    if held != [field]:
-        return f"holds data in {held[0]}; for its type they belong in {field}"
-    packed = 32 // payload.bits(kind) if payload.bits(kind) < 8 else 1
-    needed = 2 * count if kind in _PAIRS else -(-count // packed)
-    there = len(getattr(tensor, field))
-    return f"has {there} values in {field}; its shape needs {needed}" if there < needed else ""
-
-
-def _form(data: bytes) -> tuple[str, bytes | None]:
-    """The name of a tensor, and what tells its sizes apart, if it is short and holds no more than dims and data."""
-    at = 0
-    try:
-        while data[at] in _SHORT_NUMBERS and data[at + 1] < _SHORT:
-            at += 2
-        numbers = data[:at]
-        if data[at] == _FLOATS and data[at + 1] < _SHORT:
-            numbers = data[: at + 2]
-            at += 2 + data[at + 1]
-        if data[at] == _NAME and (size := data[at + 1]) < _SHORT:
-            end = at + 2 + size
-            if end == len(data):
-                return data[at + 2 : end].decode(), numbers
-            if data[end] == _RAW and data[end + 1] == len(data) - end - 2 < _SHORT:
-                return data[at + 2 : end].decode(), numbers + data[end : end + 2]
-    except (IndexError, UnicodeDecodeError):
-        pass
-    return TensorProto.FromString(data).name, None
-
-
-def _stored_fault(tensor: TensorProto, held: list[str]) -> str:
-    if held:
-        return f"is stored externally, but holds data in {held[0]}"
-    if not any(entry.key == "location" for entry in tensor.external_data):
-        return "is stored externally, but nothing says where"
-    if payload.is_embedded(tensor):
-        there, needed = payload.place(tensor).length, payload.nbytes(tensor)
-        if there is not None and there < needed and tensor.data_type != _TENSOR.STRING:
-            return f"has {there} bytes of data; its shape and type need {needed}"
-    return ""
-
-
-def _count(tensor: TensorProto) -> int:
-    count = 1
-    for dim in tensor.dims:
-        count *= dim
-    return count
-
-
-def _sparse_fault(sparse: SparseTensorProto) -> str:
-    values, indices, dims = sparse.values, sparse.indices, list(sparse.dims)
-    if len(values.dims) != 1:
-        return f"has values of rank {len(values.dims)}; 1 could be"
-    if not dims or min(dims) <= 0:
-        return f"has the dimensions {dims}; one or more positive ones could be"
-    if not sparse.HasField("indices"):
-        return "has values, but no indices" if values.dims[0] else ""
-    if indices.data_type != _TENSOR.INT64:
-        return "has indices that are not int64"
-    if len(indices.dims) not in (1, 2):
-        return f"has indices of rank {len(indices.dims)}; 1 or 2 could be"
-    if indices.dims[0] != values.dims[0]:
-        return f"has {indices.dims[0]} indices for {values.dims[0]} values"
-    if len(indices.dims) == 2 and indices.dims[1] != len(dims):
-        return f"has indices of {indices.dims[1]} numbers for {len(dims)} dimensions"
-    if payload.is_stored(indices):
-        return ""
-    last = -1
-    for index in _places(indices, dims):
-        if index <= last:
-            return "has indices that are out of range or out of order"
-        last = index
-    return ""
-
-
-def _places(indices: TensorProto, dims: list[int]) -> Iterator[int]:
-    """Where each value lies among all, -1 for outside."""
-    count = _count(indices)
-    held = struct.unpack_from(f"<{count}q", indices.raw_data) if indices.raw_data else indices.int64_data[:count]
-    width, total = (len(dims), 0) if len(indices.dims) == 2 else (1, _product(dims))
-    for start in range(0, count, width):
-        place = 0
-        for value, dim in zip(held[start : start + width], dims if not total else [total], strict=True):
-            if not 0 <= value < dim:
-                yield -1
-                return
-            place = place * dim + value
-        yield place
-
-
-def _product(dims: Iterable[int]) -> int:
-    found = 1
-    for dim in dims:
-        found *= dim
-    return found

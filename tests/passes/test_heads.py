@@ -8,6 +8,11 @@ from opshift.passes import convert, heads
 
 from tests.support import model
 
+def read(node: NodeProto, values: heads.Values) -> heads.Key | None:
+    """The key of a node, of whose names `values` learn."""
+    return heads.read([node], {node.op_type}, values, {}, lambda _, key: key)[0]
+
+
 SIZES = [0, 1, 127, 128, 129, 16_383, 16_384]
 
 
@@ -23,13 +28,18 @@ def test_names_of_any_length(inputs: int, outputs: int, size: int, named: bool) 
     rest.CopyFrom(node)
     for field in ("input", "output", "name"):
         rest.ClearField(field)
-    assert heads.without(data, 0, {}, set(), []) == (rest.SerializeToString(), inputs, outputs)
+    values = heads.Values()
+    assert read(node, values) == (rest.SerializeToString(), inputs, outputs)
+    assert values.made == {name.encode(): 0 for name in node.output if name}
+    assert values.early == {name.encode() for name in node.input}
+    assert values.omitting == [0] * (list(node.input) + list(node.output)).count("")
     assert heads.texts(heads.names(data, inputs + outputs)) == [*node.input, *node.output, node.name]
 
 
 def test_a_node_of_names_alone() -> None:
-    data = NodeProto(input=["a"], output=["b"]).SerializeToString()
-    assert heads.without(data, 0, {}, set(), []) == (b"", 1, 1)
+    node = NodeProto(input=["a"], output=["b"])
+    data = node.SerializeToString()
+    assert read(node, heads.Values()) == (b"", 1, 1)
     assert heads.texts(heads.names(data, 2)) == ["a", "b", ""]
 
 
