@@ -152,7 +152,9 @@ class _Proposal:
         offset = self._number(self.offset)
         low, high = (b.Slice(boxes, [k], [k + 2], [2]) for k in (0, 2))
         areas = b.ReduceProd(b.Add(b.Sub(high, low), offset), [2], keepdims=0)
-        alive = b.Cast(b.Greater(b.Add(b.Mul(areas, self._number(0.0)), self._number(1.0)), self._number(0.0)), to=T.FLOAT)
+        alive = b.Cast(
+            b.Greater(b.Add(b.Mul(areas, self._number(0.0)), self._number(1.0)), self._number(0.0)), to=T.FLOAT
+        )
         limit, nothing, one = self._number(self.limit), self._number(0.0), self._number(1.0)
 
         def choose(inner: Builder, at: str, so_far: list[str]) -> list[str]:
