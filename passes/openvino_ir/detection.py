@@ -175,7 +175,7 @@ class _Detection:
 
     def _largest(self, scores: str, count: int, axis: int) -> str:
         """The others are as if they were not there."""
-        of, b = self.of, self.build
+        b = self.build
         size = b.Shape(scores, start=axis, end=axis + 1)
         most = b.Min(size, [count])
         values, places = b.emit("TopK", [scores, most], {"axis": axis}, outputs=2)

@@ -148,12 +148,12 @@ class _Proposal:
 
     def _without_overlaps(self, boxes: str) -> tuple[str, str]:
         """The first proposals that overlap none before them, and whether there were so many."""
-        of, b = self.of, self.build
+        b = self.build
         offset = self._number(self.offset)
         low, high = (b.Slice(boxes, [k], [k + 2], [2]) for k in (0, 2))
         areas = b.ReduceProd(b.Add(b.Sub(high, low), offset), [2], keepdims=0)
-        alive = b.Cast(b.Greater(b.Add(b.Mul(areas, self._number(0.0)), self._number(1.0)), self._number(0.0)), to=T.FLOAT)
-        limit, nothing, one = self._number(self.limit), self._number(0.0), self._number(1.0)
+        alive = b.Expand(self._number(1.0), b.Shape(areas))
+        limit, nothing = self._number(self.limit), self._number(0.0)
 
         def choose(inner: Builder, at: str, so_far: list[str]) -> list[str]:
             (left,) = so_far

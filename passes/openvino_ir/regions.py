@@ -19,7 +19,9 @@ def roi_align(of: Layer) -> Made:
         rois = b.Add(rois, of.like(0.5, 1))
     ratio, largest = of.integer("sampling_ratio", 0), of.choice("mode", ("avg", "max")) == "max"
     if largest and ratio < 1:
-        raise Unmapped("mode=max with as many samples as a region is large; sampling_ratio=1 or more could be expressed")
+        raise Unmapped(
+            "mode=max with as many samples as a region is large; sampling_ratio=1 or more could be expressed"
+        )
     finer = ratio if largest else 1
     found = b.RoiAlign(
         of.input(0),

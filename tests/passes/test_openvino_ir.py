@@ -120,7 +120,11 @@ case(
 case(
     "GroupNormalization", lambda x: op.group_normalization(x, C(drawn(6)), C(drawn(6, seed=1)), 3, 1e-3), drawn(2, 6, 4)
 )
-case("GroupNormalization of nothing", lambda x: op.group_normalization(x, C(drawn(4)), C(drawn(4)), 2, 0.1), drawn(0, 4, 3))
+case(
+    "GroupNormalization of nothing",
+    lambda x: op.group_normalization(x, C(drawn(4)), C(drawn(4)), 2, 0.1),
+    drawn(0, 4, 3),
+)
 for dims in ((3, 7), (3, 7, 2), (1, 7, 2, 2, 3)):
     case(f"LRN of {len(dims)} axes", lambda x: op.lrn(x, ints(1), 0.5, 0.7, 2.0, 3), drawn(*dims))
 case("Eye of a batch", lambda n: op.eye(n, C(np.array(4)), C(np.array(-1)), "i32", ints(2, 3)), np.array(3))

@@ -1,6 +1,15 @@
 """One layer each, drawn at random: its attributes, and the values that it takes."""
 
-from tests.random.layers import elementwise, indexing, layout, nn, normalization, recurrent, resampling  # noqa: F401
+from tests.random.layers import (  # noqa: F401
+    detection,
+    elementwise,
+    indexing,
+    layout,
+    nn,
+    normalization,
+    recurrent,
+    resampling,
+)
 from tests.random.layers.draw import RECIPES, Draw, Unfit
 
 __all__ = ["RECIPES", "Draw", "Unfit"]
