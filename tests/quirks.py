@@ -181,6 +181,11 @@ def _empty(call: Call) -> bool:
     return np.size(call.given(0)) == 0
 
 
+def _ignores(call: Call) -> bool:
+    ignored, targets = call.attribute("ignore_index"), call.given(1)
+    return ignored is not None and targets is not None and bool((targets == ignored).any())
+
+
 def _empty_parts(call: Call) -> bool:
     parts, shape, axis = call.attribute("num_outputs", 0), np.shape(call.given(0)), call.attribute("axis", 0)
     return bool(parts) and -len(shape) <= axis < len(shape) and -(-shape[axis] // parts) * (parts - 1) >= shape[axis]
@@ -364,6 +369,11 @@ QUIRKS: tuple[Quirk, ...] = (
                    {"c": np.array([True]), "x": _f(-0.0), "z": _f(1)}, (_f(-INF),))),
     Quirk(RUNTIME, "1.31.1", ("Dropout",), "the opset is below 12 and the mask is asked for", "says that all is dropped",
           "nothing is dropped where nothing is trained", lambda call: call.opset < 12 and len(call.node.output) > 1, DROPPED),
+    Quirk(RUNTIME, "1.31.1", ("NegativeLogLikelihoodLoss",), "a target is ignored", "has a loss of -0.0 there", "0",
+          _ignores,
+          Evidence('l = NegativeLogLikelihoodLoss<ignore_index=-5, reduction="none">(x, t) y = Reciprocal(l)', 13,
+                   "float[1,1,1] x, int64[1,1] t", "float[1,1] y", {"x": ONES[:1, :1, :1], "t": np.array([[-5]])},
+                   (_f(INF, shape=(1, 1)),))),
     Quirk(RUNTIME, "1.31.1", ("Split",), "parts are numbered and the last ones are empty", "refuses it", "they are smaller",
           _empty_parts, Evidence("y, z = Split<num_outputs=2>(x)", 18, "float[N] x", "float[A] y, float[B] z",
                                  {"x": _f()}, (_f(), _f()))),

@@ -59,6 +59,18 @@ def axes_of(node: Node, rank: int) -> list[int]:
     return [axis % rank for axis in axes]
 
 
+def check_lengths(node: Node, axes: list[int]) -> None:
+    """Refuse what is no vector of one number for each axis, or of two, as far as that is known."""
+    crops = node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    told = [(ROI, "roi", 2 * len(axes))] if crops else []
+    told.append((SIZES, "sizes", len(axes)) if has_sizes(node) else (SCALES, "scales", len(axes)))
+    for index, name, length in told:
+        dims = node.scope.shape(node.input(index)) if node.input(index) else [0]
+        if dims is not None and (len(dims) != 1 or (isinstance(dims[0], int) and dims[0] != length)):
+            shown = ", ".join("?" if dim is None else str(dim) for dim in dims)
+            raise CannotConvert(node, f"{name} of shape [{shown}]; a vector of {length} could be expressed")
+
+
 def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
     """The axes whose elements are not just repeated as they are."""
     import numpy as np
@@ -66,6 +78,7 @@ def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
     rank = node.rank()
     axes, dims = axes_of(node, rank), node.scope.shape(node.input(X)) or []
     crops = node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    check_lengths(node, axes)
     roi = _constant(node, ROI, "roi").tolist() if crops else [0.0] * len(axes) + [1.0] * len(axes)
     if has_sizes(node):
         results = _results(node, axes, rank)
@@ -280,9 +293,10 @@ def _as_wide(build: Builder, weights: str, wide: int) -> str:
 
 def _axes_at_runtime(node: Node) -> list[RuntimeAxis]:
     build, rank = node.build, node.rank()
-    axes, kept = axes_of(node, rank), _kept(node)
+    axes, crops = axes_of(node, rank), node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    check_lengths(node, axes)
+    kept = _kept(node)
     shape = build.Cast(build.Shape(node.input(X)), to=T.FLOAT)
-    crops = node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     roi = build.Cast(node.input(ROI), to=T.FLOAT) if crops else ""
     given = build.Cast(node.input(SIZES), to=T.FLOAT) if has_sizes(node) else node.input(SCALES)
     common = _common_scale_at_runtime(node, build.Gather(shape, axes), given)

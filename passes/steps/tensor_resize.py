@@ -20,6 +20,7 @@ from opshift.passes.steps._resize_sampled import (
     Unknown,
     X,
     axes_of,
+    check_lengths,
     has_sizes,
     resized,
     sampled,
@@ -295,6 +296,7 @@ def _sizes(node: Node, axes: list[Axis]) -> str:
 def _give_all_axes(node: Node) -> None:
     rank = node.rank()
     axes = axes_of(node, rank)
+    check_lengths(node, axes)
     if has_sizes(node):
         filled = _scatter(node, _shape(node), rank, axes, node.input(SIZES))
         node.inputs = [node.input(X), _full_roi(node), "", filled]

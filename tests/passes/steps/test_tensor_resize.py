@@ -491,3 +491,25 @@ def test_nothing_is_left_of_an_axis(dims, factors, coordinates, mode, target):
     shape = [int(dim) for dim in dims.split(",")]
     (y,) = evaluate(result.model, {"x": np.ones(shape, np.float32)})
     assert y.shape == tuple(int(size * factor) for size, factor in zip(shape, factors, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("node", "inputs", "shown"),
+    [
+        ('Resize<axes=[3,2]>(x, "", s)', "float[K,2] s", "scales of shape [K, 2]; a vector of 2"),
+        ('Resize<axes=[3,2]>(x, "", s)', "float[3] s", "scales of shape [3]; a vector of 2"),
+        ('Resize(x, "", "", s)', "int64[1,4] s", "sizes of shape [1, 4]; a vector of 4"),
+        ('Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, "", "", s)', "int64[4] s", "roi of shape [0]"),
+        (
+            'Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, r, "", s)',
+            "float[4] r, int64[4] s",
+            "roi of",
+        ),
+    ],
+)
+def test_what_is_no_vector_for_the_axes_is_refused(node, inputs, shown):
+    io = {"inputs": f"float[1,1,4,4] x, {inputs}", "outputs": "float[a,b,c,d] y"}
+    source = model(f"y = {node}", 18, **io)
+    result = convert.attempt(source, {"": 10})
+    assert result.model is None
+    assert shown in "".join(map(str, result.refusals)), result.refusals
