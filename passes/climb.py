@@ -114,7 +114,8 @@ class Climb:
                 produced = replays.settle(proto, kind, scope, rehearse, self._ledger.changes)
                 if produced is not None and kind not in ahead:
                     later = places[kind][bisect_right(places[kind], index) :]
-                    ahead[kind] = replays.ahead(kind, [nodes[k] for k in later], scope)
+                    calls, whole = [nodes[k] for k in later], not layout.values.omitting
+                    ahead[kind] = replays.ahead(kind, calls, scope, whole=whole)
             if produced is None:
                 work = _Work(proto, versions, index, layout.inner.get(index, ()), within=within)
                 produced = self._settle(work, scope)

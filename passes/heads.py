@@ -47,6 +47,7 @@ def read(
     each level of their nesting.
     """
     made, early, omitting, found = values.made, values.early, values.omitting, list[T]()
+    last = _EMPTY  # what was made last, which is what is mostly read next
     for number, node in enumerate(nodes):
         plain = node.op_type in apart or not node.attribute
         data = (node if plain else NodeProto(input=node.input, output=node.output)).SerializeToString()
@@ -59,7 +60,7 @@ def read(
                     start, size = length(data, at + 1)
                 at = start + size
                 name = data[start:at]
-                if name not in made:
+                if name != last and name not in made:
                     early.add(name)
                     if not size:
                         omitting.append(number)
@@ -70,7 +71,8 @@ def read(
                     start, size = length(data, at + 1)
                 at = start + size
                 if size:
-                    made[data[start:at]] = number
+                    last = data[start:at]
+                    made[last] = number
                 else:
                     omitting.append(number)
             if data[at] == _NAME:

@@ -313,6 +313,8 @@ def _compute_constants(light: ModelProto) -> bool:
             if tensor is None or constants.size(tensor) > constants.SMALL:
                 continue
             computed[index] = tensor
+        elif any(constants.size(attribute.t) > constants.SMALL for attribute in node.attribute):
+            continue  # which `without_weights` left without its values
         held.update(node.output)
     for index, tensor in computed.items():
         node = light.graph.node[index]
@@ -400,13 +402,21 @@ def _definitions(source: ModelProto) -> list[FunctionProto]:
 
 
 def without_weights(source: ModelProto) -> ModelProto:
-    """A copy for inference, in which every large initializer of the main graph is an input of the same type."""
+    """A copy for inference, in which every large initializer of the main graph is an input of the same type.
+
+    Its large Constants have sizes, but no values.
+    """
     light = ModelProto(ir_version=max(source.ir_version, 4))
     light.opset_import.extend(source.opset_import)
     light.functions.extend(source.functions)
     graph, old = light.graph, source.graph
     graph.name = old.name or "graph"
     graph.node.extend(old.node)
+    for node in graph.node:
+        if node.op_type == "Constant" and not default_domain(node.domain):
+            for attribute in node.attribute:
+                if attribute.HasField("t") and constants.size(attribute.t) > constants.SMALL:
+                    attribute.t.CopyFrom(TensorProto(dims=attribute.t.dims, data_type=attribute.t.data_type))
     graph.input.extend(old.input)
     graph.output.extend(old.output)
     graph.value_info.extend(old.value_info)

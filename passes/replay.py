@@ -77,8 +77,13 @@ class Replays:
                 at = self._learn(key, proto, names, scope, rehearse)
         return None if at is None else script.play(at, proto, spelled, names, scope, changes)
 
-    def ahead(self, kind: Kind, calls: Sequence[NodeProto], scope: Scope) -> Iterator[Iterable[Change]] | None:
-        """What is done to each of the calls, all of one kind, which are edited at once; None where they cannot be."""
+    def ahead(
+        self, kind: Kind, calls: Sequence[NodeProto], scope: Scope, *, whole: bool
+    ) -> Iterator[Iterable[Change]] | None:
+        """What is done to each of the calls, all of one kind, which are edited at once; None where they cannot be.
+
+        `whole` says that none of them leaves out an input or an output.
+        """
         if not kind.same or not calls:
             return None
         names = [call.name for call in calls]
@@ -87,11 +92,9 @@ class Replays:
             return None
         if not all(key in scope.spelled for key in at.patch.constants):
             return None
-        if kind.inputs == 1:
-            plain = all(call.input[0] for call in calls)
-        else:
-            plain = all(all(held) and len(set(held)) == len(held) for held in [call.input[:] for call in calls])
-        if not plain or not all(call.output[number] for number in range(kind.outputs) for call in calls):
+        if not whole and not all(name for call in calls for name in (*call.input, *call.output)):
+            return None
+        if kind.inputs > 1 and not all(len(set(held)) == len(held) for held in [call.input[:] for call in calls]):
             return None
         return at.patch.apply(at, calls, names, scope)
 

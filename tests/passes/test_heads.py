@@ -8,6 +8,7 @@ from opshift.passes import convert, heads
 
 from tests.support import model
 
+
 def read(node: NodeProto, values: heads.Values) -> heads.Key | None:
     """The key of a node, of whose names `values` learn."""
     return heads.read([node], {node.op_type}, values, {}, lambda _, key: key)[0]
