@@ -46,6 +46,7 @@ Each of these was once a defect. With its repair taken out, `python -m tests.ran
 | indices of no length, of empty data | `--op GatherND` | fails |
 | Celu with a negative alpha, by the function of onnx | `--op Celu` | wrong |
 | an attribute that no caller binds, in a Constant of its own | `--op Dropout` | invalid |
+| an input of a function that a caller leaves out, taken for one that is there | `--op Split` | invalid |
 """
 
 
