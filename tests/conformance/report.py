@@ -50,6 +50,8 @@ onnx {onnx}, onnxruntime {onnxruntime}.
 - **invalid**: onnx.checker rejects the converted model. **crashed**: the converter raised an error of its own.
 - **unjudged**: no engine runs both forms. **refused**: the converter said no, and why.
 - **source not valid**: the same, of a published model that onnx.checker rejects as it is. It does not count in the percentage.
+
+What is not published is drawn: [random models](random.md) go through every verb beside their source.
 """
 
 SWEPT = {

@@ -50,10 +50,14 @@ def main() -> int:
     console.print(table(counts))
     console.print(coverage.text(corpus))
     if options.markdown:
-        Path(options.markdown).write_text(markdown(counts, coverage.text(corpus).splitlines()[0]), encoding="utf-8")
+        how = f"{total:,} results of {last - options.seed:,} seeds in {spent / 60:.0f} minutes, {total / spent:.0f} a second"
+        page = markdown(counts, how, coverage.text(corpus).splitlines())
+        Path(options.markdown).write_text(page, encoding="utf-8")
     if options.json:
         rows = [[*key, count] for key, count in sorted(counts.items())]
-        Path(options.json).write_text(json.dumps({"counts": rows, "judged": total}, indent=0), encoding="utf-8")
+        Path(options.json).write_text(
+            json.dumps({"counts": rows, "judged": total, "seconds": spent, "last": last}, indent=0), encoding="utf-8"
+        )
     return int(bool(seen))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import onnx.defs
 from onnx import ModelProto
 from opshift.passes import schemas
 
@@ -42,11 +43,7 @@ class Coverage:
     def text(self, corpus: Corpus) -> str:
         """How much was reached, and what was not."""
         known = {
-            (op, name)
-            for calls in corpus.calls.values()
-            for call in calls
-            for op in [call.op]
-            for name in call.schema.attributes
+            (op, name) for domain, op, v in corpus.known for name in onnx.defs.get_schema(op, v, domain).attributes
         }
         missed = [key for key in corpus.known if key not in self.versions]
         names = [f"{op}-{since}" for _, op, since in missed]

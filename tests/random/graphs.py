@@ -211,9 +211,9 @@ def _fitting(rng: random.Random, body: Body, call: Call) -> dict[int, str]:
 
 def rename(graph: GraphProto, old: str, new: str) -> None:
     """Another name for a value, also where subgraphs read it."""
-    for tensor in graph.initializer:
-        if tensor.name == old:
-            tensor.name = new
+    for held in graph.initializer:
+        if held.name == old:
+            held.name = new
     for value in graph.output:
         if value.name == old:
             value.name = new

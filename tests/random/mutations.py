@@ -289,7 +289,7 @@ def outputs(rng: random.Random, call: Call, corpus: Corpus) -> Call:
 
 
 MUTATIONS: tuple[Mutation, ...] = (
-    size, size, one_size, rank, values, values, parameters, parameters, element_type, omission, omission, default,
+    size, size, one_size, rank, values, values, parameters, parameters, element_type, omission, omission, omission, omission, default,
     attribute, attribute, outputs,
 )  # fmt: skip
 STEERING: tuple[Mutation, ...] = (parameters, parameters, axes, extreme, factors, factors)

@@ -8,11 +8,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import onnx
 import onnx.parser
 import onnx.printer
+import onnxruntime
 from onnx import ModelProto
 from rich.table import Table
 
+from tests.random.rare import NEVER
 from tests.random.verdict import STATUSES, Verdict
 
 if TYPE_CHECKING:
@@ -26,6 +29,25 @@ alone and in graphs of up to 40 nodes, in the main graph, branches, loops, scans
 - **unjudged**: no engine runs both forms, or engines differ on the source. **wrong**, **fails**: an engine that runs the source
   computes something else from the result, or nothing. **invalid**: onnx.checker takes the source, but not the result.
 - **crashed**, **rejected**, **hangs**, **died**: the verb raised an error, called a valid source invalid, or did not come back."""
+
+
+CLASSES = """## What it finds
+
+Each of these was once a defect. With its repair taken out, `python -m tests.random --seed 0 --seconds 20 --op NAME` finds it:
+
+| defect | found with | as |
+| --- | --- | --- |
+| a Dropout whose mask nobody reads becomes an Identity with two outputs | `--op Dropout` | invalid |
+| STFT in a function where the shape of the signal is not known | `--op STFT` | invalid |
+| the step of a Slice is the least number there is | `--op Slice` | crashed |
+| starts of unknown or another length than the rank, without axes | `--op Slice` | crashed |
+| axes of Squeeze in any order | `--op Squeeze` | invalid |
+| AffineGrid with corners aligned and a size of 1 of the run time | `--op AffineGrid` | wrong |
+| indices of no length, of empty data | `--op GatherND` | fails |
+| Celu with a negative alpha, by the function of onnx | `--op Celu` | wrong |
+| an attribute that no caller binds, in a Constant of its own | `--op Dropout` | invalid |
+| an input of a function that a caller leaves out, taken for one that is there | `--op Split` | invalid |
+"""
 
 
 def table(counts: Counter[tuple[str, str, str]]) -> Table:
@@ -43,15 +65,23 @@ def table(counts: Counter[tuple[str, str, str]]) -> Table:
     return made
 
 
-def markdown(counts: Counter[tuple[str, str, str]], covered: str) -> str:
+def markdown(counts: Counter[tuple[str, str, str]], how: str, covered: list[str]) -> str:
     """The counts as a page, by what was done and by where."""
-    rows = ["# Random models", "", "Written by `python -m tests.random --markdown`; do not edit.", "", EXPLAINED, ""]
+    head = "Written by `python -m tests.random --seconds 3600 --markdown docs/random.md`; do not edit."
+    versions = f"onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}"
+    rows = ["# Random models", "", head, "", EXPLAINED, "", f"{how}; {versions}.", ""]
     for index, title in ((1, "verb"), (0, "place")):
         rows += ["", f"| {title} | {' | '.join(STATUSES)} | total |", f"|{' --- |' * (len(STATUSES) + 2)}"]
         for name in sorted({key[index] for key in counts if key[1] != "-"}):
             found = [sum(n for key, n in counts.items() if key[index] == name and key[2] == s) for s in STATUSES]
             rows.append(f"| {name} | {' | '.join(map(str, found))} | {sum(found)} |")
-    return "\n".join([*rows, "", covered, ""])
+    reached, missed, bare = covered
+    rows += ["", "## What was reached", "", f"{reached}.", "", f"{missed}.", "", f"{bare}.", ""]
+    rows += ["", "Operators of which nothing is drawn:", ""]
+    rows += [f"- {', '.join(ops.split())}: {why}." for ops, why in NEVER.items()]
+    rows += ["", "Versions of opset 1 to 6 are judged only where onnx.reference looks at the version of an operator, or",
+             "onnx's converter takes the model up to the opsets that onnxruntime has kernels for.", "", CLASSES]  # fmt: skip
+    return "\n".join([*rows, ""])
 
 
 def script(source: Source, verb: Verb, verdict: Verdict) -> str:

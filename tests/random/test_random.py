@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import random
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from multiprocessing.connection import Connection
 
 import numpy as np
 import onnx
@@ -15,13 +19,14 @@ from onnx import ModelProto
 from opshift.passes.convert import Result
 
 from tests.frozen import store
-from tests.random import verbs
+from tests.random import runner, verbs
 from tests.random.calls import Corpus
 from tests.random.engines import Engines
 from tests.random.models import Source, drawn_source
 from tests.random.shrink import Finding, shrunk
+from tests.random.turns import turn
 from tests.random.verbs import Verb, drawn_verbs
-from tests.random.verdict import CRASHED, FAILS, FINDINGS, INVALID, OK, REFUSED, UNJUDGED, WRONG, Judge
+from tests.random.verdict import CRASHED, DIED, FAILS, FINDINGS, INVALID, OK, REFUSED, UNJUDGED, WRONG, Judge
 from tests.random.worker import flat
 
 SEEDS = range(7100, 7130)
@@ -186,3 +191,22 @@ def test_verbs_differ_and_are_drawn_from_a_seed():
     assert drawn[0] == drawn[1]
     assert len(set(drawn[0])) == 8
     assert set(verbs.DOING) >= {step[0] for verb in drawn_verbs(random.Random(3), model, 8) for step in verb.steps}
+
+
+def test_a_judge_that_dies_goes_on_behind_its_seed(corpus: Corpus, monkeypatch: pytest.MonkeyPatch):
+    def judged(told: Connection, engines: Engines, corpus: Corpus, seed: int, *_: object) -> runner.Judged:
+        if seed == 5:
+            told.send(("graph", "up", DIED))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return runner.Judged(seed)
+
+    monkeypatch.setattr(runner, "_judged", judged)
+    said = runner.run(corpus, 4, 60, runner.Wanted())
+    found = [(next_one.seed, next_one.rows) for next_one in itertools.islice(said, 3)]
+    assert found == [(4, []), (5, [("graph", "up", DIED)]), (6, [])]
+
+
+def test_every_version_has_its_turn(corpus: Corpus):
+    drawn = [turn(corpus, seed) for seed in range(3 * len(corpus.known))]
+    assert {key for key, _ in drawn[: len(corpus.known)]} == set(corpus.known)
+    assert len({name for key, name in drawn if key[1] == "Conv"}) >= 3
