@@ -69,7 +69,9 @@ class _Piece(Draft):
         whole = _Whole(scope)
         whole.know(nodes)
         self._prepare(whole, opset)
-        self.results = {held for name in results for held in scope.elements(name) or [name] if held}
+        gone = scope.context.dissolved  # of these, what they hold is read instead
+        held = [name for sequence in results if sequence in gone for name in scope.elements(sequence) or ()]
+        self.results = {name for name in (*results, *held) if name}
         self.own = {name for node in nodes for name in node.output}
         for node in nodes:
             self.whole.uses.update(node.input)

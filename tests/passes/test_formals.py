@@ -319,6 +319,15 @@ def test_a_graph_in_a_function_reads_what_calls_leave_out():
     assert len(check(source, without("Clip")).functions) == 4
 
 
+def test_a_name_of_the_function_that_a_graph_gives_to_a_value_of_its_own_is_no_valid_model():
+    body = """u = Cast<to = 1>(x) n = Constant<value = int64 {2}>() g = Constant<value = bool {1}>() y = Loop(n, g, u) <
+        body = b (int64 i, bool c, float[2,3,4] v) => (bool k, float[2,3,4] w) {
+            k = Identity(c) hi = Constant<value = float {0.5}>() w = Clip(v, , hi) }>"""
+    source = model(19, body, "x, hi", "(x)", "(x, lo)")
+    with pytest.raises(opshift.InvalidModel, match="it makes 'hi', which is there already"):
+        opshift.inline(source, ["Clip"])
+
+
 def test_an_optional_that_calls_leave_out():
     source = model(18, "h = OptionalHasElement(o) y = Cast<to = 1>(h)", "o", "()", "(x)")
     for verb in (without("f::F"), opshift.optimize, opshift.fold, to(21)):
@@ -387,7 +396,7 @@ def test_graphs_of_training_call_functions_too():
 
 
 def test_a_function_of_the_default_domain_is_inlined_where_it_needs_copies():
-    """No other operator could be called there."""
+    """No operator of another name could be called there."""
     text = """<ir_version: 10, opset_import: ["": 17]> g (float[2,3,4] x) => (float[] y, float[] z) <int64[2] s={1,3}> { y = Squeeze(x) z = Squeeze(x, s) }
     <domain: "", opset_import: ["": 17]> Squeeze (a, b) => (c) { c, d = Split<axis = 2>(a, b) }"""
     assert not check(onnx.parser.parse_model(text), to(18)).functions

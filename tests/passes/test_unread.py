@@ -58,10 +58,8 @@ def test_a_mask_that_is_read_keeps_its_dropout():
 
 
 def test_an_output_that_is_left_out_is_not_taken_for_a_value():
-    source = model(
-        ", h = GRU<hidden_size=1>(x, w, w) y = Neg(h)", 17,
-        inputs="float[2,1,1] x", outputs="float[1,1,1] y", constants="float[1,3,1] w = {1, 2, 3}",
-    )  # fmt: skip
+    inputs = "float[1,2,3] x, float[1,3,3] w, float[1,3,1] r"
+    source = model(", h = GRU<hidden_size = 1>(x, w, r) y = Neg(h)", 17, inputs=inputs, outputs="float[1,2,1] y")
     assert show(opshift.optimize(source)) == show(source)
 
 
