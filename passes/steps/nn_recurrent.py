@@ -108,7 +108,7 @@ def _scale(node: Node, queries: int) -> str:
         return str(build.constant(given, T.FLOAT))
     dims = node.scope.shape(node.input(0))
     if dims and isinstance(dims[-1], int):
-        return str(build.constant(1 / sqrt(dims[-1] // queries), T.FLOAT))
+        return str(build.constant(1 / sqrt(max(dims[-1] // queries, 1)), T.FLOAT))
     size = build.Div(build.Gather(build.Shape(node.input(0)), 2), queries)
     return str(build.Reciprocal(build.Sqrt(build.Cast(size, to=T.FLOAT))))
 

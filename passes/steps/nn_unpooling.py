@@ -20,6 +20,8 @@ def sorted_and_looked_up(node: Node) -> str:
         raise CannotConvert(node, "data of unknown size; a known size could be expressed")
     shape = _unpooled(node, sizes)
     given, made = prod(sizes), prod(shape)
+    if not made:  # no TopK takes none
+        return str(build.Expand(build.constant([0], node.elem_type()), shape))
     indices = build.Reshape(node.input(1), [-1])
     evens = build.Mul(build.Cast(indices, to=T.DOUBLE), build.constant(-2.0, T.DOUBLE))
     odds = build.constant([-1.0 - 2 * k for k in range(made)], T.DOUBLE)  # descending: index k, then place k

@@ -50,3 +50,10 @@ def test_a_shape_of_its_own():
 def test_unknown_sizes_are_refused():
     io = {"inputs": "float[N,1,2,2] x, int64[N,1,2,2] i", "outputs": "float[N,1,A,B] y"}
     check_refused("y = MaxUnpool<kernel_shape=[2,2]>(x, i)", 9, 8, "data of unknown size", **io)
+
+
+@pytest.mark.parametrize("target", [8, 7])
+def test_no_channel_makes_no_element(target):
+    io = {"inputs": "float[1,0,2,2] x, int64[1,0,2,2] i", "outputs": "float[1,0,4,4] y"}
+    feeds = {"x": np.zeros((1, 0, 2, 2), np.float32), "i": np.zeros((1, 0, 2, 2), np.int64)}
+    check_down("y = MaxUnpool<kernel_shape=[2,2], strides=[2,2]>(x, i)", 9, target, feeds=feeds, **io)
