@@ -46,7 +46,7 @@ def main() -> None:
         return
     if options.what == "backends":
         from benchmarks import backends
-        from opshift.report import progress
+        from opshift.cli.display import progress
 
         with progress() as advance:
             chosen = options.backend or ["openvino", "opencv", "tract"]
@@ -55,7 +55,7 @@ def main() -> None:
         return
     if options.what == "optimizers":
         from benchmarks import optimizers
-        from opshift.report import progress
+        from opshift.cli.display import progress
 
         name, folder = options.name, options.models
         found = list(optimizers.of_folder(folder, name) if folder else optimizers.committed(name))

@@ -17,11 +17,12 @@ import onnx
 import onnx.backend.test
 import onnx.numpy_helper
 from onnx import ModelProto
-from opshift.passes import fit
+from opshift.passes.backends import fit, target_files
 
-from opshift import adapters, backends, probe
-from opshift.engines import OnnxRuntime
-from opshift.workers import Worker
+from opshift.probing import probe
+from opshift.probing.worker import Worker
+from opshift.verification import adapters
+from opshift.verification.engines import OnnxRuntime
 
 DATA = Path(onnx.backend.test.__file__).parent / "data"
 EXAMPLE = Path(__file__).parents[1] / "examples" / "encoder.onnx"
@@ -44,7 +45,7 @@ class Row:
 
 def measure(backend: str, progress: Callable[[str, int, int], None] | None = None) -> Iterator[Row]:
     """Every set of models on one backend, for the target of the installed release."""
-    target = backends.find(f"{backend}-{'.'.join(probe.installed(backend).split('.')[:2])}")
+    target = target_files.find(f"{backend}-{'.'.join(probe.installed(backend).split('.')[:2])}")
     worker = Worker(adapters.KNOWN[backend])
     try:
         for what, cases in SETS.items():
@@ -59,7 +60,7 @@ def measure(backend: str, progress: Callable[[str, int, int], None] | None = Non
         worker.stop()
 
 
-def _count(row: Row, case: probe.Case, target: backends.Backend, worker: Worker) -> None:
+def _count(row: Row, case: probe.Case, target: target_files.Backend, worker: Worker) -> None:
     before = after = worker.run(case.task()).agrees
     result = fit.attempt(case.model, target)
     if result.model is None:

@@ -24,7 +24,7 @@ import onnx.defs
 import onnx.inliner
 import onnx.version_converter
 from onnx import ModelProto
-from opshift.passes import convert
+from opshift.passes.conversion import convert
 from opshift.passes.errors import InvalidModel
 
 from tests.conformance.cases import Case, all_cases

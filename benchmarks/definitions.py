@@ -15,7 +15,7 @@ import onnx.inliner
 import onnx.parser
 import onnxruntime as ort
 from onnx import ModelProto
-from opshift.passes import convert
+from opshift.passes.conversion import convert
 from rich.table import Table
 
 from benchmarks import latency

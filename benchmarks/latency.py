@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import onnxruntime as ort
 from onnx import ModelProto
-from opshift.passes.names import bodies
+from opshift.passes.model.traversal import bodies
 
 OFF, ON = ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_ALL
 

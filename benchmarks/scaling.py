@@ -13,7 +13,7 @@ from pathlib import Path
 from time import process_time
 
 from onnx import ModelProto
-from opshift.passes import convert
+from opshift.passes.conversion import convert
 
 from benchmarks import models
 from benchmarks.conversions import CONVERT, once

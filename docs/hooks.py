@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from opshift.cli import _parser
+from opshift.cli.parser import _parser
 
 COMMANDS = "<!-- commands -->"
 TABLE = re.compile(r"<!-- table: ([^;]+?)((?:; [^;]+?)*) -->")

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from opshift.passes import schemas
-from opshift.passes.protos import FunctionProto, ModelProto, NodeProto
+from opshift.passes.model import schemas
+from opshift.passes.model.messages import FunctionProto, ModelProto
 
 OPENVINO = "opshift.openvino"
 """The domain of OpenVINO's operators: ReduceL1 (its version 4) and NormalizeL2 (its version 1)."""
@@ -133,68 +133,3 @@ def find(domain: str, op: str, elem_type: int) -> Form | None:
                 compiled.choices,
             )
     return None
-
-
-def function_proto(domain: str, op: str, elem_type: int, opset: int = 0) -> FunctionProto:
-    """The definition of an operator for one element type, as a function that a standard ONNX file can carry.
-
-    Put it into the `functions` of a model that imports `domain`, and any runtime that knows functions runs the
-    model's calls of the operator (onnxruntime and onnx.reference do, OpenVINO does not). It is written at `opset`
-    of the default domain, which should be what the model imports; 0 means the opset of the definition. A model
-    that calls it with several element types needs one function for each, told apart by `overload` (IR 10, and a
-    runtime that reads it); one that leaves out attributes with a default needs IR 9.
-
-    Args:
-        domain: the operator's domain, such as `OPENVINO`; empty for the default one.
-        op: its name.
-        elem_type: the element type of what it computes, an `onnx.TensorProto.DataType`.
-        opset: the opset of the default domain to write it at.
-
-    Returns:
-        A function of the operator's name, domain, inputs, outputs and attributes.
-
-    Raises:
-        ValueError: there is no definition for the element type, or it cannot be written at `opset`.
-    """
-    form = find(domain, op, elem_type)
-    if form is None:
-        raise ValueError(f"{domain}::{op} has no definition for element type {elem_type}")
-    function = FunctionProto()
-    function.CopyFrom(form.body)
-    function.domain, function.name = domain, op
-    del function.metadata_props[:]
-    if form.carrier:
-        _carry(function, form)
-    return function if opset in (0, form.opset) else _at_opset(function, opset)
-
-
-def _carry(function: FunctionProto, form: Form) -> None:
-    """Cast in front of and behind the nodes, which compute in the carrier type."""
-    from opshift.passes.stamp import rename
-    from opshift.passes.view import make_attribute
-
-    def cast(name: str, to: int, result: str) -> NodeProto:
-        attribute = make_attribute("to", to)
-        return NodeProto(op_type="Cast", input=[name], output=[result], attribute=[attribute])
-
-    nodes = list(function.node)
-    before = [(name := function.input[index], f"{name}_carried") for index in form.carried_inputs]
-    after = [(name, f"{name}_carried") for name in function.output]
-    for name, inner in (*before, *after):
-        rename(nodes, name, inner)
-    casts = [cast(name, form.carrier, inner) for name, inner in before]
-    back = [cast(inner, form.elem_type, name) for name, inner in after]
-    del function.node[:]
-    function.node.extend([*casts, *nodes, *back])
-
-
-def _at_opset(function: FunctionProto, opset: int) -> FunctionProto:
-    from opshift.passes import convert
-
-    holder = ModelProto(ir_version=schemas.ir_version("", opset), functions=[function])
-    holder.graph.name = function.name
-    holder.opset_import.extend(function.opset_import)
-    converted = convert.attempt(holder, {"": opset}).model
-    if converted is None or not converted.functions:
-        raise ValueError(f"{function.domain}::{function.name} cannot be written as a function at opset {opset}")
-    return converted.functions[0]

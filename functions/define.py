@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from onnx import FunctionProto, TensorProto, numpy_helper
 from onnx.helper import tensor_dtype_to_np_dtype
-from opshift.passes.names import subgraphs
+from opshift.passes.model.traversal import subgraphs
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 T = TensorProto

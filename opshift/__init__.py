@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opshift.api import Plan, convert_version, fold, inline, optimize, plan, verify
-    from opshift.batch import FileResult, convert_files
+    from opshift.jobs.batch import FileResult, convert_files
     from opshift.passes.changes import Change
     from opshift.passes.errors import InvalidModel, Refusal, Refused
-    from opshift.verification import Verification
+    from opshift.verification.verify import Verification
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,12 +31,12 @@ __all__ = [
 
 _HOMES = {
     "Change": "opshift.passes.changes",
-    "FileResult": "opshift.batch",
+    "FileResult": "opshift.jobs.batch",
     "InvalidModel": "opshift.passes.errors",
     "Refusal": "opshift.passes.errors",
     "Refused": "opshift.passes.errors",
-    "Verification": "opshift.verification",
-    "convert_files": "opshift.batch",
+    "Verification": "opshift.verification.verify",
+    "convert_files": "opshift.jobs.batch",
 }
 
 

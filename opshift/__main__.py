@@ -2,6 +2,6 @@
 
 import sys
 
-from opshift.cli import main
+from opshift.cli.main import main
 
 sys.exit(main())

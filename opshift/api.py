@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from opshift import files, goals, ir
-from opshift.goals import Goal, Target
-from opshift.passes import convert
+from opshift.files import model_file, openvino_ir
+from opshift.passes import goals
+from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change
+from opshift.passes.conversion import convert
 from opshift.passes.errors import InvalidModel, Refusal
-from opshift.passes.obstacles import open_dimensions
-from opshift.passes.protos import ModelProto
+from opshift.passes.goals import Goal, Target
+from opshift.passes.model.messages import ModelProto
 from opshift.passes.refine import Refinement
-from opshift.verification import Verification, verify_protos
+from opshift.verification.verify import Verification, verify_protos
 
 if TYPE_CHECKING:
     import onnx
@@ -241,7 +242,7 @@ def verify(before: Any, after: Any, *, grade: str = "exact", seed: int = 0) -> V
 
 def _network(model: Any) -> str | None:
     """The path of OpenVINO IR, which runs in OpenVINO."""
-    return os.fspath(model) if isinstance(model, (str, os.PathLike)) and ir.is_network(model) else None
+    return os.fspath(model) if isinstance(model, (str, os.PathLike)) and openvino_ir.is_network(model) else None
 
 
 class _Loan(NamedTuple):
@@ -263,13 +264,13 @@ def _lent(model: Any) -> Iterator[_Loan]:
     else:
         proto, folder = _loaded(model)
         yield _Loan(
-            proto, folder, (lambda made: files.embedded(made, folder)) if folder is not None else lambda made: made
+            proto, folder, (lambda made: model_file.embedded(made, folder)) if folder is not None else lambda made: made
         )
 
 
 def _loaded(model: Any) -> tuple[ModelProto, str | None]:
     if isinstance(model, (str, os.PathLike)):
-        return files.read(model), str(Path(model).resolve().parent)
+        return model_file.read(model), str(Path(model).resolve().parent)
     if isinstance(model, ModelProto):
         return model, None
     if _is_ir(model):

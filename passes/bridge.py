@@ -9,8 +9,8 @@ from typing import Any
 
 import onnx_ir
 from onnx_ir.traversal import RecursiveGraphIterator
-from opshift.passes import constants, payload
-from opshift.passes.protos import ModelProto
+from opshift.passes.model import tensor_data, tensors
+from opshift.passes.model.messages import ModelProto
 
 Back = Callable[[ModelProto], onnx_ir.Model]
 
@@ -24,7 +24,7 @@ def lent(model: onnx_ir.Model) -> Iterator[tuple[ModelProto, Back]]:
     """
     held: list[onnx_ir.TensorProtocol] = []
     names: list[str] = []
-    with payload.lent(lambda index: held[index].tobytes()) as location:
+    with tensor_data.lent(lambda index: held[index].tobytes()) as location:
 
         def away(tensor: onnx_ir.TensorProtocol, name: str) -> onnx_ir.ExternalTensor:
             held.append(tensor)
@@ -69,7 +69,7 @@ def folder(model: onnx_ir.Model) -> str | None:
 def _is_weight(tensor: onnx_ir.TensorProtocol) -> bool:
     if tensor.dtype == onnx_ir.DataType.STRING:
         return False
-    return isinstance(tensor, onnx_ir.ExternalTensor) or bool(tensor.size > constants.SMALL)
+    return isinstance(tensor, onnx_ir.ExternalTensor) or bool(tensor.size > tensors.SMALL)
 
 
 def _renamed(tensor: onnx_ir.TensorProtocol, name: str | None) -> onnx_ir.LazyTensor:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from opshift.passes.errors import Refusal
+from opshift.passes.model.messages import ModelProto
+from opshift.passes.model.traversal import Calls
 
 GRANTED = "sizes that only the run tells are taken to be 1 or more"
 """The remark on what holds of no others, which is never `exact`."""
@@ -43,3 +45,22 @@ class Ledger:
     refusals: list[Refusal] = field(default_factory=list)
     illegal: list[Refusal] = field(default_factory=list)
     """What arrived in a form that the target does not take; it counts where nothing is refused."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A converted copy with what was done to it, or the reasons why there is none (`model` is None)."""
+
+    model: ModelProto | None
+    changes: tuple[Change, ...]
+    refusals: tuple[Refusal, ...]
+    before: Calls | None = None
+    after: Calls | None = None
+    """How often each (domain, operator) was called in the source, and is called in `model`."""
+    folded: int | None = None
+    """How many operators were recognised and put in the place of what computed them; None where nobody asked."""
+
+    @property
+    def grade(self) -> str:
+        """`exact`, or `close` if any change is."""
+        return "close" if any(change.grade == "close" for change in self.changes) else "exact"

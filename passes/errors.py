@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from opshift.passes.view import Node
-
+from typing import Protocol
 
 _LONGEST = 2000  # characters of a line: names in a model may have millions
 
@@ -18,13 +14,24 @@ def brief(line: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
 
 
+class Call(Protocol):
+    """A node, as far as a refusal tells of it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def op_type(self) -> str: ...
+    @property
+    def domain(self) -> str: ...
+
+
 class CannotConvert(Exception):
     """Raised by a step for a node that has no form on the other side.
 
     `why` says what was found and what could be expressed: `left_window_size=3; only -1 can be expressed`.
     """
 
-    def __init__(self, node: Node, why: str):
+    def __init__(self, node: Call, why: str):
         super().__init__(why)
         self.node = node
         self.why = why

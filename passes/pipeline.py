@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import onnx_ir
 from onnx_ir.passes import FunctionalPass, PassResult
 from opshift.passes import bridge
-from opshift.passes.protos import ModelProto, default_domain
+from opshift.passes.goals import Goal, Target, conversion, folding, inlining, operator
+from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.refine import Refinement
-
-from opshift.goals import Goal, Target, conversion, folding, inlining, operator
 
 
 @dataclass(frozen=True)

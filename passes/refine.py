@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from opshift.passes import convert
-from opshift.passes.backend import Backend
-from opshift.passes.claims import CONTRADICTED
-from opshift.passes.convert import Result, opsets
-from opshift.passes.expand import Op
-from opshift.passes.protos import ModelProto
+from opshift.passes.analysis import diagnosis
+from opshift.passes.analysis.claims import CONTRADICTED
+from opshift.passes.backends.backend import Backend
+from opshift.passes.changes import Result
+from opshift.passes.model.imports import opsets
+from opshift.passes.model.messages import ModelProto
+from opshift.passes.model.traversal import Op
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def _unread(result: Result, made: Result, backend: Backend | None, folder: str |
     """The operators that the backend does not read in the result, but did before."""
     if backend is None:
         return set()
-    from opshift.passes.obstacles import obstacles
+    from opshift.passes.backends.obstacles import obstacles
 
     assert result.model is not None, "refining refuses nothing"
     assert made.model is not None, "what was refused is not refined"
@@ -91,20 +92,20 @@ def _refined(made: Result, wanted: Refinement, lacking: set[Op], folder: str | N
 
 
 def _folded(result: Result, wanted: Refinement, lacking: set[Op], folder: str | None) -> Result:
-    from opshift.passes import fold
+    from opshift.passes.fusion import fold
 
     source = _model(result)
-    with convert.blaming(source):
+    with diagnosis.blaming(source):
         found = fold.attempt(source, ops=wanted.ops, lacking=lacking, folder=folder)
     folded = sum(change.how != CONTRADICTED for change in found.changes)
     return replace(_after(result, found), folded=(result.folded or 0) + folded)
 
 
 def _optimized(result: Result, folder: str | None) -> Result:
-    from opshift.passes import optimize
+    from opshift.passes.optimization import optimize
 
     source = _model(result)
-    with convert.blaming(source):
+    with diagnosis.blaming(source):
         return _after(result, optimize.attempt(source, folder=folder))
 
 

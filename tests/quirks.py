@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import onnx.numpy_helper
 from onnx import ModelProto, NodeProto, ValueInfoProto
-from opshift.passes.names import bodies
-from opshift.passes.view import attribute_value
+from opshift.passes.model.attributes import attribute_value
+from opshift.passes.model.traversal import bodies
 
-from opshift.engines import ENGINES, EngineError
+from opshift.verification.engines import ENGINES, EngineError
 from tests.support import model
 
 RUNTIME, REFERENCE = "onnxruntime", "onnx.reference"

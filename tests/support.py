@@ -17,10 +17,11 @@ import onnx.helper
 import onnx.numpy_helper
 import onnx.parser
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
-from opshift.passes import convert, schemas
-from opshift.passes.view import attribute_value
+from opshift.passes.conversion import convert
+from opshift.passes.model import schemas
+from opshift.passes.model.attributes import attribute_value
 
-from opshift.engines import ENGINES, EngineError
+from opshift.verification.engines import ENGINES, EngineError
 
 SPECIAL = [0.0, -0.0, 1.5, -2.25, np.inf, -np.inf, np.nan, 3.0, -1e-3, 7.0, 0.5, -8.0]
 

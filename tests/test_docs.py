@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from opshift.passes import pipeline, schemas
+from opshift.passes import pipeline
+from opshift.passes.model import schemas
 
 import opshift
 

@@ -6,7 +6,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from opshift.engines import ENGINES, EngineError
+from opshift.verification.engines import ENGINES, EngineError
 from tests.quirks import QUIRKS, Quirk, excuse
 from tests.support import model
 

@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from opshift.passes import schemas
+from opshift.passes.model import schemas
 from opshift.passes.refine import Refinement
 from rich.console import Console
 from rich.progress import track

@@ -22,7 +22,7 @@ import onnx.helper
 import onnx.numpy_helper
 from onnx import ModelProto, TensorProto
 
-from opshift import definitions
+from opshift.catalog import definitions
 
 OLD_WHEELS = {  # with the Python that each is for
     "1.1.2": "36",

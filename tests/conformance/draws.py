@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto
 
-from opshift.engines import EngineError
+from opshift.verification.engines import EngineError
 from tests import quirks
 from tests.conformance.cases import Case, Key
 from tests.conformance.engines import Judge, every_node

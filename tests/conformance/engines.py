@@ -16,7 +16,7 @@ import onnx.parser
 import onnx.version_converter
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
-from opshift.engines import EngineError, OnnxRuntime, Reference
+from opshift.verification.engines import EngineError, OnnxRuntime, Reference
 from tests import quirks
 
 DEFAULT = ("", "ai.onnx")

@@ -14,12 +14,13 @@ from typing import Any
 import onnx
 import onnx.checker
 from onnx import ModelProto
-from opshift.passes import convert, refine
+from opshift.passes import refine
+from opshift.passes.conversion import convert
 from opshift.passes.errors import InvalidModel
-from opshift.passes.expand import Op
+from opshift.passes.model.traversal import Op
 from opshift.passes.refine import NOTHING, Refinement
 
-from opshift.engines import EngineError
+from opshift.verification.engines import EngineError
 from tests import quirks
 from tests.conformance import draws
 from tests.conformance.agreement import difference, mismatch

@@ -9,7 +9,7 @@ import numpy as np
 import onnx.numpy_helper
 from onnx import ModelProto, TensorProto
 
-from opshift.engines import EngineError, Reference
+from opshift.verification.engines import EngineError, Reference
 from tests.conformance.cases import Case, Key
 from tests.conformance.engines import every_node
 

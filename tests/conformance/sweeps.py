@@ -16,10 +16,11 @@ import numpy as np
 import onnx.helper
 import onnx.numpy_helper
 from onnx import ModelProto, TypeProto
-from opshift.passes import convert, schemas
+from opshift.passes.conversion import convert
+from opshift.passes.model import schemas
 
-from opshift import apart
-from opshift.engines import EngineError
+from opshift.verification import isolation
+from opshift.verification.engines import EngineError
 from tests import quirks
 from tests.conformance.agreement import difference
 from tests.conformance.cases import Case, Key, digest
@@ -110,8 +111,8 @@ class Died(EngineError):
 def guarded(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """Call it in a process of its own; raises `Died` if that ends."""
     try:
-        return apart.call(timed, function, *arguments, **named)
-    except apart.Ended as ended:
+        return isolation.call(timed, function, *arguments, **named)
+    except isolation.Ended as ended:
         raise Died(str(ended)) from None
 
 
@@ -215,8 +216,8 @@ def verdicts(of: Iterable[Base], sweep: str) -> list[Verdict]:
 def _verdicts(changes: list[Change]) -> list[Verdict]:
     """What becomes of what changes make; where an engine ends its process, or does not end, of less and less at once."""
     try:
-        return apart.call(_judged, changes, timed)
-    except apart.Ended:
+        return isolation.call(_judged, changes, timed)
+    except isolation.Ended:
         if len(changes) == 1:
             return _judged(changes, guarded)
         half = len(changes) // 2

@@ -11,9 +11,10 @@ import onnx.numpy_helper
 import onnx.parser
 import pytest
 from onnx import ModelProto
-from opshift.passes import convert
+from opshift.passes import changes
+from opshift.passes.conversion import convert
 
-from opshift.engines import EngineError, Reference
+from opshift.verification.engines import EngineError, Reference
 from tests.conformance import draws
 from tests.conformance.agreement import mismatch
 from tests.conformance.cases import Case
@@ -36,7 +37,7 @@ def breaking(monkeypatch: pytest.MonkeyPatch) -> Callable[[Broken], None]:
     honest = convert.attempt
 
     def install(change: Broken) -> None:
-        def attempt(*args: Any, **options: Any) -> convert.Result:
+        def attempt(*args: Any, **options: Any) -> changes.Result:
             result = honest(*args, **options)
             assert result.model is not None
             change(result.model)

@@ -3,8 +3,9 @@
 import random
 
 import pytest
-from opshift.passes import convert, schemas
-from opshift.passes.names import bodies
+from opshift.passes.conversion import convert
+from opshift.passes.model import schemas
+from opshift.passes.model.traversal import bodies
 
 from tests.conformance.cases import Case, expandable
 from tests.conformance.judge import CRASHED, INVALID, OK, WRONG, judge

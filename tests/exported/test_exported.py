@@ -6,7 +6,7 @@ Each goes to its own opset, which judges the exporter, and to another that its n
 import random
 
 import pytest
-from opshift.passes import schemas
+from opshift.passes.model import schemas
 
 from tests.conformance.cases import Case
 from tests.conformance.judge import OK, judge

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import onnx.checker
 import pytest
 from onnx import ModelProto
-from opshift.passes.names import bodies
+from opshift.passes.model.traversal import bodies
 
 import opshift
 from tests.conformance.agreement import mismatch

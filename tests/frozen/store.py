@@ -12,7 +12,7 @@ from pathlib import Path
 
 import onnx.numpy_helper
 from onnx import ModelProto, TensorProto
-from opshift.passes import schemas
+from opshift.passes.model import schemas
 
 from tests.conformance.cases import Case
 

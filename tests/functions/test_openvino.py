@@ -8,10 +8,11 @@ import onnx.inliner
 import onnx.parser
 import pytest
 from onnx import TensorProto
-from opshift.functions import OPENVINO, function_proto
-from opshift.passes import convert
+from opshift.functions import OPENVINO
+from opshift.passes.conversion import convert
+from opshift.passes.conversion.export import function_proto
 
-from opshift.engines import ENGINES, OnnxRuntime
+from opshift.verification.engines import ENGINES, OnnxRuntime
 from tests.support import evaluate, model, show
 
 OPS = [(OPENVINO, "ReduceL1"), (OPENVINO, "NormalizeL2")]

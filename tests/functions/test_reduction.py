@@ -11,7 +11,7 @@ import pytest
 from onnx import FunctionProto, TensorProto
 from opshift.functions import compile as compiler
 from opshift.functions import define, reduction
-from opshift.passes import convert
+from opshift.passes.conversion import convert
 
 from opshift import functions
 from tests.support import evaluate, model, show

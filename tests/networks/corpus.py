@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from opshift.passes.errors import Refused
 
-from opshift import apart, ir
-from opshift.compare import compare
-from opshift.engines import EngineError, OnnxRuntime, Reference, load
+from opshift.files import openvino_ir
+from opshift.verification import isolation
+from opshift.verification.compare import compare
+from opshift.verification.engines import EngineError, OnnxRuntime, Reference, load
 from tests.conformance import cases
 from tests.conformance.cases import Case
 from tests.exported import store
@@ -72,8 +73,8 @@ def judge(case: Case) -> Verdict:
 
     load()
     try:
-        return apart.call(_judge, case)
-    except apart.Ended as ended:
+        return isolation.call(_judge, case)
+    except isolation.Ended as ended:
         return Verdict("unread", [str(ended)])
 
 
@@ -92,7 +93,7 @@ def _judge(case: Case) -> Verdict:
 
 def _converted(case: Case, path: Path, folder: str) -> Verdict:
     try:
-        model = ir.read(path).model
+        model = openvino_ir.read(path).model
     except Refused as refused:
         return Verdict("refused", [f"{refusal.op}: {refusal.why}" for refusal in refused.refusals])
     names = [value.name for value in model.graph.input]

@@ -19,12 +19,14 @@ from pathlib import Path
 
 from onnx import ModelProto
 from onnx.parser import parse_model
-from opshift.passes import payload
 from opshift.passes.errors import InvalidModel
+from opshift.passes.model import tensor_data
 
-from opshift import cli, files, wire
+from opshift.cli import main as cli
+from opshift.files import model_file, wire
+from opshift.jobs import exit_codes
 
-CODES = (cli.DONE, cli.REFUSED, cli.UNREADABLE)
+CODES = (exit_codes.DONE, exit_codes.REFUSED, exit_codes.UNREADABLE)
 TEXTS = [
     "g (float[N,3] x) => (float[N,1] y) <int64[1] a = {1}> { s = ReduceSum(x, a) y = Softmax<axis=1>(s) }",
     "g (float[N,3] x, bool c) => (float[N,3] y) { y = If (c) <then_branch = t () => (float[N,3] p) { p = Clip(x) }, else_branch = e () => (float[N,3] q) { q = Elu<alpha=0.5>(x) }> }",
@@ -44,7 +46,7 @@ def check(data: bytes, folder: Path) -> None:
     except Exception:  # protobuf's DecodeError
         expected = None
     try:
-        held = files.embedded(files.read(path, whole=0, large=8), str(folder))
+        held = model_file.embedded(model_file.read(path, whole=0, large=8), str(folder))
     except InvalidModel:
         assert expected is None or not expected.HasField("graph") or _refused_for_its_data(data)
     else:
@@ -54,8 +56,8 @@ def check(data: bytes, folder: Path) -> None:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
             code = cli.main([*verb[:1], str(path), str(output), *verb[1:], "--no-verify"])
         assert code in CODES, (verb, said.getvalue())
-        assert code != cli.UNREADABLE or said.getvalue().count("\n") == 1
-        assert output.exists() == (code == cli.DONE)
+        assert code != exit_codes.UNREADABLE or said.getvalue().count("\n") == 1
+        assert output.exists() == (code == exit_codes.DONE)
         output.unlink(missing_ok=True)
         assert [entry.name for entry in folder.iterdir()] == ["model.onnx"]
 
@@ -106,7 +108,7 @@ def by_coverage(seconds: int, folder: Path, corpus: Path) -> None:
     """The same, with bytes that atheris chooses; never returns."""
     import atheris
 
-    for holder in (wire, wire._Thinning, files, payload):
+    for holder in (wire, wire._Thinning, model_file, tensor_data):
         for function in filter(inspect.isfunction, vars(holder).values()):
             atheris.instrument_func(function)
     corpus.mkdir(parents=True, exist_ok=True)

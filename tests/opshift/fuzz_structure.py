@@ -18,13 +18,14 @@ import onnx.defs
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from onnx import AttributeProto, TensorProto
-from opshift.passes.names import bodies
-from opshift.passes.protos import FunctionProto
+from opshift.passes.model.messages import FunctionProto
+from opshift.passes.model.traversal import bodies
 
-from opshift import cli
-from tests.passes.test_random_models import make
+from opshift.cli import main as cli
+from opshift.jobs import exit_codes
+from tests.scenarios.test_random_models import make
 
-CODES = (cli.DONE, cli.USAGE, cli.REFUSED, cli.UNREADABLE)
+CODES = (exit_codes.DONE, exit_codes.USAGE, exit_codes.REFUSED, exit_codes.UNREADABLE)
 OPERATORS = sorted({s.name for s in onnx.defs.get_all_schemas() if not s.domain})
 NUMBERS = [-(1 << 63), -9, -1, 0, 1, 2, 7, 1 << 31, (1 << 63) - 1]
 
@@ -224,8 +225,8 @@ def check(draw, folder):
     with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out):
         code = cli.main([verb, str(path), str(output), *options])
     assert code in CODES, f"{code} of {[verb, *options]}: {err.getvalue()}{out.getvalue()}"
-    assert code != cli.UNREADABLE or err.getvalue().count("\n") == 1, err.getvalue()
-    assert output.exists() == (code == cli.DONE)
+    assert code != exit_codes.UNREADABLE or err.getvalue().count("\n") == 1, err.getvalue()
+    assert output.exists() == (code == exit_codes.DONE)
     assert time.process_time() - started < 10, f"{[verb, *options]} takes too long"
     return code
 

@@ -3,7 +3,7 @@
 import os
 import time
 
-from opshift.engines import EngineError, OnnxRuntime
+from opshift.verification.engines import EngineError, OnnxRuntime
 
 
 class Picky(OnnxRuntime):

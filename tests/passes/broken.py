@@ -15,7 +15,7 @@ from onnx import (
     ValueInfoProto,
     helper,
 )
-from opshift.passes.names import bodies
+from opshift.passes.model.traversal import bodies
 
 Mistake = Callable[[ModelProto, Random], bool]
 """Breaks a model, and says whether it held what can be broken so."""

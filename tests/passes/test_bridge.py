@@ -7,11 +7,12 @@ import onnx.parser
 import onnx_ir
 import pytest
 from onnx_ir.passes import Sequential
-from opshift.passes import ConvertVersionPass, FoldFunctionsPass, OptimizePass, bridge, constants, payload
+from opshift.passes import ConvertVersionPass, FoldFunctionsPass, OptimizePass, bridge
+from opshift.passes.model import tensor_data, tensors
 
 from tests.support import model, show
 
-WEIGHT = np.arange(2 * constants.SMALL, dtype=np.float32)
+WEIGHT = np.arange(2 * tensors.SMALL, dtype=np.float32)
 SPELLED = "i = Identity(x) s = Mul(i, i) t = ReduceSum<keepdims=1>(s, a) y = Sqrt(t)"
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y", "constants": "int64[1] a = {1}"}
 
@@ -26,10 +27,10 @@ def test_a_weight_can_be_read_while_it_is_lent():
     with bridge.lent(with_weight()) as (proto, _):
         tensor = proto.graph.initializer[0]
         assert proto.ByteSize() < 300
-        read = payload.load(tensor, None)
+        read = tensor_data.load(tensor, None)
         assert onnx.numpy_helper.to_array(read).tolist() == WEIGHT.tolist()
-        assert (read.name, list(read.dims)) == ("w", [2 * constants.SMALL])
-    assert payload.load(tensor, None) is None
+        assert (read.name, list(read.dims)) == ("w", [2 * tensors.SMALL])
+    assert tensor_data.load(tensor, None) is None
 
 
 def test_a_weight_comes_back_under_another_name_and_in_a_subgraph():
@@ -61,7 +62,7 @@ def test_tensors_that_cannot_be_read_are_unknown():
     given = with_weight()
     given.graph.initializers["w"].const_value = tensor
     with bridge.lent(given) as (proto, back):
-        assert payload.load(proto.graph.initializer[0], None) is None
+        assert tensor_data.load(proto.graph.initializer[0], None) is None
         assert back(proto).graph.initializers["w"].const_value is tensor
 
 

@@ -1,15 +1,16 @@
 """What is done after a conversion, in which order, and that a backend reads what comes of it."""
 
 import pytest
-from opshift.passes import fold, optimize, refine
-from opshift.passes.backend import Backend
-from opshift.passes.changes import Change
-from opshift.passes.convert import Result
+from opshift.passes import refine
+from opshift.passes.backends.backend import Backend
+from opshift.passes.changes import Change, Result
 from opshift.passes.errors import InvalidModel
-from opshift.passes.protos import ModelProto
+from opshift.passes.fusion import fold
+from opshift.passes.goals import Goal
+from opshift.passes.model.messages import ModelProto
+from opshift.passes.optimization import optimize
 from opshift.passes.refine import Refinement
 
-from opshift.goals import Goal
 from tests.support import model, show
 
 

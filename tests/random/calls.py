@@ -17,9 +17,9 @@ import onnx.defs
 import onnx.helper
 import onnx.numpy_helper
 from onnx import AttributeProto, NodeProto, TypeProto
-from opshift.passes import schemas
+from opshift.passes import goals
+from opshift.passes.model import schemas
 
-from opshift import goals
 from tests.conformance.cases import CACHE, OLD_WHEELS, Case, all_cases
 from tests.conformance.draws import is_random
 from tests.random.values import tensor, type_of

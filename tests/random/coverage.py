@@ -6,7 +6,7 @@ from collections import Counter
 
 import onnx.defs
 from onnx import ModelProto
-from opshift.passes import schemas
+from opshift.passes.model import schemas
 
 from tests.conformance.engines import every_node
 from tests.random.calls import Corpus, Key

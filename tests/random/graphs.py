@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx.helper
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
-from opshift.passes import schemas
+from opshift.passes.model import schemas
 
 from tests.random.calls import Call, Corpus, Key
 from tests.random.engines import Engines

@@ -20,9 +20,10 @@ import onnx
 from opshift.passes.errors import Refused
 
 import opshift
-from opshift import apart, ir
-from opshift.compare import compare
-from opshift.engines import EngineError, OnnxRuntime
+from opshift.files import openvino_ir
+from opshift.verification import isolation
+from opshift.verification.compare import compare
+from opshift.verification.engines import EngineError, OnnxRuntime
 from tests.random.layers import RECIPES, Draw, Unfit
 
 CHUNK = 25
@@ -104,7 +105,7 @@ def judge(model: Any, feeds: Sequence[Any], other: int) -> tuple[str, str]:
         except Exception as error:
             return "unread", " ".join(str(error).split())[-150:]
         try:
-            first = ir.read(path).model
+            first = openvino_ir.read(path).model
         except Refused as refused:
             return "refused", "\n".join(f"{refusal.op}: {refusal.why}" for refusal in refused.refusals)
         except Exception as error:
@@ -171,7 +172,7 @@ def _is_sane(value: Any) -> bool:
 
 
 def ir_opset() -> int:
-    from opshift.passes.openvino_ir.layer import OPSET
+    from opshift.passes.openvino.layer import OPSET
 
     return OPSET
 
@@ -219,8 +220,8 @@ def run(seconds: float, seed: int, only: str = "", counts: Counter[str] | None =
         while time.monotonic() < until:
             log = Path(folder, str(number))
             try:  # a process for many: some networks end the one that OpenVINO runs in
-                outcomes = apart.call(judged, seed, range(number, number + CHUNK), only, log)
-            except apart.Ended as ended:
+                outcomes = isolation.call(judged, seed, range(number, number + CHUNK), only, log)
+            except isolation.Ended as ended:
                 outcomes = [*(pickle.loads(log.read_bytes()) if log.exists() else ()), ("unread", str(ended), "")]
             for outcome, why, shown in outcomes:
                 counts[outcome] += 1

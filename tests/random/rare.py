@@ -9,7 +9,7 @@ import numpy as np
 import onnx.defs
 import onnx.helper
 from onnx import TypeProto
-from opshift.passes import schemas
+from opshift.passes.model import schemas
 
 from tests.random.calls import Call
 

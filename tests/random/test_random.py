@@ -16,7 +16,7 @@ import onnx.helper
 import onnx.parser
 import pytest
 from onnx import ModelProto
-from opshift.passes.convert import Result
+from opshift.passes.changes import Result
 
 from tests.frozen import store
 from tests.random import runner, verbs

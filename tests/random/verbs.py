@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from onnx import ModelProto
-from opshift.passes import schemas
-from opshift.passes.convert import Result
+from opshift.passes import goals
+from opshift.passes.changes import Result
+from opshift.passes.model import schemas
 from opshift.passes.refine import Refinement
 
-from opshift import goals
 from tests.conformance.cases import expandable
 from tests.conformance.engines import every_node, opset
 

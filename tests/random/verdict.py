@@ -13,7 +13,7 @@ import numpy as np
 from onnx import ModelProto
 from opshift.passes.errors import InvalidModel
 
-from opshift.compare import compare
+from opshift.verification.compare import compare
 from tests.conformance.engines import OLDEST_WITH_KERNELS, opset
 from tests.random.engines import Engines
 from tests.random.models import Source, complaint

@@ -1,0 +1,211 @@
+"""The support table: every transition of every operator with what is done in each direction.
+
+It is read from the registry, the schemas, and the source of the steps: their sentences, where they grade themselves
+`close`, and the reasons for which they refuse.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from opshift import functions
+from opshift.passes.model import schemas
+from opshift.passes.rewrite import registry
+
+DOMAINS = ("", "ai.onnx.ml")
+_ASKS = {"rank": "the rank is unknown", "elem_type": "the type is unknown"}
+
+
+@dataclass
+class Story:
+    """What one direction of one transition does."""
+
+    what: str
+    close: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    @property
+    def grade(self) -> str:
+        """The best that can come of it, and the worst short of a refusal."""
+        return "exact or close" if self.close else "exact"
+
+    def __str__(self) -> str:
+        refused = "refused: " + "; ".join(dict.fromkeys(self.refused)) if self.refused else ""
+        return "; ".join(filter(None, [self.what and f"{self.grade}: {self.what}", refused]))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One transition; `older` is 0 where the operator begins."""
+
+    domain: str
+    op: str
+    family: str
+    older: int
+    newer: int
+    up: Story | None
+    down: Story
+
+
+def rows(opset: int | None = None) -> Iterator[Row]:
+    """Every transition, or those at one opset."""
+    for domain in DOMAINS:
+        for op in sorted(schemas.operators(domain)):
+            known = schemas.versions(domain, op)
+            for older, newer in [(0, known[0]), *pairwise(known)]:
+                if opset in (None, newer) and (older or newer > 1):
+                    yield _row(domain, op, older, newer)
+
+
+def _row(domain: str, op: str, older: int, newer: int) -> Row:
+    schema = schemas.schema(domain, op, newer)
+    family = schema.family if schema else ""
+    pair = registry.step(domain, op, newer)
+    if not older:
+        down = story(pair.down) if pair and pair.down and not pair.why else _first(domain, op, pair)
+        return Row(domain, op, family, older, newer, None, down)
+    if pair is not None:
+        stories = [story(step) if step else _nothing(pair.why) for step in (pair.up, pair.down)]
+    else:
+        stories = [_nothing("the text is the same")] * 2
+    difference = _types(domain, op, older, newer)
+    return Row(domain, op, family, older, newer, *(_with_types(s, d) for s, d in zip(stories, difference, strict=True)))
+
+
+def _first(domain: str, op: str, pair: registry.Pair | None) -> Story:
+    if functions.defined(domain, op):
+        return Story("replaced by its definition", close=["its definition may round otherwise"])
+    return Story("", refused=[pair.why if pair else "there is no definition in older operators"])
+
+
+def _nothing(why: str) -> Story:
+    return Story("nothing is needed" + (f" ({why})" if why else ""))
+
+
+def _types(domain: str, op: str, older: int, newer: int) -> tuple[frozenset[str], frozenset[str]]:
+    """The types that are lost on the way up, and on the way down."""
+    taken = []
+    for version in (older, newer):
+        schema = schemas.schema(domain, op, version)
+        taken.append({(p.type, t) for p in (*schema.inputs, *schema.outputs) for t in p.types} if schema else set())
+    variables = {v for v, _ in taken[0]} & {v for v, _ in taken[1]}
+    lost = ({t for v, t in a - b if v in variables} for a, b in (taken, taken[::-1]))
+    up, down = (frozenset(types) for types in lost)
+    return up, down
+
+
+def _with_types(story: Story, lost: frozenset[str]) -> Story:
+    if not lost:
+        return story
+    plain = sorted(t.removeprefix("tensor(").rstrip(")") for t in lost if t.startswith("tensor("))
+    named = ", ".join(plain or sorted(lost))
+    reason = f"types that it does not take there, unless carried: {named}"
+    return Story(story.what, story.close, [*story.refused, reason])
+
+
+def story(step: Callable[..., Any]) -> Story:
+    """What a step says of itself: its sentence, its grades and its reasons for refusal."""
+    text = (step.__doc__ or step.__name__.replace("_", " ")).strip().split("\n\n")[0]
+    told = Story(" ".join(text.split()).rstrip("."))
+    _read(step, told, set())
+    return told
+
+
+def _read(function: Callable[..., Any], story: Story, seen: set[Any]) -> None:
+    """Collect the grades and refusals in a step and in the helpers of the steps that it calls."""
+    function = inspect.unwrap(function)
+    if function in seen or not inspect.isfunction(function):
+        return
+    seen.add(function)
+    names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    for node in ast.walk(_tree(function)):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Attribute):
+            if node.func.attr == "close" and node.args:
+                story.close.append(_text(node.args[0], names))
+            elif node.func.attr in _ASKS and isinstance(node.func.value, ast.Name) and node.func.value.id == "node":
+                story.refused.append(_ASKS[node.func.attr])
+        elif isinstance(node.func, ast.Name):
+            called = names.get(node.func.id)
+            if node.func.id == "CannotConvert" and len(node.args) > 1:
+                story.refused.append(_text(node.args[1], names))
+            elif inspect.isfunction(called) and called.__module__.startswith("opshift.passes.operators"):
+                _read(called, story, seen)
+
+
+@cache
+def _tree(function: Callable[..., Any]) -> ast.AST:
+    return ast.parse(textwrap.dedent(inspect.getsource(function)))
+
+
+def _text(node: ast.expr, names: dict[str, Any]) -> str:
+    """A message as it stands in the source, with an ellipsis for what is filled in."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(part, names) for part in node.values)
+    if isinstance(node, ast.Name) and isinstance(names.get(node.id), str):
+        return str(names[node.id])
+    if isinstance(node, ast.BinOp):
+        return _text(node.left, names) + _text(node.right, names)
+    return "…"
+
+
+def as_markdown() -> str:
+    """The whole table, one section a family."""
+    found = list(rows())
+    lines = [
+        "# What is supported",
+        "",
+        "Written by `opshift ledger --markdown`; do not edit. One line for each version of each operator: what happens",
+        "to a node on the way up to that version and on the way down from it. *Exact* means the same values for all",
+        "inputs, *close* the same real-number function with other rounding. A first version has only a way down.",
+    ]
+    for family in sorted({row.family for row in found}):
+        members = [row for row in found if row.family == family]
+        lines += ["", f"## {family}", "", "| operator | version | up | down |", "|---|---|---|---|"]
+        lines += [_line(row) for row in members]
+    return "\n".join(lines) + "\n"
+
+
+def _line(row: Row) -> str:
+    name = f"{row.domain}::{row.op}" if row.domain else row.op
+    version = f"{row.older} → {row.newer}" if row.older else f"from {row.newer}"
+    up = str(row.up) if row.up else ""
+    return f"| {name} | {version} | {_cell(up)} | {_cell(str(row.down))} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def needed(opset: int) -> list[str]:
+    """What the installed onnx changes at an opset, and whether it has been decided."""
+    from opshift.passes.model import tabulate
+
+    lines = []
+    for domain, ops in tabulate.tabulate()["schemas"].items():
+        for op, versions in sorted(ops.items()):
+            if str(opset) not in versions or domain not in DOMAINS:
+                continue
+            older = max((int(v) for v in versions if int(v) < opset), default=0)
+            lines.append(f"{_line_of_need(domain, op, older, opset)}")
+    return lines
+
+
+def _line_of_need(domain: str, op: str, older: int, newer: int) -> str:
+    name = f"{domain}::{op}" if domain else op
+    if newer not in schemas.versions(domain, op):
+        return f"{name} {older or 'new'} -> {newer}: UNDECIDED, the schema table does not know it"
+    row = _row(domain, op, older, newer)
+    decided = registry.step(domain, op, newer) or not older or schemas.difference(domain, op, older, newer) != "changed"
+    up = f"up {row.up}; " if row.up else ""
+    return f"{name} {older or 'new'} -> {newer}: {'' if decided else 'UNDECIDED; '}{up}down {row.down}"

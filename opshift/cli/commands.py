@@ -1,0 +1,262 @@
+"""What each verb of the command line does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opshift.cli import display
+from opshift.files import model_file
+from opshift.files import openvino_ir as ir
+from opshift.jobs import outcome as outcome_
+from opshift.jobs.exit_codes import DONE, REFUSED, code_of
+from opshift.jobs.rewrite import Manner, rewrite
+from opshift.passes import goals, process
+from opshift.passes.backends import fit
+from opshift.passes.backends.backend import Backend
+from opshift.passes.backends.obstacles import obstacles, open_dimensions
+from opshift.passes.conversion import convert as engine
+from opshift.passes.goals import Goal
+from opshift.passes.model import schemas
+from opshift.passes.refine import Refinement
+from opshift.verification.verify import verify_apart
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def convert(options: argparse.Namespace) -> int:
+    """`opshift convert`."""
+    return _rewrite(options, _conversion(options, Refinement(options.modernize, optimize=options.optimize)))
+
+
+def fold(options: argparse.Namespace) -> int:
+    """`opshift fold`."""
+    return _rewrite(options, _conversion(options, goals.folding(options.op or None, optimize=options.optimize)))
+
+
+def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
+    """To all that `--opset` names."""
+    targets: dict[str, int] = {}
+    ir: int | None = None
+    backend: Backend | None = None
+    for text in options.opset:
+        domain, equals, number = text.rpartition("=")
+        target = {domain: int(number)} if equals and number.isdigit() else text
+        found, of_target = goals.resolve(target)
+        targets.update(found)
+        ir = of_target or ir
+        backend = goals.backend_of(target) or backend
+    return Goal(targets, options.ir_version or ir, refinement=replace(wanted, backend=backend))
+
+
+def inline(options: argparse.Namespace) -> int:
+    """`opshift inline`."""
+    if options.target and options.opset:
+        raise ValueError("--target and --opset say the same thing; give one")
+    names = (*options.op, *(_denied(Path(options.deny)) if options.deny else ()))
+    if not names and not options.domain and not options.target:
+        raise ValueError("name what is to go: --op, --deny, --domain or --target")
+    wanted = Refinement(options.modernize, optimize=options.optimize)
+    backend = goals.backend_of(options.target)
+    targets = goals.resolve(options.opset)[0] if options.opset else {}
+    lacking = backend or goals.backend_of(options.opset)
+    return _rewrite(
+        options,
+        Goal(targets, options.ir_version, names, options.domain, backend, replace(wanted, backend=lacking)),
+    )
+
+
+def _denied(path: Path) -> list[str]:
+    """The operators in a deny list: `ops` of a TOML file, else one a line, comments behind `#`."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".toml":
+        from opshift.passes.backends.target_files import loads
+
+        held = loads(text).get("ops")
+        if not isinstance(held, list):
+            raise ValueError(f"{path} holds no list `ops`")
+        return [str(name) for name in held]
+    return [name for line in text.splitlines() if (name := line.partition("#")[0].strip())]
+
+
+def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
+    """One model to a path of its own, or many into a folder."""
+    manner = Manner(options.external_data, options.threshold, not options.no_verify, options.dry_run, options.seed)
+    if options.out_dir is not None:
+        return _rewrite_all(options, goal, manner)
+    if options.jobs is not None or options.backend is not None:
+        raise ValueError("--jobs and --backend are for many models; give --out-dir")
+    code, outcome = rewrite(Path(options.model), _output(options, goal.label), goal, manner)
+    if options.format == "json":
+        print(outcome_.as_json(outcome))
+    else:
+        display.show(outcome, _console())
+    return code
+
+
+def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int:
+    """Many models into a folder; one that fails does not keep the others from it."""
+    from opshift.cli import display as display_
+    from opshift.jobs import batch
+
+    if options.in_place:
+        raise ValueError("--in-place writes to the models themselves; give no --out-dir")
+    jobs = batch.arrange(options.paths, options.out_dir, goal, manner)
+    console = _console()
+    plain = console is None and options.format == "text"
+    with display.progress() as advance:
+
+        def tell(result: batch.FileResult, place: int) -> None:
+            if plain:
+                display.say(display_.line(result))
+            if advance is not None:
+                advance(os.path.basename(result.source), place, len(jobs))
+
+        results = batch.run(jobs, options.jobs, options.backend, tell)
+    if options.format == "json":
+        print(json.dumps([batch.as_facts(result) for result in results], indent=2, default=outcome_.text))
+    else:
+        display_.summarize(results, console)
+    return max(result.code for result in results)
+
+
+def _output(options: argparse.Namespace, label: str) -> Path:
+    """The path to write; raises `ValueError` for one that must not be written."""
+    if options.in_place:
+        if options.output:
+            raise ValueError("--in-place writes to the model itself; give no output")
+        if ir.is_network(options.model):
+            raise ValueError("OpenVINO IR becomes ONNX; --in-place would write that over it")
+        return Path(options.model).resolve()
+    model = Path(options.model)
+    suffix = ".onnx" if ir.is_network(model) else model.suffix or ".onnx"
+    beside = model.with_name(f"{model.stem}.{label}{suffix}")
+    output = Path(options.output) if options.output else beside
+    if output.exists() and not output.is_file():
+        raise ValueError(f"{output} is no regular file; give the path of a file")
+    if output.exists() and model.exists() and output.samefile(model):
+        raise ValueError("the output is the input; give another path, or --in-place")
+    return output
+
+
+def _console() -> Console | None:
+    """A console for a terminal; None for a file or a pipe, where each entry is one plain line."""
+    if not sys.stdout.isatty():
+        return None
+    from rich.console import Console
+
+    return Console(emoji=False)
+
+
+def _folder(model: str) -> str:
+    return str(Path(model).resolve().parent)
+
+
+def verify(options: argparse.Namespace) -> int:
+    """`opshift verify`."""
+    before, after = model_file.read(options.before), model_file.read(options.after)
+    for model in (before, after):
+        engine.checked(model)
+    found = verify_apart(
+        before,
+        after,
+        grade="close" if options.close else "exact",
+        seed=options.seed,
+        before_folder=_folder(options.before),
+        after_folder=_folder(options.after),
+        before_network=options.before if ir.is_network(options.before) else None,
+        after_network=options.after if ir.is_network(options.after) else None,
+    )
+    print(json.dumps(asdict(found), indent=2) if options.format == "json" else outcome_.verdict(found))
+    return code_of(found)
+
+
+def inspect(options: argparse.Namespace) -> int:
+    """`opshift inspect`."""
+    with process.ours():
+        return _inspect(options)
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    source = model_file.read(options.model)
+    engine.checked(source)
+    found = outcome_.facts(source, os.path.getsize(options.model))
+    folder = _folder(options.model)
+    backend = goals.backend_of(options.target)
+    if backend is not None:
+        result = fit.attempt(source, backend, folder=folder)
+        prospect = outcome_.Prospect(
+            backend.name,
+            tuple(obstacles(source, backend, folder)),
+            result.changes,
+            result.refusals,
+            tuple(open_dimensions(source, backend)),
+        )
+        if options.format == "json":
+            print(json.dumps({**asdict(found), "target": outcome_.as_facts(prospect)}, indent=2))
+        else:
+            display.prospect(found, prospect, _console())
+        return REFUSED if result.refusals else DONE
+    reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in range(1, schemas.latest() + 1)}
+    if options.format == "json":
+        held = {
+            str(opset): {
+                "reachable": not result.refusals,
+                "grade": result.grade,
+                "why": list(map(str, result.refusals)),
+            }
+            for opset, result in reach.items()
+        }
+        print(json.dumps({**asdict(found), "reach": held}, indent=2))
+        return DONE
+    display.inspection(found, reach, _console())
+    return DONE
+
+
+def ledger(options: argparse.Namespace) -> int:
+    """`opshift ledger`."""
+    from opshift.catalog import ledger as table
+
+    if options.opset is not None:
+        found = table.needed(options.opset)
+        print("\n".join(found) if found else f"the installed onnx changes nothing at opset {options.opset}")
+    elif options.markdown:
+        print(table.as_markdown(), end="")
+    elif options.definitions:
+        from opshift.catalog import definitions
+
+        print(definitions.as_markdown(), end="")
+    else:
+        for row in table.rows():
+            print(f"{row.op} {row.older or 'new'} -> {row.newer}: {f'up {row.up}; ' if row.up else ''}down {row.down}")
+    return DONE
+
+
+def targets(options: argparse.Namespace) -> int:
+    """`opshift targets`."""
+    from opshift.passes.backends.target_files import targets as known
+
+    if options.format == "json":
+        print(json.dumps({name: outcome_.of_backend(target) for name, target in known().items()}, indent=2))
+    else:
+        display.targets(list(known().values()), _console())
+    return DONE
+
+
+def probe(options: argparse.Namespace) -> int:
+    """`opshift probe`."""
+    from opshift.probing import probe as prober
+
+    with display.progress() as advance:
+        text = prober.probe(options.backend, options.op, advance)
+    if options.output:
+        Path(options.output).write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
+    return DONE

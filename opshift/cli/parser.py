@@ -1,0 +1,143 @@
+"""The command line: verbs and their options."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="opshift",
+        description="Move ONNX models between opset versions, up and down, and prove that they compute the same.",
+        epilog="exit codes: 0 done, 2 usage, 3 refused, 4 the outputs differ, 5 unreadable input; "
+        "with --out-dir the largest among all models",
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    verbs = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    convert = verbs.add_parser("convert", help="convert a model to another opset")
+    _add_rewriting(convert)
+    _add_modernize(convert)
+    convert.add_argument(
+        "--opset",
+        required=True,
+        action="append",
+        metavar="N|latest|TARGET|DOMAIN=N",
+        help="the opset to reach, the newest, or what a target reads; again for another domain",
+    )
+
+    inline = verbs.add_parser("inline", help="replace operators by their definitions")
+    _add_rewriting(inline)
+    _add_modernize(inline)
+    inline.add_argument("--op", action="append", default=[], help="an operator, Name or domain::Name; repeatable")
+    inline.add_argument("--deny", metavar="FILE", help="a file of operators, one a line, or a TOML file with `ops`")
+    inline.add_argument("--domain", help="all operators of this domain, the model's own functions among them")
+    inline.add_argument(
+        "--target", help="all that this target lacks, at an opset that it reads: a name (see `targets`) or a TOML file"
+    )
+    inline.add_argument("--opset", metavar="N", help="also convert to this opset")
+
+    fold = verbs.add_parser("fold", help="put operators in the place of the nodes that compute them")
+    _add_rewriting(fold)
+    fold.add_argument(
+        "--op",
+        action="append",
+        default=[],
+        help="an operator to recognise, Name or domain::Name; repeatable (default: all that exporters write as one)",
+    )
+    fold.add_argument(
+        "--opset",
+        action="append",
+        default=[],
+        metavar="N|latest|TARGET|DOMAIN=N",
+        help="convert to this opset first, as `convert --modernize` does; without it, the model keeps its own",
+    )
+
+    verify = verbs.add_parser("verify", help="run two models on the same inputs and compare")
+    verify.add_argument("before")
+    verify.add_argument("after")
+    verify.add_argument("--close", action="store_true", help="allow for other rounding, not only for other kernels")
+    verify.add_argument("--seed", type=int, default=0)
+    _add_format(verify)
+
+    inspect = verbs.add_parser("inspect", help="show what a model consists of and which opsets it can reach")
+    inspect.add_argument("model")
+    inspect.add_argument("--target", help="show what this target would refuse, and what would be rewritten for it")
+    _add_format(inspect)
+
+    ledger = verbs.add_parser("ledger", help="show what is done about each change of each operator")
+    ledger.add_argument("--opset", type=int, metavar="N", help="only the changes at this opset of the installed onnx")
+    ledger.add_argument("--markdown", action="store_true", help="the whole table, as it stands in docs/support.md")
+    ledger.add_argument("--definitions", action="store_true", help="what operators become: docs/definitions.md")
+
+    targets = verbs.add_parser("targets", help="list the known targets")
+    _add_format(targets)
+
+    probe = verbs.add_parser("probe", help="find out what an installed backend reads, and write a target file")
+    probe.add_argument("--backend", required=True, help="onnxruntime, openvino, opencv or tract")
+    probe.add_argument("--output", metavar="FILE", help="where to write; without it, to the standard output")
+    probe.add_argument("--op", action="append", default=[], help="only this operator; repeatable")
+    return parser
+
+
+def _add_rewriting(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="the model, and where to write it; without the latter, beside the model under a telling name. With "
+        "--out-dir, any number of models",
+    )
+    parser.add_argument(
+        "--out-dir",
+        metavar="DIR",
+        help="write each model into this folder under its own name, external data beside it; a failure of one does not "
+        "stop the others, and the exit code is the largest of all. Models and folder can be URLs that fsspec opens",
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help="how many models at once (default: 1); -1 for all cores")
+    parser.add_argument(
+        "--backend",
+        choices=("loky", "threading", "dask"),
+        help="what runs the jobs: processes or threads of joblib (default: loky, processes), or all of the Dask "
+        "cluster whose scheduler is at DASK_SCHEDULER_ADDRESS",
+    )
+    parser.add_argument("--in-place", action="store_true", help="replace the model itself, at once or not at all")
+    parser.add_argument(
+        "--external-data",
+        choices=("keep", "copy", "all", "none"),
+        help="keep external data where they are, copy their files along, put all large tensors into one data file, or "
+        "none; without it, keep them for an output in the same folder and copy them otherwise",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=int,
+        default=1024,
+        metavar="BYTES",
+        help="the least size of a tensor that `--external-data all` puts into the data file (default: 1024)",
+    )
+    parser.add_argument(
+        "--optimize",
+        action="store_true",
+        help="also compute no more what is constant, computed already, or of no effect",
+    )
+    parser.add_argument("--ir-version", type=int, metavar="N", help="the IR version to write")
+    parser.add_argument("--no-verify", action="store_true", help="do not run both forms")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be done; write nothing")
+    parser.add_argument("--seed", type=int, default=0, help="of the inputs that both forms run on")
+    _add_format(parser)
+
+
+def _add_modernize(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--modernize", action="store_true", help="then put operators in the place of what computes them, as `fold` does"
+    )
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+
+
+def _version() -> str:
+    from opshift import __version__
+
+    return f"opshift {__version__}"

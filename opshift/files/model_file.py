@@ -1,0 +1,263 @@
+"""Model files: read without their weights, written all at once or not at all."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import re
+from collections.abc import Sequence
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+
+from opshift.files import external, openvino_ir, wire
+from opshift.passes.errors import InvalidModel
+from opshift.passes.model import tensor_data
+from opshift.passes.model.messages import GraphProto, ModelProto
+from opshift.passes.model.traversal import bodies
+
+PathLike = str | os.PathLike[str]
+
+WHOLE = 16 * 1024 * 1024  # bytes: a smaller file is parsed as it is
+OVERWRITES = "it exists and would be overwritten by the model's external data"
+MOST = external.MOST  # bytes of a message that protobuf reads
+
+
+def read(path: PathLike, *, whole: int = WHOLE, large: int = wire.LARGE) -> ModelProto:
+    """The model in a file of any size, without the data of its large tensors: those become references to the file.
+
+    Args:
+        path: the model file. External data are not read and need not be there. OpenVINO IR (`.xml`) is read as the
+            ONNX model that `opshift.files.openvino_ir` makes of it.
+        whole: the size in bytes up to which a file is parsed as it is, data included.
+        large: how many bytes of data a tensor may have that stay in the message.
+
+    Raises:
+        InvalidModel: the file is missing, cannot be read, does not hold an ONNX model, or refers to external data
+            outside its folder, behind links, or outside their files.
+        Refused: layers of OpenVINO IR have no counterpart in ONNX.
+    """
+    name = os.fspath(path)
+    if openvino_ir.is_network(name):
+        return openvino_ir.read(path).model
+    resolved = Path(path).resolve()
+    try:
+        with open(resolved, "rb", opener=tensor_data.regular) as file:
+            status = os.fstat(file.fileno())
+            if status.st_size <= whole:
+                data = file.read()
+                wire.check_reserved(data)
+            else:
+                with mmap(file.fileno(), 0, access=ACCESS_READ) as view:
+                    data = wire.skeleton(view, resolved.name, tensor_data.stamp_of(status), large)
+    except OSError as error:
+        raise InvalidModel(f"{name}: {error.strerror or error}") from None
+    except ValueError as error:  # no message, or a file name that no message can hold
+        raise InvalidModel(f"{name}: not an ONNX model ({error})") from None
+    model = parse(data, name)
+    if b"location" in data:  # the key under which a tensor names its external file
+        external.check(model, resolved.parent)
+    return model
+
+
+def parse(data: bytes, name: str = "the model") -> ModelProto:
+    """The model in some bytes; raises `InvalidModel` for anything else."""
+    model = ModelProto()
+    if len(data) > MOST:
+        raise InvalidModel(f"{name}: more than 2 GB without its large tensors, which is more than protobuf reads")
+    try:
+        model.ParseFromString(data)
+    except Exception as error:  # protobuf's DecodeError, whose class depends on its implementation
+        why = wire.complaint(data) or " ".join(str(error).split())
+        raise InvalidModel(f"{name}: not an ONNX model ({why})") from None
+    if not model.HasField("graph"):
+        raise InvalidModel(f"{name}: not an ONNX model (it has no graph)")
+    return model
+
+
+def embedded(model: ModelProto, folder: str) -> ModelProto:
+    """The model with all data in its message that lay in its own file; external data stay references.
+
+    Raises:
+        InvalidModel: the file is not there any more, or has changed.
+    """
+    for tensor in external.tensors(model):
+        if tensor_data.is_embedded(tensor):
+            tensor.CopyFrom(tensor_data.loaded(tensor, folder))
+    return model
+
+
+def size(model: ModelProto) -> int:
+    """How many bytes a model has in a file, without external data."""
+    return wire.length_of(wire.whole(serialized(model)))
+
+
+def serialized(model: ModelProto) -> bytes:
+    """The message as bytes; raises `InvalidModel` for one that is nested too deeply for protobuf."""
+    try:
+        return model.SerializeToString()
+    except Exception as error:  # protobuf's EncodeError, whose class depends on its implementation
+        if model.ByteSize() > MOST:
+            raise InvalidModel("the model has more than 2 GB without its large tensors") from None
+        raise InvalidModel(f"protobuf cannot write the model: {' '.join(str(error).split())}") from None
+
+
+def names_are_texts(model: ModelProto) -> bool:
+    """Whether all names are UTF-8; protobuf yields bytes for what is not."""
+    held: list[tuple[str, ...]] = [(e.domain,) for e in model.opset_import]
+    for body in bodies(model):
+        held += [(n.op_type, n.domain, n.name, *n.input, *n.output, *(a.name for a in n.attribute)) for n in body.node]
+        if isinstance(body, GraphProto):
+            held += [(value.name,) for value in (*body.input, *body.output, *body.value_info)]
+            held += [(tensor.name,) for tensor in body.initializer]
+        else:
+            held += [(body.domain, body.name, *body.input, *body.output)]
+    return all(isinstance(name, str) for names in held for name in names)
+
+
+def sweep(folder: Path, names: Sequence[str]) -> None:
+    """Remove what drafts of models of these names, whose processes were killed, left in a folder."""
+    for leftover in folder.rglob(".*.part"):
+        found = re.fullmatch(r"\.(.+)\.[0-9a-f]{12}\.part", leftover.name)
+        if found and any(found[1] == name[:100] or found[1].startswith(f"{name}.") for name in names):
+            leftover.unlink(missing_ok=True)
+
+
+class Draft:
+    """A model on its way to `path`: written beside it under another name until `publish` renames it.
+
+    Used as a context: leaving it without `publish` removes every trace.
+
+    Args:
+        model: what to write; where its data go, it is changed to refer to them.
+        path: the model file to write.
+        folder: where the model's data lie; the source's folder.
+        policy, threshold, together: where data go, see `opshift.files.external.arrange`.
+
+    Raises (on entering):
+        InvalidModel: data cannot be had or kept, or protobuf cannot write the model.
+        ValueError: everything is to be embedded, but does not fit into 2 GB.
+        OSError: a file cannot be written, or data would overwrite one.
+    """
+
+    def __init__(
+        self,
+        model: ModelProto,
+        path: PathLike,
+        folder: PathLike | None = None,
+        policy: str | None = None,
+        threshold: int = external.THRESHOLD,
+        *,
+        together: bool = False,
+    ):
+        self.size = 0
+        self._model = model
+        self._path = Path(path)
+        self._folder = Path(folder) if folder is not None else self._path.parent
+        self._policy = policy
+        self._threshold = threshold
+        self._together = together
+        self._temporary: list[Path] = []
+        self._pending: list[tuple[Path, Path]] = []
+        self._made: list[Path] = []
+        self._publishing = False
+
+    def __enter__(self) -> Draft:
+        try:
+            self._write()
+        except BaseException:  # an interrupt, too
+            self._clear()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._clear()
+        except BaseException:  # an interrupt comes at any moment
+            self._clear()
+            raise
+
+    def __del__(self) -> None:
+        if hasattr(self, "_publishing"):  # for an interrupt on the way into `__exit__`
+            self._clear()
+
+    def _clear(self) -> None:
+        if self._publishing and self._pending[-1][0].exists():  # data without their model are of no use
+            for temporary, final in self._pending[:-1]:
+                if not temporary.exists():
+                    final.unlink(missing_ok=True)
+        for leftover in self._temporary:
+            leftover.unlink(missing_ok=True)
+        for folder in reversed(self._made):
+            try:
+                folder.rmdir()
+            except OSError:  # it holds what was published
+                continue
+
+    def publish(self) -> Path:
+        """Put everything in its place; the model file comes last."""
+        self._publishing = True
+        for temporary, final in self._pending:
+            os.replace(temporary, final)
+        return self._path
+
+    def written(self) -> ModelProto:
+        """The model as it was written, read back from its file, with references to the data as they lie now."""
+        temporary, _ = self._pending[-1]
+        model = read(temporary)
+        moved = {os.path.relpath(final, self._path.parent): name for name, final in self._pending[:-1]}
+        for tensor in external.external(model) if moved else ():
+            for entry in tensor.external_data:
+                if entry.key == "location" and (now := moved.get(os.path.normpath(entry.value))):
+                    entry.value = os.path.relpath(now, self._path.parent)
+        return model
+
+    def _write(self) -> None:
+        data, files = serialized(self._model), external.Files()
+        if self._policy is not None or b"location" in data:
+            files = external.arrange(
+                self._model, self._folder, self._path, self._policy, self._threshold, together=self._together
+            )
+            data = serialized(self._model)
+        for location, pieces in files.items():
+            final = self._path.parent / location
+            there = final.exists()
+            if there and not (self._together and final.stat().st_size == wire.length_of(pieces)):
+                raise FileExistsError(0, OVERWRITES, str(final))
+            self._make_folder(final.parent)
+            self._fill(final, pieces)
+            if there:  # what an interrupted run left there is used again
+                written, _ = self._pending.pop()
+                if not filecmp.cmp(written, final, shallow=False):
+                    raise FileExistsError(0, OVERWRITES, str(final))
+        pieces = wire.whole(data)
+        self.size = wire.length_of(pieces)
+        if self._policy == "none" and self.size > MOST:
+            raise ValueError(
+                f"with its data the model has {self.size} bytes, and protobuf reads 2 GB; try --external-data all"
+            )
+        self._fill(self._path, pieces)
+
+    def _make_folder(self, folder: Path) -> None:
+        missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+        for parent in reversed(missing):
+            self._made.append(parent)
+            parent.mkdir(exist_ok=True)
+
+    def _fill(self, final: Path, pieces: list[wire.Piece]) -> None:
+        """Write to a temporary file that is to become `final`."""
+        with open(self._reserve(final), "r+b", buffering=0) as target, wire.Sources(self._folder) as sources:
+            for piece in pieces:
+                if isinstance(piece, bytes):
+                    wire.write_all(target.fileno(), piece)
+                else:
+                    wire.copy_range(sources.open(piece.found), target.fileno(), piece.start, piece.end)
+
+    def _reserve(self, final: Path) -> Path:
+        """A new file beside `final`, with the rights that it has or will have."""
+        temporary = final.with_name(f".{final.name[:100]}.{os.urandom(6).hex()}.part")
+        self._temporary.append(temporary)
+        temporary.touch(exist_ok=False)
+        if final.exists():
+            os.chmod(temporary, final.stat().st_mode & 0o777)
+        self._pending.append((temporary, final))
+        return temporary

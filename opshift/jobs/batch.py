@@ -1,0 +1,332 @@
+"""Many models into one folder: one after the other, or several at once by joblib or Dask, on one machine or many."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from opshift.files import external, model_file, openvino_ir, urls
+from opshift.jobs import outcome as outcome_
+from opshift.jobs.exit_codes import UNREADABLE, fault
+from opshift.jobs.outcome import Outcome
+from opshift.jobs.rewrite import Manner, rewrite
+from opshift.passes import goals
+from opshift.passes.errors import InvalidModel
+from opshift.passes.goals import Goal
+from opshift.passes.refine import Refinement
+from opshift.verification import engines
+
+Advance = Callable[["FileResult", int], None]
+Placed = Generator[tuple[int, "FileResult"], None, None]
+
+
+@dataclass(frozen=True)
+class FileResult:
+    """What became of one model.
+
+    Attributes:
+        source: the path or URL that was read.
+        output: what was written; empty if nothing was.
+        code: the exit code that `opshift convert` has for it: 0 done, 1 a defect of opshift, 2 not possible in the
+            manner that was asked for, 3 refused, 4 the outputs differ, 5 unreadable, or the process died of it.
+        why: why nothing was written, in one line; empty if all is well.
+        outcome: changes, refusals and verification; None for what could not be read.
+    """
+
+    source: str
+    output: str
+    code: int
+    why: str = ""
+    outcome: Outcome | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One model, where it goes and how; both can be URLs. What comes and goes lies in `scratch` where that is there."""
+
+    source: str
+    output: str
+    goal: Goal
+    manner: Manner
+    scratch: str = ""
+
+    @property
+    def afar(self) -> bool:
+        return urls.is_url(self.source) or urls.is_url(self.output)
+
+
+def convert_files(
+    paths: Iterable[str | os.PathLike[str]],
+    out_dir: str | os.PathLike[str],
+    target: goals.Target,
+    *,
+    jobs: int | None = None,
+    backend: str | None = None,
+    ir_version: int | None = None,
+    modernize: bool = False,
+    optimize: bool = False,
+    verify: bool = True,
+    external_data: str | None = None,
+    threshold: int = external.THRESHOLD,
+    seed: int = 0,
+) -> list[FileResult]:
+    """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
+
+    Args:
+        paths: model files: paths, or URLs that fsspec opens, those with `*` for all that match.
+        out_dir: the folder to write to, made if need be, or a URL. Data files go there, too; one that is not named
+            after its model gets the model's name in front.
+        target: as for `convert_version`.
+        jobs: how many at once, by joblib; -1 for all cores. Without it, one, or with a backend, all that it has.
+            Several run in processes of their own, so that one which dies is one failed model.
+        backend: `"loky"` for processes, `"threading"` or another one that joblib knows; `"dask"` for all of the
+            cluster of the current client or of DASK_SCHEDULER_ADDRESS.
+        ir_version: as for `convert_version`.
+        modernize: as for `convert_version`.
+        optimize: as for `convert_version`.
+        verify: run both forms of each before it is written.
+        external_data: where data go: `"keep"` leaves external data where they are, `"copy"` copies their files along,
+            `"all"` puts all large tensors into one data file, `"none"` embeds everything. Without it, data stay where
+            they are for an output in the same folder and are copied otherwise.
+        threshold: the least size, in bytes, of a tensor that `"all"` puts into the data file.
+        seed: of the inputs that both forms run on.
+
+    Returns:
+        What became of each, in the order of `paths`.
+
+    Raises:
+        ValueError: before anything is written: an unknown target, no models, two that would be written to one place,
+            an output that is an input, a package that is not installed.
+    """
+    goal = goals.conversion(target, ir_version, Refinement(modernize, optimize=optimize))
+    manner = Manner(external_data, threshold, verify, seed=seed)
+    return run(arrange([os.fspath(path) for path in paths], os.fspath(out_dir), goal, manner), jobs, backend)
+
+
+def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> list[Job]:
+    """What is to be done, each model under its own name in `out_dir`.
+
+    Raises:
+        ValueError: two models would be written to one place, or one to a place where another is read.
+    """
+    sources = urls.named(paths)
+    if not sources:
+        raise ValueError("name the models")
+    folder = urls.local(out_dir)
+    if not urls.is_url(folder) and os.path.exists(folder) and not os.path.isdir(folder):
+        raise ValueError(f"{folder} is no folder")
+    taken: dict[str, str] = {}
+    for source in sources:
+        name = os.path.normcase(_target(source))
+        if not name:
+            raise ValueError(f"{source} is no file")
+        if name in taken:
+            raise ValueError(f"{taken[name]} and {source} would both be written to {urls.join(folder, name)}")
+        taken[name] = source
+    for name, source in taken.items():  # data files have the model's name, a dot, and more
+        head = name.rpartition(".")[0]
+        while head:
+            if head in taken:
+                raise ValueError(f"{source} has a name that data of {taken[head]} could have; convert it elsewhere")
+            head = head.rpartition(".")[0]
+    inputs = {_identity(source): source for source in sources}
+    manner = replace(manner, together=True)
+    jobs = [Job(source, urls.join(folder, _target(source)), goal, manner) for source in sources]
+    for job in jobs:
+        if (read := inputs.get(_identity(job.output))) is not None:
+            raise ValueError(f"the output {job.output} is the input {read}; give another folder")
+        if not urls.is_url(job.output) and os.path.exists(job.output) and not os.path.isfile(job.output):
+            raise ValueError(f"{job.output} is no regular file; give another folder")
+    return jobs
+
+
+def _name(source: str) -> str:
+    return PurePosixPath(source).name if urls.is_url(source) else Path(source).name
+
+
+def _target(source: str) -> str:
+    """The name of what is made of a model; OpenVINO IR becomes ONNX."""
+    name = _name(source)
+    return f"{name[: -len(openvino_ir.SUFFIX)]}.onnx" if openvino_ir.is_network(name) else name
+
+
+def _identity(path: str) -> str:
+    return urls.identity(path) if urls.is_url(path) else os.path.realpath(path)
+
+
+def run(
+    jobs: Sequence[Job], workers: int | None = None, backend: str | None = None, advance: Advance | None = None
+) -> list[FileResult]:
+    """Do all jobs; `advance` is told each result as it comes, with the count of those that are there.
+
+    Raises:
+        ValueError: joblib or what it needs is not installed, or there is no such backend.
+    """
+    if workers == 0 or (workers is not None and workers < -1):
+        raise ValueError("--jobs is 1 or more, or -1 for all cores")
+    several = backend is not None or workers not in (None, 1)
+    found: dict[int, FileResult] = {}
+    with ExitStack() as stack:
+        if any(job.afar for job in jobs):  # which outlives a process that is killed
+            scratch = stack.enter_context(TemporaryDirectory(prefix="opshift-"))
+            jobs = [replace(job, scratch=scratch) for job in jobs]
+        coming = _several(jobs, workers, backend) if several else (_placed(*each) for each in enumerate(jobs))
+        stack.enter_context(_folder_of(jobs, sweep=several))
+        stack.enter_context(closing(coming))
+        for place, result in coming:
+            found[place] = result
+            if advance is not None:
+                advance(result, len(found))
+    return [found[place] for place in range(len(jobs))]
+
+
+@contextmanager
+def _folder_of(jobs: Sequence[Job], *, sweep: bool) -> Iterator[None]:
+    """The folder that all write to, made if need be; `sweep` for processes that may end in the middle of their work."""
+    folder = Path(jobs[0].output).parent
+    if urls.is_url(jobs[0].output) or jobs[0].manner.dry_run:
+        yield
+        return
+    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        if sweep:
+            model_file.sweep(folder, [Path(job.output).name for job in jobs])
+        for parent in made:
+            if parent.exists() and not any(parent.iterdir()):
+                parent.rmdir()
+
+
+def do(job: Job) -> FileResult:
+    """One job, wherever it runs; whatever goes wrong is its result."""
+    try:
+        if job.manner.verify:
+            engines.load()
+        code, outcome = _rewrite(job)
+    except Exception as error:
+        code, lines = fault(error, *([] if urls.is_url(job.source) else [job.source]))
+        return FileResult(job.source, "", code, "; ".join(map(str.strip, lines)).removeprefix(f"{job.source}: "))
+    return FileResult(job.source, outcome.output, code, _why(outcome), outcome)
+
+
+def _rewrite(job: Job) -> tuple[int, Outcome]:
+    from_afar, to_afar = urls.is_url(job.source), urls.is_url(job.output)
+    if not from_afar and not to_afar:
+        return rewrite(Path(job.source), Path(job.output), job.goal, job.manner)
+    within = job.scratch if os.path.isdir(job.scratch) else None  # not on another machine
+    with TemporaryDirectory(dir=within) as fetched, TemporaryDirectory(dir=within) as made:
+        model = urls.fetch(job.source, Path(fetched)) if from_afar else Path(job.source)
+        output = Path(made, _name(job.output)) if to_afar else Path(job.output)
+        try:
+            code, outcome = rewrite(model, output, job.goal, job.manner)
+        except InvalidModel as error:
+            raise InvalidModel(str(error).replace(str(model), job.source)) from None
+        if to_afar and outcome.output:
+            urls.send(output, job.output)
+        return code, replace(outcome, source=job.source, output=job.output if outcome.output else "")
+
+
+def _why(outcome: Outcome) -> str:
+    if outcome.refusals:
+        more = len(outcome.refusals) - 1
+        return f"{outcome.refusals[0]}{f' (and {more} more)' if more else ''}"
+    found = outcome.verification
+    return outcome_.verdict(found) if found is not None and not found.equal else ""
+
+
+def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> Placed:
+    """Results with their places, as they come. Where a process dies, those that it may have had run one by one."""
+    if backend == "dask":
+        yield from _on_cluster(jobs)
+        return
+    try:
+        import joblib
+    except ImportError:
+        raise ValueError("--jobs and --backend need joblib: pip install opshift[batch]") from None
+    with joblib.parallel_config(backend or "loky", n_jobs=workers or -1):
+        pending = dict(enumerate(jobs))
+        while pending:
+            try:
+                for place, result in _parallel(pending):
+                    del pending[place]
+                    yield place, result
+            except BrokenExecutor:
+                # joblib hands out twice as many as it has workers, in their order
+                for place in list(pending)[: 2 * joblib.effective_n_jobs(workers or -1)]:
+                    yield place, _alone(place, pending.pop(place))
+
+
+def _alone(place: int, job: Job) -> FileResult:
+    try:
+        return next(result for _, result in _parallel({place: job}))
+    except BrokenExecutor:
+        return _died(job)
+
+
+def _died(job: Job) -> FileResult:
+    return FileResult(job.source, "", UNREADABLE, "the process that worked on it died of it")
+
+
+def _parallel(jobs: Mapping[int, Job]) -> Placed:
+    import joblib
+
+    work = (joblib.delayed(_placed)(place, job) for place, job in list(jobs.items()))
+    results = joblib.Parallel(return_as="generator_unordered", batch_size=1)(work)
+    try:
+        for placed in results:  # noqa: UP028 - `yield from` would close it before the `finally`
+            yield placed
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of what nobody waits for after an interrupt
+            results.close()
+
+
+def _placed(place: int, job: Job) -> tuple[int, FileResult]:
+    return place, do(job)
+
+
+def _on_cluster(jobs: Sequence[Job]) -> Placed:
+    """The same on Dask, asked without joblib, which waits forever for a task whose workers died."""
+    try:
+        import distributed
+    except ImportError:
+        raise ValueError("the backend dask needs its package: pip install opshift[dask]") from None
+    try:
+        held = nullcontext(distributed.get_client())
+    except ValueError:  # there is none; the address is Dask's own setting, a cluster on this machine its default
+        held = distributed.Client()
+    with held as client:
+        jobs = [replace(job, source=_absolute(job.source), output=_absolute(job.output)) for job in jobs]
+        places = {client.submit(do, job, pure=False): place for place, job in enumerate(jobs)}
+        suspects = []
+        for future in distributed.as_completed(list(places)):
+            place = places.pop(future)
+            try:
+                yield place, future.result()
+            except distributed.KilledWorker:  # by this one, or by another on the same worker
+                suspects.append(place)
+        for place in suspects:
+            try:
+                yield place, client.submit(do, jobs[place], pure=False).result()
+            except distributed.KilledWorker:
+                yield place, _died(jobs[place])
+
+
+def _absolute(path: str) -> str:
+    """For a worker, whose working directory is another."""
+    return path if urls.is_url(path) else os.path.abspath(path)
+
+
+def as_facts(result: FileResult) -> dict[str, Any]:
+    """The document of a single model as values that JSON has, with its exit code and why it failed."""
+    held = {"source": result.source, "output": ""} if result.outcome is None else outcome_.as_facts(result.outcome)
+    return {**held, "code": result.code, "why": result.why}

@@ -1,0 +1,49 @@
+"""What a command ends with: the exit codes, and what an error means to a user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opshift.verification.verify import Verification
+
+DONE, DEFECT, USAGE, REFUSED, DIFFERENT, UNREADABLE, INTERRUPTED, UNHEARD = 0, 1, 2, 3, 4, 5, 130, 141
+
+
+def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
+    """What an error means to a user who asked for something about these models: the exit code, and what to say."""
+    from opshift.passes.errors import InvalidModel, Refused
+
+    if isinstance(error, InvalidModel):
+        return UNREADABLE, [_NO_TEXT if any(map(_is_damaged, models)) else str(error)]
+    if isinstance(error, Refused):
+        return REFUSED, str(error).splitlines()
+    if isinstance(error, ValueError):
+        return USAGE, [str(error)]
+    if isinstance(error, OSError):
+        return UNREADABLE, [f"{error.filename or ''}: {error.strerror or error}".lstrip(": ")]
+    if isinstance(error, (RecursionError, MemoryError)):
+        return UNREADABLE, ["the model is nested too deeply or too large for the memory"]
+    if any(map(_is_damaged, models)):
+        return UNREADABLE, [_NO_TEXT]
+    return DEFECT, [f"a defect of opshift: {type(error).__name__}: {error} (OPSHIFT_DEBUG=1 shows where)"]
+
+
+_NO_TEXT = "the model holds names that are not UTF-8"
+
+
+def _is_damaged(model: str) -> bool:
+    """Whether names are not UTF-8. Only looked at once something went wrong: it takes long for a large model."""
+    from opshift.files import model_file
+
+    try:
+        return not model_file.names_are_texts(model_file.read(model))
+    except Exception:  # what led here is what is told
+        return False
+
+
+def code_of(found: Verification | None) -> int:
+    """The exit code that a verification stands for."""
+    if found is None or found.equal:
+        return DONE
+    return DIFFERENT if found.status == "different" else REFUSED

@@ -1,0 +1,133 @@
+"""What became of a file, as a person and a program are told it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from opshift.passes.backends.backend import Backend
+from opshift.passes.changes import Change
+from opshift.passes.errors import Refusal
+from opshift.passes.model import schemas
+from opshift.passes.model.imports import opsets
+from opshift.passes.model.messages import ModelProto
+from opshift.passes.model.traversal import census
+from opshift.passes.model.types import ELEMENT_TYPES
+from opshift.verification.verify import Verification
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a model file is, in numbers. `size` is in bytes, without external data."""
+
+    opsets: dict[str, int]
+    ir_version: int
+    nodes: int
+    functions: int
+    size: int
+    ops: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A conversion from file to file, as it is reported.
+
+    `seconds` holds the time of each phase, `folded` how many operators were recognised, None where nobody asked.
+    """
+
+    source: str
+    output: str
+    before: Facts
+    after: Facts | None
+    changes: tuple[Change, ...]
+    refusals: tuple[Refusal, ...]
+    grade: str
+    seconds: dict[str, float]
+    nearest: int | None = None
+    verification: Verification | None = None
+    needs: tuple[Refusal, ...] = ()
+    folded: int | None = None
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """What a target thinks of a model: what it does not read, what would be rewritten for it, what would be refused.
+
+    `needs` is what is left to the user: dimensions without a number.
+    """
+
+    target: str
+    obstacles: tuple[Refusal, ...]
+    changes: tuple[Change, ...]
+    refusals: tuple[Refusal, ...]
+    needs: tuple[Refusal, ...]
+
+
+def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | None = None) -> Facts:
+    """What a model consists of, its subgraphs and functions included; `calls` of operators, where they are known."""
+    ops: Counter[str] = Counter()
+    for (domain, op), count in (census([*model.functions, model.graph])[1] if calls is None else calls).items():
+        ops[f"{text(domain)}::{text(op)}" if domain else text(op)] += count
+    return Facts(
+        opsets(model),
+        model.ir_version,
+        sum(ops.values()),
+        len(model.functions),
+        size,
+        dict(sorted(ops.items())),
+    )
+
+
+def as_json(outcome: Outcome) -> str:
+    """One JSON object; refusals carry their boundary."""
+    return json.dumps(as_facts(outcome), indent=2, default=text)
+
+
+def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
+    """The same as values that JSON has."""
+    found: dict[str, Any] = asdict(held)
+    found["changes"] = [change._asdict() for change in held.changes]
+    for key in ("obstacles", "refusals", "needs"):
+        if key in found:
+            rows: tuple[Refusal, ...] = getattr(held, key)
+            found[key] = [{**asdict(r), "boundary": r.boundary, "text": str(r)} for r in rows]
+    return found
+
+
+def of_backend(backend: Backend) -> dict[str, Any]:
+    """A target as values that JSON has; operators are spelled as in target files."""
+    found = {key: getattr(backend, key) for key in ("name", "opset", "ir_version", "ml_opset", "source")}
+    missing = sorted(backend.missing("", backend.opset or schemas.latest()))
+    return {
+        **found,
+        "missing": [op for _, op in missing],
+        "lacks_types": sorted(set(ELEMENT_TYPES) - backend.types) if backend.types else [],
+        "static_shapes": backend.static_shapes,
+        "functions": backend.functions,
+        "folds_sizes": backend.folds_sizes,
+        "limits": [
+            {**asdict(limit), "ops": sorted(op for _, op in limit.ops), "types": sorted(limit.types)}
+            for limit in backend.limits
+        ],
+    }
+
+
+def text(name: str | bytes) -> str:
+    """A name in a model: protobuf yields bytes where a file holds what is not UTF-8."""
+    return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
+
+
+def verdict(found: Verification) -> str:
+    """One sentence on a verification."""
+    if found.status == "unverified":
+        return f"could not be verified: {found.why}"
+    judged = f"{found.engine}, {found.runs} runs"
+    if found.equal:
+        worst = f"worst absolute error {found.absolute:.3g}, relative {found.relative:.3g}"
+        drawn = f"; drawn at random, compared by type and shape alone: {', '.join(found.drawn)}" if found.drawn else ""
+        return f"equal ({judged}; {worst}{drawn})"
+    place = f' first at tensor "{found.tensor}"' if found.tensor else ""
+    return f"DIFFERENT{place} ({judged}): {found.why}"

@@ -1,0 +1,1 @@
+"""What an installed backend reads, found out by trying it in a process of its own."""

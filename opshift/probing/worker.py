@@ -1,0 +1,139 @@
+"""Runs models in a process of its own, because a backend that is tried out may crash, hang, or print."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from opshift.verification import isolation
+from opshift.verification.engines import EngineError, one_line
+
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Task:
+    """A serialized model, what it is given, what it must yield, and how close that has to be."""
+
+    model: bytes
+    feeds: Mapping[str, Any]
+    expected: Sequence[Any]
+    rtol: float = 1e-3
+    atol: float = 1e-7
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a task: `agrees`, `differs`, `refused` (to load, or to run), `died` or `hung`."""
+
+    status: str
+    why: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        return self.status == "agrees"
+
+
+class Worker:
+    """A process that opens models in one backend (`module:class`), started anew whenever it died or hung."""
+
+    def __init__(self, adapter: str, timeout: float = 20.0):
+        self._adapter = adapter
+        self._timeout = timeout
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._connection: Connection[Task, Verdict] | None = None
+
+    def run(self, task: Task) -> Verdict:
+        """Open the model, run it, compare what it yields."""
+        try:
+            connection = self._connection or self._start()
+            connection.send(task)
+            if not connection.poll(self._timeout):
+                self.stop()
+                return Verdict("hung", f"no answer within {self._timeout:g} s")
+            return connection.recv()
+        except (EOFError, OSError):
+            self.stop()
+            return Verdict("died", "the process ended")
+
+    def _start(self) -> Connection[Task, Verdict]:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, self._adapter), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._connection.recv()  # once it has imported what it needs; that is not part of a task's time
+        return self._connection
+
+    def stop(self) -> None:
+        """End the process, if there is one."""
+        if self._connection is not None:
+            self._connection.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+        self._connection = self._process = None
+
+
+def _serve(connection: Connection[Verdict, Task], adapter: str) -> None:
+    isolation.silence()
+    import onnx  # noqa: F401
+
+    module, _, name = adapter.partition(":")
+    session = getattr(importlib.import_module(module), name)
+    connection.send(Verdict("ready"))
+    while True:
+        try:
+            task = connection.recv()
+        except EOFError:
+            return
+        connection.send(_judge(session, task))
+
+
+def _judge(session: Any, task: Task) -> Verdict:
+    import onnx
+
+    try:
+        yielded = session(onnx.load_model_from_string(task.model)).run(task.feeds)
+    except EngineError as error:
+        return Verdict("refused", str(error))
+    except Exception as error:
+        return Verdict("refused", one_line(error))
+    if len(yielded) != len(task.expected):
+        return Verdict("differs", f"{len(yielded)} outputs instead of {len(task.expected)}")
+    for expected, actual in zip(task.expected, yielded, strict=True):
+        try:
+            why = _difference(expected, actual, task.rtol, task.atol)
+        except (TypeError, ValueError) as error:
+            why = one_line(error)
+        if why:
+            return Verdict("differs", why)
+    return Verdict("agrees")
+
+
+def _difference(expected: Any, actual: Any, rtol: float, atol: float) -> str:
+    """How two outputs differ, by the tolerances of ONNX's tests and float32's at the tensor's scale; empty if not."""
+    import numpy as np
+
+    if expected is None or actual is None:
+        return "" if expected is actual else "only one of them is empty"
+    if isinstance(expected, list) or isinstance(actual, list):
+        if not isinstance(expected, list) or not isinstance(actual, list) or len(expected) != len(actual):
+            return "other elements"
+        return next(filter(None, (_difference(e, a, rtol, atol) for e, a in zip(expected, actual, strict=True))), "")
+    e, a = np.asarray(expected), np.asarray(actual)
+    if e.shape != a.shape:
+        return f"shape {list(a.shape)} instead of {list(e.shape)}"
+    if e.dtype != a.dtype and not (e.dtype.kind in "OSU" and a.dtype.kind in "OSU"):
+        return f"type {a.dtype} instead of {e.dtype}"
+    if e.dtype.kind in "OSUbiu":
+        return "" if np.array_equal(e, a) else "other values"
+    wide = np.complex128 if e.dtype.kind == "c" else np.float64
+    a, e = a.astype(wide), e.astype(wide)
+    scale = np.abs(e[np.isfinite(e)]).max(initial=0.0)
+    close = np.allclose(a, e, rtol=rtol, atol=max(atol, _ROUNDING * scale), equal_nan=True)
+    return "" if close else "other values"

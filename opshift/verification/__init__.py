@@ -1,0 +1,1 @@
+"""Runs two models on the same inputs and compares their outputs."""

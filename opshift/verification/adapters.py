@@ -1,0 +1,153 @@
+"""Backends that can be installed beside opshift, each as a `Session`: what `opshift probe` tries.
+
+They are optional: `pip install opshift[openvino]`, `[opencv]` or `[tract]` brings one. Nothing is imported before a
+session opens.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from opshift.verification.engines import EngineError, Feeds, one_line
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+KNOWN = {
+    "onnxruntime": "opshift.verification.engines:OnnxRuntime",
+    "openvino": "opshift.verification.adapters:OpenVino",
+    "opencv": "opshift.verification.adapters:OpenCv",
+    "tract": "opshift.verification.adapters:Tract",
+}
+"""Every backend that can be probed, and the session class that opens models in it, as `module:class`."""
+
+DISTRIBUTIONS = {"opencv": ("opencv-python-headless", "opencv-python")}
+"""The packages a backend may come in, where they are not called as it is."""
+
+
+class OpenVino:
+    """OpenVINO on the CPU, in the precision that the model is written in, on one thread."""
+
+    engine = "openvino"
+
+    def __init__(self, model: ModelProto, outputs: Sequence[str] | None = None, folder: str | None = None):
+        import openvino
+
+        try:
+            core = openvino.Core()
+            options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+            self._compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", options)
+        except Exception as error:
+            raise EngineError(one_line(error)) from None
+        self._inputs = _inputs(model)  # by place: a port has every name that its value has, or had
+        if len(self._inputs) != len(self._compiled.inputs):
+            raise EngineError(f"{len(self._compiled.inputs)} inputs instead of {len(self._inputs)}")
+
+    def run(self, feeds: Feeds) -> list[Any]:
+        """See `Session.run`; raises `EngineError`."""
+        try:
+            results = self._compiled([feeds[name] for name in self._inputs])
+            return [results[index] for index in range(len(self._compiled.outputs))]
+        except Exception as error:
+            raise EngineError(one_line(error)) from None
+
+
+class OpenVinoNetwork(OpenVino):
+    """OpenVINO on the CPU with a network of its own, which stands for the ONNX model that was made of it."""
+
+    def __init__(
+        self, network: str, model: ModelProto, outputs: Sequence[str] | None = None, folder: str | None = None
+    ):
+        try:
+            import openvino
+        except ImportError:
+            raise EngineError(
+                "OpenVINO is not installed, which runs the network (pip install opshift[openvino])"
+            ) from None
+        try:
+            options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+            self._compiled = openvino.Core().compile_model(network, "CPU", options)
+        except Exception as error:
+            raise EngineError(one_line(error)) from None
+        self._inputs = _inputs(model)
+        counts = len(self._compiled.inputs), len(self._compiled.outputs)
+        if counts != (len(self._inputs), len(model.graph.output)):
+            raise EngineError(f"{counts[0]} inputs and {counts[1]} outputs, which the model does not have")
+
+
+def running(network: str) -> Callable[..., OpenVinoNetwork]:
+    """What opens a network instead of the model that was made of it; it is the same for the same file."""
+    return partial(OpenVinoNetwork, network)
+
+
+class OpenCv:
+    """OpenCV's DNN module."""
+
+    engine = "opencv"
+
+    def __init__(self, model: ModelProto, outputs: Sequence[str] | None = None, folder: str | None = None):
+        import cv2
+        import numpy as np
+
+        self._inputs = _inputs(model)
+        self._outputs = [value.name for value in model.graph.output]
+        try:
+            self._net = cv2.dnn.readNetFromONNX(np.frombuffer(model.SerializeToString(), np.uint8))
+        except Exception as error:
+            raise EngineError(one_line(error)) from None
+
+    def run(self, feeds: Feeds) -> list[Any]:
+        """See `Session.run`; raises `EngineError`."""
+        try:
+            for name in self._inputs:
+                self._net.setInput(feeds[name], name)
+            return list(self._net.forward(self._outputs))
+        except Exception as error:
+            raise EngineError(one_line(error)) from None
+
+
+class Tract:
+    """tract, which reads models from files."""
+
+    engine = "tract"
+
+    def __init__(self, model: ModelProto, outputs: Sequence[str] | None = None, folder: str | None = None):
+        import tract
+
+        with tempfile.TemporaryDirectory() as place:
+            path = os.path.join(place, "model.onnx")
+            with open(path, "wb") as file:
+                file.write(model.SerializeToString())
+            try:
+                loaded = tract.onnx().load(path)
+                self._inputs = [loaded.input_name(index) for index in range(loaded.input_count())]
+                self._runnable = loaded.into_model().into_runnable()
+            except Exception as error:
+                raise EngineError(one_line(error)) from None
+
+    def run(self, feeds: Feeds) -> list[Any]:
+        """See `Session.run`; raises `EngineError`."""
+        try:
+            return [_numbers(tensor) for tensor in self._runnable.run([feeds[name] for name in self._inputs])]
+        except Exception as error:
+            raise EngineError(one_line(error)) from None
+
+
+def _numbers(tensor: Any) -> Any:
+    """A tract tensor as an array; sizes are of a type of its own, which stands for int64."""
+    import tract
+    from tract.tensor import DatumType
+
+    try:
+        return tensor.to_numpy()
+    except tract.TractError:
+        return tensor.convert_to(DatumType.I64).to_numpy()
+
+
+def _inputs(model: ModelProto) -> list[str]:
+    held = {tensor.name for tensor in model.graph.initializer}
+    return [value.name for value in model.graph.input if value.name not in held]

@@ -1,0 +1,120 @@
+"""Engines that run a model: onnxruntime, and onnx.reference for what onnxruntime cannot load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from opshift.files import external
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+Feeds = Mapping[str, Any]
+
+
+class EngineError(RuntimeError):
+    """An engine cannot load a model, or fails while running it. The text is the engine's own, on one line."""
+
+
+class Session(Protocol):
+    """A loaded model."""
+
+    engine: str
+
+    def run(self, feeds: Feeds) -> list[Any]:
+        """The outputs in the graph's order: arrays, lists of arrays for sequences, None for an empty optional."""
+
+
+def load() -> None:
+    """Import what engines need, so that processes that are forked from this one have it already."""
+    import onnxruntime  # noqa: F401
+
+
+def one_line(error: BaseException) -> str:
+    """The text of an error as one line of at most 300 characters."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) < 300 else text[:297] + "..."
+
+
+class OnnxRuntime:
+    """onnxruntime on the CPU with graph optimizations off and one thread, so that it computes what is written."""
+
+    engine = "onnxruntime"
+
+    def __init__(self, model: ModelProto | bytes, outputs: Sequence[str] | None = None, folder: str | None = None):
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        if folder is not None:
+            options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        try:
+            if folder is not None and not isinstance(model, bytes):
+                aside: external.Aside = {}
+                model = external.runnable(model, folder, aside=aside)
+                if aside:
+                    self._lend(options, model, aside)
+            source = model if isinstance(model, bytes) else model.SerializeToString()
+            self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise EngineError(one_line(error)) from None
+        self._outputs = list(outputs) if outputs else None
+
+    def _lend(self, options: Any, model: ModelProto, aside: external.Aside) -> None:
+        """Let the session use values that lie neither in the message nor in external data."""
+        import onnxruntime as ort
+
+        kinds = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+        make = ort.OrtValue.ortvalue_from_numpy_with_onnx_type
+        self._lent = {name: make(held, kinds[name]) for name, held in aside.items()}  # for as long as the session
+        options.add_external_initializers(list(self._lent), list(self._lent.values()))
+
+    def run(self, feeds: Feeds) -> list[Any]:
+        """See `Session.run`; raises `EngineError`."""
+        import onnxruntime as ort
+
+        run_options = ort.RunOptions()
+        run_options.log_severity_level = 4
+        known = {value.name for value in self._session.get_inputs()}
+        try:
+            given = {name: value for name, value in feeds.items() if name in known and value is not None}
+            return list(self._session.run(self._outputs, given, run_options))
+        except Exception as error:
+            raise EngineError(one_line(error)) from None
+
+
+class Reference:
+    """onnx.reference, which is slow and takes every opset that onnx defines."""
+
+    engine = "onnx.reference"
+
+    def __init__(self, model: ModelProto | bytes, outputs: Sequence[str] | None = None, folder: str | None = None):
+        import onnx
+        import onnx.reference
+
+        try:
+            proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else model
+            if folder is not None:
+                proto = external.runnable(proto, folder, embedded=True)
+            self._evaluator = onnx.reference.ReferenceEvaluator(proto)
+        except Exception as error:
+            raise EngineError(one_line(error)) from None
+        self._outputs = list(outputs) if outputs else None
+
+    def run(self, feeds: Feeds) -> list[Any]:
+        """See `Session.run`; raises `EngineError`."""
+        import numpy as np
+
+        known = set(self._evaluator.input_names)
+        try:
+            with np.errstate(all="ignore"):
+                given = {name: value for name, value in feeds.items() if name in known}
+                return list(self._evaluator.run(self._outputs, given))
+        except Exception as error:
+            raise EngineError(one_line(error)) from None
+
+
+ENGINES: tuple[type[OnnxRuntime | Reference], ...] = (OnnxRuntime, Reference)

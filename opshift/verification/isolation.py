@@ -1,0 +1,175 @@
+"""Calls a function in a process of its own, because a damaged model may end the process that runs it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn, ParamSpec, TypeVar
+
+from opshift.passes import process as memory
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_SERVE = (
+    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
+    "from opshift.verification import isolation; isolation._serve()"
+)
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+
+
+class Ended(RuntimeError):
+    """The process ended before the function returned; the text says how."""
+
+
+def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """What the function returns, or the exception that it raises; both have to be picklable, as is the function.
+
+    The other process sees memory as it is now where the system can fork; elsewhere, and in a thread, it begins afresh.
+    It prints nothing, and takes no more memory than there is. An interrupt ends both. A worker of a pool, whose end its
+    pool takes notice of, calls the function itself.
+
+    Raises:
+        Ended: the process ended, as an engine's may by a damaged model.
+    """
+    if _is_watched():
+        return function(*arguments, **named)
+    in_main = threading.current_thread() is threading.main_thread()
+    begin = _forked if sys.platform == "linux" and in_main else _spawned
+    answer, code = begin(lambda: function(*arguments, **named), (function, arguments, named))
+    if code == -signal.SIGINT:
+        raise KeyboardInterrupt
+    if not answer:
+        raise Ended(_how(code))
+    returned, value = pickle.loads(answer)
+    if returned:
+        found: T = value
+        return found
+    raise value
+
+
+def silence() -> None:
+    """Let nothing that this process prints, its libraries included, come out."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+
+
+def _is_watched() -> bool:
+    """Whether this process belongs to a pool, or cannot start another one like itself."""
+    pools = sys.modules.get("multiprocessing.process")
+    current = getattr(pools, "current_process", None)  # none as yet while another thread imports it
+    return getattr(sys, "frozen", False) or (current is not None and current().daemon)
+
+
+def _how(code: int) -> str:
+    why = (signal.strsignal(-code) or f"signal {-code}") if code < 0 else f"exit code {code}"
+    return f"the process that ran it ended: {why}; a model may be damaged, or too large for the memory"
+
+
+def _forked(work: Callable[[], object], _: object) -> tuple[bytes, int]:
+    """What a copy of this process answers, and its exit code, negative for a signal."""
+    source, target = os.pipe()
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # no interrupt while only half of it is known
+    child, status = 0, -1
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads: libraries' own, which wait for work
+            child = os.fork()
+        if not child:
+            _work(target, work, held)
+        os.close(target)
+        target = -1
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        with open(source, "rb", closefd=False) as stream:
+            answer = stream.read()
+        _, status = os.waitpid(child, 0)
+    finally:
+        for descriptor in (source, target):
+            if descriptor >= 0:
+                os.close(descriptor)
+        if child and status < 0:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+    return answer, os.waitstatus_to_exitcode(status)
+
+
+def _work(target: int, work: Callable[[], object], held: set[int | signal.Signals]) -> NoReturn:
+    """The whole life of the copy, which must never return into what its parent was doing."""
+    code = 1
+    gc.freeze()  # what the parent left to be collected may wait for threads that are not here
+    try:
+        for number in _ENDING:
+            signal.signal(number, signal.SIG_DFL)  # engines do not look for Python's handlers
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        _prepare()
+        with open(target, "wb", closefd=False) as stream:
+            stream.write(_answer(work))
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _spawned(_: object, work: object) -> tuple[bytes, int]:
+    """The same from a new interpreter."""
+    import subprocess
+
+    question = pickle.dumps(sys.path) + pickle.dumps(work)
+    command = [sys.executable, "-c", _SERVE]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL) as process:
+        try:
+            answer, _nothing = process.communicate(question)
+        except BaseException:  # an interrupt, too
+            process.kill()
+            raise
+    return answer, process.returncode
+
+
+def _serve() -> None:
+    target = os.dup(1)
+    _prepare()
+    function, arguments, named = pickle.load(sys.stdin.buffer)
+    with open(target, "wb") as stream:
+        stream.write(_answer(lambda: function(*arguments, **named)))
+
+
+def _answer(work: Callable[[], object]) -> bytes:
+    outcome: tuple[bool, object]
+    try:
+        outcome = True, work()
+    except BaseException as error:  # an interrupt, too: raised again where the answer is read
+        outcome = False, error
+    try:
+        return pickle.dumps(outcome)
+    except Exception:  # what libraries raise may hold anything
+        return pickle.dumps((False, RuntimeError(str(outcome[1]))))
+
+
+def _prepare() -> None:
+    """Print nothing, write no core file, and let what asks for more memory than there is hear so."""
+    silence()
+    faults = sys.modules.get("faulthandler")
+    if faults is not None:
+        faults.disable()
+    with suppress(ImportError, OSError, ValueError):  # not every system has these
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        free = _kilobytes("MemAvailable") + _kilobytes("SwapFree")
+        wanted = free * 1024 + memory.held()
+        resource.setrlimit(resource.RLIMIT_DATA, (wanted if most < 0 else min(wanted, most), most))
+
+
+def _kilobytes(key: str) -> int:
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))

@@ -1,0 +1,294 @@
+"""Runs two models on the same inputs and compares what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from opshift.passes.model import imports
+from opshift.passes.model.messages import ModelProto, ValueInfoProto
+from opshift.verification import inputs as feeding
+from opshift.verification import isolation, random_operators
+from opshift.verification.adapters import running
+from opshift.verification.compare import Difference, compare
+from opshift.verification.engines import EngineError, OnnxRuntime, Reference, Session
+
+Engine = Callable[..., Session]
+
+# onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
+# agree say as much as one. The reference alone comes last, because it is blind to some version differences.
+PAIRS: tuple[tuple[type[OnnxRuntime | Reference], type[OnnxRuntime | Reference]], ...] = (
+    (OnnxRuntime, OnnxRuntime),
+    (OnnxRuntime, Reference),
+    (Reference, OnnxRuntime),
+    (Reference, Reference),
+)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The outcome of running two models side by side.
+
+    Attributes:
+        status: `equal`, `different`, or `unverified` where no engine could run both.
+        engine: who judged, such as `onnxruntime` or `onnx.reference`.
+        runs: on how many sets of inputs.
+        absolute: the largest difference seen in any output that is not drawn at random.
+        relative: the largest one seen, as a part of the value.
+        drawn: the outputs that are, of which only type and shape could be compared. What hangs on a generator in the
+            main graph, whose output has one name in both models, is compared by value: both get the same numbers.
+        tensor: the first tensor, in the order of the graph, that differs.
+        why: what differs there, or why nothing could be run.
+    """
+
+    status: str
+    engine: str = ""
+    runs: int = 0
+    absolute: float = 0.0
+    relative: float = 0.0
+    tensor: str = ""
+    why: str = ""
+    drawn: tuple[str, ...] = ()
+
+    @property
+    def equal(self) -> bool:
+        return self.status == "equal"
+
+
+def verify_protos(
+    before: ModelProto,
+    after: ModelProto,
+    *,
+    grade: str = "exact",
+    seed: int = 0,
+    before_folder: str | None = None,
+    after_folder: str | None = None,
+    before_network: str | None = None,
+    after_network: str | None = None,
+) -> Verification:
+    """Run both models on seeded inputs; `grade` sets the tolerance (see `opshift.verification.compare`).
+
+    A model that was made of OpenVINO IR runs as the network that it was made of, if its file is given.
+    """
+    mismatch = _interface(before, after)
+    if mismatch:
+        return Verification("different", why=mismatch)
+    reasons: list[str] = []
+    before_engine = running(before_network) if before_network is not None else None
+    after_engine = running(after_network) if after_network is not None else None
+    network = before_network is not None or after_network is not None
+    for first, second in dict.fromkeys((before_engine or a, after_engine or b) for a, b in PAIRS):
+        one, other = _Side(before, first, before_folder), _Side(after, second, after_folder)
+        try:
+            found = _run(one, other, grade if first is second else "close", seed)
+        except EngineError as error:
+            reasons.append(str(error))
+            continue
+        if found.status != "different" or first is second or network:
+            return found
+        if _blind(one, other):
+            why = "onnx.reference runs some older operators as they are now"
+            return Verification("unverified", found.engine, why=why)
+        if _agree(one, other, seed):
+            return found
+        return Verification("unverified", found.engine, why="the engines disagree on one and the same model")
+    return Verification("unverified", why="; ".join(dict.fromkeys(reasons)))
+
+
+def verify_apart(
+    before: ModelProto,
+    after: ModelProto,
+    *,
+    grade: str = "exact",
+    seed: int = 0,
+    before_folder: str | None = None,
+    after_folder: str | None = None,
+    before_network: str | None = None,
+    after_network: str | None = None,
+) -> Verification:
+    """`verify_protos` in a process of its own: a model that ends it is unverified."""
+    folders = {"before_folder": before_folder, "after_folder": after_folder}
+    folders |= {"before_network": before_network, "after_network": after_network}
+    try:
+        return isolation.call(verify_protos, before, after, grade=grade, seed=seed, **folders)
+    except isolation.Ended as ended:
+        return Verification("unverified", why=str(ended))
+
+
+def _blind(before: _Side, after: _Side) -> bool:
+    """Whether onnx.reference, which does not know of all old versions of operators, ran the older of two models."""
+    old, new = (imports.opsets(side.model).get("", 0) for side in (before, after))
+    return before.engine is Reference and old < new
+
+
+def _agree(one: _Side, other: _Side, seed: int) -> bool:
+    """Whether two engines yield the same for one of the models, so that what differs is the models' doing."""
+    for side, engine in ((one, other.engine), (other, one.engine)):
+        try:
+            return _run(side, replace(side, engine=engine), "close", seed).equal
+        except EngineError:
+            continue
+    return False
+
+
+@dataclass(frozen=True)
+class _Side:
+    model: ModelProto
+    engine: Engine
+    folder: str | None
+
+    def open(self, outputs: Sequence[str] = ()) -> Session:
+        model = self.model
+        if outputs:
+            model = ModelProto()
+            model.CopyFrom(self.model)
+            model.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
+        try:
+            return self.engine(model, folder=self.folder)
+        except EngineError as error:
+            raise EngineError(f"{getattr(self.engine, 'engine', 'openvino')}: {error}") from None
+
+
+def _interface(before: ModelProto, after: ModelProto) -> str:
+    a, b = [v.name for v in before.graph.output], [v.name for v in after.graph.output]
+    if a != b:
+        return f"the outputs are {b} instead of {a}"
+    held = {t.name for t in (*before.graph.initializer, *after.graph.initializer)}
+    a, b = ([v.name for v in m.graph.input if v.name not in held] for m in (before, after))
+    return f"the inputs are {b} instead of {a}" if a != b else ""
+
+
+def _run(before: _Side, after: _Side, grade: str, seed: int) -> Verification:
+    one, other = before.open(), after.open()
+    names = [value.name for value in before.model.graph.output]
+    total = Verification("equal", " and ".join(dict.fromkeys([one.engine, other.engine])))
+    problem = ""
+    larger = (attempts for attempts in feeding.larger_trials(before.model, seed) if not total.runs)
+    for attempts in chain(feeding.trials(before.model, seed), larger):
+        given, expected, failure = _first_that_runs(one, attempts)
+        if given is None:
+            problem = problem or failure
+            continue
+        try:
+            actual = other.run(given)
+        except EngineError as error:
+            why = f"the second model fails: {error}"
+            if isinstance(other, Reference):  # which does not run all that it loads
+                raise EngineError(f"{other.engine}: {why}") from None
+            if isinstance(one, Reference):  # which runs what is not valid, too
+                return replace(total, status="unverified", why=f"{other.engine}: {why}")
+            return replace(total, status="different", runs=total.runs + 1, why=why)
+        total, drawn = replace(total, runs=total.runs + 1), []
+        for name, a, b in zip(names, expected, actual, strict=True):
+            if "openvino" in (one.engine, other.engine):
+                a, b = _as_computed(a), _as_computed(b)
+            found = compare(a, b, grade)
+            if found.equal:
+                total = _worse(total, found)
+            elif _is_random(before, given, name, a, b, grade):
+                drawn.append(name)
+            else:
+                tensor, why = _locate(before, after, given, grade) or (name, found.why)
+                return replace(_worse(total, found), status="different", tensor=tensor, why=why)
+        if drawn:
+            fed = _behind(before, after, given, grade, drawn) or Verification("equal", drawn=tuple(drawn))
+            total = _worse(total, fed)
+            if not fed.equal:
+                return replace(total, status="different", tensor=fed.tensor, why=fed.why)
+            total = replace(total, drawn=tuple(dict.fromkeys([*total.drawn, *fed.drawn])))
+    if not total.runs:
+        raise EngineError(f"{one.engine}: no inputs could be found that the first model takes: {problem}")
+    return total
+
+
+def _as_computed(value: Any) -> Any:
+    """A value as exact as OpenVINO knows it, which computes double as float."""
+    return value.astype("float32") if getattr(value, "dtype", None) == "float64" else value
+
+
+def _first_that_runs(session: Session, attempts: Iterator[Any]) -> tuple[Any, list[Any], str]:
+    problem = ""
+    for given in attempts:
+        try:
+            return given, session.run(given), ""
+        except EngineError as error:
+            problem = problem or str(error)
+    return None, [], problem
+
+
+def _worse(total: Verification, found: Difference | Verification) -> Verification:
+    return replace(total, absolute=max(total.absolute, found.absolute), relative=max(total.relative, found.relative))
+
+
+def _is_random(side: _Side, given: Any, name: str, value: Any, other: Any, grade: str) -> bool:
+    """Whether the first model does not even agree with itself; then only shape and type can be compared.
+
+    Exact changes leave generators as they are: what a seed fixes has to be the same.
+    """
+    if getattr(value, "shape", None) != getattr(other, "shape", None):
+        return False
+    index = [v.name for v in side.model.graph.output].index(name)
+    if grade == "exact":
+        return not compare(value, side.open().run(given)[index]).equal
+    unseeded = replace(
+        side, model=random_operators.unseeded(side.model)
+    ).open()  # one session, whose generators move on
+    return not compare(*(unseeded.run(given)[index] for _ in range(2))).equal
+
+
+def _behind(before: _Side, after: _Side, given: Any, grade: str, drawn: Sequence[str]) -> Verification | None:
+    """Both forms run on the numbers that generators of the first drew; None where that cannot be done.
+
+    What the generators take is compared, too. What is left of `drawn` could not be.
+    """
+    if not {before.engine, after.engine} <= {OnnxRuntime, Reference}:  # others run files, not what is made of them
+        return None
+    yielded, taken = random_operators.shared(before.model, after.model)
+    count = len(before.model.graph.output)
+    try:
+        loose = replace(before, model=random_operators.unseeded(before.model)).open(yielded)
+        first, second = (loose.run(given)[count:] for _ in range(2))
+        values = {n: a for n, a, b in zip(yielded, first, second, strict=True) if not compare(a, b).equal}
+        if not values:
+            return None
+        theirs = dict(zip(yielded, after.open(yielded).run(given)[count:], strict=True))
+        for name, value in values.items():
+            if (value.shape, value.dtype) != (theirs[name].shape, theirs[name].dtype):
+                return Verification("different", tensor=name, why="another type or shape is drawn")
+        cut = (random_operators.cut(s.model, values, taken, m) for s, m in ((before, "before"), (after, "after")))
+        sides = [replace(side, model=model) for side, model in zip((before, after), cut, strict=True)]
+        given = {**given, **values}
+        results = [side.open().run(given) for side in sides]
+        total = Verification("equal", drawn=tuple(name for name in drawn if name in values))
+        names = [value.name for value in sides[0].model.graph.output]
+        for name, a, b in zip(names, *results, strict=True):
+            found = compare(a, b, grade)
+            if found.equal:
+                total = _worse(total, found) if name in drawn else total
+            elif not _is_random(sides[0], given, name, a, b, grade):
+                tensor, why = _locate(sides[0], sides[1], given, grade) or (name, found.why)
+                return replace(total, status="different", tensor=tensor, why=why)
+            elif name in drawn:
+                total = replace(total, drawn=(*total.drawn, name))
+    except EngineError:
+        return None
+    return total
+
+
+def _locate(before: _Side, after: _Side, given: Any, grade: str) -> tuple[str, str] | None:
+    """The first value, in the order of the graph, that both models have and that differs."""
+    outputs = {value.name for value in before.model.graph.output}
+    made = {name for node in after.model.graph.node for name in node.output if name}
+    shared = [n for node in before.model.graph.node for n in node.output if n in made and n not in outputs]
+    try:
+        sides = [side.open(shared).run(given) for side in (before, after)]
+    except EngineError:
+        return None
+    values = [dict(zip(shared, run[len(outputs) :], strict=True)) for run in sides]
+    for name in shared:
+        found = compare(values[0][name], values[1][name], grade)
+        if not found.equal:
+            return name, found.why
+    return None

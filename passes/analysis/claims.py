@@ -1,0 +1,271 @@
+"""What a model declares of its values is a claim; what follows from its inputs is knowledge.
+
+Declared are the shapes of outputs, of values between, and of what the graph in a Loop or a Scan is given. The shapes of
+the model's own inputs are what its callers keep to, and runtimes check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from opshift.passes.changes import Change
+from opshift.passes.model import schemas, tensors
+from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, default_domain
+from opshift.passes.model.traversal import Body, bodies, subgraphs
+from opshift.passes.model.types import has_shape
+
+Path = tuple[Any, ...]
+_Dims = Sequence[int | str]
+
+
+def bare(kind: TypeProto) -> TypeProto:
+    """The type without what it says of shapes."""
+    made = TypeProto()
+    made.CopyFrom(kind)
+    forget(made)
+    return made
+
+
+def forget(kind: TypeProto) -> None:
+    """Take from a type what it says of shapes."""
+    held = kind.WhichOneof("value")
+    if held in ("tensor_type", "sparse_tensor_type"):
+        getattr(kind, held).ClearField("shape")
+    elif held in ("sequence_type", "optional_type"):
+        forget(getattr(kind, held).elem_type)
+    elif held == "map_type":
+        forget(kind.map_type.value_type)
+
+
+def withdraw(light: ModelProto) -> None:
+    """Take back what a model declares of its values, but for its inputs and constants.
+
+    Element types stay where inference cannot tell them: of what graphs are given, and of what custom operators make.
+    """
+    called = {(default_domain(function.domain), function.name) for function in light.functions}
+    for body in bodies(light):
+        custom = {name for node in body.node if _is_custom(node, called) for name in node.output}
+        _retain(body.value_info, custom)
+        for value in body.output if isinstance(body, GraphProto) else ():
+            if value.name in custom:
+                forget(value.type)
+            else:
+                value.ClearField("type")
+        for value in body.input if isinstance(body, GraphProto) and body is not light.graph else ():
+            forget(value.type)
+    for value in light.graph.input:
+        for dim in _dims(value.type) if has_shape(value.type) else ():
+            if dim.dim_value < 0:  # as some exporters say that they do not know it
+                dim.Clear()
+
+
+def _is_custom(node: NodeProto, called: Container[tuple[str, str]]) -> bool:
+    domain = default_domain(node.domain)
+    return not schemas.known_domain(domain) and (domain, node.op_type) not in called
+
+
+def _retain(stated: Any, names: Container[str]) -> None:
+    kept = [value for value in stated if value.name in names]
+    for value in kept:
+        forget(value.type)
+    del stated[:]
+    stated.extend(kept)
+
+
+def reconciled(declared: TypeProto, inferred: TypeProto) -> TypeProto:
+    """What is inferred, with sizes that are declared where it is silent; all inferred where the two contradict."""
+    if contradict(declared, inferred) or all(map(_is_number, _dims(inferred))):
+        return inferred
+    made = TypeProto()
+    made.CopyFrom(inferred)
+    for dim, claim in zip(_dims(made), _dims(declared), strict=True):
+        nameless = not dim.HasField("dim_value") and (not dim.dim_param or is_made_up(dim.dim_param))
+        if _is_number(claim) or (nameless and claim.dim_param):
+            dim.CopyFrom(claim)
+    return made
+
+
+CONTRADICTED = "A shape is declared that the value does not have; the one that follows from the inputs counts"
+
+
+def contradictions(source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> Iterator[Change]:
+    """What a model declares of shapes that is not so."""
+    versions = {default_domain(entry.domain): entry.version for entry in source.opset_import}
+    pending: list[tuple[Path, GraphProto]] = [((), source.graph)]
+    while pending:
+        path, graph = pending.pop()
+        wrong = {}
+        for value in (*graph.value_info, *graph.output):
+            kind = inferred(path, value.name) if has_shape(value.type) else None
+            if kind is not None and has_shape(kind) and contradict(value.type, kind):
+                wrong[value.name] = f"{_spelled(value.type)} of {value.name!r}, which is {_spelled(kind)}"
+        for index, node in enumerate(graph.node):
+            domain = default_domain(node.domain)
+            for name in wrong.keys() & set(node.output) if wrong else ():
+                since = schemas.since(domain, node.op_type, versions.get(domain, 0)) or 0
+                yield Change(node.name or name, node.op_type, domain, since, since, CONTRADICTED, "exact", wrong[name])
+            if node.attribute:
+                pending += [((*path, (index, attribute, k)), inner) for attribute, k, inner in subgraphs(node)]
+
+
+def _spelled(kind: TypeProto) -> str:
+    """A shape in brackets; what nobody named is a question mark."""
+    sizes = (
+        str(dim.dim_value) if _is_number(dim) else "?" if is_made_up(dim.dim_param) else dim.dim_param or "?"
+        for dim in _dims(kind)
+    )
+    return f"[{', '.join(sizes)}]"
+
+
+def contradict(declared: TypeProto, inferred: TypeProto) -> bool:
+    """Whether two shapes cannot be those of one tensor."""
+    ours, theirs = _dims(inferred), _dims(declared)
+    return len(ours) != len(theirs) or any(
+        _is_number(a) and _is_number(b) and a.dim_value != b.dim_value for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def _is_number(dim: Any) -> bool:
+    return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
+
+
+def symbols(kind: TypeProto) -> Iterator[str]:
+    """The names of the sizes that are no numbers."""
+    return (dim.dim_param for dim in _dims(kind) if not dim.HasField("dim_value"))
+
+
+def _dims(kind: TypeProto) -> Any:
+    return kind.tensor_type.shape.dim
+
+
+def is_made_up(symbol: str) -> bool:
+    """Whether ONNX's inference named a dimension that nothing is known of."""
+    return symbol.startswith("unk__")
+
+
+def granted(inferred: ModelProto) -> set[str]:
+    """Values whose inferred shapes hold of sizes of 1 or more alone, and what hangs on them.
+
+    Inference reads a size as the number that a Reshape is asked for, where 0 would mean "as it was". A size that is
+    kept in its place is the same either way, and so is one that follows from all others.
+    """
+    if not any(_is_computed(node) for body in bodies(inferred) for node in body.node):
+        return set()
+    known = _shapes(inferred)
+    seen = {dim for value in inferred.graph.input for dim in known.get(value.name, ())}
+    found: set[str] = set()
+    for body in bodies(inferred):
+        held = {tensor.name for tensor in getattr(body, "initializer", ())}
+        held.update(node.output[0] for node in body.node if node.op_type == "Constant")
+        for node in body.node:
+            if _is_computed(node) and node.input[1] not in held and _misread(node, known, seen):
+                found.add(node.output[0])
+            seen.update(dim for name in node.output for dim in known.get(name, ()))
+    if found:
+        _spread(inferred.graph, known, found)
+    return found
+
+
+def _spread(body: Body, known: Mapping[str, _Dims], found: set[str]) -> bool:
+    """Add what hangs on the values that were found, but for what has no sizes; returns whether the body reads any."""
+    reads = False
+    for node in body.node:
+        hangs = not found.isdisjoint(node.input)
+        for _, _, graph in subgraphs(node) if node.attribute else ():
+            hangs |= _spread(graph, known, found)
+        if hangs:
+            reads = True
+            found.update(name for name in node.output if any(isinstance(dim, str) for dim in known.get(name, [""])))
+    return reads
+
+
+def state_lengths(light: ModelProto, inferred: ModelProto) -> bool:
+    """State that values which count from 0 to a size are as long, which inference does not see; False if none is."""
+    found = False
+    known: dict[str, _Dims] | None = None
+    for body, seen in zip(bodies(light), bodies(inferred), strict=True):
+        ranges = [node for node in body.node if node.op_type == "Range" and not default_domain(node.domain)]
+        if not ranges or not isinstance(body, GraphProto):
+            continue
+        known = _shapes(inferred) if known is None else known
+        makers = {name: node for node in body.node for name in node.output}
+        held = {tensor.name: tensor for tensor in body.initializer}
+        kinds = {value.name: value.type.tensor_type.elem_type for value in getattr(seen, "value_info", ())}
+        for node in ranges:
+            start, limit, step = (_number(name, makers, held, known) for name in node.input)
+            if start == 0 and step == 1 and isinstance(limit, str) and limit and kinds.get(node.output[0]):
+                stated = body.value_info.add(name=node.output[0]).type.tensor_type
+                stated.elem_type = kinds[node.output[0]]
+                stated.shape.dim.add().dim_param = limit
+                found = True
+    return found
+
+
+_ONE_OF_A_SHAPE = frozenset(["Cast", "CastLike", "Gather", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
+
+
+def _number(
+    name: str, makers: Mapping[str, NodeProto], held: Mapping[str, TensorProto], known: Mapping[str, _Dims]
+) -> int | str | None:
+    """The one number that a value holds, or the size that it is, if it is taken from a shape."""
+    places = None
+    while (node := makers.get(name)) is not None and node.op_type in _ONE_OF_A_SHAPE:
+        if node.op_type == "Gather" and len(node.input) == 2:
+            at = _number(node.input[1], makers, held, known)
+            places = at if isinstance(at, int) and places is None else None
+            if places is None:
+                return None
+        name = node.input[0]
+    if node is not None and node.op_type == "Shape":
+        given = {a.name: a.i for a in node.attribute}
+        dims = known.get(node.input[0])
+        if dims is None:
+            return None
+        dims = dims[given.get("start", 0) : given.get("end", len(dims))]
+        if places is None:
+            return dims[0] if len(dims) == 1 else None
+        return dims[places] if -len(dims) <= places < len(dims) else None
+    made = node is not None and node.op_type == "Constant"
+    tensor = held.get(name) or (tensors.of_constant(node) if made and node is not None else None)
+    value = tensors.array(tensor) if tensor is not None and tensors.size(tensor) == 1 else None
+    if value is None or places is not None or value.dtype.kind not in "iuf":
+        return None
+    number = value.reshape(-1)[0]
+    return int(number) if number == int(number) else None
+
+
+def _is_computed(node: NodeProto) -> bool:
+    """Whether a node is a Reshape to a shape that is an input of it, in which 0 is not the size."""
+    reshapes = node.op_type == "Reshape" and not default_domain(node.domain) and len(node.input) == 2
+    return reshapes and not any(a.name == "allowzero" and a.i for a in node.attribute)
+
+
+def _shapes(inferred: ModelProto) -> dict[str, _Dims]:
+    return {
+        value.name: [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in _dims(value.type)]
+        for body in bodies(inferred)
+        if isinstance(body, GraphProto)
+        for value in (*body.input, *body.value_info, *body.output)
+        if has_shape(value.type)
+    }
+
+
+def _misread(node: NodeProto, known: Mapping[str, _Dims], seen: Container[int | str]) -> bool:
+    before, after = known.get(node.input[0]), known.get(node.output[0], ())
+    numbers = [
+        axis
+        for axis, dim in enumerate(after)
+        if isinstance(dim, str) and dim in seen
+        if before is None or (axis < len(before) and dim != before[axis])
+    ]
+    if not numbers or before is None:
+        return bool(numbers)
+    alone = sum(isinstance(dim, str) for dim in after) == 1
+    return not (alone and _counted(before) == _counted(after))
+
+
+def _counted(dims: _Dims) -> tuple[int, list[str]]:
+    """How many elements a tensor has: a number, and the sizes that it is multiplied by."""
+    return prod(dim for dim in dims if isinstance(dim, int)), sorted(dim for dim in dims if isinstance(dim, str))

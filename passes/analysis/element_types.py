@@ -1,0 +1,60 @@
+"""Element types by the schemas alone: what a type variable stands for at an input, it stands for at an output.
+
+That answers most of what is asked about types, without an inference over the whole model.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from opshift.passes.analysis.knowledge import Known
+from opshift.passes.model import schemas, tensors
+from opshift.passes.model.messages import NodeProto, default_domain
+from opshift.passes.model.types import ELEMENT_TYPES
+
+
+def elem_type(scope: Known, name: str) -> int:
+    """The element type of a tensor; 0 where stated types and schemas do not tell it, or where it is no tensor."""
+    found = 0
+    passed: dict[tuple[Known, str], None] = {}
+    owner: Known | None = scope.owner(name)
+    while owner is not None and (owner, name) not in passed:
+        if name in owner.elem_types:
+            found = owner.elem_types[name]
+            break
+        passed[owner, name] = None
+        found = owner.stated_elem_type(name)
+        maker = None if found else owner.source_of(name)
+        if maker is None:
+            break
+        found, name = _told(*maker, name)
+        if found or not name:
+            break
+        owner = owner.owner(name)
+    for via, value in passed:
+        via.elem_types[value] = found
+    return found
+
+
+def _told(node: NodeProto, opset: int, output: str) -> tuple[int, str]:
+    """The element type of an output, or an input that has the same one; neither where the schema does not tell."""
+    domain = default_domain(node.domain)
+    if node.op_type == "Cast" and not domain:
+        return next((a.i for a in node.attribute if a.name == "to"), 0), ""
+    if node.op_type == "Constant" and not domain:
+        held = tensors.of_constant(node)
+        return (held.data_type if held is not None else 0), ""
+    fixed, alike = _typing(domain, node.op_type, opset, list(node.output).index(output))
+    return fixed, next((name for i, name in enumerate(node.input) if name and i in alike), "")
+
+
+@cache
+def _typing(domain: str, op: str, opset: int, output: int) -> tuple[int, frozenset[int]]:
+    """The element type that an output always has, or the inputs whose type it has."""
+    schema = schemas.schema(domain, op, opset)
+    formal = None if schema is None else schema.output(output)
+    if schema is None or formal is None or schemas.has_subgraphs(domain, op):
+        return 0, frozenset()
+    alike = [i for i, other in enumerate(schema.inputs) if other.type == formal.type and other.homogeneous]
+    only = next(iter(formal.types)) if len(formal.types) == 1 else ""
+    return ELEMENT_TYPES.get(only, 0), frozenset(alike)

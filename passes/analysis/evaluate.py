@@ -1,0 +1,168 @@
+"""Evaluates the small arithmetic on integers, bools and texts in front of axes, shapes, pads and conditions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from opshift.passes.analysis.knowledge import Known
+from opshift.passes.model import schemas, tensors
+from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# Operators whose value does not depend on their version once broadcasting is numpy's, for all but floats.
+_PURE = frozenset(
+    [
+        "Abs",
+        "Add",
+        "Cast",
+        "Concat",
+        "ConstantOfShape",
+        "Div",
+        "Equal",
+        "Expand",
+        "Gather",
+        "Less",
+        "Mod",
+        "Mul",
+        "Neg",
+        "Not",
+        "Range",
+        "ReduceProd",
+        "ReduceSum",
+        "Reshape",
+        "Shape",
+        "Size",
+        "Slice",
+        "Squeeze",
+        "Sub",
+        "Unique",
+        "Unsqueeze",
+        "Where",
+    ]
+)
+_OF_SHAPES = frozenset(["Shape", "Size"])
+_REPEATING = frozenset(["Constant", "Identity"])  # the scope looks through them
+_BROADCASTING = frozenset(["Add", "Div", "Equal", "Less", "Mod", "Mul", "Sub", "Where"])
+_DEPTH = 24
+_MOST = 1 << 16  # elements of a result; numbers in a model may ask for any number of them
+
+
+def constant(node: NodeProto, scope: Known, depth: int = _DEPTH) -> TensorProto | None:
+    """The constant output of `node`, if all it needs is constant and small; else None."""
+    if node.op_type not in _PURE or default_domain(node.domain) or len(node.output) != 1 or not depth:
+        return None
+    if any(attribute.ref_attr_name for attribute in node.attribute):
+        return None
+    name = node.output[0]
+    if name not in scope.folded:
+        scope.folded[name] = _computed(node, scope, depth)
+    return scope.folded[name]
+
+
+def opaque(nodes: Sequence[NodeProto]) -> set[str]:
+    """What `nodes`, in their order, make of values that cannot be evaluated, whatever the first of them read."""
+    found: set[str] = set()
+    for node in nodes:
+        evaluated = not default_domain(node.domain) and (node.op_type in _PURE or node.op_type in _REPEATING)
+        if not evaluated or (node.op_type not in _OF_SHAPES and not found.isdisjoint(node.input)):
+            found.update(node.output)
+    return found
+
+
+def _computed(node: NodeProto, scope: Known, depth: int) -> TensorProto | None:
+    if node.op_type in _OF_SHAPES:
+        return _static_shape(node, scope)
+    feeds: dict[str, TensorProto] = {}
+    for name in filter(None, node.input):
+        held = _constant(name, scope, depth - 1)
+        if held is None:
+            return None
+        feeds[name] = held
+    return _run(node, feeds, scope)
+
+
+def _constant(name: str, scope: Known, depth: int) -> TensorProto | None:
+    owner = scope.owner(name)
+    if owner is not None and owner.is_opaque(name):
+        return None
+    node = None if owner is None else owner.maker(name)
+    if owner is None or node is None or node.op_type in _REPEATING:
+        return scope.tensor(name, tensors.SMALL)
+    return constant(node, owner, depth)
+
+
+def _static_shape(node: NodeProto, scope: Known) -> TensorProto | None:
+    shape = scope.shape(node.input[0])
+    if shape is None or not all(isinstance(dim, int) for dim in shape):
+        return None
+    dims = [dim for dim in shape if isinstance(dim, int)]
+    if node.op_type == "Size":
+        count = 1
+        for dim in dims:
+            count *= dim
+        return tensors.int64s([count], [])
+    bounds = {a.name: a.i for a in node.attribute}
+    return tensors.int64s(dims[bounds.get("start", 0) : bounds.get("end", len(dims))])
+
+
+def _exact(kind: str, node: NodeProto) -> bool:
+    """Whether every engine computes the same: floats are only compared, or rounded once to the nearest."""
+    if kind in "iubO" or node.op_type in ("Equal", "Less"):
+        return True
+    to = next((a.i for a in node.attribute if a.name == "to"), 0)
+    return node.op_type == "Cast" and to in (TensorProto.FLOAT, TensorProto.DOUBLE)
+
+
+def _claimed(op: str, given: list[np.ndarray[Any, Any]]) -> float:
+    """How many elements a result has, or fewer."""
+    first, *others = given
+    values: list[int] = others[0].ravel().tolist() if op == "Expand" else first.ravel().tolist()
+    if op == "ConstantOfShape":
+        return math.prod(values)
+    if op == "Range":
+        start, limit, delta = (float(value.item()) for value in given)
+        return (limit - start) / delta
+    if op == "Gather":
+        return first.size // min(first.shape) * others[0].size if first.size else 0
+    if op == "Concat":
+        return sum(value.size for value in given)
+    if op == "Expand":
+        return _together([first.shape, values])
+    return _together([value.shape for value in given]) if op in _BROADCASTING else first.size
+
+
+def _together(shapes: list[Sequence[int]]) -> int:
+    """How many elements tensors of these shapes have, once each has the other's dimensions."""
+    aligned = zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1)
+    return math.prod(0 if 0 in dims else max(dims) for dims in aligned)
+
+
+def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: Known) -> TensorProto | None:
+    import onnx.helper
+    import onnx.numpy_helper
+    import onnx.reference
+
+    opset = scope.opset_of(node)
+    if opset < 7 or schemas.since(node.domain, node.op_type, opset) is None:
+        return None
+    arrays = {name: tensors.array(held) for name, held in feeds.items()}
+    if not all(value is not None and _exact(value.dtype.kind, node) for value in arrays.values()):
+        return None
+    inputs = [onnx.helper.make_tensor_value_info(n, t.data_type, list(t.dims)) for n, t in feeds.items()]
+    outputs = [onnx.helper.make_empty_tensor_value_info(node.output[0])]
+    graph = onnx.helper.make_graph([node], "evaluate", inputs, outputs)
+    imports = [onnx.helper.make_opsetid("", opset)]
+    try:
+        if _claimed(node.op_type, [held for name in node.input if (held := arrays.get(name)) is not None]) > _MOST:
+            return None
+        result = onnx.reference.ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports)).run(
+            None, arrays
+        )
+        return onnx.numpy_helper.from_array(result[0])  # type: ignore[index]
+    except Exception:  # what cannot be evaluated is simply not constant
+        return None

@@ -1,0 +1,434 @@
+"""`Scope`: what a name means in one graph: its producer, its constant value, its type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from opshift.passes.analysis import claims, evaluate, formals
+from opshift.passes.analysis import element_types as elements
+from opshift.passes.analysis.type_inference import OVERRIDABLE_SINCE, Inference
+from opshift.passes.model import tensor_data, tensors
+from opshift.passes.model.messages import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+    default_domain,
+)
+from opshift.passes.model.names import Names
+from opshift.passes.model.traversal import Body, unread
+from opshift.passes.model.types import Dim, _dims, elem_type_of, tensor_type
+from opshift.passes.model.types import has_shape as has_shape
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Recalling(Protocol):
+    """A script that was replayed, and tells only when asked which nodes it made."""
+
+    @property
+    def edits(self) -> bool: ...
+    @property
+    def opaque(self) -> bool: ...
+    def recall(self, made: Sequence[NodeProto | bytes], scope: Scope, /) -> None: ...
+
+
+class Context:
+    """What all scopes of one model share. `source` is the model before any change, for type inference.
+
+    A `trusting` one takes the shapes that the model declares where inference is silent, as a conversion has to.
+    """
+
+    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None = None, *, trusting: bool = True):
+        self.model = model
+        self.folder = folder
+        self.trusting = trusting
+        # not of `model`: functions that are inlined are gone from it
+        self.names = Names(source)
+        self.inference = Inference(source, of_model)
+        self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
+        self.settled: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at
+        self.released: set[str] = set()  # names that lost a use, and constants that may not have found one
+        self.overridable = model.ir_version >= OVERRIDABLE_SINCE  # initializers that are also inputs are only defaults
+        self._source = source
+        self._unread: set[str] | None = None
+
+    @property
+    def unread(self) -> set[str]:
+        """Names that nodes of the source model give to outputs that nobody reads."""
+        if self._unread is None:
+            self._unread = unread(self._source)
+        return self._unread
+
+    @cached_property
+    def doubtful(self) -> dict[formals.Callee, frozenset[str]]:
+        """The inputs of functions of the source model that calls may leave out."""
+        return formals.doubtful(self._source)
+
+
+class Scope:
+    """One graph or function body inside its surroundings.
+
+    `opset` is the default domain's version that the source nodes are written at. `path` finds the graph in the
+    source model; it is None for graphs that the conversion made.
+    """
+
+    def __init__(
+        self,
+        body: Body,
+        context: Context,
+        opset: int,
+        parent: Scope | None = None,
+        path: tuple[Any, ...] | None = None,
+    ):
+        self.body = body
+        self.context = context
+        self.opset = opset
+        self.parent = parent
+        self.path = path
+        self.made: dict[str, tuple[NodeProto, int]] = {}
+        self.later: dict[str, tuple[Recalling, Sequence[NodeProto | bytes]]] = {}  # not yet in `made`, see `written`
+        self.typed: dict[str, TypeProto] = {}
+        self.folded: dict[str, TensorProto | None] = {}
+        self.elem_types: dict[str, int] = {}
+        self._judged: set[str] = set()
+        self._elements: dict[str, list[str]] = {}
+        self._given: frozenset[str] | None = None
+        self._ends: dict[str, tuple[Scope, str]] = {}
+        self._producers: dict[str, NodeProto] | None = None
+        self.shared: dict[bytes, str] = {}
+        self.spelled: dict[bytes, tuple[str, bytes]] = {}  # the same, and as a file holds it, where scripts asked
+        self.constants_made: set[str] = set()
+
+    def inside(self, body: GraphProto, opset: int) -> Scope:
+        """The scope of a graph that a node made here holds."""
+        return Scope(body, self.context, opset, self)
+
+    @property
+    def graph(self) -> GraphProto | None:
+        return self.body if isinstance(self.body, GraphProto) else None
+
+    # --- who makes it ---------------------------------------------------------------------------------------
+
+    @property
+    def producers(self) -> dict[str, NodeProto]:
+        if self._producers is None:
+            self._producers = {name: node for node in self.body.node for name in node.output if name}
+        return self._producers
+
+    @cached_property
+    def initializers(self) -> dict[str, TensorProto]:
+        """The initializers that nobody can override."""
+        given = self._inputs() if self.context.overridable else frozenset()
+        lasting = given.isdisjoint(self._tensors)
+        return self._tensors if lasting else {n: t for n, t in self._tensors.items() if n not in given}
+
+    @cached_property
+    def _tensors(self) -> dict[str, TensorProto]:
+        """All initializers."""
+        return {tensor.name: tensor for tensor in self.graph.initializer} if self.graph else {}
+
+    @cached_property
+    def results(self) -> dict[str, ValueInfoProto]:
+        """The outputs of the graph by name; empty in a function."""
+        return {value.name: value for value in reversed(self.graph.output)} if self.graph else {}
+
+    def owner(self, name: str) -> Scope | None:
+        """The innermost scope that defines `name`."""
+        scope: Scope | None = self
+        while scope is not None and not scope._defines(name):
+            scope = scope.parent
+        return scope
+
+    def _defines(self, name: str) -> bool:
+        return name in self.made or name in self.producers or name in self.initializers or name in self._inputs()
+
+    def _inputs(self) -> frozenset[str]:
+        if self._given is None:
+            body = self.body
+            given = body.input if isinstance(body, FunctionProto) else (value.name for value in body.input)
+            sparse = () if self.graph is None else self.graph.sparse_initializer
+            self._given = frozenset([*given, *(held.values.name for held in sparse)])
+        return self._given
+
+    def producer(self, name: str) -> NodeProto | None:
+        """The node that makes `name`, here or in an outer scope; None for inputs and initializers."""
+        owner = self.owner(name)
+        return None if owner is None else owner.maker(name)
+
+    def maker(self, name: str) -> NodeProto | None:
+        """The node of this very body that makes `name`."""
+        made = self.written(name)
+        return self.producers.get(name) if made is None else made[0]
+
+    def written(self, name: str) -> tuple[NodeProto, int] | None:
+        """The node that the conversion made to make `name`, and its opset."""
+        if name in self.later:
+            script, made = self.later[name]
+            script.recall(made, self)
+        return self.made.get(name)
+
+    def source_of(self, name: str) -> tuple[NodeProto, int] | None:
+        """The node that makes `name` here and its opset: the one in the source where it was replaced meanwhile."""
+        if name in self.made or (name in self.later and self.later[name][0].edits):
+            return self.written(name)
+        node = self.producers.get(name)
+        return None if node is None else (node, self.opset)
+
+    def is_opaque(self, name: str) -> bool:
+        """Whether a value is known to be none that can be evaluated, without a look at the nodes that make it."""
+        return name in self.later and self.later[name][0].opaque
+
+    def opset_of(self, node: NodeProto) -> int:
+        """The default domain's version that a node of this body is written at now."""
+        made = self.written(next(iter(node.output), ""))
+        return made[1] if made and made[0] is node else self.opset
+
+    @cached_property
+    def _doubtful(self) -> frozenset[str]:
+        if self.parent is not None:
+            return self.parent._doubtful
+        if isinstance(self.body, GraphProto):
+            return frozenset()
+        return self.context.doubtful.get(formals.key_of(self.body), frozenset())
+
+    def is_open(self, node: NodeProto) -> bool:
+        """Whether what a node computes hangs on the calls of its function: attributes, inputs that may be absent."""
+        return formals.refers(node) or not self._doubtful.isdisjoint(node.input)
+
+    # --- what it holds --------------------------------------------------------------------------------------
+
+    def tensor(self, name: str, most: int | None = None) -> TensorProto | None:
+        """The constant that `name` holds, through initializers, Constant, Identity and outer scopes.
+
+        One of more than `most` elements is None, too: its bytes may have to be read from a file.
+        """
+        if self.is_opaque(name):
+            return None
+        scope, name = self._behind_identities(name)
+        if scope is None or scope.is_opaque(name):
+            return None
+        node = scope.maker(name)
+        if node is None:
+            return scope.held(name, most)
+        if node.op_type == "Constant" and not default_domain(node.domain):
+            return self._at_hand(tensors.of_constant(node), most)
+        return evaluate.constant(node, scope)
+
+    def _behind_identities(self, name: str) -> tuple[Scope | None, str]:
+        """The value that `name` repeats, with its scope; a long way there is gone once."""
+        scope = self.owner(name) if name else None
+        passed: dict[tuple[Scope, str], None] = {}
+        while scope is not None:
+            if name in scope._ends:
+                scope, name = scope._ends[name]
+                break
+            if scope.is_opaque(name):
+                break
+            node = scope.maker(name)
+            if node is None or node.op_type != "Identity" or default_domain(node.domain):
+                break
+            if (scope, name) in passed:  # a cycle, which is no valid graph
+                return None, name
+            passed[scope, name] = None
+            name = node.input[0]
+            scope = scope.owner(name) if name else None
+        if scope is not None:
+            for via, repeated in passed:
+                via._ends[repeated] = scope, name
+        return scope, name
+
+    def held(self, name: str, most: int | None = None) -> TensorProto | None:
+        """The initializer `name` of this very body; None for one of more than `most` elements."""
+        return self._at_hand(self.initializers.get(name), most)
+
+    def _at_hand(self, held: TensorProto | None, most: int | None) -> TensorProto | None:
+        if held is None or (most is not None and tensors.size(held) > most):
+            return None
+        return tensor_data.load(held, self.context.folder)
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a value is constant; the bytes of an initializer are not read for that."""
+        owner = self.owner(name)
+        return owner is not None and (name in owner.initializers or self.tensor(name) is not None)
+
+    def ints(self, name: str) -> list[int] | None:
+        """The values of a constant integer vector or scalar; None if it is not constant."""
+        found = self.tensor(name)
+        return None if found is None else tensors.integers(found)
+
+    def array(self, name: str) -> np.ndarray[Any, Any] | None:
+        """The value of a constant of any type; None if it is not constant."""
+        found = self.tensor(name)
+        return None if found is None else tensors.array(found)
+
+    # --- what type it has -----------------------------------------------------------------------------------
+
+    def type(self, name: str) -> TypeProto | None:
+        """The type of a value, declared or inferred; None where nothing is known."""
+        scope = self.owner(name) if name else None
+        return None if scope is None else scope.own_type(name)
+
+    def own_type(self, name: str) -> TypeProto | None:
+        """The same for a value of this very body."""
+        known = self.stated(name)
+        if (known is None or not has_shape(known)) and (origin := self.origin(name)) is not None:
+            self.context.inference.node(*origin, self)
+            known = self.typed.get(name) or known
+        return known
+
+    def stated(self, name: str) -> TypeProto | None:
+        """What is known of the type of a value of this body without a look at the node that makes it."""
+        if (typed := self.typed.get(name)) is not None and has_shape(typed):
+            return typed
+        declared = self.declared(name)
+        if self.path is None or (declared is not None and has_shape(declared) and self._is_certain(name)):
+            return typed or declared
+        inferred = self.context.inference.type(self.path, name)
+        if inferred is None or declared is None or not (has_shape(inferred) and has_shape(declared)):
+            return _fuller(inferred, typed or declared)
+        return claims.reconciled(declared, inferred)
+
+    def _is_certain(self, name: str) -> bool:
+        """Whether what is declared of a value is what it has: as runtimes check of inputs."""
+        return name in self._tensors or (self.parent is None and name in self._inputs())
+
+    def origin(self, name: str) -> tuple[NodeProto, int] | None:
+        """The node of this body that makes `name` and its opset, unless it cannot tell more than is known."""
+        made = self.written(name)
+        if made is not None:
+            return made
+        node = self.producers.get(name)
+        if node is None or name in self._judged:
+            return None
+        known = None if self.path is None else self.context.inference.type(self.path, name)
+        return (node, self.opset) if known is None or not has_shape(known) else None
+
+    def judged(self, node: NodeProto) -> None:
+        """Remember that a node of the source has told all that it can about its outputs."""
+        if self.written(node.output[0]) is None:
+            self._judged.update(node.output)
+
+    def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
+        """State the tensor types of values that no node of this body tells, where nothing better is known."""
+        for name, kind in zip(names, kinds, strict=False):
+            known = self.typed.get(name) or self.declared(name)
+            if name and kind is not None and elem_type_of(kind) and (known is None or not has_shape(known)):
+                self.typed[name] = kind
+
+    def declared(self, name: str) -> TypeProto | None:
+        """The type that the model itself states for a value of this body."""
+        if name in self.initializers or (name not in self._declarations and name in self._tensors):
+            tensor = self._tensors[name]
+            if name not in self._held_types:
+                self._held_types[name] = tensor_type(tensor.data_type, tensor.dims)
+            return self._held_types[name]
+        return self._declarations.get(name)
+
+    @cached_property
+    def _held_types(self) -> dict[str, TypeProto]:
+        """The types of the initializers that were asked for."""
+        return {}
+
+    @cached_property
+    def _declarations(self) -> dict[str, TypeProto]:
+        """The types that the graph or function states."""
+        graph = self.graph
+        stated = (*graph.value_info, *graph.output, *graph.input) if graph else getattr(self.body, "value_info", ())
+        found = {value.name: value.type for value in stated if value.HasField("type")}
+        if not self.context.trusting:
+            given = {value.name for value in graph.input} if graph and self.parent is None else set()
+            found = {name: kind if name in given else claims.bare(kind) for name, kind in found.items()}
+        for held in graph.sparse_initializer if graph else ():  # whose readers know them as dense
+            found.setdefault(held.values.name, tensor_type(held.values.data_type, held.dims))
+        return found
+
+    def elem_type(self, name: str) -> int:
+        """The element type of a tensor; 0 where it is unknown."""
+        known = self.elem_types.get(name) or (elements.elem_type(self, name) if name else 0)
+        if known:
+            return known
+        found = self.type(name)
+        return elem_type_of(found) if found is not None else 0
+
+    def stated_elem_type(self, name: str) -> int:
+        """The element type that the model, or a step, states for a value of this body; 0 where none does."""
+        stated = self.typed.get(name) or self.declared(name)
+        return 0 if stated is None else elem_type_of(stated)
+
+    def shape(self, name: str) -> list[Dim] | None:
+        """The dimensions of a tensor: a number, a symbol, or None; None altogether where the rank is unknown."""
+        found = self.type(name)
+        return _dims(found) if found is not None and has_shape(found) else None
+
+    def inferred_shape(self, name: str) -> list[Dim] | None:
+        """The same for a value of the source model, by inference even where the model declares less."""
+        scope = self.owner(name)
+        if scope is None or scope.path is None:
+            return self.shape(name)
+        found = self.context.inference.type(scope.path, name)
+        return _dims(found) if found is not None and has_shape(found) else None
+
+    # --- what a step adds -----------------------------------------------------------------------------------
+
+    def record(self, node: NodeProto, opset: int) -> None:
+        """Remember a node that the conversion made, so that later nodes can ask about its outputs."""
+        for name in node.output:
+            self.made[name] = (node, opset)
+
+    def declare(self, name: str) -> None:
+        """State the type of a made value in the graph, for readers that cannot infer it."""
+        if self.graph is not None and self.written(name) is not None and self.declared(name) is None:
+            found = self.type(name)
+            if found is not None:
+                (self.results.get(name) or self.graph.value_info.add(name=name)).type.CopyFrom(found)
+
+    def dissolve(self, name: str, elements: Sequence[str]) -> None:
+        """Remember what a sequence or an optional holds, which no node makes any more; none may stay to read it."""
+        self._elements[name] = list(elements)
+        self.context.dissolved.add(name)
+
+    def elements(self, name: str) -> list[str] | None:
+        """What a dissolved sequence or optional holds; None for any other value."""
+        scope = self.owner(name)
+        return None if scope is None else scope._elements.get(name)
+
+    def constant(self, tensor: TensorProto, hint: str) -> str | None:
+        """The name of an initializer with this value, shared by all that ask; None in a function body."""
+        if self.graph is None:
+            return None
+        key = tensor.SerializeToString(deterministic=True)
+        name = self.shared.get(key)
+        if name is None:
+            name = self.shared[key] = self.context.names.fresh(hint)
+            self.context.released.add(name)
+            self.constants_made.add(name)
+            self.hold(name, tensor)
+        return name
+
+    def hold(self, name: str, tensor: TensorProto) -> None:
+        """Make `name` an initializer of this graph."""
+        assert self.graph is not None, "a function has no initializers"
+        added = self.graph.initializer.add()
+        added.CopyFrom(tensor)
+        added.name = name
+        for known in {"_tensors", "initializers"} & vars(self).keys():  # else it will be read with the others
+            vars(self)[known][name] = added
+        self._held_types.pop(name, None)
+
+
+def of_model(model: ModelProto, opset: int) -> Scope:
+    """The scope of a model's main graph, of which nothing is changed."""
+    return Scope(model.graph, Context(model, model), opset)
+
+
+def _fuller(inferred: TypeProto | None, declared: TypeProto | None) -> TypeProto | None:
+    """What tells a shape, if one does; what was inferred, if neither does."""
+    known = inferred is None or (declared is not None and has_shape(declared) and not has_shape(inferred))
+    return declared if known else inferred

@@ -1,0 +1,88 @@
+"""What a backend reads: opsets, operators, types, and what it needs to know before a model runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from opshift.passes.model import schemas
+from opshift.passes.model.traversal import Op
+
+Value = int | float | str
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a backend does not take of some operators that it has.
+
+    Attributes:
+        ops: the operators, as (domain, name).
+        since: holds from this version of an operator on.
+        attribute, takes: the attribute that may hold only these values; left out, it has its default.
+        constant: the inputs, by their formal names, that must be constants.
+        unused: the outputs, by their formal names, that must not be used.
+        types: the types that its inputs may have, such as `tensor(float)`; empty for all.
+        why: what the source says.
+    """
+
+    ops: frozenset[Op]
+    since: int = 1
+    attribute: str = ""
+    takes: tuple[Value, ...] = ()
+    constant: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    types: frozenset[str] = frozenset()
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One version of a backend, and where it is written what it reads.
+
+    Attributes:
+        name: such as `onnxruntime-1.8`.
+        opset, ml_opset: the newest opset of the default domain and of `ai.onnx.ml`; 0 where the source says nothing.
+        ir_version: the newest IR version; 0 where the source says nothing.
+        source: the document, or how it was measured.
+        supports: the operators that it has; None where the source only says which ones are missing.
+        lacks: the operators that it has not, each with the version from which on it is missing.
+        types: the types that values may have; empty for all.
+        static_shapes: whether every dimension of every input must be a number.
+        functions: whether it is known to read model-local functions.
+        folds_sizes: whether what is computed from sizes and constants alone counts as a constant.
+        limits: what it does not take of the operators that it has.
+    """
+
+    name: str
+    opset: int = 0
+    ir_version: int = 0
+    ml_opset: int = 0
+    source: str = ""
+    supports: frozenset[Op] | None = None
+    lacks: Mapping[Op, int] = field(default_factory=dict)
+    types: frozenset[str] = frozenset()
+    static_shapes: bool = False
+    functions: bool = False
+    folds_sizes: bool = False
+    limits: tuple[Limit, ...] = ()
+
+    def has(self, domain: str, op: str, opset: int) -> bool:
+        """Whether it has the version of the operator that is in force at `opset` of its domain."""
+        if self.supports is not None and (domain, op) not in self.supports:
+            return False
+        missing = self.lacks.get((domain, op))
+        return missing is None or (schemas.since(domain, op, opset) or 1) < missing
+
+    def missing(self, domain: str, opset: int) -> set[Op]:
+        """The operators of a domain that ONNX has at `opset` and the backend has not."""
+        found = ((op, schemas.schema(domain, op, opset)) for op in schemas.operators(domain))
+        known = [op for op, schema in found if schema is not None and not schema.deprecated]
+        return {(domain, op) for op in known if not self.has(domain, op, opset)}
+
+    def opsets_to_try(self, own: int) -> list[int]:
+        """The opsets that it reads, the one nearest to a model's own first, each with other operators missing."""
+        newest = self.opset or own
+        reached = min(own, newest)
+        edges = {version - 1 for version in (*self.lacks.values(), *(limit.since for limit in self.limits))}
+        others = {newest, *(opset for opset in edges if 1 <= opset < newest)} - {reached}
+        return [reached, *sorted(others, key=lambda opset: (abs(opset - reached), opset))]

@@ -1,0 +1,75 @@
+"""Makes a model one that a backend reads: its opset, its IR version, and none of the operators that it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from opshift.passes.backends.backend import Backend
+from opshift.passes.backends.obstacles import obstacles
+from opshift.passes.changes import Result
+from opshift.passes.conversion import convert, ir_versions
+from opshift.passes.model import schemas
+from opshift.passes.model.imports import opsets
+from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.traversal import Op, bodies
+
+_ML = "ai.onnx.ml"
+
+
+def attempt(
+    source: ModelProto,
+    backend: Backend,
+    *,
+    ops: Iterable[Op] = (),
+    ir_version: int | None = None,
+    folder: str | None = None,
+) -> Result:
+    """`convert.attempt` at the opset that the backend reads and that is nearest to the model's own.
+
+    Expands what the backend lacks, and `ops`, to any depth. An operator of which it does not take some call is
+    expanded, too, wherever it occurs. Where that fails, other opsets are tried at which the backend has other
+    operators; the refusals are those of the attempt that had fewest.
+    """
+    own = opsets(source)
+    failures: list[Result] = []
+    for opset in backend.opsets_to_try(own.get("", schemas.latest())):
+        targets = {"": opset}
+        if _ML in own:
+            targets[_ML] = min(own[_ML], backend.ml_opset or own[_ML])
+        follows = ir_versions.wanted(source, targets, ir_version)
+        asked = ir_version or (backend.ir_version if 0 < backend.ir_version < follows else None)
+        wanted = {*ops, *_lacking(source, backend, targets)}
+        result = _checked(
+            convert.attempt(source, targets, ops=wanted, ir_version=asked, folder=folder), backend, folder
+        )
+        beyond = {(r.domain, r.op) for r in result.refusals if schemas.versions(r.domain, r.op)} - wanted
+        if result.model is None and beyond:
+            wanted |= beyond
+            again = _checked(
+                convert.attempt(source, targets, ops=wanted, ir_version=asked, folder=folder), backend, folder
+            )
+            result = again if again.model is not None else result
+        if result.model is not None:
+            return result
+        failures.append(result)
+    return min(failures, key=lambda failure: len(failure.refusals))
+
+
+def _checked(result: Result, backend: Backend, folder: str | None) -> Result:
+    """The result, refused if the backend does not read it."""
+    left = tuple(obstacles(result.model, backend, folder)) if result.model is not None else ()
+    return replace(result, model=None, refusals=left) if left else result
+
+
+def _lacking(source: ModelProto, backend: Backend, targets: dict[str, int]) -> set[Op]:
+    """The operators that have to go: what the backend lacks of ONNX's, and of what else the model uses."""
+    found = backend.missing("", targets[""])
+    if _ML in targets:
+        found |= backend.missing(_ML, targets[_ML])
+    local = {(default_domain(f.domain), f.name) for f in source.functions}
+    for body in bodies(source):
+        used = {(default_domain(node.domain), node.op_type) for node in body.node}
+        others = {op for op in used - local if not schemas.known_domain(op[0])}
+        found |= {op for op in others if not backend.has(*op, 1)}
+    return found if backend.functions else found | local

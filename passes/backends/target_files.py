@@ -1,0 +1,226 @@
+"""Targets: what backends read, by name, from the TOML files under `targets/` or from a file of the user's own.
+
+A file describes one backend. Its keys, those of each version, and those of a limit are listed in `_FILE`, `_VERSION`
+and `_LIMIT`; docs/targets.md explains them. A version inherits what it does not say from the one before it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from opshift.passes.backends.backend import Backend, Limit
+from opshift.passes.model import schemas
+from opshift.passes.model.messages import default_domain
+from opshift.passes.model.traversal import Op
+from opshift.passes.model.types import ELEMENT_TYPES
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_FILE = {"name", "title", "source", "versions", "limits"}
+_LISTS = ("supports", "adds", "lacks")
+_FACTS = ("static_shapes", "functions", "folds_sizes")
+_VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", *_FACTS, *_LISTS}
+_LIMIT = {"ops", "attribute", "takes", "constant", "unused", "types", "why", "first", "last"}
+
+
+def loads(text: str) -> dict[str, Any]:
+    """The values of a TOML text; raises `ValueError`."""
+    return tomllib.loads(text)
+
+
+@cache
+def targets() -> dict[str, Backend]:
+    """Every known target by name."""
+    found: dict[str, Backend] = {}
+    for entry in sorted(files("opshift.passes.backends").joinpath("targets").iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".toml"):
+            found |= parse(entry.read_text(encoding="utf-8"), entry.name)
+    return found
+
+
+def find(name: str) -> Backend:
+    """The target of a name, such as `onnxruntime-1.8`, or `onnxruntime` for its newest version; or of a TOML file.
+
+    Raises:
+        ValueError: there is no such target, or the file is not one.
+    """
+    if name.endswith(".toml"):
+        return list(read(name).values())[-1]
+    known = targets()
+    newest = [backend for backend in known.values() if backend.name.rpartition("-")[0] == name]
+    if name not in known and not newest:
+        stems = dict.fromkeys(known_name.rpartition("-")[0] for known_name in known)
+        raise ValueError(
+            f"unknown target {name!r}; known are an opset, latest, a TOML file, and versions of {', '.join(stems)} "
+            "(`opshift targets` lists them)"
+        )
+    return known.get(name) or newest[-1]
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Backend]:
+    """The targets in a TOML file by name, the newest last.
+
+    Raises:
+        ValueError: it is not a target file; the message names the key or the operator.
+    """
+    return parse(Path(path).read_text(encoding="utf-8"), os.fspath(path))
+
+
+def parse(text: str, where: str) -> dict[str, Backend]:
+    """The same for the text of a file; `where` is what messages call it."""
+    try:
+        held = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{where}: {error}") from None
+    try:
+        return _backends(held)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{where}: {type(error).__name__}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _backends(held: Mapping[str, Any]) -> dict[str, Backend]:
+    _known(held, _FILE, "the file")
+    order = list(held["versions"])
+    limits = [(_places(row, order), _limit(row)) for row in held.get("limits", ())]
+    found: dict[str, Backend] = {}
+    state: dict[str, Any] = {}
+    for place, (version, row) in enumerate(held["versions"].items()):
+        _known(row, _VERSION, f"version {version}")
+        state = _inherit(state, row)
+        applying = tuple(limit for places, limit in limits if place in places)
+        name = f"{held['name']}-{version}"
+        found[name] = _backend(name, state, row.get("source", held["source"]), applying)
+    return found
+
+
+def _known(row: Mapping[str, Any], keys: set[str], where: str) -> None:
+    unknown = sorted(set(row) - keys)
+    if unknown:
+        raise ValueError(f"{where} has {', '.join(unknown)}; the keys are {', '.join(sorted(keys))}")
+
+
+def _inherit(state: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a version says, over what the one before it says; `adds` ends that an operator is missing."""
+    after = {**state, **{key: value for key, value in row.items() if key not in _LISTS}}
+    supports = dict(state.get("supports") or {}) if "supports" not in row else {}
+    lacks = dict(state.get("lacks") or {}) if "supports" not in row else {}
+    supports |= _operators(row.get("supports", ()))
+    added = _operators(row.get("adds", ()))
+    lacks = {op: version for op, version in lacks.items() if op not in added} | _operators(row.get("lacks", ()))
+    listed = "supports" in row or "supports" in state
+    return {**after, "lacks": lacks, **({"supports": supports | added} if listed else {})}
+
+
+def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Limit, ...]) -> Backend:
+    latest, latest_ml = schemas.latest(), schemas.latest("ai.onnx.ml")
+    opset, ml = int(state.get("opset", 0)), int(state.get("ml", 0))
+    if not 0 <= opset <= latest or not 0 <= ml <= latest_ml:
+        raise ValueError(f"{name}: opset {opset}, ml {ml}; 1 to {latest} and 1 to {latest_ml} are known")
+    types, missing = _types(state.get("types", ELEMENT_TYPES)), _types(state.get("lacks_types", ()))
+    return Backend(
+        name,
+        opset,
+        int(state.get("ir", 0)),
+        ml,
+        source,
+        frozenset(state["supports"]) if "supports" in state else None,
+        state["lacks"],
+        types - missing if types - missing != set(ELEMENT_TYPES) else frozenset(),
+        **{fact: bool(state.get(fact, False)) for fact in _FACTS},
+        limits=limits,
+    )
+
+
+def _limit(row: Mapping[str, Any]) -> Limit:
+    _known(row, _LIMIT, "a limit")
+    ops = _operators(row["ops"])
+    attribute, constant, unused = row.get("attribute", ""), row.get("constant", ()), row.get("unused", ())
+    for domain, op in ops:
+        declared = [s for v in schemas.versions(domain, op) if (s := schemas.schema(domain, op, v)) is not None]
+        if attribute and not any(attribute in schema.attributes for schema in declared):
+            raise ValueError(f"{op} has no attribute {attribute}")
+        for name in (*constant, *unused):
+            if not any(name == p.name for schema in declared for p in (*schema.inputs, *schema.outputs)):
+                raise ValueError(f"{op} has no input or output {name}")
+    return Limit(
+        frozenset(ops),
+        max(ops.values(), default=1),
+        attribute,
+        tuple(row.get("takes", ())),
+        tuple(constant),
+        tuple(unused),
+        _types(row.get("types", ())),
+        row.get("why", ""),
+    )
+
+
+def _places(row: Mapping[str, Any], order: Sequence[str]) -> range:
+    """The versions that a limit holds for, from `first` to `last`."""
+    first, last = row.get("first", order[0]), row.get("last", order[-1])
+    return range(order.index(first), order.index(last) + 1)
+
+
+def _operators(names: Iterable[str]) -> dict[Op, int]:
+    """`Name`, `Name-13` (from that version on) or `domain::Name`, as the operators with their versions."""
+    found: dict[Op, int] = {}
+    for name in names:
+        domain, _, op = name.rpartition("::")
+        op, _, version = op.partition("-")
+        domain = default_domain(domain)
+        if schemas.known_domain(domain):
+            versions = schemas.versions(domain, op)
+            if not versions or (version and int(version) not in versions):
+                raise ValueError(f"ONNX defines no operator {name}")
+        found[domain, op] = int(version or 1)
+    return found
+
+
+def _types(names: Iterable[str]) -> frozenset[str]:
+    """Element types, with or without `tensor()` around them."""
+    spelled = frozenset(name if name.startswith("tensor(") else f"tensor({name})" for name in names)
+    unknown = sorted(spelled - set(ELEMENT_TYPES))
+    if unknown:
+        raise ValueError(f"{unknown[0]} is no type; {', '.join(ELEMENT_TYPES)} are")
+    return spelled
+
+
+def write(
+    name: str,
+    title: str,
+    source: str,
+    version: str,
+    facts: Mapping[str, object],
+    limits: Sequence[Mapping[str, object]] = (),
+    remarks: Sequence[str] = (),
+) -> str:
+    """The text of a target file with one version; `facts` are its keys, `remarks` the comments before them."""
+    head = [f"{key} = {json.dumps(value)}" for key, value in (("name", name), ("title", title), ("source", source))]
+    rows = [", ".join(f"{key} = {json.dumps(value)}" for key, value in limit.items()) for limit in limits]
+    limited = ["limits = [", *(f"    {{ {row} }}," for row in rows), "]"] if rows else []
+    body = [_entry(key, value) for key, value in facts.items()]
+    return "\n".join([*remarks, *head, *limited, "", f'[versions."{version}"]', *body, ""])
+
+
+def _entry(key: str, value: object) -> str:
+    """One TOML entry; a list fills lines of at most 120 characters."""
+    line = f"{key} = {json.dumps(value)}"
+    if len(line) <= 120 or not isinstance(value, list):
+        return line
+    lines = [""]
+    for item in map(json.dumps, value):
+        if len(lines[-1]) + len(item) + 7 > 120:
+            lines.append("")
+        lines[-1] += f"{' ' if lines[-1] else '    '}{item},"
+    return "\n".join([f"{key} = [", *lines, "]"])

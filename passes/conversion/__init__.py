@@ -1,0 +1,1 @@
+"""From opset to opset: the worklist, the transitions, the IR version."""

@@ -1,0 +1,241 @@
+"""Conversion of a whole model: a copy is converted, all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from google.protobuf.message import Error as ProtobufError
+from opshift.passes.analysis import formals
+from opshift.passes.analysis.diagnosis import blaming
+from opshift.passes.analysis.scope import Context
+from opshift.passes.changes import Change, Ledger, Result
+from opshift.passes.conversion import dead_branches, ir_versions, narrow_integers
+from opshift.passes.conversion.transitions import needs_work
+from opshift.passes.conversion.worklist import Climb
+from opshift.passes.errors import InvalidModel, Refusal, Refused
+from opshift.passes.inlining.expand import Expander
+from opshift.passes.model import dead_code, legality, schemas
+from opshift.passes.model.imports import DEEPEST, _brought, _prune_imports, _stamp_imports, check_imports, opsets
+from opshift.passes.model.kinds import Survey
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.traversal import Op, census, with_nested
+from opshift.passes.process import collector_paused
+
+_TOO_DEEP = "what takes the place of its innermost nodes is nested deeper than protobuf's 100 levels of messages"
+
+_FUNCTIONS_SINCE = 8  # the IR version that introduced model-local functions
+
+
+@collector_paused()
+def attempt(
+    source: ModelProto,
+    targets: Mapping[str, int],
+    *,
+    ops: Iterable[Op] = (),
+    ir_version: int | None = None,
+    folder: str | None = None,
+    survey: Survey | None = None,
+) -> Result:
+    """Convert a copy of `source` to `targets` (opset by domain), expanding `ops` wherever they occur.
+
+    `folder` is where external data lie; `survey`, if there is one already, is used up. Model-local functions are
+    converted where they stand; one that cannot be, for want of what only its callers know, is inlined, and below IR 8
+    all are.
+    """
+    check_imports(source)
+    absent = sorted(set(targets) - set(opsets(source)) - {""})
+    if absent:
+        raise InvalidModel(f"the model imports no opset of domain {absent[0]!r}")
+    wanted = frozenset(ops)
+    given, local = source, {(default_domain(f.domain), f.name) for f in source.functions}
+    inlined = local if ir_versions.wanted(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
+    asks = _asks(source, targets, wanted - local)
+    noted: list[Change] = []
+    copied: dict[Op, str] = {}
+    while True:
+        found = formals.resolved(given, asks, inlined)
+        if found.refusals:
+            result = Result(None, (), tuple(found.refusals))
+            break
+        if found.stuck:
+            inlined = inlined | found.stuck
+            continue
+        if found.model is not given:
+            given, local = found.model, {(default_domain(f.domain), f.name) for f in found.model.functions}
+            noted += found.changes
+            inlined = inlined | {op for op, name in found.copied.items() if (op[0], name) in inlined}
+            copied |= {op: copied.get((op[0], name), name) for op, name in found.copied.items()}
+        try:
+            with blaming(source):
+                survey = survey if given is source else None
+                result = _attempt(given, targets, wanted - local, inlined, ir_version, folder, survey)
+        except ProtobufError:
+            return Result(None, (), (Refusal("", "graph", "", 0, False, _TOO_DEEP),))
+        survey = None
+        stuck = {op for op in local - inlined if _blames(result.refusals, op)}
+        if not stuck:
+            break
+        inlined = inlined | stuck
+    if copied:
+        renamed = (change._replace(op=copied.get((change.domain, change.op), change.op)) for change in result.changes)
+        homes = {_where(*op): _where(op[0], name) for op, name in copied.items()}
+        refusals = dict.fromkeys(
+            replace(held, op=copied.get((held.domain, held.op), held.op), where=homes.get(held.where, held.where))
+            for held in result.refusals
+        )
+        before = result.before and Survey(source).calls
+        result = replace(result, changes=tuple(renamed), refusals=tuple(refusals), before=before)
+    if noted:
+        result = replace(result, changes=(*noted, *result.changes))
+    if result.refusals and (pruned := dead_branches.without_dead(source, opsets(source).get("", 1), folder)):
+        model, decided = pruned
+        result = attempt(model, targets, ops=ops, ir_version=ir_version, folder=folder)
+        changes = (*(_never_taken(node, source) for node in decided), *result.changes)
+        return replace(result, before=None, changes=changes)
+    return result
+
+
+@collector_paused()
+def checked(source: ModelProto) -> Survey:
+    """What a model consists of; raises `InvalidModel` for one that ONNX does not allow."""
+    check_imports(source)
+    return Survey(source, checked=True)
+
+
+def _asks(source: ModelProto, targets: Mapping[str, int], wanted: Container[Op]) -> formals.Asks:
+    """Whether an operator of a function has to become another one, wherever the function is inlined."""
+    imported: dict[str, set[int]] = {domain: {version} for domain, version in targets.items()}
+    holders: list[ModelProto | FunctionProto] = [source, *source.functions]
+    for domain, version in (entry for holder in holders for entry in opsets(holder).items()):
+        if domain not in targets:
+            imported.setdefault(domain, set()).add(version)
+
+    def asks(domain: str, op: str, version: int) -> bool:
+        return (domain, op) in wanted or not all(_stays(domain, op, version, to) for to in imported.get(domain, ()))
+
+    return asks
+
+
+def _stays(domain: str, op: str, version: int, target: int) -> bool:
+    """Whether calls of an operator mean the same at another version."""
+    at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
+    return at == goal if at is None or goal is None else not needs_work(domain, op, at, goal)
+
+
+def _never_taken(node: NodeProto, source: ModelProto) -> Change:
+    opset = opsets(source).get("", 1)
+    how = "The branch that the constant condition never takes is replaced by the other"
+    return Change(node.name or next(iter(node.output), ""), node.op_type, "", opset, opset, how)
+
+
+def _blames(refusals: Iterable[Refusal], op: Op) -> bool:
+    return any(refusal.where == _where(*op) for refusal in refusals)
+
+
+def _where(domain: str, name: str) -> str:
+    return f"function {domain}::{name}" if domain else f"function {name}"
+
+
+def _attempt(
+    source: ModelProto,
+    targets: Mapping[str, int],
+    ops: frozenset[Op],
+    inlined: frozenset[Op] | set[Op],
+    ir_version: int | None,
+    folder: str | None,
+    survey: Survey | None,
+) -> Result:
+    if "" in targets and (missing := tuple(legality.missing_types(source, targets[""]))):
+        return Result(None, (), missing)
+    ledger = Ledger(refusals=list(_training(source, targets, ops | inlined)))
+    given, source = source, narrow_integers.narrow_integers_carried(source, targets.get("", 0), ledger, folder)
+    before = survey if survey is not None and source is given else Survey(source)
+    if before.depth > DEEPEST:
+        raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
+    model = ModelProto()
+    model.CopyFrom(source)
+    context = Context(model, source, folder)
+    local: dict[Op, list[FunctionProto]] = {}
+    for function in source.functions:
+        if (op := (default_domain(function.domain), function.name)) in inlined:
+            local.setdefault(op, []).append(function)
+    layouts = before.functions
+    for index in reversed(range(len(model.functions))):
+        if (default_domain(model.functions[index].domain), model.functions[index].name) in inlined:
+            del model.functions[index], layouts[index]
+    climb = Climb(context, targets, Expander(ops, local), ledger, before)
+    brought = _brought(source, before.calls)
+    climb.body(model.graph, before.graph, {**brought, **opsets(model)})
+    _stamp_imports(model, targets, required=True)
+    for function, layout in zip(model.functions, layouts, strict=True):
+        where = _where(default_domain(function.domain), function.name)
+        climb.body(function, layout, {**brought, **opsets(function)}, where)
+        _stamp_imports(function, targets, required=False)
+    if not ledger.refusals:
+        if dead_code.drop_unused(model, context.released):
+            held, calls = census([*reversed(model.functions), model.graph])
+        else:
+            held, calls = before.census(model)
+        _prune_imports(model, source, targets, brought, before.calls, calls)
+        ledger.refusals += [*ledger.illegal, *legality.unknown_initializers(model)]
+        ledger.refusals += legality.readers(model, context.dissolved)
+        if any((default_domain(domain), op) in ops for domain, op in calls):
+            ledger.refusals += legality.left(model, ops)
+        if not ledger.refusals:
+            ledger.refusals += ir_versions.settle(model, targets, ir_version, held)
+        if not ledger.refusals:
+            wrong = context.inference.contradictions() if ledger.changes else []
+            return Result(model, (*ledger.changes, *wrong), (), before.calls, calls)
+    return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
+
+
+def _training(source: ModelProto, targets: Mapping[str, int], replaced: Container[Op]) -> Iterator[Refusal]:
+    """Graphs of training_info stay as they are: a refusal for each node that would have to become another one."""
+    own = opsets(source)
+    judge = legality.Judge()
+    for info in source.training_info:
+        for node in (node for body in with_nested([info.initialization, info.algorithm]) for node in body.node):
+            domain, op = default_domain(node.domain), node.op_type
+            target = targets.get(domain, own.get(domain, 0))
+            moved = schemas.since(domain, op, own.get(domain, 0)) != schemas.since(domain, op, target)
+            stays = _stays(domain, op, own.get(domain, 0), target)
+            if (domain, op) in replaced or not stays or (moved and judge.why_not(node, target)):
+                name = node.name or next(iter(node.output), "")
+                yield Refusal(name, op, domain, 0, True, "nodes of training_info are not converted")
+
+
+def nearest(
+    source: ModelProto, refusals: Iterable[Refusal], targets: Mapping[str, int], folder: str | None = None
+) -> int | None:
+    """The opset of the default domain nearest to the target that the model does reach; None if there is none."""
+    own, target = opsets(source).get(""), targets.get("")
+    while own is not None and target is not None and own != target:
+        edges = [r.since for r in refusals if r.since and not r.domain]
+        step = 1 if own > target else -1
+        candidate = (max(edges) if step > 0 else min(edges) - 1) if edges else target + step
+        if (candidate - target) * step <= 0:
+            candidate = target + step
+        if candidate == own or (own - candidate) * step < 0:
+            return own
+        result = attempt(source, {**targets, "": candidate}, folder=folder)
+        if result.model is not None:
+            return candidate
+        refusals, target = result.refusals, candidate
+    return own
+
+
+def convert(
+    source: ModelProto,
+    targets: Mapping[str, int],
+    *,
+    ops: Iterable[Op] = (),
+    ir_version: int | None = None,
+    folder: str | None = None,
+) -> Result:
+    """`attempt`, raising `Refused` with every reason and the nearest opset where it does not succeed."""
+    result = attempt(source, targets, ops=ops, ir_version=ir_version, folder=folder)
+    if result.model is None:
+        reached = nearest(source, result.refusals, targets, folder) if not ops else None
+        raise Refused(result.refusals, target=targets.get(""), nearest=reached)
+    return result

@@ -1,0 +1,57 @@
+"""Branches that are never taken: they hinder a conversion, but not what the model computes."""
+
+from __future__ import annotations
+
+from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.analysis.type_inference import Path
+from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.traversal import Body, bodies, subgraphs
+
+
+def without_dead(source: ModelProto, opset: int, folder: str | None) -> tuple[ModelProto, list[NodeProto]] | None:
+    """A copy in which the branch that a constant condition never takes is the same as the one that it does.
+
+    With it come the Ifs that this happened to; None if there is no such If. `opset` is that of the default domain.
+    """
+    if not any(node.op_type == "If" for body in bodies(source) for node in body.node):
+        return None
+    model = ModelProto()
+    model.CopyFrom(source)
+    context = Context(model, source, folder)
+    decided: list[NodeProto] = []
+    holders: list[Body] = [model.graph, *model.functions]
+    for holder in holders:
+        imported = opset
+        if isinstance(holder, FunctionProto):
+            imported = next((i.version for i in holder.opset_import if not default_domain(i.domain)), opset)
+        path = None if isinstance(holder, FunctionProto) else ()
+        pending = [Scope(holder, context, imported, path=path)]
+        while pending:
+            scope = pending.pop()
+            for index, node in enumerate(scope.body.node):
+                if node.op_type == "If" and not default_domain(node.domain) and _decide(node, scope):
+                    decided.append(node)
+                pending += [
+                    Scope(graph, context, imported, scope, _inner(scope.path, index, attribute, k))
+                    for attribute, k, graph in subgraphs(node)
+                ]
+    return (model, decided) if decided else None
+
+
+def _decide(node: NodeProto, scope: Scope) -> bool:
+    """Copy the live branch over the dead one, if it is known which is which and they are not the same yet."""
+    branches: dict[str, GraphProto] = {name: graph for name, _, graph in subgraphs(node)}
+    condition = scope.array(node.input[0]) if node.input and len(branches) == 2 else None
+    if condition is None or condition.size != 1:
+        return False
+    live, dead = "then_branch", "else_branch"
+    if not condition.reshape(-1)[0]:
+        live, dead = dead, live
+    if branches[live] == branches[dead]:
+        return False
+    branches[dead].CopyFrom(branches[live])
+    return True
+
+
+def _inner(path: Path | None, index: int, attribute: str, k: int) -> Path | None:
+    return None if path is None else (*path, (index, attribute, k))

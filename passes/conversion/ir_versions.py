@@ -1,0 +1,142 @@
+"""The IR version that a model is written at: it follows the opset, unless a feature needs a newer one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from opshift.passes.errors import Refusal
+from opshift.passes.model import schemas
+from opshift.passes.model.edit import in_nodes, rename
+from opshift.passes.model.messages import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    default_domain,
+)
+from opshift.passes.model.names import Names
+from opshift.passes.model.traversal import Body, subgraphs
+from opshift.passes.model.types import elem_type_of
+
+_INITIALIZERS_NEED_NO_INPUT = 4
+
+# The IR version that introduced each element type (onnx.proto, "enum Version").
+_TYPES: dict[int, int] = {
+    TensorProto.BFLOAT16: 4,
+    TensorProto.FLOAT8E4M3FN: 9,
+    TensorProto.FLOAT8E4M3FNUZ: 9,
+    TensorProto.FLOAT8E5M2: 9,
+    TensorProto.FLOAT8E5M2FNUZ: 9,
+    TensorProto.UINT4: 10,
+    TensorProto.INT4: 10,
+    TensorProto.FLOAT4E2M1: 11,
+}
+_LATER_TYPES = {"FLOAT8E8M0": 12, "UINT2": 13, "INT2": 13, "FLOAT6E2M3": 14, "FLOAT6E3M2": 14}
+_TYPES |= {
+    TensorProto.DataType.Value(name): ir
+    for name, ir in _LATER_TYPES.items()
+    if name in TensorProto.DataType.keys()  # noqa: SIM118 (an enum wrapper is not a mapping)
+}
+
+
+def wanted(model: ModelProto, targets: Mapping[str, int], asked: int | None) -> int:
+    """What the user asks for, else the IR version that was current when the newest imported opset came out."""
+    if asked is not None:
+        return asked
+    imported = {default_domain(entry.domain): entry.version for entry in model.opset_import} | dict(targets)
+    return max((schemas.ir_version(d, v) for d, v in imported.items() if schemas.known_domain(d)), default=3)
+
+
+def settle(model: ModelProto, targets: Mapping[str, int], asked: int | None, held: Iterable[Body]) -> list[Refusal]:
+    """Write the IR version, raised to what the model's features need; refuse an asked one that is too low.
+
+    `held` are the model's bodies.
+    """
+    follows = wanted(model, targets, asked)
+    reasons = {reason: ir for reason, ir in _needs(model, held) if ir > follows}
+    if asked is not None and reasons:
+        return [
+            Refusal("", "ir_version", "", 0, False, f"{reason} needs IR {ir}, asked for {asked}")
+            for reason, ir in reasons.items()
+        ]
+    model.ir_version = max([follows, *reasons.values()])
+    if model.ir_version < _INITIALIZERS_NEED_NO_INPUT:
+        initializers_to_inputs(model)
+    return []
+
+
+def _needs(model: ModelProto, held: Iterable[Body]) -> Iterator[tuple[str, int]]:
+    """Every feature that a reader of an older IR would misread; what it would merely skip does not count."""
+    if model.training_info:
+        yield "training_info", 7
+    for function in model.functions:
+        yield "a model-local function", 8
+        if function.attribute_proto:
+            yield f"a default attribute of function {function.name}", 9
+        if getattr(function, "overload", ""):
+            yield f"an overload of function {function.name}", 10
+    for body in held:
+        if isinstance(body, FunctionProto):
+            continue
+        if body.sparse_initializer:
+            yield "a sparse initializer", 6
+        newer = _TYPES.keys() & {tensor.data_type for tensor in body.initializer}
+        for tensor in body.initializer if newer else ():
+            if ir := _TYPES.get(tensor.data_type, 0):
+                yield f'the type of initializer "{tensor.name}"', ir
+        for value in (*body.input, *body.output, *body.value_info):
+            if ir := _type_needs(value.type):
+                yield f'the type of "{value.name}"', ir
+
+
+def _type_needs(kind: TypeProto) -> int:
+    which = kind.WhichOneof("value")
+    if which in ("optional_type", "sparse_tensor_type"):
+        return 8
+    if which == "sequence_type":
+        return _type_needs(kind.sequence_type.elem_type)
+    return _TYPES.get(elem_type_of(kind), 0)
+
+
+def initializers_to_inputs(model: ModelProto) -> None:
+    """Below IR 4 every initializer is also a graph input; those of subgraphs move to the main graph.
+
+    They get new names there: graphs that stand side by side may use one name for different values. Graphs of
+    operators that may not read the main graph's values get nodes instead.
+    """
+    graph, fresh = model.graph, Names(model).fresh
+    opset = next((entry.version for entry in model.opset_import if not default_domain(entry.domain)), 1)
+    pending = [(g, bool(default_domain(node.domain))) for node in graph.node for _, _, g in subgraphs(node)]
+    while pending:
+        inner, apart = pending.pop()
+        yielded = {value.name for value in inner.output}
+        for tensor in inner.initializer:
+            if apart and (made := in_nodes(tensor, opset, fresh)):
+                for node in reversed(made):
+                    inner.node.insert(0, node)
+                continue
+            moved = graph.initializer.add()
+            moved.CopyFrom(tensor)
+            moved.name = fresh(f"{tensor.name}/moved")
+            if tensor.name in yielded:  # a graph yields only values of its own
+                inner.node.insert(0, NodeProto(op_type="Identity", input=[moved.name], output=[tensor.name]))
+            else:
+                rename(list(inner.node), tensor.name, moved.name)
+        del inner.initializer[:]
+        pending += [
+            (g, apart or bool(default_domain(node.domain))) for node in inner.node for _, _, g in subgraphs(node)
+        ]
+    inputs = {value.name for value in graph.input}
+    for tensor in graph.initializer:
+        if tensor.name not in inputs:
+            _add_input(graph, tensor)
+
+
+def _add_input(graph: GraphProto, tensor: TensorProto) -> None:
+    value = graph.input.add(name=tensor.name)
+    value.type.tensor_type.elem_type = tensor.data_type
+    value.type.tensor_type.shape.SetInParent()
+    for dim in tensor.dims:
+        value.type.tensor_type.shape.dim.add().dim_value = dim

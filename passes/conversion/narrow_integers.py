@@ -1,0 +1,268 @@
+"""Integers of 2 and 4 bits where the target has none: inside a model they become int8 or uint8 with the same values.
+
+What makes such a value yields the same number in the wider type; what reads one or hands it on takes the wider type as
+it is. Floats have no such form: what computes one rounds to its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.changes import Change, Ledger
+from opshift.passes.errors import CannotConvert, Refusal
+from opshift.passes.model import schemas, tensor_data, tensors
+from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, default_domain
+from opshift.passes.model.traversal import Body, bodies, subgraphs
+from opshift.passes.model.types import ELEMENT_TYPES, type_text
+from opshift.passes.rewrite.builder import Builder
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.replace import take_over
+
+T = TensorProto
+LARGEST = 2**31 - 1  # bytes: what a file without external data can hold
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """A type of integers with its ends, and the type that carries them."""
+
+    name: str
+    carrier: int
+    lowest: int
+    highest: int
+
+    @property
+    def since(self) -> int:
+        """The opset at which the type begins."""
+        return next(o for o in range(1, schemas.latest() + 1) if f"tensor({self.name})" in schemas.types_at(o))
+
+
+# By name, because the installed onnx may be too old to know them all.
+NARROW = {
+    ELEMENT_TYPES[f"tensor({narrow.name})"]: narrow
+    for narrow in (
+        Narrow("int4", T.INT8, -8, 7),
+        Narrow("uint4", T.UINT8, 0, 15),
+        Narrow("int2", T.INT8, -2, 1),
+        Narrow("uint2", T.UINT8, 0, 3),
+    )
+    if f"tensor({narrow.name})" in ELEMENT_TYPES
+}
+WIDE = {T.INT8, T.UINT8, T.INT16, T.UINT16, T.INT32, T.UINT32, T.INT64, T.UINT64}
+# Operators that read a narrow integer, or hand it on, and do the same with the type that carries it.
+READERS = frozenset({"DequantizeLinear", "Flatten", "Identity", "If", "Loop", "Pad", "Reshape", "Scan", "Shape"})
+READERS |= {"Size", "Squeeze", "TensorScatter", "Transpose", "Unsqueeze"}
+
+
+def narrow_integers_carried(source: ModelProto, target: int, ledger: Ledger, folder: str | None) -> ModelProto:
+    """`source` itself where the target has all its types, else a copy in which no integer is narrower than a byte.
+
+    What is done and what cannot be goes to `ledger`. Graph inputs and outputs are not looked at: their types stay.
+    """
+    missing = {kind: n for kind, n in NARROW.items() if 0 < target < n.since <= _opset(source)}
+    if not missing or not any(kind in missing for kind in _written(source)):
+        return source
+    return _Retyping(source, missing, ledger, folder).model
+
+
+def _opset(holder: ModelProto | FunctionProto) -> int:
+    return next((i.version for i in holder.opset_import if not default_domain(i.domain)), 0)
+
+
+def _written(model: ModelProto) -> Iterator[int]:
+    """The types that initializers have and that attributes hold or name."""
+    for body in bodies(model):
+        if isinstance(body, GraphProto):
+            yield from (tensor.data_type for tensor in body.initializer)
+            yield from (sparse.values.data_type for sparse in body.sparse_initializer)
+        for node in body.node:
+            if node.op_type in MAKERS:
+                yield from (number for a in node.attribute for number in (a.i, a.t.data_type))
+
+
+class _Retyping:
+    """One pass over a model: `source` answers for the types, `model` is the copy that changes."""
+
+    def __init__(self, source: ModelProto, missing: dict[int, Narrow], ledger: Ledger, folder: str | None):
+        self.model = ModelProto()
+        self.model.CopyFrom(source)
+        self._missing = missing
+        self._ledger = ledger
+        self._folder = folder
+        self._asked, self._made = Context(source, source, folder), Context(self.model, source, folder)
+        self._local = {(default_domain(f.domain), f.name) for f in source.functions}
+        self._opset = _opset(source)
+        self._read = 0
+        self._body(self.model.graph, Scope(source.graph, self._asked, self._opset, path=()), None)
+        for old, new in zip(source.functions, self.model.functions, strict=True):
+            self._opset = _opset(old)
+            self._body(new, Scope(old, self._asked, self._opset), None)
+
+    def _body(self, body: Body, asked: Scope, outer: Scope | None) -> None:
+        scope = Scope(body, self._made, self._opset, outer, asked.path)
+        held: list[NodeProto] = []
+        for index, proto in enumerate(body.node):
+            held += self._node(proto, index, asked, scope)
+        del body.node[:]
+        body.node.extend(held)
+        for value in body.value_info:
+            self._value(value)
+        if isinstance(body, GraphProto):
+            for value in (*body.input, *body.output):
+                self._value(value)
+            for tensor in (*body.initializer, *(sparse.values for sparse in body.sparse_initializer)):
+                if self._tensor(tensor, tensor.name):
+                    self._note(tensor.name, "value")
+
+    def _node(self, proto: NodeProto, index: int, asked: Scope, scope: Scope) -> list[NodeProto]:
+        old = asked.body.node[index]
+        for (attribute, k, graph), (_, _, twin) in zip(subgraphs(proto), subgraphs(old), strict=True):
+            path = None if asked.path is None else (*asked.path, (index, attribute, k))
+            self._body(graph, Scope(twin, self._asked, self._opset, asked, path), scope)
+        domain = default_domain(proto.domain)
+        question = Node(old, asked, self._opset, Builder(asked, self._opset))
+        kinds = {asked.elem_type(name) for name in (*old.input, *old.output) if name}
+        narrow = [self._missing[kind].name for kind in kinds if kind in self._missing]
+        try:
+            if not domain and proto.op_type in MAKERS:
+                node = Node(proto, scope, self._opset, Builder(scope, self._opset, proto))
+                return self._settled(node, MAKERS[proto.op_type](node, question, self))
+            if narrow and (domain, proto.op_type) not in self._local and (domain or proto.op_type not in READERS):
+                raise CannotConvert(question, f"it takes or makes {narrow[0]}, which does not exist there")
+        except CannotConvert as refused:
+            since = min(n.since for n in self._missing.values())
+            name = proto.name or next(iter(proto.output), "")
+            self._ledger.refusals.append(Refusal(name, proto.op_type, domain, since, False, refused.why, _where(scope)))
+        return [proto]
+
+    def _settled(self, node: Node, result: str | None) -> list[NodeProto]:
+        if result is None and not node.touched:
+            return [node.proto]
+        self._note(node.name, node.op_type)
+        return [node.proto] if result is None else take_over(node, result)
+
+    def missing(self, kind: int) -> Narrow | None:
+        """What there is to know about a type that does not exist at the target; None for any other."""
+        return self._missing.get(kind)
+
+    def _value(self, value: Any) -> None:
+        kind = value.type.tensor_type
+        if kind.elem_type in self._missing:
+            kind.elem_type = self._missing[kind.elem_type].carrier
+        elif any(f"tensor({n.name})" in (type_text(value.type) or "") for n in self._missing.values()):
+            self._refuse(value.name, f"it is {type_text(value.type)}; tensors could be expressed")
+
+    def _tensor(self, tensor: TensorProto, name: str) -> bool:
+        """Write a tensor in the type that carries it; False if there was nothing to do."""
+        narrow = self._missing.get(tensor.data_type)
+        if narrow is None:
+            return False
+        self._read += tensors.size(tensor)
+        held = tensor_data.load(tensor, self._folder) if self._read <= LARGEST else None
+        values = None if held is None else tensors.array(held)
+        if values is None:
+            self._refuse(name, f"its values of {narrow.name} cannot be read, or do not fit the file as bytes")
+            return False
+        carried = tensors.tensor(values.astype("int8" if narrow.lowest else "uint8"), narrow.carrier)
+        carried.name, carried.doc_string = tensor.name, tensor.doc_string
+        tensor.CopyFrom(carried)
+        return True
+
+    def constants_of(self, node: Node) -> None:
+        """Retype the tensors in a node's attributes."""
+        for attribute in node.proto.attribute:
+            for tensor in (attribute.t, attribute.sparse_tensor.values):
+                node.touched |= self._tensor(tensor, node.name)
+
+    def _note(self, name: str, op: str) -> None:
+        how = "Integers of 2 or 4 bits did not exist: the same numbers are held in bytes"
+        self._ledger.changes.append(Change(name, op, "", self._opset, self._opset, how))
+
+    def _refuse(self, name: str, why: str) -> None:
+        since = min(n.since for n in self._missing.values())
+        self._ledger.refusals.append(Refusal(name, "value", "", since, False, why))
+
+
+def _where(scope: Scope) -> str:
+    while scope.parent is not None:
+        scope = scope.parent
+    return f"function {scope.body.name}" if isinstance(scope.body, FunctionProto) else ""
+
+
+# --- what makes a narrow integer: node is written anew, question asks about the source ------------------------------
+
+
+def _constant(node: Node, question: Node, model: _Retyping) -> None:
+    model.constants_of(node)
+
+
+def _quantized(node: Node, question: Node, model: _Retyping) -> str | None:
+    """Cut off at the ends of the byte first, then at those of the narrow type, which lie inside."""
+    kind = question.attributes.get("output_dtype", 0)
+    if question.input(2):
+        kind = question.elem_type(2)
+    narrow = model.missing(kind)
+    if narrow is None:
+        return None
+    build = node.build
+    dtype = narrow.carrier if "output_dtype" in node.attributes else None
+    wide = build.again(node.proto, node.inputs, output_dtype=dtype)
+    ends = (build.constant(end, narrow.carrier) for end in (narrow.lowest, narrow.highest))
+    return str(build.Clip(wide, *ends))
+
+
+def _cast(node: Node, question: Node, model: _Retyping) -> str | None:
+    """Of an integer that does not fit, the low bits are kept: by the byte first, and of that by the narrow type."""
+    narrow = model.missing(question.attributes["to"])
+    return None if narrow is None else _wrapped(node, question, narrow, to=narrow.carrier)
+
+
+def _cast_like(node: Node, question: Node, model: _Retyping) -> str | None:
+    narrow = model.missing(question.elem_type(1))
+    return None if narrow is None else _wrapped(node, question, narrow)
+
+
+def _bits_cast(node: Node, question: Node, model: _Retyping) -> str | None:
+    """Between integers of as many bits, the low bits are the bits."""
+    source, to = question.elem_type(0), question.attributes["to"]
+    if model.missing(source) is None and model.missing(to) is None:
+        return None
+    narrow = model.missing(to)
+    if narrow is None or source not in NARROW:
+        raise CannotConvert(question, "bits of 2 or 4 as something else than integers; integers could be expressed")
+    wide = node.build.Cast(node.input(0), to=narrow.carrier)
+    return _low_bits(node, wide, narrow)
+
+
+def _wrapped(node: Node, question: Node, narrow: Narrow, **attributes: int) -> str:
+    kind = question.elem_type(0)
+    fits = kind == T.BOOL
+    if kind in NARROW:
+        fits = narrow.lowest <= NARROW[kind].lowest and NARROW[kind].highest <= narrow.highest
+    elif kind != T.BOOL and kind not in WIDE:
+        why = f"runtimes differ on how a fraction is cast to {narrow.name}; integers could be expressed"
+        raise CannotConvert(question, why)
+    wide = str(node.build.again(node.proto, node.inputs, **attributes))
+    return wide if fits else _low_bits(node, wide, narrow)
+
+
+def _low_bits(node: Node, wide: str, narrow: Narrow) -> str:
+    """(x + offset) mod size - offset; a byte that overflows wraps by a multiple of the size."""
+    build = node.build
+    offset, size = (build.constant(n, narrow.carrier) for n in (-narrow.lowest, narrow.highest - narrow.lowest + 1))
+    if not narrow.lowest:
+        return str(build.Mod(wide, size))
+    return str(build.Sub(build.Mod(build.Add(wide, offset), size), offset))
+
+
+MAKERS: dict[str, Callable[[Node, Node, _Retyping], str | None]] = {
+    "BitCast": _bits_cast,
+    "Cast": _cast,
+    "CastLike": _cast_like,
+    "Constant": _constant,
+    "ConstantOfShape": _constant,
+    "QuantizeLinear": _quantized,
+}

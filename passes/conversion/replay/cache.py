@@ -1,0 +1,187 @@
+"""Replays what the steps did to one call on every call like it.
+
+The second call of a kind is rehearsed: the steps rewrite a stand-in whose names are placeholders, on a stage that
+passes each question about a placeholder on to the real scope and writes the answer down. What comes out is a script;
+calls of the same kind for which the same questions have the same answers are rewritten by it, without the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from opshift.passes.analysis.scope import Scope
+from opshift.passes.changes import Change
+from opshift.passes.conversion.replay import bulk, template
+from opshift.passes.conversion.replay.bulk import Patch
+from opshift.passes.conversion.replay.recording import DOC, INPUTS, NAME, OUTPUTS, Stage, answer
+from opshift.passes.conversion.replay.template import Script
+from opshift.passes.model import node_bytes
+from opshift.passes.model.kinds import Kind
+from opshift.passes.model.messages import FunctionProto, NodeProto
+from opshift.passes.model.traversal import subgraphs
+
+_MOST_ANSWERS = 64  # calls that differ more than this are hardly alike
+_MOST_NODES = 4096  # a longer script is not worth keeping
+_LARGEST = 8192  # bytes of a call: what is larger holds data of its own
+
+Rehearsal = Callable[[NodeProto, Scope], "tuple[list[NodeProto], Sequence[Change]] | None"]
+
+
+@dataclass(frozen=True)
+class _Learned:
+    """What is done to calls one by one, and, where that can be, to many at once."""
+
+    script: Script
+    patch: Patch | None
+
+
+@dataclass
+class _Question:
+    """What the steps ask next about a placeholder, and where each answer leads; None leads to the steps."""
+
+    kind: str
+    number: int
+    answers: dict[object, _Question | _Learned | None] = field(default_factory=dict)
+
+
+class Replays:
+    """The scripts for the bodies that are written at the same versions."""
+
+    def __init__(self) -> None:
+        self._heads: dict[tuple[Any, ...], _Question | _Learned | None] = {}
+        self._once: set[tuple[Any, ...]] = set()
+
+    def settle(
+        self, proto: NodeProto, kind: Kind, scope: Scope, rehearse: Rehearsal, changes: list[Change]
+    ) -> list[NodeProto | bytes] | None:
+        """What takes the node's place, all of it at the target; None where the steps themselves have to look."""
+        if kind.inputs > len(INPUTS) or not 0 < kind.outputs <= len(OUTPUTS):
+            return None
+        data = proto.SerializeToString()
+        if len(data) > _LARGEST:
+            return None
+        spelled = node_bytes.names(data, kind.inputs + kind.outputs)
+        try:
+            names = node_bytes.texts(spelled)
+        except UnicodeDecodeError:
+            return None
+        key = _key(proto, kind, names, scope)
+        if key in self._heads:
+            at = self._heads[key]
+        elif key in self._once:
+            at = self._learn(key, proto, names, scope, rehearse)
+        else:
+            self._once.add(key)
+            if any(True for _ in subgraphs(proto)):  # they mention values by their real names
+                self._heads[key] = None
+            return None
+        while isinstance(at, _Question):
+            found = answer(at.kind, names[at.number], scope)[1]
+            if found in at.answers:
+                at = at.answers[found]
+            elif len(at.answers) >= _MOST_ANSWERS:
+                return None
+            else:
+                at = self._learn(key, proto, names, scope, rehearse)
+        return None if at is None else template.play(at.script, proto, spelled, names, scope, changes)
+
+    def ahead(
+        self, kind: Kind, calls: Sequence[NodeProto], scope: Scope, *, whole: bool
+    ) -> Iterator[Iterable[Change]] | None:
+        """What is done to each of the calls, all of one kind, which are edited at once; None where they cannot be.
+
+        `whole` says that none of them leaves out an input or an output.
+        """
+        if not kind.same or not calls:
+            return None
+        names = [call.name for call in calls]
+        at = self._heads.get((kind, True, names[0] != "", isinstance(scope.body, FunctionProto)))
+        if not isinstance(at, _Learned) or at.patch is None or all(names) != any(names):
+            return None
+        if not all(key in scope.spelled for key in at.patch.constants):
+            return None
+        if not whole and not all(name for call in calls for name in (*call.input, *call.output)):
+            return None
+        if kind.inputs > 1 and not all(len(set(held)) == len(held) for held in [call.input[:] for call in calls]):
+            return None
+        return at.patch.apply(at.script, calls, names, scope)
+
+    def _learn(
+        self, key: tuple[Any, ...], proto: NodeProto, names: list[str], scope: Scope, rehearse: Rehearsal
+    ) -> _Learned | None:
+        stand_in = _stand_in(proto)
+        places = template.places_of(proto)
+        stage = Stage(scope, dict(zip(places, names, strict=True)), stand_in)
+        end: _Learned | None = None
+        try:
+            rewritten = rehearse(stand_in, stage)
+            if rewritten is not None and not stage.spoiled and len(rewritten[0]) <= _MOST_NODES:
+                end = _learned(stage, _stand_in(proto), *rewritten)
+        except Exception:  # whatever it is, the steps will meet it again at the call itself
+            end = None
+        if not stage.asked:
+            self._heads[key] = end
+            return end
+        asked = [(kind, places.index(place), found) for kind, place, found in stage.asked]
+        at = self._heads.get(key)
+        if not isinstance(at, _Question):
+            at = self._heads[key] = _Question(*asked[0][:2])
+        for index, (kind, number, found) in enumerate(asked):
+            if (at.kind, at.number) != (kind, number):
+                self._heads[key] = None  # the steps do not ask the same things twice
+                return end
+            if index + 1 == len(asked):
+                at.answers[found] = end
+                break
+            following = at.answers.get(found)
+            if not isinstance(following, _Question):
+                following = at.answers[found] = _Question(*asked[index + 1][:2])
+            at = following
+        return end
+
+
+def _learned(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequence[Change]) -> _Learned:
+    script = template.write(stage, call, done, changes)
+    keys = [event.key for event in stage.events]
+    return _Learned(script, bulk.find(script, keys, call, *done) if script.edits else None)
+
+
+def _key(proto: NodeProto, kind: Kind, names: list[str], scope: Scope) -> tuple[Any, ...]:
+    """All that steps see of a call but its names: of those, which are missing and which are the same."""
+    inputs, values = names[: kind.inputs], names[:-1]
+    plain = all(values) and (len(inputs) < 2 or len(set(inputs)) == len(inputs))
+    return (
+        kind if kind.same else _without_names(proto),
+        plain or tuple([names.index(name) if name else -1 for name in values]),
+        names[-1] != "",
+        isinstance(scope.body, FunctionProto),
+    )
+
+
+def _without_names(proto: NodeProto) -> tuple[bytes, int, int, bool, bool]:
+    """What a call holds besides names, and whether it has notes."""
+    rest = NodeProto()
+    rest.CopyFrom(proto)
+    for own in ("input", "output", "name", "doc_string", "metadata_props"):
+        rest.ClearField(own)
+    notes = bool(proto.doc_string), bool(proto.metadata_props)
+    return rest.SerializeToString(), len(proto.input), len(proto.output), *notes
+
+
+def _stand_in(proto: NodeProto) -> NodeProto:
+    """The call with placeholders for its names; equal names get equal ones."""
+    made = NodeProto()
+    made.CopyFrom(proto)
+    inputs = proto.input[:]
+    made.input[:] = [INPUTS[inputs.index(name)] if name else "" for name in inputs]
+    made.output[:] = [OUTPUTS[index] if name else "" for index, name in enumerate(proto.output)]
+    if proto.name:
+        made.name = NAME
+    if proto.doc_string:
+        made.doc_string = DOC
+    if proto.metadata_props:
+        del made.metadata_props[:]
+        made.metadata_props.add(key=DOC, value=DOC)
+    return made

@@ -1,0 +1,232 @@
+"""A stage: the scope in which steps rewrite a stand-in whose names are placeholders (see `cache.py`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import proxy
+
+from opshift.passes.analysis import element_types as elements
+from opshift.passes.analysis.scope import Context, Scope, has_shape
+from opshift.passes.model import tensors
+from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
+from opshift.passes.model.types import Dim
+
+MARK = "\x1f"
+NAME, DOC = f"{MARK}name{MARK}", f"{MARK}doc{MARK}"
+INPUTS = tuple(f"{MARK}in{i}{MARK}" for i in range(32))
+OUTPUTS = tuple(f"{MARK}out{i}{MARK}" for i in range(32))
+_PLACEHOLDER = re.compile(f"({MARK}[^{MARK}]+{MARK})")
+_TOO_LARGE = object()
+
+
+class Unrepeatable(Exception):
+    """The steps looked at, or changed, what only this one call has."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A fresh name or a constant that the steps asked for; `hint` is split at its placeholders."""
+
+    place: str
+    hint: tuple[str, ...]
+    tensor: TensorProto | None = None
+    key: bytes = b""
+
+
+class _Names:
+    """Hands out placeholders."""
+
+    def __init__(self, events: list[Event]):
+        self._events = events
+
+    def fresh(self, hint: str) -> str:
+        place = f"{MARK}made{len(self._events)}{MARK}"
+        self._events.append(Event(place, tuple(filter(None, _PLACEHOLDER.split(hint)))))
+        return place
+
+
+class _Unread:
+    """Which outputs nobody reads, as an answer to be remembered."""
+
+    def __init__(self, stage: Stage):
+        self._stage = proxy(stage)  # no cycle, which would keep the real scope
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._stage.stands_for(name) and bool(self._stage.ask("unread", name))
+
+
+class _Backdrop(Context):
+    """The context of a stage: names and constants go into the script."""
+
+    def __init__(self, real: Context, stage: Stage):
+        super().__init__(ModelProto(), ModelProto(), real.folder)
+        self.overridable = real.overridable
+        self.names = _Names(stage.events)  # type: ignore[assignment]
+        self._unread = _Unread(stage)  # type: ignore[assignment]
+
+
+class Stage(Scope):
+    """A scope that knows nothing but what it asks of the real one."""
+
+    def __init__(self, real: Scope, names: Mapping[str, str], stand_in: NodeProto):
+        self.events: list[Event] = []
+        self.asked: list[tuple[str, str, object]] = []
+        self.spoiled = False
+        self._over = False
+        self._real = real
+        self._stand_in = stand_in
+        self._names = {place: name for place, name in names.items() if name and place != NAME}
+        self._answers: dict[tuple[str, str], Any] = {}
+        super().__init__(
+            GraphProto() if real.graph is not None else FunctionProto(), _Backdrop(real.context, self), real.opset
+        )
+
+    def stands_for(self, name: str) -> bool:
+        return name in self._names
+
+    def ask(self, kind: str, place: str) -> Any:
+        if (kind, place) not in self._answers:
+            if self._over:
+                raise Unrepeatable
+            value, key = answer(kind, self._names[place], self._real)
+            if key is _TOO_LARGE:
+                self._spoil()
+            self._answers[kind, place] = value
+            self.asked.append((kind, place, key))
+        return self._answers[kind, place]
+
+    def _spoil(self) -> None:
+        self.spoiled = True
+        raise Unrepeatable
+
+    def _defines(self, name: str) -> bool:
+        return name in self._names or super()._defines(name)
+
+    def producer(self, name: str) -> NodeProto | None:
+        if name in self._names and name not in self.made:
+            self._spoil()
+        return super().producer(name)
+
+    def held(self, name: str, most: int | None = None) -> TensorProto | None:
+        if name not in self._names:
+            return super().held(name, most)
+        if name.startswith(f"{MARK}out"):
+            self._spoil()
+        found: TensorProto | None = self.ask("tensor" if most is None else "small", name)
+        return found
+
+    def origin(self, name: str) -> tuple[NodeProto, int] | None:
+        if name not in self._names or name in self.made:
+            return super().origin(name)
+        return (self._stand_in, self.opset) if name in self._stand_in.output and self.ask("origin", name) else None
+
+    def stated(self, name: str) -> TypeProto | None:
+        stated = self.typed.get(name)
+        if name not in self._names or (stated is not None and has_shape(stated)):
+            return super().stated(name)
+        found: TypeProto | None = self.ask("stated", name)
+        return found or stated
+
+    def own_type(self, name: str) -> TypeProto | None:
+        stated = self.typed.get(name)
+        if name not in self._names or name in self.made or (stated is not None and has_shape(stated)):
+            return super().own_type(name)
+        found: TypeProto | None = self.ask("type", name)
+        return found or stated
+
+    def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
+        for name, kind in zip(names, kinds, strict=False):
+            known = self.stated(name)
+            if known is None or not has_shape(known):
+                super().seed([name], [kind])
+
+    def elem_type(self, name: str) -> int:
+        if name in self._names and name not in self.made and name not in self.typed:
+            return int(self.ask("elem_type", name))
+        return super().elem_type(name)
+
+    def stated_elem_type(self, name: str) -> int:
+        if name in self._names and name not in self.made and name not in self.typed:
+            return int(self.ask("elem_type", name))
+        return super().stated_elem_type(name)
+
+    def followed_elem_type(self, name: str) -> int:
+        """The element type of what the steps made, where it follows from what they asked; no more is asked then."""
+        self._over = True
+        try:
+            return elements.elem_type(self, name)
+        except Unrepeatable:
+            return 0
+
+    def shape(self, name: str) -> list[Dim] | None:
+        if name in self._names and name not in self.made and name not in self.typed:
+            found: list[Dim] | None = self.ask("shape", name)
+            return None if found is None else list(found)
+        return super().shape(name)
+
+    def inferred_shape(self, name: str) -> list[Dim] | None:
+        if name not in self._names:
+            return super().inferred_shape(name)
+        found: list[Dim] | None = self.ask("inferred_shape", name)
+        return None if found is None else list(found)
+
+    def elements(self, name: str) -> list[str] | None:
+        if name in self._names:
+            self.ask("elements", name)
+            return None
+        return super().elements(name)
+
+    def constant(self, tensor: TensorProto, hint: str) -> str | None:
+        if self.graph is None:
+            return None
+        key = tensor.SerializeToString(deterministic=True)
+        name = self.shared.get(key)
+        if name is None:
+            name = self.shared[key] = self.context.names.fresh(hint)
+            copy = TensorProto()
+            copy.CopyFrom(tensor)
+            self.events[-1] = Event(name, self.events[-1].hint, copy, key)
+            self.constants_made.add(name)
+            super().hold(name, tensor)
+        return name
+
+    def hold(self, name: str, tensor: TensorProto) -> None:
+        self._spoil()
+
+    def declare(self, name: str) -> None:
+        self._spoil()
+
+    def dissolve(self, name: str, elements: Sequence[str]) -> None:
+        self._spoil()
+
+
+_TOO_LARGE = object()
+
+
+def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
+    """What the real scope says about a value, and the answer as a key."""
+    if kind == "elem_type":
+        found = scope.elem_type(name)
+        return found, found
+    if kind in ("shape", "inferred_shape"):
+        shape = getattr(scope, kind)(name)
+        return shape, None if shape is None else tuple(shape)
+    if kind == "unread":
+        unread = name in scope.context.unread
+        return unread, unread
+    if kind == "elements":
+        return None, None if scope.elements(name) is None else _TOO_LARGE
+    if kind == "origin":
+        origin = scope.origin(name) is not None
+        return origin, origin
+    if kind == "small":
+        value: Any = scope.tensor(name, tensors.SMALL)
+    else:
+        asked: dict[str, Callable[[str], Any]] = {"type": scope.type, "stated": scope.stated, "tensor": scope.tensor}
+        value = asked[kind](name)
+    if kind == "tensor" and value is not None and tensors.size(value) > tensors.SMALL:
+        return None, _TOO_LARGE
+    return value, value and value.SerializeToString(deterministic=True)

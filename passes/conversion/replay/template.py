@@ -1,0 +1,248 @@
+"""A script: what the steps made of a stand-in, to be written down once and played for every call like it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from opshift.passes.analysis import evaluate
+from opshift.passes.analysis.scope import Scope
+from opshift.passes.changes import Change
+from opshift.passes.conversion.replay.recording import DOC, INPUTS, MARK, NAME, OUTPUTS, Event, Stage, Unrepeatable
+from opshift.passes.model.fields import sized, tag
+from opshift.passes.model.messages import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto
+from opshift.passes.model.traversal import subgraphs
+
+_FIELDS = {body: tag(body.NODE_FIELD_NUMBER) for body in (GraphProto, FunctionProto)}
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A node that takes the call's place, as it is in a file: `form` has a gap for each name that `pick` takes.
+
+    `graphs` is empty, or what is behind the names of a node that holds graphs.
+    """
+
+    form: bytes
+    pick: Callable[[Sequence[bytes]], Any]
+    outputs: tuple[str, ...]
+    opset: int
+    graphs: bytes
+    doc: bool
+    metadata: bool
+
+
+@dataclass(frozen=True)
+class _Ask:
+    """A fresh name, or the constant that `key` finds; numbers in `hint` are names that there are by then."""
+
+    hint: tuple[int | str, ...]
+    tensor: TensorProto | None
+    key: bytes
+
+
+@dataclass(frozen=True)
+class _AskAll:
+    """Fresh names that begin with the name of this number and go on with a slash."""
+
+    stem: int
+    tails: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Script:
+    """Names go by their number: those of the call, then those that are asked for.
+
+    It `edits` a call that stays a call of the same operator, and makes nothing else. `outputs` are the values of the
+    call that are made again, with their types and element types as far as those are known. Where it is `opaque`, none
+    of them can be evaluated, whatever the inputs hold.
+    """
+
+    places: tuple[str, ...]
+    asks: tuple[_Ask | _AskAll, ...]
+    lines: tuple[_Line, ...]
+    changes: tuple[tuple[int, tuple[Any, ...]], ...]
+    typed: dict[str, TypeProto]
+    released: tuple[int, ...]
+    settled: tuple[int, ...]
+    outputs: tuple[tuple[int, TypeProto | None, int], ...]
+    read: tuple[int, ...]
+    edits: bool
+    opaque: bool
+
+    def recall(self, made: Sequence[NodeProto | bytes], scope: Scope) -> None:
+        """Tell the scope about the nodes that were made for a call, now that it is asked about their outputs."""
+        for line, data in zip(self.lines, made, strict=True):
+            node = type(scope.body).FromString(data).node[0] if isinstance(data, bytes) else data
+            for place, name in zip(line.outputs, node.output, strict=True):
+                scope.later.pop(name, None)
+                scope.made[name] = node, line.opset
+                if place in self.typed and place not in OUTPUTS:
+                    scope.typed[name] = self.typed[place]
+
+
+def write(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequence[Change]) -> Script:
+    """The script that makes nodes like those in `done` of a call whose names are placeholders."""
+    if any(isinstance(text, str) and MARK in text for change in changes for text in change[1:]):
+        raise Unrepeatable
+    made = {name for proto in done for name in proto.output}
+    places = (*places_of(call), *(event.place for event in stage.events))
+    number = {place: index for index, place in enumerate(places)}
+
+    def numbers(names: Iterable[str]) -> tuple[int, ...]:
+        return tuple(number[name] for name in names if name)
+
+    return Script(
+        places,
+        tuple(_asks(stage.events, number)),
+        tuple(_line(proto, stage, number) for proto in done),
+        tuple((number[change.node], tuple(change[1:])) for change in changes),
+        {name: kind for name, kind in stage.typed.items() if name in made},
+        numbers(stage.context.released),
+        numbers(stage.context.settled),
+        tuple((number[n], stage.typed.get(n), stage.followed_elem_type(n)) for n in OUTPUTS if n in made),
+        numbers({name for proto in done for name in proto.input}),
+        [(proto.domain, proto.op_type) for proto in done] == [(call.domain, call.op_type)],
+        {name for name in OUTPUTS if name in made} <= evaluate.opaque(done),
+    )
+
+
+def _asks(events: Iterable[Event], number: Mapping[str, int]) -> Iterator[_Ask | _AskAll]:
+    """What `events` ask for; names that begin alike are asked for at once."""
+    for stem, asked in groupby(events, lambda event: None if event.tensor else _stem(event.hint)):
+        if stem is not None:
+            yield _AskAll(number[stem], tuple(event.hint[1] for event in asked))
+            continue
+        for event in asked:
+            yield _Ask(tuple(number.get(part, part) for part in event.hint), event.tensor, event.key)
+
+
+def _stem(hint: tuple[str, ...]) -> str | None:
+    return hint[0] if len(hint) == 2 and hint[0].startswith(MARK) and "/" in hint[1] else None
+
+
+def places_of(call: NodeProto) -> tuple[str, ...]:
+    """The placeholders of a call, in the order of the names that they stand for."""
+    return (*INPUTS[: len(call.input)], *OUTPUTS[: len(call.output)], NAME)
+
+
+def _opset(proto: NodeProto, stage: Stage) -> int:
+    return stage.made[next(filter(None, proto.output))][1]
+
+
+def _line(proto: NodeProto, stage: Stage, number: Mapping[str, int]) -> _Line:
+    doc, metadata = proto.doc_string == DOC, any(entry.key == DOC for entry in proto.metadata_props)
+    notes = [*(["doc_string"] if doc else []), *(["metadata_props"] if metadata else [])]
+    rest = NodeProto()
+    rest.CopyFrom(proto)
+    for field in ("input", "output", "name", *notes):
+        rest.ClearField(field)
+    fields = [NodeProto.INPUT_FIELD_NUMBER] * len(proto.input) + [NodeProto.OUTPUT_FIELD_NUMBER] * len(proto.output)
+    form, picked = b"", list[int]()
+    names = [*proto.input, *proto.output, *filter(None, [proto.name])]
+    for field_number, name in zip([*fields, NodeProto.NAME_FIELD_NUMBER], names, strict=False):
+        form += tag(field_number) + (b"%b" if name in number else _literal(sized(name.encode())))
+        picked += [number[name]] if name in number else []
+    holds_graphs = any(True for _ in subgraphs(proto))
+    rest_as_bytes = rest.SerializeToString()
+    return _Line(
+        form if holds_graphs else form + _literal(rest_as_bytes),
+        itemgetter(*picked),
+        tuple(proto.output),
+        _opset(proto, stage),
+        rest_as_bytes if holds_graphs else b"",
+        doc,
+        metadata,
+    )
+
+
+def _literal(data: bytes) -> bytes:
+    """Bytes that formatting leaves as they are."""
+    return data.replace(b"%", b"%%")
+
+
+def play(
+    script: Script, proto: NodeProto, spelled: list[bytes], names: list[str], scope: Scope, changes: list[Change]
+) -> list[NodeProto | bytes]:
+    """What takes the place of a call: itself, edited, or nodes as they are in a file.
+
+    `names` are those of the call, `spelled` the same as they are in a file; those that are asked for are added.
+    """
+    context = scope.context
+    for ask in script.asks:
+        if isinstance(ask, _AskAll):
+            found = context.names.fresh_all(names[ask.stem], ask.tails)
+            names += found
+            spelled += [sized(name.encode()) for name in found]
+        else:
+            name, as_bytes = scope.spelled.get(ask.key) or _asked(ask, names, scope)
+            names.append(name)
+            spelled.append(as_bytes)
+    if script.released:
+        context.released.update([names[number] for number in script.released])
+    if script.settled:
+        context.settled.update([names[number] for number in script.settled])
+    for number, rest in script.changes:
+        changes.append(tuple.__new__(Change, (names[number], *rest)))
+    result: list[NodeProto | bytes] = []
+    for line in script.lines:
+        made = line.form % line.pick(spelled)
+        if line.graphs or line.doc or line.metadata:
+            made += _particulars(line, proto, dict(zip(script.places, names, strict=True)))
+        if script.edits:
+            proto.ParseFromString(made)
+            result.append(proto)
+        else:
+            result.append(_FIELDS[type(scope.body)] + sized(made))
+    for number, kind, elem_type in script.outputs:
+        name = names[number]
+        scope.later[name] = script, result
+        if kind is not None:
+            scope.typed[name] = kind
+        if elem_type:
+            scope.elem_types[name] = elem_type
+    if context.released:
+        context.released.difference_update([names[number] for number in script.read])
+    return result
+
+
+def _asked(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:
+    hint = "".join([part if isinstance(part, str) else names[part] for part in ask.hint])
+    if ask.tensor is None:
+        fresh = scope.context.names.fresh(hint)
+        return fresh, sized(fresh.encode())
+    held = scope.shared.get(ask.key) or scope.constant(ask.tensor, hint)
+    assert held is not None, "the script of a graph is not played in a function"
+    scope.spelled[ask.key] = held, sized(held.encode())
+    return scope.spelled[ask.key]
+
+
+def _particulars(line: _Line, proto: NodeProto, names: dict[str, str]) -> bytes:
+    """What a made node holds besides its names that is not the same for all calls."""
+    rest = NodeProto.FromString(line.graphs)
+    _fill(rest, names)
+    if line.doc:
+        rest.doc_string = proto.doc_string
+    if line.metadata:
+        rest.metadata_props.extend(proto.metadata_props)
+    return rest.SerializeToString()
+
+
+def _fill(node: NodeProto, names: Mapping[str, str]) -> None:
+    """Replace the placeholders in the graphs that a node holds."""
+    pending = [graph for _, _, graph in subgraphs(node)]
+    while pending:
+        graph = pending.pop()
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            value.name = names.get(value.name, value.name)
+        for tensor in graph.initializer:
+            tensor.name = names.get(tensor.name, tensor.name)
+        for inner in graph.node:
+            inner.input[:] = [names.get(name, name) for name in inner.input]
+            inner.output[:] = [names.get(name, name) for name in inner.output]
+            if inner.name:
+                inner.name = names.get(inner.name, inner.name)
+            pending += [nested for _, _, nested in subgraphs(inner)]

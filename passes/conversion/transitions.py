@@ -1,0 +1,59 @@
+"""What a node's next version boundary is, and whether anything is to be done there."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+
+from opshift.passes.model import schemas
+from opshift.passes.rewrite import registry
+
+
+def _too_early(op: str, at: int | None) -> bool:
+    """Whether an operator does not exist at the opset that the model imports."""
+    return at is None and op not in schemas.BEFORE_ITS_TIME
+
+
+def _next_edge(domain: str, op: str, at: int, goal: int) -> int:
+    """The since_version at the newer side of the next boundary between two versions of an operator."""
+    known = schemas.versions(domain, op)
+    return next(v for v in known if v > at) if goal > at else at
+
+
+def _edges(domain: str, op: str, at: int, goal: int) -> list[tuple[int, int]]:
+    """The boundaries between two versions of an operator, in the order of the way, as (before, after)."""
+    low, high = sorted((at, goal))
+    way = [v for v in schemas.versions(domain, op) if low <= v <= high]
+    return list(pairwise(way if goal >= at else way[::-1]))
+
+
+def needs_work(domain: str, op: str, at: int, goal: int) -> bool:
+    """Whether a node of an operator's version `at` may have to become another one to mean the same at `goal`."""
+    return any(_needs_work(domain, op, *edge) for edge in _edges(domain, op, at, goal))
+
+
+@cache
+def _needs_work(domain: str, op: str, before: int, after: int) -> bool:
+    """Whether a boundary has a step, has to be refused, or takes fewer types than before."""
+    pair = registry.step(domain, op, max(before, after))
+    if pair is not None:
+        step = pair.up if after > before else pair.down
+        return step is not None or bool(_narrowed(domain, op, before, after))
+    if schemas.difference(domain, op, *sorted((before, after))) == "changed":
+        return True
+    return bool(_narrowed(domain, op, before, after))
+
+
+@cache
+def _narrowed(domain: str, op: str, since: int, to: int) -> list[tuple[str, frozenset[str]]]:
+    """The type variables that take fewer types after a boundary, with what they still take."""
+    old, new = schemas.schema(domain, op, since), schemas.schema(domain, op, to)
+    if old is None or new is None:
+        return []
+    before = {_variable(p): p.types for p in (*old.inputs, *old.outputs)}
+    after = {_variable(p): p.types for p in (*new.inputs, *new.outputs)}
+    return [(v, types) for v, types in after.items() if v and v in before and not before[v] <= types]
+
+
+def _variable(parameter: schemas.Parameter | None) -> str:
+    return parameter.type if parameter else ""

@@ -1,0 +1,128 @@
+"""Folding: what an operator's definition looks like when it is written out becomes the operator again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.analysis.type_inference import OVERRIDABLE_SINCE
+from opshift.passes.changes import Change, Result
+from opshift.passes.conversion import ir_versions
+from opshift.passes.fusion import patterns
+from opshift.passes.fusion.reader import Reader
+from opshift.passes.fusion.reading.all import RULES
+from opshift.passes.fusion.search import Search
+from opshift.passes.fusion.terms import Terms
+from opshift.passes.model import dead_code, schemas
+from opshift.passes.model.fields import put, retain
+from opshift.passes.model.imports import check_imports, opsets
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.traversal import Body, Op, census, referred, subgraphs, with_nested
+
+
+def attempt(
+    source: ModelProto, *, ops: Iterable[Op] | None = None, lacking: Iterable[Op] = (), folder: str | None = None
+) -> Result:
+    """Fold a copy of `source` at the opsets that it imports: each group of nodes that computes one operator becomes it.
+
+    `ops` are the operators to bring in (if None, all that the opset has and runtimes run there), `lacking` those that
+    must not come in. `folder` is where external data lie. Values that are used elsewhere or are graph outputs stay.
+    Nothing is refused.
+
+    Raises:
+        InvalidModel: the model's opset imports are missing, contradict each other or are unknown.
+    """
+    check_imports(source)
+    _, before = census([source.graph, *source.functions])
+    model = ModelProto()
+    model.CopyFrom(source)
+    wanted = [op for op in (patterns.FAMILIES if ops is None else dict.fromkeys(ops)) if op not in set(lacking)]
+    called = {op for domain, op in before if not default_domain(domain)}
+    wanted = [op for op in wanted if _may_be(op, called)]
+    changes: list[Change] = []
+    wrong: list[Change] = []
+    if wanted:
+        context = Context(model, source, folder, trusting=False)
+        holders: list[ModelProto | FunctionProto] = [model, *model.functions]
+        for holder in holders:
+            opset = opsets(holder).get("", 0)
+            least = 2 if ops is None else 1
+            here = [op for op in wanted if _exists(op, opset) and (ops is not None or _is_run(op, opset))]
+            _Folder(context, here, opset, least, changes).body(
+                holder.graph if isinstance(holder, ModelProto) else holder
+            )
+        wrong = context.inference.contradictions() if changes else []
+        _import(model, changes)
+        dead_code.drop_unused(model, context.released)
+        if changes and model.ir_version < OVERRIDABLE_SINCE:
+            ir_versions.initializers_to_inputs(model)
+    after = census([model.graph, *model.functions])[1] if changes else before
+    return Result(model, (*changes, *wrong), (), before, after)
+
+
+class _Folder:
+    """Folds bodies whose nodes are written at the same opset."""
+
+    def __init__(self, context: Context, ops: Sequence[Op], opset: int, least: int, changes: list[Change]):
+        self._context = context
+        self._least = least
+        self._ops = ops
+        self._opset = opset
+        self._changes = changes
+        self._terms = Terms()
+        self._pinned = referred(context.model)
+
+    def body(self, body: Body) -> None:
+        """Fold in a main graph or a function, and in the graphs nested in it."""
+        path = None if isinstance(body, FunctionProto) else ()
+        pending: list[tuple[Scope, Reader | None]] = [(Scope(body, self._context, self._opset, path=path), None)]
+        readers: list[Reader] = []  # alive to the end, so that no two scopes are taken for one
+        found: list[tuple[Body, dict[int, list[NodeProto]]]] = []
+        while pending:
+            scope, outer = pending.pop()
+            reader = Reader(self._terms, scope, RULES, outer)
+            readers.append(reader)
+            for node in scope.body.node:
+                reader.read(node)
+            found.append((scope.body, Search(reader, self._ops, self._least, self._changes, self._pinned).taken()))
+            for index, node in enumerate(scope.body.node):
+                for attribute, k, graph in subgraphs(node) if node.attribute else ():
+                    inner = None if scope.path is None else (*scope.path, (index, attribute, k))
+                    pending.append((Scope(graph, self._context, self._opset, scope, inner), reader))
+        for held, taken in found:
+            if taken:
+                _forget(held, taken)
+                put(held, taken)
+
+
+def _forget(body: Body, taken: Mapping[int, Sequence[NodeProto]]) -> None:
+    """Drop the types that are stated of values that no node makes any more."""
+    kept = {name for made in taken.values() for node in made for name in node.output}
+    gone = {name for index in taken for name in body.node[index].output} - kept
+    if body.value_info:
+        retain(body.value_info, [value.name not in gone for value in body.value_info])
+
+
+def _may_be(op: Op, called: set[str]) -> bool:
+    """Whether a model that calls some operators may hold another one written out."""
+    found = patterns.family(op)
+    return found is not None and (not found.anchors or not called.isdisjoint(found.anchors))
+
+
+def _import(model: ModelProto, changes: Sequence[Change]) -> None:
+    """Import the domains that were brought in."""
+    brought = {change.domain for change in changes} - {""}
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
+    for holder in holders if brought else ():
+        body = holder.graph if isinstance(holder, ModelProto) else holder
+        used = {node.domain for inner in with_nested([body]) for node in inner.node}
+        for domain in sorted((brought & used) - opsets(holder).keys()):
+            holder.opset_import.add(domain=domain, version=1)
+
+
+def _is_run(op: Op, opset: int) -> bool:
+    return opset not in patterns.UNRUN.get(op, ())
+
+
+def _exists(op: Op, opset: int) -> bool:
+    return bool(op[0]) or schemas.since(*op, opset) is not None

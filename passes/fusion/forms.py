@@ -1,0 +1,141 @@
+"""The form in which an operator is written where a definition was: defaults left out, shapes as runtimes want them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isclose, prod
+from typing import Any
+
+from opshift.passes.analysis.scope import Scope
+from opshift.passes.fusion.patterns import Call, Splat, Tensor
+from opshift.passes.model import tensors
+from opshift.passes.model.lazy_numpy import np
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.traversal import Op
+from opshift.passes.model.types import Dim
+from opshift.passes.rewrite.builder import Builder
+
+Beside = Callable[[str, str, Callable[[Builder], str]], str]
+
+
+@dataclass
+class Form:
+    """A call that is about to be written. `beside` makes a value of another one once, for all calls that need it."""
+
+    build: Builder
+    call: Call
+    inputs: list[Any]
+    attributes: dict[str, Any]
+    shapes: Sequence[Sequence[Dim] | None]
+    beside: Beside
+
+    @property
+    def kind(self) -> int:
+        """The element type of the first input."""
+        given = self.call.inputs[0]
+        return given.kind if isinstance(given, Tensor) else 0
+
+
+_TOLERANCES: dict[int, float] = {TensorProto.FLOAT16: 1e-3, TensorProto.BFLOAT16: 8e-3}
+
+
+def reshaped(build: Builder, name: str, dims: Sequence[int]) -> str:
+    """A value in another shape, or as a vector for [-1]; an initializer gets a copy of it, unread."""
+    scope = build.scope
+    held = scope.initializers.get(name)
+    if held is None:
+        return str(build.Reshape(name, list(dims)))
+    copy = TensorProto()
+    copy.CopyFrom(held)
+    copy.dims[:] = dims if -1 not in dims else [prod(held.dims)]
+    made = str(scope.context.names.fresh(name))
+    scope.hold(made, copy)
+    return made
+
+
+_MOST = 1 << 20  # elements of a table that is read
+
+
+def _halves(scope: Scope, name: str) -> tuple[np.ndarray, np.ndarray] | None:
+    held = scope.tensor(name, _MOST)
+    table = None if held is None else tensors.array(held)
+    if table is None or table.ndim < 2 or table.shape[-1] % 2 or any(size != 1 for size in table.shape[:-2]):
+        return None
+    table = table.reshape(table.shape[-2:])
+    first, second = np.split(table, 2, axis=-1)
+    return first, second
+
+
+def half_of(scope: Scope, name: str) -> list[Dim] | None:
+    """The shape of the first half of a constant table that holds it twice; None for any other."""
+    halves = _halves(scope, name)
+    return list(halves[0].shape) if halves is not None and np.array_equal(*halves) else None
+
+
+def first_half(build: Builder, name: str, kind: int) -> str:
+    """That half as a constant."""
+    halves = _halves(build.scope, name)
+    assert halves is not None, "it was looked at before"
+    return build.constant(halves[0], kind, f"{name}/half")
+
+
+def settle(op: Op, form: Form) -> None:
+    """Write the call as exporters write it."""
+    rule = _RULES.get(op)
+    if rule is not None:
+        rule(form)
+
+
+def _attention(form: Form) -> None:
+    """The scale that the size of the heads gives is not written; a mask has a row for each query, as runtimes want."""
+    query = form.shapes[0] or [None]
+    size, scale = query[-1], form.attributes["scale"]
+    if isinstance(size, int) and size and isclose(scale, size**-0.5, rel_tol=_TOLERANCES.get(form.kind, 1e-6)):
+        form.attributes["scale"] = None
+    if len(form.inputs) < 4:
+        return
+    mask, rows = form.shapes[3] or [], query[2]
+    if len(mask) < 2 or mask[-2] != 1 or rows == 1:
+        return
+    if isinstance(rows, int):
+        form.inputs[3] = form.beside(
+            form.inputs[3], f"rows {rows}", lambda build: str(build.Expand(form.inputs[3], [rows, 1]))
+        )
+    else:
+        length = form.build.Concat(form.build.Shape(form.inputs[0], start=2, end=3), [1], axis=0)
+        form.inputs[3] = form.build.Expand(form.inputs[3], length)
+
+
+def _scaled(form: Form) -> None:
+    """Scale and bias have the shape of the axes that are normalized; a scale that is not there is one of ones."""
+    axis, x = form.attributes["axis"], form.shapes[0] or []
+    for index, given in enumerate(form.call.inputs[1:], 1):
+        shape = form.shapes[index]
+        if isinstance(given, Splat):
+            dims = [int(dim) for dim in x[axis:] if isinstance(dim, int)]
+            form.inputs[index] = form.build.constant(np.full(dims, given.value), given.kind)
+        elif shape is not None and len(shape) > -axis:
+            form.inputs[index] = reshaped(
+                form.build, form.inputs[index], [int(dim) for dim in shape[axis:] if isinstance(dim, int)]
+            )
+
+
+def _rotary(form: Form) -> None:
+    """Angles by position need the positions; those of all batches are repeated."""
+    x, cosine = form.shapes[0] or [], form.shapes[1] or []
+    if len(cosine) == 2:
+        batch, length = int(x[0] or 0), int(x[2] or 0)
+        positions = np.broadcast_to(np.arange(length), (batch, length))
+        form.inputs.append(form.build.constant(positions, TensorProto.INT64, "positions"))
+    elif cosine[0] == 1 and x[0] != 1:
+        batches = form.build.Concat(form.build.Shape(form.inputs[0], start=0, end=1), [1, 1], axis=0)
+        form.inputs[1:] = [str(form.build.Expand(angles, batches)) for angles in form.inputs[1:]]
+
+
+_RULES: dict[Op, Callable[[Form], None]] = {
+    ("", "Attention"): _attention,
+    ("", "LayerNormalization"): _scaled,
+    ("", "RotaryEmbedding"): _rotary,
+    ("", "RMSNormalization"): _scaled,
+}

@@ -1,0 +1,256 @@
+"""Groups: the nodes between the inputs of an operator and its result, which the operator takes the place of."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from opshift.passes.fusion import forms
+from opshift.passes.fusion.match import Found
+from opshift.passes.fusion.patterns import Pattern, Tensor
+from opshift.passes.fusion.reader import FLOATS, Reader
+from opshift.passes.fusion.shape_rules import fits
+from opshift.passes.fusion.terms import NUMBER, ONES, SUM, TENSOR, VECTOR
+from opshift.passes.model.messages import FunctionProto, TensorProto, default_domain
+from opshift.passes.model.traversal import Body, subgraphs, with_nested
+from opshift.passes.model.types import Dim
+
+T = TensorProto
+_FAR = 6  # nodes above a shared value that are looked at
+_LARGEST = 96  # nodes of a definition that is written out
+_WIDTHS: dict[int, int] = {T.DOUBLE: 53, T.FLOAT: 24, T.FLOAT16: 11, T.BFLOAT16: 8}
+_CONSTANT = frozenset((NUMBER, ONES, TENSOR, VECTOR))
+_SILENT = frozenset(("Identity", "Constant"))
+
+
+@dataclass
+class Uses:
+    """Who uses what in one body."""
+
+    body: Body
+    makers: dict[str, int] = field(default_factory=dict)
+    users: dict[str, list[int]] = field(default_factory=dict)
+    pinned: set[str] = field(default_factory=set)
+    """Values that are read by others than the nodes of this very body."""
+
+    def __post_init__(self) -> None:
+        for index, node in enumerate(self.body.node):
+            for name in node.output:
+                self.makers[name] = index
+            for name in node.input:
+                self.users.setdefault(name, []).append(index)
+            for _, _, graph in subgraphs(node) if node.attribute else ():
+                for inner in with_nested([graph]):
+                    self.pinned.update(name for held in inner.node for name in held.input)
+                    self.pinned.update(results(inner))
+        self.pinned.update(results(self.body))
+
+
+def results(body: Body) -> list[str]:
+    return list(body.output) if isinstance(body, FunctionProto) else [value.name for value in body.output]
+
+
+class Held(NamedTuple):
+    """What an input of the new node gets: a value, or what a Transpose, a Reshape or an Add makes of it."""
+
+    name: str
+    perm: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
+    plus: str = ""
+    behind: int = 0
+    """How many axes of one element are behind those that the input has."""
+    half: bool = False
+    """Whether it is the first half of a constant that holds it twice."""
+    op: str = ""
+    """What is computed of each element."""
+
+
+class Moved(NamedTuple):
+    """The same of a term."""
+
+    term: int
+    perm: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
+    plus: int = -1
+    behind: int = 0
+    half: bool = False
+    op: str = ""
+
+
+class Group(NamedTuple):
+    """Nodes by index, and what the inputs of the operator are by their place."""
+
+    inside: frozenset[int]
+    held: dict[int, Held]
+
+
+class Grouping:
+    """Finds groups in one body."""
+
+    def __init__(self, reader: Reader, uses: Uses):
+        self._reader = reader
+        self._scope = reader.scope
+        self._terms = reader.terms
+        self._nodes = reader.scope.body.node
+        self._uses = uses
+
+    def group(self, index: int, pattern: Pattern, found: Found, taken: Container[int]) -> Group | None:
+        """The nodes that make the result of the node at `index` from what variables stand for.
+
+        None if others read what they make, if they read anything else, if one is `taken`, or if shapes do not fit.
+        """
+        kind = self._reader.kind(self._nodes[index].output[0])
+        wanted = {term: self._wanted(pattern, variable) for variable, term in found.bound.items()}
+        turned = {term: self._moved(term) for term in wanted}
+        for term, of in turned.items():
+            if of is not None:
+                wanted = {of.term: wanted[term], **({of.plus: wanted[term]} if of.plus >= 0 else {}), **wanted}
+        names: dict[int, str] = {}
+        doubled: list[str] = []
+        inside, pending = {index}, list(self._nodes[index].input)
+        while pending:
+            name = pending.pop()
+            if not name:
+                continue
+            term = self._reader.term(name)
+            if term in wanted and self._reader.kind(name) == wanted[term]:
+                if self._precision(names.setdefault(term, name)) != self._precision(name):
+                    return None  # one is the other, rounded
+                continue
+            if pattern.shares and self._terms.is_op(term, "Twice"):
+                doubled.append(name)
+                continue
+            at = self._uses.makers.get(name)
+            if self._terms.keys[term][0] in _CONSTANT:
+                continue
+            if at is None or at in taken:
+                return None
+            if at in inside:
+                continue
+            maker = self._nodes[at]
+            if (
+                len(inside) >= _LARGEST
+                or default_domain(maker.domain)
+                or (len(maker.output) > 1 and maker.op_type != "Split")
+            ):
+                return None
+            if self._is_narrower(maker.output[0], kind):
+                return None
+            inside.add(at)
+            pending += maker.input
+        inside |= self._constants_of(index, inside)
+        if not self._is_closed(index, inside):
+            return None
+        for name in self._above(doubled):
+            if self._reader.kind(name) == kind:
+                names.setdefault(self._reader.term(name), name)
+        held: dict[int, Held] = {}
+        for variable, term in found.bound.items():
+            of = turned[term]
+            if term in names:
+                held[variable] = Held(names[term])
+            elif of is not None and of.term in names and (of.plus < 0 or of.plus in names):
+                held[variable] = Held(
+                    names[of.term], of.perm, of.shape, names.get(of.plus, ""), of.behind, of.half, of.op
+                )
+            else:
+                return None
+        result = self._reader.shape(self._nodes[index].output[0])
+        return Group(frozenset(inside), held) if fits(pattern.call, self.shapes(pattern, held), result) else None
+
+    def _constants_of(self, index: int, inside: set[int]) -> set[int]:
+        """Nodes that make constants from what the nodes make, such as a number of its type, for them alone."""
+        found = set()
+        for at in inside - {index}:
+            for user in self._uses.users.get(self._nodes[at].output[0], ()):
+                made = self._nodes[user].output
+                if user in inside or len(made) != 1 or made[0] in self._uses.pinned:
+                    continue
+                constant = self._terms.keys[self._reader.term(made[0])][0] in _CONSTANT
+                if constant and inside.issuperset(self._uses.users.get(made[0], ())):
+                    found.add(user)
+        return found
+
+    def shapes(self, pattern: Pattern, held: dict[int, Held]) -> list[list[Dim] | None]:
+        """The shapes of the inputs; None for an unknown one."""
+        return [self._shape(held[i]) if i in held else None for i in range(len(pattern.call.inputs))]
+
+    def operators(self, inside: frozenset[int]) -> list[str]:
+        """The operators of some nodes, in their order."""
+        return [op for at in sorted(inside) if (op := self._nodes[at].op_type) not in _SILENT]
+
+    def _shape(self, held: Held) -> list[Dim] | None:
+        if held.shape:
+            return list(held.shape)
+        if held.half:
+            return forms.half_of(self._scope, held.name)
+        if held.plus:
+            return self._reader.broadcast(held.name, held.plus)
+        if held.behind:
+            dims = self._reader.shape(held.name)
+            kept = None if dims is None else len(dims) - held.behind
+            return dims[:kept] if dims is not None and dims[kept:] == [1] * held.behind else None
+        shape = self._reader.shape(held.name)
+        return [shape[axis] for axis in held.perm] if shape is not None and held.perm else shape
+
+    def _above(self, names: list[str]) -> Iterator[str]:
+        """Values and what they are computed from, not far above."""
+        seen, front = set(names), names
+        for _ in range(_FAR):
+            front = [
+                above
+                for name in front
+                if (at := self._uses.makers.get(name)) is not None
+                for above in self._nodes[at].input
+                if above and above not in seen
+            ]
+            seen.update(front)
+            yield from front
+
+    def _wanted(self, pattern: Pattern, variable: int) -> int:
+        """The element type of what a variable stands for."""
+        given = pattern.call.inputs[variable]
+        assert isinstance(given, Tensor), "variables stand for tensors"
+        return given.kind
+
+    def _moved(self, term: int) -> Moved | None:
+        """What a term is a Transpose, a Reshape or a sum of, where a node can make it again."""
+        key = self._terms.keys[term]
+        if self._terms.is_op(term, "Transpose"):
+            return Moved(key[3][0], perm=key[2][0][1])
+        if key[0] == SUM and not key[1] and len(key[2]) == 2 and all(c == 1 for _, c in key[2]):
+            return Moved(key[2][0][0], plus=key[2][1][0])
+        if self._terms.is_op(term, "Half"):
+            return Moved(key[3][0], half=True)
+        if self._terms.is_op(term, "Cos") or self._terms.is_op(term, "Sin"):
+            return Moved(key[3][0], op=key[1])
+        if self._terms.is_op(term, "Vector"):
+            return Moved(key[3][0], behind=key[2][0][1])
+        if self._terms.is_op(term, "Reshape"):
+            sizes = [self._terms.value(dim) for dim in key[2][0][1]]
+            if all(size is not None and size > 0 for size in sizes):
+                return Moved(key[3][0], shape=tuple(int(size) for size in sizes if size is not None))
+        return None
+
+    def _is_narrower(self, name: str, kind: int) -> bool:
+        own = self._reader.kind(name)
+        return own in FLOATS and _WIDTHS[own] < _WIDTHS[kind]
+
+    def _precision(self, name: str) -> int:
+        """The bits of the narrowest type that a value was cast to on its way."""
+        found = _WIDTHS.get(self._reader.kind(name), 0)
+        at = self._uses.makers.get(name)
+        while at is not None and self._nodes[at].op_type in ("Cast", "CastLike", "Identity"):
+            name = self._nodes[at].input[0]
+            found = min(found, _WIDTHS.get(self._reader.kind(name), found))
+            at = self._uses.makers.get(name)
+        return found
+
+    def _is_closed(self, index: int, inside: set[int]) -> bool:
+        """Whether nobody else reads what the nodes make, but for the result."""
+        for at in inside - {index}:
+            for name in self._nodes[at].output:
+                if name in self._uses.pinned or not inside.issuperset(self._uses.users.get(name, ())):
+                    return False
+        return True

@@ -1,0 +1,1 @@
+"""How nodes are read as terms, one file a topic."""

@@ -1,0 +1,170 @@
+"""Expansion: an operator becomes its definition, stamped where it stood and reduced to what this call needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.inlining import specialize
+from opshift.passes.inlining.stamp import stamp
+from opshift.passes.model import schemas
+from opshift.passes.model.attributes import attribute_kind, make_attribute
+from opshift.passes.model.messages import AttributeProto, FunctionProto, NodeProto, default_domain
+from opshift.passes.model.traversal import Op, subgraphs
+from opshift.passes.model.types import elem_type_of, type_text
+from opshift.passes.rewrite.builder import Builder
+
+from opshift import functions
+
+if TYPE_CHECKING:
+    from opshift.passes.analysis.scope import Scope
+    from opshift.passes.rewrite.node import Node
+
+
+class Expander:
+    """Knows what is to be expanded: `ops` on request, `local` model functions always, anything else on need."""
+
+    def __init__(self, ops: frozenset[Op] = frozenset(), local: Mapping[Op, list[FunctionProto]] | None = None):
+        self._ops = ops
+        self._local = local or {}
+
+    def wants(self, domain: str, op: str) -> bool:
+        """Whether the operator must go even where the target has it."""
+        return (domain, op) in self._ops or self.is_local(domain, op)
+
+    def is_local(self, domain: str, op: str) -> bool:
+        """Whether the operator is a function of the model that must go."""
+        return (domain, op) in self._local
+
+    def inlines(self, domain: str, op: str) -> bool:
+        """Whether the operator goes and is none of ONNX's own, but a function."""
+        return self.wants(domain, op) and (self.is_local(domain, op) or not schemas.known_domain(domain))
+
+    def opset(self, proto: NodeProto, scope: Scope, version: int) -> int | None:
+        """The opset at which a node can be expanded; None if there is no definition."""
+        op = _op(proto)
+        if op in self._local:
+            return version
+        if not functions.defined(*op):
+            return None
+        form = functions.find(*op, _elem_type(proto, scope))
+        return None if form is None else form.version(version)
+
+    def misfit(self, node: Node) -> str:
+        """Why the operator's definitions do not take this call; empty for an operator that has none."""
+        if not functions.defined(*_op(node.proto)):
+            return ""
+        data = node.input(0)
+        kind = node.scope.type(data)
+        if kind is None or not elem_type_of(kind):
+            return f'the type of "{data}" is unknown; a typed value_info helps'
+        return f"its definition does not take {type_text(kind)}"
+
+    def expand(self, node: Node) -> tuple[list[NodeProto], dict[str, int], str, str]:
+        """The nodes that take over, the versions they are written at, the grade, and a sentence.
+
+        Raises:
+            CannotConvert: the definition does not take this call.
+        """
+        op = _op(node.proto)
+        if op in self._local:
+            return self._inline(node, self._local[op])
+        form = functions.find(*op, _elem_type(node.proto, node.scope))
+        if form is None:
+            raise CannotConvert(node, "there is no definition of this operator for its type")
+        if node.schema is None:
+            _check_call(node, form)
+        _check_choices(node, form)
+        node.build.opset = form.opset
+        nodes = instantiate(node, form)
+        return nodes, {"": form.opset}, form.grade, f"expanded into {_listed(nodes)}"
+
+    def _inline(self, node: Node, overloads: list[FunctionProto]) -> tuple[list[NodeProto], dict[str, int], str, str]:
+        wanted = getattr(node.proto, "overload", "")
+        body = next((f for f in overloads if getattr(f, "overload", "") == wanted), None)
+        if body is None:
+            raise CannotConvert(node, f"the model has no function of this name with overload {wanted!r}")
+        imports = {default_domain(i.domain): i.version for i in body.opset_import}
+        if any(True for _ in subgraphs(node.proto)) and imports.get("", node.scope.opset) != node.scope.opset:
+            raise CannotConvert(node, "it takes a graph, but the function is written at another opset than the call")
+        nodes = _stamp(node, body, node.inputs, node.outputs)
+        if functions.defined(*_op(node.proto)):  # a definition that the file carries along
+            nodes = specialize.stamped(nodes, node, imports.get("", 1))
+        for made in nodes:
+            node.scope.record(made, imports.get("", 1))
+        return nodes, imports, "exact", "inlined the model's own function"
+
+
+def instantiate(node: Node, form: functions.Form) -> list[NodeProto]:
+    """The definition with the call's inputs, outputs and attributes bound, computed in the form's carrier type.
+
+    The nodes are written at `node.build.opset` and reduced to what this call needs.
+    """
+    inputs, outputs, build = node.inputs, node.outputs, node.build
+    if not form.carrier:
+        return specialize.stamped(_stamp(node, form.body, inputs, outputs), node, build.opset)
+    narrow = Builder(node.scope, build.opset, node.proto)
+    for index in form.carried_inputs:
+        if node.input(index):
+            inputs[index] = narrow.Cast(inputs[index], to=form.carrier)
+    wide = [node.scope.context.names.fresh(f"{name}/wide") if name else "" for name in outputs]
+    nodes = [*narrow.nodes, *_stamp(node, form.body, inputs, wide)]
+    for inner, output in zip(wide, outputs, strict=True):
+        back = NodeProto(op_type="Cast", input=[inner], output=[output])
+        back.attribute.append(make_attribute("to", form.elem_type))
+        nodes += [back] if output else []
+    return specialize.stamped(nodes, node, build.opset)
+
+
+def _stamp(node: Node, body: FunctionProto, inputs: list[str], outputs: list[str]) -> list[NodeProto]:
+    if len(inputs) > len(body.input) or len(outputs) > len(body.output):
+        raise CannotConvert(node, f"the call has more inputs or outputs than the function {body.name} declares")
+    given: dict[str, AttributeProto] = {a.name: a for a in node.proto.attribute}
+    schema = node.schema
+    defaults = {n: a.default for n, a in schema.attributes.items() if a.default} if schema else {}
+    stem = next(filter(None, node.outputs), node.op_type)
+
+    def fresh(name: str) -> str:
+        return node.scope.context.names.fresh(f"{stem}/{name}")
+
+    return stamp(body, inputs, outputs, {**defaults, **given}, fresh)
+
+
+def _check_call(node: Node, form: functions.Form) -> None:
+    """What a schema would check: that inputs and attributes are there, and are what the definition declares."""
+    for index, formal in enumerate(form.body.input):
+        if not node.input(index):
+            raise CannotConvert(node, f"input {formal} is missing, which the operator requires")
+    for name in form.required:
+        if name not in node.attributes:
+            raise CannotConvert(node, f"attribute {name} is missing, which the operator requires")
+    for name in node.attributes:
+        kind = form.attributes.get(name)
+        if kind is None:
+            declared = ", ".join(form.attributes)
+            raise CannotConvert(node, f"attribute {name} does not exist; {declared} could be expressed")
+        found = attribute_kind(node.proto.attribute[list(node.attributes).index(name)])
+        if found != kind:
+            spelled = AttributeProto.AttributeType.Name
+            raise CannotConvert(node, f"attribute {name} is {spelled(found)}; {spelled(kind)} could be expressed")
+
+
+def _check_choices(node: Node, form: functions.Form) -> None:
+    """A schema does not say which texts an attribute may hold."""
+    for name, texts in form.choices.items():
+        if name in node.attributes and (value := node.attributes[name]) not in texts:
+            raise CannotConvert(node, f"{name}={value!r}; {' or '.join(texts)} could be expressed")
+
+
+def _op(proto: NodeProto) -> Op:
+    return default_domain(proto.domain), proto.op_type
+
+
+def _elem_type(proto: NodeProto, scope: Scope) -> int:
+    return scope.elem_type(proto.input[0]) if proto.input else 0
+
+
+def _listed(nodes: list[NodeProto]) -> str:
+    names = [node.op_type for node in nodes]
+    return ", ".join(names) if len(names) <= 8 else f"{len(names)} nodes"

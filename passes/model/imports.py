@@ -1,0 +1,143 @@
+"""The opsets that a model imports, and whether they hold together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from opshift.passes.errors import InvalidModel
+from opshift.passes.model import schemas
+from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
+from opshift.passes.model.traversal import Body, Calls, with_nested
+
+DEEPEST = 32  # a graph in a node's attribute is three messages deeper, and protobuf reads 100 levels
+
+
+_MOST_NODES = 1 << 26
+
+
+Callee = tuple[str, str, str]  # domain, name, overload
+
+
+def opsets(holder: ModelProto | FunctionProto) -> dict[str, int]:
+    """The opset by domain that a model or function imports; a model of IR 1 or 2 says nothing and means 1."""
+    found = {default_domain(i.domain): i.version for i in holder.opset_import}
+    if not found and isinstance(holder, ModelProto) and holder.ir_version < 3:
+        found[""] = 1
+    return found
+
+
+def check_imports(model: ModelProto) -> None:
+    """Raise `InvalidModel` for opset imports that contradict each other or are newer than what is known."""
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
+    for holder in holders:
+        seen: dict[str, int] = {}
+        for entry in holder.opset_import:
+            domain = default_domain(entry.domain)
+            if seen.setdefault(domain, entry.version) != entry.version:
+                raise InvalidModel(
+                    f"domain {domain or 'ai.onnx'!r} is imported at {seen[domain]} and at {entry.version}"
+                )
+            if schemas.known_domain(domain) and not 1 <= entry.version <= schemas.latest(domain):
+                raise InvalidModel(
+                    f"opset {entry.version} of domain {domain or 'ai.onnx'!r} is unknown; "
+                    f"1 to {schemas.latest(domain)} are"
+                )
+        if "" not in opsets(holder) and "" in _used(holder):
+            raise InvalidModel("operators of the default domain are used, but no opset of it is imported")
+    if not model.HasField("graph"):
+        raise InvalidModel("the model has no graph")
+    _check_recursion(model)
+
+
+def _check_recursion(model: ModelProto) -> None:
+    """Functions must not call themselves, directly or through others (ONNX IR specification, "Functions").
+
+    Nor may they stand for more nodes than any runtime that inlines them could hold.
+    """
+    if not model.functions:
+        return
+    names = {(default_domain(f.domain), f.name, f.overload) for f in model.functions}
+    calls: dict[Callee | None, Counter[Callee]] = {name: Counter() for name in (None, *names)}
+    holders: list[tuple[Callee | None, Body]] = [(None, model.graph)]
+    holders += [((default_domain(f.domain), f.name, f.overload), f) for f in model.functions]
+    for caller, holder in holders:
+        for body in with_nested([holder]):
+            calls[caller].update((default_domain(n.domain), n.op_type, n.overload) for n in body.node)
+    inner = {name: calls[name].keys() & names for name in names}
+    ready = [name for name, callees in inner.items() if not callees]
+    callers: dict[Callee, list[Callee]] = {}
+    for name, callees in inner.items():
+        for callee in callees:
+            callers.setdefault(callee, []).append(name)
+    waiting = {name: len(callees) for name, callees in inner.items()}
+    nodes: dict[Callee, int] = {}
+
+    def stands_for(of: Callee | None) -> int:
+        return sum(nodes.get(callee, 1) * count for callee, count in calls[of].items())
+
+    while ready:
+        done = ready.pop()
+        nodes[done] = min(stands_for(done), _MOST_NODES)
+        for name in callers.get(done, ()):
+            waiting[name] -= 1
+            if not waiting[name]:
+                ready.append(name)
+    if len(nodes) < len(names):
+        stuck = next(name for name, left in waiting.items() if left)
+        raise InvalidModel(f"function {stuck[1]!r} calls itself, directly or through others")
+    if stands_for(None) >= _MOST_NODES:
+        raise InvalidModel(f"with its functions written out the model has {_MOST_NODES} nodes or more")
+
+
+def _stamp_imports(holder: ModelProto | FunctionProto, targets: Mapping[str, int], *, required: bool) -> None:
+    present = set()
+    for entry in holder.opset_import:
+        domain = default_domain(entry.domain)
+        present.add(domain)
+        if domain in targets:
+            entry.version = targets[domain]
+    for domain in sorted(set(targets) - present) if required else ():
+        holder.opset_import.add(domain=domain, version=targets[domain])
+
+
+def _prune_imports(
+    model: ModelProto,
+    source: ModelProto,
+    targets: Mapping[str, int],
+    brought: Mapping[str, int],
+    before: Calls,
+    after: Calls,
+) -> None:
+    """Drop the imports of domains whose every call was expanded; import what expansions brought in."""
+    unused = {*opsets(model)} - {default_domain(domain) for domain, _ in after} - {""}
+    gone = unused and {default_domain(domain) for domain, _ in before} & unused
+    for index in reversed(range(len(model.opset_import))):
+        if default_domain(model.opset_import[index].domain) in gone:
+            del model.opset_import[index]
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
+    called = {default_domain(domain) for domain, _ in after}
+    for holder in holders:
+        missing = (brought.keys() & called) - opsets(holder).keys()
+        used = _used(holder) if missing else set()
+        for domain, version in brought.items():
+            if domain in missing & used:
+                holder.opset_import.add(domain=domain, version=targets.get(domain, version))
+
+
+def _brought(source: ModelProto, before: Calls) -> dict[str, int]:
+    """The opset by domain that what takes a node's place brings in where nothing is imported.
+
+    For the call of a function it is that of the first one; what steps make of other domains never changed.
+    """
+    used = {domain for domain, _ in before}
+    found = {domain: 1 for domain in ("ai.onnx.ml",) if domain not in used}
+    for function in source.functions:
+        for domain, version in opsets(function).items():
+            found.setdefault(domain, version)
+    return found
+
+
+def _used(holder: ModelProto | FunctionProto) -> set[str]:
+    body = holder.graph if isinstance(holder, ModelProto) else holder
+    return {default_domain(node.domain) for nested in with_nested([body]) for node in nested.node}

@@ -1,0 +1,75 @@
+"""ONNX's message classes, without the rest of onnx.
+
+`import onnx` costs three times what the message classes cost (numpy, the C++ extension), and a conversion
+mostly needs the classes alone. They are loaded under their own module name, so a later `import onnx` finds
+and uses the very same classes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if not TYPE_CHECKING and "onnx" not in sys.modules and "onnx.onnx_ml_pb2" not in sys.modules:
+    _onnx = importlib.util.find_spec("onnx")
+    if _onnx is None or not _onnx.submodule_search_locations:
+        raise ImportError("opshift needs the onnx package")
+    _spec = importlib.util.spec_from_file_location(
+        "onnx.onnx_ml_pb2", os.path.join(_onnx.submodule_search_locations[0], "onnx_ml_pb2.py")
+    )
+    _module = importlib.util.module_from_spec(_spec)
+    sys.modules["onnx.onnx_ml_pb2"] = _module
+    _spec.loader.exec_module(_module)
+
+if TYPE_CHECKING:
+    from onnx.onnx_ml_pb2 import (
+        AttributeProto,
+        FunctionProto,
+        GraphProto,
+        ModelProto,
+        NodeProto,
+        OperatorSetIdProto,
+        SparseTensorProto,
+        TensorProto,
+        TypeProto,
+        ValueInfoProto,
+    )
+else:
+    _pb2 = sys.modules.get("onnx.onnx_ml_pb2") or importlib.import_module("onnx.onnx_ml_pb2")
+    AttributeProto = _pb2.AttributeProto
+    FunctionProto = _pb2.FunctionProto
+    GraphProto = _pb2.GraphProto
+    ModelProto = _pb2.ModelProto
+    NodeProto = _pb2.NodeProto
+    OperatorSetIdProto = _pb2.OperatorSetIdProto
+    SparseTensorProto = _pb2.SparseTensorProto
+    TensorProto = _pb2.TensorProto
+    TypeProto = _pb2.TypeProto
+    ValueInfoProto = _pb2.ValueInfoProto
+
+__all__ = [
+    "AttributeProto",
+    "FunctionProto",
+    "GraphProto",
+    "ModelProto",
+    "NodeProto",
+    "OperatorSetIdProto",
+    "SparseTensorProto",
+    "TensorProto",
+    "TypeProto",
+    "ValueInfoProto",
+    "default_domain",
+]
+
+
+def keep_held(graph: GraphProto, like: GraphProto) -> None:
+    """What a graph holds beside its nodes, inputs and outputs goes into the one that is made of it."""
+    for field in ("initializer", "sparse_initializer", "value_info", "quantization_annotation"):
+        getattr(graph, field).extend(getattr(like, field))
+
+
+def default_domain(domain: str) -> str:
+    """The default domain's canonical name: `ai.onnx` is an alias of the empty string."""
+    return "" if domain == "ai.onnx" else domain

@@ -1,0 +1,57 @@
+"""The elements of small constants, without numpy."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from math import prod
+
+from opshift.passes.model import tensor_data
+from opshift.passes.model.messages import TensorProto
+
+T = TensorProto
+FEW = 64
+"""Elements of a constant that is a parameter of an operator, not a weight."""
+
+_RAW: dict[int, str] = {
+    T.FLOAT: "f",
+    T.DOUBLE: "d",
+    T.FLOAT16: "e",
+    T.INT64: "q",
+    T.INT32: "i",
+    T.BOOL: "B",
+    T.INT16: "h",
+    T.INT8: "b",
+    T.UINT8: "B",
+}
+
+
+def read(held: TensorProto) -> Sequence[float] | None:
+    """The elements of a tensor in order; None for types that are rarely a parameter's, or data that do not fit."""
+    kind, count = held.data_type, prod(held.dims)
+    if tensor_data.is_stored(held) or (kind not in _RAW and kind != T.BFLOAT16):
+        return None
+    values: Sequence[float]
+    if held.raw_data:
+        code = _RAW.get(kind, "H")
+        if len(held.raw_data) != count * struct.calcsize(code):
+            return None
+        values = struct.unpack(f"<{count}{code}", held.raw_data)
+    elif kind == T.FLOAT:
+        values = held.float_data
+    elif kind == T.DOUBLE:
+        values = held.double_data
+    elif kind == T.INT64:
+        values = held.int64_data
+    else:
+        values = held.int32_data
+        if kind == T.FLOAT16:
+            values = [struct.unpack("<e", struct.pack("<H", bits & 0xFFFF))[0] for bits in values]
+    if kind == T.BFLOAT16:
+        values = [struct.unpack("<f", struct.pack("<I", (int(bits) & 0xFFFF) << 16))[0] for bits in values]
+    return values if len(values) == count else None
+
+
+def shortest(value: float) -> float:
+    """The shortest decimal number that a float32 stands for."""
+    return float(f"{value:.7g}")

@@ -1,0 +1,88 @@
+"""Write `schema_table.json`: what `onnx.defs` knows about every operator version.
+
+`python -m opshift.passes.model.tabulate [PATH]` regenerates the table from the installed onnx. Conversions read the
+table instead of importing onnx, which would cost more than converting a small model; a test keeps both equal.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import onnx.defs
+import onnx.helper
+
+DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview.training")
+Row = dict[str, Any]
+
+
+def _type_text(text: str) -> str:
+    return re.sub(r"map\((\w+), (\w+)\)", r"map(\1,tensor(\2))", text)
+
+
+def _fingerprint(schema: onnx.defs.OpSchema) -> str:
+    """A hash of everything a person would read: two versions that share it say the same."""
+    texts = [schema.doc or ""]
+    texts += [f"{p.name}:{p.description}" for p in [*schema.inputs, *schema.outputs]]
+    texts += [f"{name}:{a.description}" for name, a in sorted(schema.attributes.items())]
+    return hashlib.sha256(" ".join(" ".join(texts).split()).encode()).hexdigest()[:12]
+
+
+def _default(attribute: onnx.defs.OpSchema.Attribute) -> str | None:
+    value = attribute.default_value
+    return base64.b64encode(value.SerializeToString(deterministic=True)).decode() if value.name else None
+
+
+def _row(schema: Any, pool: dict[tuple[str, ...], int]) -> Row:
+    def types(texts: Any) -> int:
+        return pool.setdefault(tuple(sorted({_type_text(t) for t in texts})), len(pool))
+
+    def parameters(formals: Any) -> list[list[Any]]:
+        return [[p.name, p.type_str, p.option.name, types(p.types), p.is_homogeneous] for p in formals]
+
+    return {
+        "attributes": {name: [a.type.name, a.required, _default(a)] for name, a in sorted(schema.attributes.items())},
+        "inputs": parameters(schema.inputs),
+        "outputs": parameters(schema.outputs),
+        "arity": [schema.min_input, schema.max_input, schema.min_output, schema.max_output],
+        "deprecated": schema.deprecated,
+        "body": schema.has_function or schema.has_context_dependent_function,
+        "family": Path(schema.file).parent.name,
+        "text": _fingerprint(schema),
+    }
+
+
+def ir_versions() -> dict[str, dict[str, int]]:
+    """The first IR version released with each opset, for each domain."""
+    table: dict[str, dict[str, int]] = {"": {}, "ai.onnx.ml": {}, "ai.onnx.preview.training": {}}
+    for _, ir, *opsets in onnx.helper.VERSION_TABLE:
+        for domain, opset in zip(table, opsets, strict=False):
+            table[domain].setdefault(str(opset), ir)
+    return table
+
+
+def tabulate() -> dict[str, Any]:
+    """The whole table, from the installed onnx."""
+    pool: dict[tuple[str, ...], int] = {}
+    schemas: dict[str, dict[str, dict[str, Row]]] = {domain: {} for domain in DOMAINS}
+    ordered = sorted(onnx.defs.get_all_schemas_with_history(), key=lambda s: (s.domain, s.name, s.since_version))
+    for schema in ordered:
+        if schema.domain in schemas:
+            by_version = schemas[schema.domain].setdefault(schema.name, {})
+            by_version[str(schema.since_version)] = _row(schema, pool)
+    return {"ir": ir_versions(), "types": [list(types) for types in pool], "schemas": schemas}
+
+
+def render() -> str:
+    """The table as the JSON text that is committed."""
+    return json.dumps(tabulate(), indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n"
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("schema_table.json")
+    target.write_text(render(), encoding="utf-8")

@@ -1,0 +1,209 @@
+"""Tensors whose bytes lie in a file: which file, where in it, and how to get them.
+
+A tensor refers to external data as ONNX defines it: location, offset, length. A large tensor inside a model file is
+held the same way while the model is converted: as a reference into the model file itself, which names the byte ranges
+of its data fields under the key `FIELDS`. It comes back into the message, unread, when the model is written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import BinaryIO
+
+from opshift.passes.errors import InvalidModel
+from opshift.passes.model.messages import TensorProto
+
+FIELDS = "opshift.fields"
+
+Range = tuple[int, int]
+
+_lent: dict[str, Callable[[int], bytes]] = {}
+
+# How wide a value is, which is the first number in its type's name but for two.
+_BITS: dict[int, int] = {
+    value: int(digits.group()) if (digits := re.search(r"\d+", name)) else {"DOUBLE": 64, "FLOAT": 32}.get(name, 8)
+    for name, value in TensorProto.DataType.items()
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the bytes of a tensor lie. Without a length they reach as far as the tensor's dims need.
+
+    `fields` are the byte ranges of its data fields in a model file, tags and lengths included; `stamp` says which
+    state of that file they were found in. Both are empty for external data.
+    """
+
+    location: str
+    offset: int = 0
+    length: int | None = None
+    fields: tuple[Range, ...] = ()
+    stamp: str = ""
+
+
+def is_stored(of: TensorProto) -> bool:
+    """Whether the bytes of a tensor lie in a file."""
+    return of.data_location == TensorProto.EXTERNAL
+
+
+def is_embedded(of: TensorProto) -> bool:
+    """Whether the file that a tensor's bytes lie in is the model file."""
+    return is_stored(of) and any(entry.key == FIELDS for entry in of.external_data)
+
+
+def place(of: TensorProto) -> Place:
+    """What the message of a stored tensor says; raises `InvalidModel` where it is no place in a file."""
+    entries = {entry.key: entry.value for entry in of.external_data}
+    try:
+        offset = int(entries.get("offset") or 0)
+        length = int(entries["length"]) if "length" in entries else None
+        stamp, _, ranges = entries.get(FIELDS, "").partition(" ")
+        fields = [(int(start), int(end)) for start, _, end in (text.partition("-") for text in ranges.split())]
+    except ValueError:
+        offset = -1
+        length = None
+    if offset < 0 or (length is not None and length < 0):
+        raise InvalidModel(f"tensor {of.name!r}: the offset or the length of its external data is no number of bytes")
+    return Place(entries.get("location", ""), offset, length, tuple(fields), stamp)
+
+
+def mark(of: TensorProto, location: str, stamp: str, fields: Sequence[Range], raw: Range | None) -> None:
+    """Let a tensor refer to fields in a model file. `raw` is where they hold what external data would hold."""
+    refer(of, location, raw)
+    of.external_data.add(key=FIELDS, value=" ".join([stamp, *(f"{start}-{end}" for start, end in fields)]))
+
+
+def embed(of: TensorProto) -> None:
+    """Let the external data of a tensor become a part of the model file when it is written."""
+    found = place(of)
+    length = nbytes(of) if found.length is None else found.length
+    refer(of, found.location, (found.offset, found.offset + length))
+    of.external_data.add(key=FIELDS, value="")
+
+
+def refer(of: TensorProto, location: str, raw: Range | None) -> None:
+    """Let a tensor refer to a byte range of a file."""
+    del of.external_data[:]
+    of.data_location = TensorProto.EXTERNAL
+    of.external_data.add(key="location", value=location)
+    if raw is not None:
+        of.external_data.add(key="offset", value=str(raw[0]))
+        of.external_data.add(key="length", value=str(raw[1] - raw[0]))
+
+
+def path(folder: str | os.PathLike[str], location: str) -> str:
+    """The file that a location means; raises `InvalidModel` for one that leads out of the folder, or through a link."""
+    parts = location.replace("\\", "/").split("/")
+    if not location or "\0" in location or os.path.isabs(location) or ".." in parts:
+        raise InvalidModel(f"external data {location!r} lie outside the model's folder")
+    found = os.path.realpath(folder)
+    for part in os.path.normpath(location).split(os.sep):
+        found = os.path.join(found, part)
+        if os.path.islink(found):
+            raise InvalidModel(f"external data {location!r} lie behind a symbolic link")
+    return found
+
+
+def opened(folder: str | os.PathLike[str], found: Place) -> BinaryIO:
+    """The file of a place; raises `InvalidModel` where it is not safe, not there, or too short."""
+    try:
+        file = open(path(folder, found.location), "rb", opener=regular)  # noqa: SIM115 (the caller closes it)
+    except OSError as error:
+        raise InvalidModel(f"external data {found.location!r}: {error.strerror or error}") from None
+    problem = misfit(found, os.fstat(file.fileno()))
+    if problem:
+        file.close()
+        raise InvalidModel(problem)
+    return file
+
+
+def regular(name: str, flags: int) -> int:
+    """Open without following a link and without waiting for the other end of a pipe."""
+    handle = os.open(name, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(0, "no regular file")
+    return handle
+
+
+def misfit(found: Place, status: os.stat_result) -> str:
+    """Why a file cannot hold what is said to lie there; empty if it can."""
+    if found.stamp and found.stamp != stamp_of(status):
+        return f"{found.location}: the file changed while it was read"
+    if found.offset + (found.length or 0) > status.st_size:
+        end = found.offset + (found.length or 0)
+        return f"external data {found.location!r} end at {status.st_size}; a tensor lies at {found.offset} to {end}"
+    return ""
+
+
+def stamp_of(status: os.stat_result) -> str:
+    """What tells one state of a file from another."""
+    return f"{status.st_size}.{status.st_mtime_ns}"
+
+
+def bits(data_type: int) -> int:
+    """How wide a value of a type is."""
+    return _BITS.get(data_type, 8)
+
+
+def nbytes(of: TensorProto) -> int:
+    """How many bytes the dims claim; what is narrower than a byte is packed."""
+    return (prod(of.dims) * bits(of.data_type) + 7) // 8
+
+
+def load(of: TensorProto, folder: str | None) -> TensorProto | None:
+    """The tensor with its bytes in the message; None if they cannot be had. One that has them is returned as it is."""
+    if not is_stored(of):
+        return of
+    try:
+        return loaded(of, folder)
+    except (InvalidModel, OSError):
+        return None
+
+
+@contextmanager
+def lent(read: Callable[[int], bytes]) -> Iterator[str]:
+    """A location that is no file: while this lasts, `read` yields the bytes of what lies there, told its offset."""
+    location = f"opshift:{os.urandom(8).hex()}"
+    _lent[location] = read
+    try:
+        yield location
+    finally:
+        del _lent[location]
+
+
+def loaded(of: TensorProto, folder: str | None) -> TensorProto:
+    """A copy of a stored tensor with its bytes in the message; raises `InvalidModel` where they cannot be had."""
+    found = place(of)
+    read = _lent.get(found.location)
+    if read is None and folder is None:
+        raise InvalidModel(f"tensor {of.name!r}: nobody knows where {found.location!r} lies")
+    made = TensorProto()
+    made.CopyFrom(of)
+    del made.external_data[:]
+    made.ClearField("data_location")
+    if read is not None:
+        made.raw_data = read(found.offset)
+        return made
+    assert folder is not None, "without one, only what is lent can be had"
+    with opened(folder, found) as file:
+        if found.fields:
+            made.MergeFromString(b"".join(_read(file, start, end - start) for start, end in found.fields))
+        else:
+            length = nbytes(of) if found.length is None else found.length
+            made.raw_data = _read(file, found.offset, length)
+    return made
+
+
+def _read(file: BinaryIO, offset: int, length: int) -> bytes:
+    """Bytes of a file; never more memory than the file has bytes, whatever the length claims."""
+    if offset + length > os.fstat(file.fileno()).st_size:
+        raise InvalidModel("external data end before the tensor does")
+    file.seek(offset)
+    return file.read(length)

@@ -1,0 +1,145 @@
+"""Fresh names: one set, one counter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from opshift.passes.model import schemas
+from opshift.passes.model.messages import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+
+Body = GraphProto | FunctionProto
+
+
+def subgraphs(node: NodeProto) -> Iterator[tuple[str, int, GraphProto]]:
+    """The graphs in a node's attributes: (attribute name, index, graph)."""
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH or attribute.HasField("g"):
+            yield attribute.name, 0, attribute.g
+        for index, graph in enumerate(attribute.graphs):
+            yield attribute.name, index, graph
+
+
+def bodies(model: ModelProto) -> Iterator[Body]:
+    """The main graph, every model-local function, and every graph nested in them, outer before inner."""
+    return with_nested([*reversed(model.functions), model.graph])
+
+
+def with_nested(pending: list[Body]) -> Iterator[Body]:
+    """The bodies in `pending`, the last one first, and every graph nested in them, outer before inner."""
+    while pending:
+        body = pending.pop()
+        yield body
+        apart = graphless()
+        for node in [node for node in body.node if node.op_type not in apart or node.domain]:
+            pending += [graph for _, _, graph in subgraphs(node)]
+
+
+Census = tuple[list[Body], Counter[tuple[str, str]]]
+"""Bodies, outer before inner, and how often each (domain, operator) is called in them."""
+
+
+def census(pending: list[Body]) -> Census:
+    """One walk over all nodes of the bodies in `pending`, the last one first, and of every graph nested in them."""
+    held, calls, apart = list[Body](), Counter[tuple[str, str]](), graphless()
+    while pending:
+        body = pending.pop()
+        ops = [(node.domain, node.op_type) for node in body.node]
+        counted = Counter(ops)
+        held.append(body)
+        calls.update(counted)
+        holding = {op for op in counted if op[0] or op[1] not in apart}
+        for index in [index for index, op in enumerate(ops) if op in holding] if holding else ():
+            pending += [graph for _, _, graph in subgraphs(body.node[index])]
+    return held, calls
+
+
+@cache
+def graphless() -> frozenset[str]:
+    """The operators of the default domain that never hold a graph: almost all, and almost all nodes."""
+    return frozenset(op for op in schemas.operators("") if not schemas.has_subgraphs("", op))
+
+
+def unread(model: ModelProto) -> set[str]:
+    """Names of node outputs that no node, graph output or function output refers to, in no body."""
+    if model.training_info:  # its graphs read values of the main graph
+        return set()
+    made: set[str] = set()
+    read: set[str] = set()
+    for body in bodies(model):
+        read.update(body.output if isinstance(body, FunctionProto) else [value.name for value in body.output])
+        for node in body.node:
+            made.update(node.output)
+            read.update(node.input)
+    return made - read
+
+
+Op = tuple[str, str]
+
+
+def integer(node: NodeProto, name: str, default: int) -> int:
+    return next((a.i for a in node.attribute if a.name == name), default)
+
+
+def results(body: Body) -> list[str]:
+    """The names of what a body yields."""
+    return list(body.output) if isinstance(body, FunctionProto) else [value.name for value in body.output]
+
+
+def _own_names(body: Body) -> set[str]:
+    found = {name for node in body.node for name in node.output}
+    if isinstance(body, FunctionProto):
+        found.update(body.input)
+    else:
+        found.update(value.name for value in body.input)
+        found.update(tensor.name for tensor in body.initializer)
+        found.update(tensor.values.name for tensor in body.sparse_initializer)
+    return found - {""}
+
+
+def _shadowed(model: ModelProto) -> frozenset[str]:
+    """Names that mean another value in a nested graph than outside of it."""
+    found: set[str] = set()
+    holders: list[Body] = [model.graph, *model.functions]
+    pending = [(body, frozenset[str]()) for body in holders]
+    while pending:
+        body, outer = pending.pop()
+        inner = [graph for node in body.node if node.attribute for _, _, graph in subgraphs(node)]
+        if inner or outer:
+            own = _own_names(body)
+            found |= outer & own
+            pending += [(graph, outer | own) for graph in inner]
+    return frozenset(found)
+
+
+def referred(model: ModelProto) -> set[str]:
+    """Names that are spoken of outside of nodes: by quantization annotations and by the graphs of training."""
+    found: set[str] = set()
+    for body in bodies(model):
+        for note in getattr(body, "quantization_annotation", ()):
+            found.update([note.tensor_name, *(entry.value for entry in note.quant_parameter_tensor_names)])
+    for info in model.training_info:
+        for graph in (info.initialization, info.algorithm):
+            found.update(results(graph), *(node.input for node in graph.node))
+        for binding in (*info.initialization_binding, *info.update_binding):
+            found.update((binding.key, binding.value))
+    return found
+
+
+def _updated(model: ModelProto) -> set[str]:
+    """The running mean and variance of training, which onnxruntime updates where they lie."""
+    return {
+        name
+        for body in bodies(model)
+        for node in body.node
+        if node.op_type == "BatchNormalization" and any(a.name == "training_mode" and a.i for a in node.attribute)
+        for name in node.input[3:5]
+    }
+
+
+Calls = Mapping[tuple[str, str], int]  # how often each (domain, operator) is called
+
+
+def _results(body: Body) -> list[str]:
+    return list(body.output) if isinstance(body, FunctionProto) else [value.name for value in body.output]

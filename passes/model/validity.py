@@ -1,0 +1,353 @@
+"""Whether a model is one that ONNX allows: what `onnx.checker` finds wrong, without a look at weights.
+
+`DIFFERENT` says where the verdict is another one on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NoReturn
+
+from opshift.passes.errors import InvalidModel, brief
+from opshift.passes.model import legality, schemas, tensor_validity
+from opshift.passes.model.messages import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+    default_domain,
+)
+
+DIFFERENT = {
+    "operators that runtimes have in the default domain": "they are refused, not broken: see `THEIRS`",
+    "GroupNormalization 18, which was deprecated after the fact": "models of its time are right",
+    "`ai.onnx` for the default domain, in imports or nodes": "the specification makes it an alias",
+    "an input or output of the graph whose type has no shape": "it says that nothing is known of the shape",
+    "attributes without a type in IR 1": "the field came with IR 2",
+    "functions at an opset that means another operator than the model's": "each function is read at its own opset",
+    "more than 10,000 functions, or calls 100 deep": "a limit against malice; another one counts nodes",
+    "whether external data lie where they are said to": "looked up beside the model, when it is read",
+    "values of a sparse tensor in external data": "the checker cannot read them",
+    "opsets that are imported twice, or are newer than all that are known": "nobody can tell what is meant",
+    "a function that calls itself, in any IR version": "nobody can run it",
+}
+"""What the checker decides otherwise, and why it is decided so here."""
+
+THEIRS: dict[str, int] = {
+    **dict.fromkeys(["Affine", "Crop", "DynamicSlice", "GRUUnit", "GivenTensorFill", "ImageScaler"], 0),
+    **dict.fromkeys(["ATen", "ConstantFill", "ParametricSoftplus", "Scale", "ScaledTanh"], 0),
+    **dict.fromkeys(["DisentangledAttention_TRT", "EfficientNMS_TRT", "MultilevelCropAndResize_TRT"], 0),
+    **dict.fromkeys(["PyramidROIAlign_TRT", "MemcpyFromHost", "MemcpyToHost", "SimplifiedLayerNormalization"], 0),
+    "LayerNormalization": 17,
+    "MeanVarianceNormalization": 9,
+    "ThresholdedRelu": 10,
+}
+"""Operators that onnxruntime has in the default domain, or ONNX had as experiments, and when they became ONNX's own."""
+
+_DEPRECATED_LATER = {("GroupNormalization", 18)}
+
+_NEWEST_IR = 14
+_WITHOUT_OPERATORS = "ai.onnx.training"
+FUNCTIONS_SINCE = 8
+_OPTIONAL_INPUTS_SINCE = 4
+_TYPED_SINCE = 2
+_IMPORTS_SINCE = 3
+
+_VALUE_FIELDS = {
+    "f": AttributeProto.FLOAT,
+    "i": AttributeProto.INT,
+    "s": AttributeProto.STRING,
+    "t": AttributeProto.TENSOR,
+    "g": AttributeProto.GRAPH,
+    "tp": AttributeProto.TYPE_PROTO,
+    "sparse_tensor": AttributeProto.SPARSE_TENSOR,
+    "floats": AttributeProto.FLOATS,
+    "ints": AttributeProto.INTS,
+    "strings": AttributeProto.STRINGS,
+    "tensors": AttributeProto.TENSORS,
+    "graphs": AttributeProto.GRAPHS,
+    "sparse_tensors": AttributeProto.SPARSE_TENSORS,
+    "type_protos": AttributeProto.TYPE_PROTOS,
+}
+_MESSAGES = {_VALUE_FIELDS[name]: name for name in ("t", "g", "tp", "sparse_tensor")}
+
+Scope = tuple[set[str], ...]
+"""The names that are known at a place, innermost graph first."""
+
+
+def fault(why: str, node: NodeProto | None = None, where: str = "") -> InvalidModel:
+    """What is wrong with a model, and which node shows it."""
+    told = f" ({where})" if where else ""
+    if node is not None:
+        name = node.name or next(filter(None, node.output), "")
+        domain = default_domain(node.domain)
+        op = f"{domain}::{node.op_type}" if domain else node.op_type
+        return InvalidModel(brief(f'the model is not valid: {op} "{name}"{told}: {why}'))
+    return InvalidModel(brief(f"the model is not valid{told}: {why}"))
+
+
+def check(model: ModelProto) -> None:
+    """Raise `InvalidModel` for the first thing that ONNX does not allow."""
+    check_header(model)
+    check_graph(model)
+    check_functions(model)
+
+
+def check_graph(model: ModelProto) -> None:
+    """The same for the graph of a model, and those that are nested in it."""
+    Walk(model.ir_version, imports(model)).graph(model.graph, (), main=True)
+
+
+def check_header(model: ModelProto) -> None:
+    """The same for what a model says before its graph."""
+    version = model.ir_version
+    if not 1 <= version <= _NEWEST_IR:
+        raise fault(f"IR version {version}; 1 to {_NEWEST_IR} are known")
+    keys = [entry.key for entry in model.metadata_props]
+    if len(set(keys)) < len(keys):
+        raise fault(f"metadata_props hold {_twice(keys)!r} twice; a key stands there once")
+    if version >= _IMPORTS_SINCE and not model.opset_import:
+        raise fault("it imports no opset; from IR 3 on it must say at which it is written")
+    if version < _IMPORTS_SINCE and model.opset_import:
+        raise fault(f"it imports an opset; IR {version} has no imports and means opset 1")
+
+
+def check_functions(model: ModelProto) -> None:
+    """The same for the functions; IR versions that know none do not look at them."""
+    if model.ir_version < FUNCTIONS_SINCE:
+        return
+    seen: set[tuple[str, str, str]] = set()
+    for function in model.functions:
+        key = function.domain, function.name, function.overload
+        if key in seen:
+            raise fault(f"function {function.name!r} of domain {function.domain!r} stands there twice")
+        seen.add(key)
+    for function in model.functions:
+        where = f"function {function.name}"
+        Walk(model.ir_version, imports(function), where).function(function)
+
+
+def imports(holder: ModelProto | FunctionProto) -> dict[str, int]:
+    """The opset by domain; a model of IR 1 or 2 says nothing and means 1."""
+    found = {default_domain(entry.domain): entry.version for entry in holder.opset_import}
+    if isinstance(holder, ModelProto) and holder.ir_version < _IMPORTS_SINCE:
+        found.setdefault("", 1)
+    return found
+
+
+class Walk:
+    """Looks at each node once, in order; of calls that differ in names alone the schema is asked once."""
+
+    def __init__(self, ir_version: int, opsets: dict[str, int], where: str = ""):
+        self._ir = ir_version
+        self._opsets = opsets
+        self._where = where
+        self._judge = legality.Judge()
+
+    @property
+    def is_early(self) -> bool:
+        """Whether every initializer is an input as well."""
+        return self._ir < _OPTIONAL_INPUTS_SINCE
+
+    def graph(self, graph: GraphProto, outer: Scope, *, main: bool = False) -> None:
+        """Raise `InvalidModel` for the first fault of a graph, in which the names of `outer` are known."""
+        own = self.frame(graph, main=main)
+        self._nodes(graph.node, own, outer)
+        for value in graph.output:
+            if value.name not in own:
+                self._fail(f"nothing makes {value.name!r}, an output of graph {graph.name!r}; a node of it must")
+
+    def frame(self, graph: GraphProto, *, main: bool) -> set[str]:
+        """The same for all of a graph but its nodes; the names of its inputs and initializers."""
+        own = self.values(graph, main=main)
+        self._initializers(graph, own)
+        return own
+
+    def values(self, graph: GraphProto, *, main: bool) -> set[str]:
+        """The same for the inputs and outputs of a graph; the names of the inputs."""
+        if not graph.name:
+            self._fail("a graph has no name")
+        for value in (*graph.input, *graph.output):
+            self._value(value, main=main)
+        return self._distinct([value.name for value in graph.input], "inputs of a graph")
+
+    def function(self, function: FunctionProto) -> None:
+        """The same for a function, which knows nothing but its inputs."""
+        self._nodes(function.node, self.formals(function), ())
+
+    def formals(self, function: FunctionProto) -> set[str]:
+        """The same for all of a function but its nodes; the names of its inputs."""
+        if not function.name:
+            self._fail("a function has no name")
+        if not function.HasField("domain"):
+            self._fail("it has no domain, which every function has")
+        own = self._distinct(function.input, "inputs of a function")
+        self._distinct(function.output, "outputs of a function")
+        self._distinct(function.attribute, "attributes of a function")
+        return own
+
+    def passes(self, node: NodeProto) -> bool:
+        """Whether `call` finds nothing."""
+        try:
+            self.call(node)
+        except InvalidModel:
+            return False
+        return True
+
+    def call(self, node: NodeProto) -> None:
+        """Raise `InvalidModel` for what is wrong with a node, whatever its values are called; graphs stay shut."""
+        if not node.op_type:
+            self._fail("it names no operator", node)
+        if not node.input and not node.output:
+            self._fail("it has neither inputs nor outputs", node)
+        domain = default_domain(node.domain)
+        opset = self._opsets.get(domain)
+        if opset is None:
+            self._fail(f"its domain {domain or 'ai.onnx'!r} is not imported", node)
+        if node.attribute:
+            names = [attribute.name for attribute in node.attribute]
+            if len(set(names)) < len(names):
+                self._fail(f"attribute {_twice(names)!r} stands there twice", node)
+            for attribute in node.attribute:
+                self._attribute(attribute, node)
+        schema = schemas.schema(domain, node.op_type, opset)
+        if is_theirs(domain, node.op_type, opset) or (schema and (node.op_type, schema.since) in _DEPRECATED_LATER):
+            return
+        if domain == _WITHOUT_OPERATORS:
+            self._fail("its domain has no operators", node)
+        if why := self._judge.why_not(node, opset):
+            self._fail(f"not legal at opset {opset}: {why}", node)
+        if schema is not None:
+            self._fits(node, schema)
+
+    def _fits(self, node: NodeProto, schema: schemas.Schema) -> None:
+        """What a schema asks of a call besides the number of its inputs and the types of its attributes."""
+        for role, names, formals in (("input", node.input, schema.inputs), ("output", node.output, schema.outputs)):
+            if "" not in names:
+                continue
+            for index, (name, formal) in enumerate(zip(names, formals, strict=False)):
+                if not name and formal.option == "Single":
+                    self._fail(f"{role} {index} ({formal.name}) is left out, but is not optional", node)
+        for attribute in node.attribute:
+            field = _MESSAGES.get(attribute.type)
+            if field and not attribute.ref_attr_name and not attribute.HasField(field):
+                self._fail(f"attribute {attribute.name!r} holds no value", node)
+
+    def _value(self, value: ValueInfoProto, *, main: bool) -> None:
+        if not value.name:
+            self._fail("an input or output of a graph has no name")
+        if main and (missing := _missing(value.type if value.HasField("type") else None)):
+            self._fail(f"{value.name!r}, an input or output of the model, has no {missing}")
+
+    def _initializers(self, graph: GraphProto, own: set[str]) -> None:
+        """Their names become known."""
+        seen: set[str] = set()
+        for tensor in graph.initializer:
+            name = tensor.name
+            if not name:
+                self._fail("an initializer has no name")
+            if name in seen:
+                self._fail(f"initializer {name!r} stands there twice")
+            self._tensor(tensor)
+            if self.is_early and name not in own:
+                self._fail(f"initializer {name!r} is no input of the graph; below IR 4 it must be")
+            seen.add(name)
+        for sparse in graph.sparse_initializer:
+            name = sparse.values.name
+            if not name:
+                self._fail("a sparse initializer has no name")
+            if name in seen:
+                self._fail(f"initializer {name!r} stands there twice")
+            self._sparse(sparse)
+            seen.add(name)
+            own.add(name)
+        if not self.is_early:
+            own |= seen
+
+    def _nodes(self, nodes: Iterable[NodeProto], own: set[str], outer: Scope) -> None:
+        """What they make becomes known."""
+        for node in nodes:
+            for name in node.input:
+                if name and name not in own and not any(name in names for names in outer):
+                    self._fail(f"nothing before it makes {name!r}, which it reads", node)
+            self.call(node)
+            for attribute in node.attribute:
+                for graph in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+                    self.graph(graph, (own, *outer))
+            for name in node.output:
+                if name:
+                    if name in own or any(name in names for names in outer):
+                        self._fail(f"it makes {name!r}, which is there already; a value is made once", node)
+                    own.add(name)
+
+    def _attribute(self, attribute: AttributeProto, node: NodeProto) -> None:
+        name = attribute.name
+        if not name:
+            self._fail("an attribute has no name", node)
+        if self._ir >= _TYPED_SINCE and not attribute.HasField("type"):
+            self._fail(f"attribute {name!r} has no type", node)
+        held = [_VALUE_FIELDS[field.name] for field, _ in attribute.ListFields() if field.name in _VALUE_FIELDS]
+        if len(held) > 1:
+            self._fail(f"attribute {name!r} holds {len(held)} values; one could be", node)
+        if held and attribute.HasField("type") and held[0] != attribute.type:
+            kinds = AttributeProto.AttributeType.Name
+            self._fail(f"attribute {name!r} is {kinds(attribute.type)} by its type and holds {kinds(held[0])}", node)
+        if attribute.HasField("t"):
+            self._tensor(attribute.t, node)
+        if attribute.HasField("sparse_tensor"):
+            self._sparse(attribute.sparse_tensor, node)
+        for tensor in attribute.tensors:
+            self._tensor(tensor, node)
+        for sparse in attribute.sparse_tensors:
+            self._sparse(sparse, node)
+
+    def _tensor(self, tensor: TensorProto, node: NodeProto | None = None) -> None:
+        if why := tensor_validity.fault(tensor):
+            self._fail(f"tensor {tensor.name!r} {why}", node)
+
+    def _sparse(self, sparse: SparseTensorProto, node: NodeProto | None = None) -> None:
+        if not sparse.HasField("values"):
+            self._fail("a sparse tensor has no values", node)
+        self._tensor(sparse.values, node)
+        if sparse.HasField("indices"):
+            self._tensor(sparse.indices, node)
+        if why := tensor_validity.sparse_fault(sparse):
+            self._fail(f"sparse tensor {sparse.values.name!r} {why}", node)
+
+    def _distinct(self, names: Iterable[str], role: str) -> set[str]:
+        held = list(names)
+        found = set(held)
+        if len(found) < len(held):
+            self._fail(f"{_twice(held)!r} stands twice among the {role}")
+        return found
+
+    def _fail(self, why: str, node: NodeProto | None = None) -> NoReturn:
+        raise fault(why, node, self._where)
+
+
+def is_theirs(domain: str, op: str, opset: int) -> bool:
+    """Whether a runtime has an operator in the default domain that ONNX does not have at this opset."""
+    since = THEIRS.get(op) if not domain else None
+    return since is not None and (since == 0 or opset < since)
+
+
+def _twice(names: Iterable[str]) -> str:
+    seen: set[str] = set()
+    return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+
+
+def _missing(kind: TypeProto | None) -> str:
+    """What the type of an input or output of a model lacks."""
+    which = kind.WhichOneof("value") if kind is not None else None
+    if kind is None or which is None:
+        return "type"
+    held = getattr(kind, which)
+    if which == "opaque_type":
+        return "" if held.name else "name of its type"
+    needed = ("key_type", "value_type") if which == "map_type" else ("elem_type",)
+    return "" if all(map(held.HasField, needed)) else "element type"

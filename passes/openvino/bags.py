@@ -1,0 +1,69 @@
+"""Rows of a table, summed in bags."""
+
+from __future__ import annotations
+
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.openvino.layer import Layer, Made, layer
+
+T = TensorProto
+
+
+@layer("EmbeddingBagPackedSum", "EmbeddingBagPacked")
+def packed(of: Layer) -> Made:
+    """Bags of one length: table, indices, weights."""
+    rows = _weighted(of, of.build.Gather(of.input(0), of.int64(1), axis=0), 2, 2)
+    return str(of.build.emit("ReduceMean" if _is_mean(of) else "ReduceSum", [rows, [1]], {"keepdims": 0}))
+
+
+@layer("EmbeddingBagOffsetsSum", "EmbeddingBagOffsets")
+def by_offsets(of: Layer) -> Made:
+    """Table, indices, where each bag begins, the row of empty bags, weights: a place is in the last bag before it."""
+    b, mean = of.build, _is_mean(of)
+    starts = of.vector(2)
+    places = b.Range(0, b.Squeeze(b.Shape(of.input(1)), [0]), 1)
+    begun = b.Cast(b.LessOrEqual(b.Unsqueeze(starts, [1]), b.Unsqueeze(places, [0])), to=T.INT64)
+    bag = b.Sub(b.ReduceSum(begun, [0], keepdims=0), [1])
+    return _summed(of, bag, b.Shape(starts), 3, mean=mean)
+
+
+@layer("EmbeddingSegmentsSum")
+def by_segments(of: Layer) -> Made:
+    """Table, indices, the bag of each, how many bags there are, the row of empty bags, weights."""
+    return _summed(of, of.vector(2), of.vector(3), 4, mean=False)
+
+
+def _is_mean(of: Layer) -> bool:
+    return of.choice("reduction", ("sum", "mean"), "sum") == "mean"
+
+
+def _summed(of: Layer, bag: str, bags: str, default: int, *, mean: bool) -> str:
+    """Each row is added to its bag; an empty one takes the row of its own, or nothing where that is -1."""
+    b, kind = of.build, of.elem_type()
+    count, rank = of.build.Unsqueeze(bag, [1]), of.rank()
+    rows = _weighted(of, b.Gather(of.input(0), of.int64(1), axis=0), default + 1, 1)
+    width = b.Shape(of.input(0), start=1)
+    none = b.Expand(b.constant(0, kind), b.Concat(bags, width, axis=0))
+    total = b.ScatterND(none, count, rows, reduction="add")
+    ones = b.Expand(b.constant(1, kind), b.Shape(bag))
+    sizes = b.ScatterND(b.Expand(b.constant(0, kind), bags), count, ones, reduction="add")
+    if rank > 1:
+        sizes = b.Unsqueeze(sizes, list(range(1, rank)))
+    if mean:
+        total = b.Div(total, b.Max(sizes, b.constant(1, kind)))
+    held = of.constant(default) if of.has(default) else [-1]
+    if held is not None and held[0] < 0:
+        return str(total)
+    place = of.vector(default)
+    row = b.Gather(of.input(0), b.Max(place, [0]), axis=0)
+    if held is None:
+        row = b.Where(b.Less(place, [0]) if rank == 1 else b.Reshape(b.Less(place, [0]), [1] * rank), of.like(0), row)
+    return str(b.Where(b.Equal(sizes, b.constant(0, kind)), row, total))
+
+
+def _weighted(of: Layer, rows: str, index: int, axes: int) -> str:
+    """Rows times their weights."""
+    if not of.has(index):
+        return rows
+    more = list(range(axes, axes + of.rank() - 1))
+    weights = of.build.Unsqueeze(of.input(index), more) if more else of.input(index)
+    return str(of.build.Mul(rows, weights))

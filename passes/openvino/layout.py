@@ -1,0 +1,276 @@
+"""Layers that change shapes and places, not values."""
+
+from __future__ import annotations
+
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.openvino import sizes
+from opshift.passes.openvino.layer import Layer, Made, Unmapped, layer
+from opshift.passes.openvino.sizes import Size
+
+T = TensorProto
+END = 2**63 - 1  # beyond every tensor
+
+
+@layer("Reshape")
+def reshape(of: Layer) -> Made:
+    """A 0 copies a dimension with `special_zero`, and is an empty one without."""
+    held = of.constant(1)
+    literal = not of.flag("special_zero", False) and (held is None or 0 in held)
+    if literal and held is not None and -1 in held:
+        raise Unmapped("a shape with 0 and -1; one of them could be expressed")
+    return str(of.build.Reshape(of.input(0), of.vector(1), allowzero=1 if literal else None))
+
+
+@layer("Transpose")
+def transpose(of: Layer) -> Made:
+    order = of.known(1)
+    return str(of.build.Transpose(of.input(0), perm=order or None))
+
+
+@layer("Squeeze")
+def squeeze(of: Layer) -> Made:
+    """With `allow_axis_skip`, an axis of another size stays."""
+    skips = of.flag("allow_axis_skip", False)
+    if not of.has(1) or of.constant(1) == [] or (of.dims(1) or [-1])[0] == 0:
+        return str(of.build.Squeeze(of.input(0)))
+    held, dims = of.constant(1), of.dims()
+    if held is not None and dims is not None:
+        others = [axis for axis in held if dims[of.normal(axis, len(dims))] not in (1, -1)]
+        if others and not skips:
+            raise Unmapped(f"axis {others[0]} has {dims[others[0]]} elements; one could be squeezed")
+        if skips and any(dims[of.normal(axis, len(dims))] < 0 for axis in held):
+            raise Unmapped("allow_axis_skip=true, and a size is not known; known sizes could be expressed")
+        ones = [axis for axis in held if axis not in others]
+        return str(of.build.Squeeze(of.input(0), ones)) if ones else of.input(0)
+    if skips:
+        raise Unmapped("allow_axis_skip=true with axes or a rank that are not known; known ones could be expressed")
+    return str(of.build.Squeeze(of.input(0), of.vector(1)))
+
+
+@layer("Unsqueeze")
+def unsqueeze(of: Layer) -> Made:
+    return str(of.build.Unsqueeze(of.input(0), of.vector(1)))
+
+
+@layer("Concat")
+def concat(of: Layer) -> Made:
+    return str(of.build.Concat(*of.inputs, axis=of.integer("axis")))
+
+
+@layer("Split")
+def split(of: Layer) -> Made:
+    """Into equal parts."""
+    axis, parts = of.known(1)[0], of.integer("num_splits")
+    if not 0 < parts == len(of.entry.outputs):
+        raise Unmapped(f"num_splits={parts} and {len(of.entry.outputs)} outputs")
+    dims = of.dims()
+    if dims is not None and dims[of.normal(axis, len(dims))] % parts and dims[of.normal(axis, len(dims))] > 0:
+        raise Unmapped(f"{dims[axis]} elements in {parts} parts; equal parts could be expressed")
+    made = of.build.emit("Split", [of.input(0)], {"axis": axis, "num_outputs": parts}, outputs=parts)
+    return [made] if isinstance(made, str) else list(made)
+
+
+@layer("VariadicSplit")
+def variadic_split(of: Layer) -> Made:
+    """Into parts of given lengths, of which a constant one may be -1: the rest. Runtimes refuse a computed -1."""
+    axis, lengths, parts = of.known(1)[0], of.constant(2), len(of.entry.outputs)
+    wanted = of.vector(2)
+    if lengths is not None and -1 in lengths:
+        wanted = _with_rest(of, axis, lengths)
+    made = of.build.emit("Split", [of.input(0), wanted], {"axis": axis}, outputs=parts)
+    return [made] if isinstance(made, str) else list(made)
+
+
+def _with_rest(of: Layer, axis: int, lengths: list[int]) -> str:
+    """The lengths with what is left of the axis in the place of -1."""
+    dims, others = of.dims(), sum(lengths) + 1
+    if dims is not None and (size := dims[of.normal(axis, len(dims))]) >= 0:
+        return str(of.build.constant([size - others if n == -1 else n for n in lengths], T.INT64))
+    whole = of.build.Gather(of.build.Shape(of.input(0)), of.build.constant([axis], T.INT64))
+    rest = of.build.Sub(whole, [others])
+    return str(of.build.Concat(*(rest if n == -1 else of.build.constant([n], T.INT64) for n in lengths), axis=0))
+
+
+@layer("Broadcast")
+def broadcast(of: Layer) -> Made:
+    mode = of.choice("mode", ("numpy", "bidirectional", "explicit"), "numpy")
+    if mode != "explicit":
+        return str(of.build.Expand(of.input(0), of.vector(1)))
+    axes, rank = of.known(2), of.length(1)
+    if sorted(axes) != axes or len(axes) != of.rank():
+        raise Unmapped(f"axes_mapping={axes}; an ascending axis for each dimension could be expressed")
+    others = [axis for axis in range(rank) if axis not in axes]
+    placed = of.build.Unsqueeze(of.input(0), others) if others else of.input(0)
+    return str(of.build.Expand(placed, of.vector(1)))
+
+
+@layer("Tile")
+def tile(of: Layer) -> Made:
+    """Repeats and dimensions are aligned at the last one."""
+    rank, count = of.rank(), of.length(1)
+    data, repeats = of.input(0), of.vector(1)
+    if count > rank:
+        data = of.build.Unsqueeze(data, list(range(count - rank)))
+    elif count < rank:
+        repeats = of.build.Concat(of.build.constant([1] * (rank - count), T.INT64), repeats, axis=0)
+    return str(of.build.Tile(data, repeats))
+
+
+@layer("ShapeOf")
+def shape_of(of: Layer) -> Made:
+    return of.cast(of.build.Shape(of.input(0)), of.element_type("output_type", "i64"))
+
+
+@layer("Pad")
+def pad(of: Layer) -> Made:
+    mode = of.choice("pad_mode", ("constant", "edge", "reflect", "symmetric"))
+    begin, end = of.constant(1), of.constant(2)
+    if mode != "constant" and (begin is None or end is None or min([*begin, *end], default=0) < 0):
+        raise Unmapped(f"pad_mode={mode} with a width that is negative or not known")
+    if mode == "symmetric":
+        return _mirrored(of, begin or [], end or [])
+    pads = (
+        of.build.constant([*begin, *end], T.INT64)
+        if begin is not None and end is not None
+        else of.build.Concat(of.vector(1), of.vector(2), axis=0)
+    )
+    value = of.input(3) if mode == "constant" and of.has(3) else None
+    return str(of.build.Pad(of.input(0), pads, value, mode=mode))
+
+
+def _mirrored(of: Layer, begin: list[int], end: list[int]) -> str:
+    """Each axis with its first and last elements turned round before and behind it."""
+    value, b = of.input(0), of.build
+    for axis, (before, after) in enumerate(zip(begin, end, strict=True)):
+        parts = [value]
+        if before:
+            parts.insert(0, b.Slice(value, [before - 1], [-END], [axis], [-1]))
+        if after:
+            parts.append(b.Slice(value, [-1], [-after - 1], [axis], [-1]))
+        value = b.Concat(*parts, axis=axis) if len(parts) > 1 else value
+    return value
+
+
+@layer("DepthToSpace")
+def depth_to_space(of: Layer) -> Made:
+    """Blocks of channels become blocks of places."""
+    size, mode = of.integer("block_size", 1), of.choice("mode", ("blocks_first", "depth_first"))
+    rank = of.rank() - 2
+    if rank == 2:
+        return str(of.build.DepthToSpace(of.input(0), blocksize=size, mode="DCR" if mode == "blocks_first" else "CRD"))
+    batch, channels, *rest = sizes.dims(of)
+    fewer = sizes.over(of, channels, size**rank)
+    blocks: list[Size] = [size] * rank
+    first = mode == "blocks_first"
+    parted = sizes.reshaped(of, of.input(0), [batch, *([*blocks, fewer] if first else [fewer, *blocks]), *rest])
+    start = 1 if first else 2
+    pairs = [axis for n in range(rank) for axis in (2 + rank + n, start + n)]
+    moved = of.build.Transpose(parted, perm=[0, 1 + rank if first else 1, *pairs])
+    return sizes.reshaped(of, moved, [batch, fewer, *(sizes.times(of, dim, size) for dim in rest)])
+
+
+@layer("SpaceToDepth")
+def space_to_depth(of: Layer) -> Made:
+    """Blocks of places become blocks of channels."""
+    size, mode = of.integer("block_size", 1), of.choice("mode", ("blocks_first", "depth_first"))
+    rank = of.rank() - 2
+    if rank == 2 and mode == "blocks_first":
+        return str(of.build.SpaceToDepth(of.input(0), blocksize=size))
+    batch, channels, *rest = sizes.dims(of)
+    fewer = [sizes.over(of, dim, size) for dim in rest]
+    parted = sizes.reshaped(of, of.input(0), [batch, channels, *(n for dim in fewer for n in (dim, size))])
+    inside, places = [3 + 2 * n for n in range(rank)], [2 + 2 * n for n in range(rank)]
+    order = [0, *inside, 1, *places] if mode == "blocks_first" else [0, 1, *inside, *places]
+    moved = of.build.Transpose(parted, perm=order)
+    return sizes.reshaped(of, moved, [batch, sizes.times(of, channels, size**rank), *fewer])
+
+
+@layer("ShuffleChannels")
+def shuffle_channels(of: Layer) -> Made:
+    dims = sizes.dims(of)
+    axis, groups = of.normal(of.integer("axis", 1), len(dims)), of.integer("group", 1)
+    channels = dims[axis]
+    if groups < 1 or (isinstance(channels, int) and channels % groups):
+        raise Unmapped(f"{channels} channels in {groups} groups")
+    parted = [*dims[:axis], groups, sizes.over(of, channels, groups), *dims[axis + 1 :]]
+    order = list(range(len(dims) + 1))
+    order[axis], order[axis + 1] = axis + 1, axis
+    return sizes.reshaped(of, of.build.Transpose(sizes.reshaped(of, of.input(0), parted), perm=order), dims)
+
+
+@layer("SpaceToBatch")
+def space_to_batch(of: Layer) -> Made:
+    """Of padded data, the places in blocks go to the batch."""
+    batch, *rest = sizes.dims(of)
+    (_, *blocks), begin, end = (sizes.elements(of, index, of.rank()) for index in (1, 2, 3))
+    padded = [sizes.plus(of, sizes.plus(of, a, d), b) for a, d, b in zip(begin[1:], rest, end[1:], strict=True)]
+    for size, block in zip(padded, blocks, strict=True):
+        if isinstance(size, int) and isinstance(block, int) and (block < 1 or size % block):
+            raise Unmapped(f"{size} elements in blocks of {block}")
+    data = of.build.Pad(of.input(0), sizes.vector(of, [*begin, *end]))
+    fewer = [sizes.over(of, size, block) for size, block in zip(padded, blocks, strict=True)]
+    parted = sizes.reshaped(of, data, [batch, *(n for pair in zip(fewer, blocks, strict=True) for n in pair)])
+    inner = [2 * axis for axis in range(1, len(rest) + 1)]
+    moved = of.build.Transpose(parted, perm=[*inner, 0, *(axis - 1 for axis in inner)])
+    return sizes.reshaped(of, moved, [sizes.times(of, batch, *blocks), *fewer])
+
+
+@layer("BatchToSpace")
+def batch_to_space(of: Layer) -> Made:
+    """The way back, of which the ends are cut."""
+    batch, *rest = sizes.dims(of)
+    (_, *blocks), begin, end = (sizes.elements(of, index, of.rank()) for index in (1, 2, 3))
+    for block in blocks:
+        if isinstance(batch, int) and isinstance(block, int) and (block < 1 or batch % block):
+            raise Unmapped(f"a batch of {batch} in blocks of {blocks}")
+        batch = sizes.over(of, batch, block)
+    parted = sizes.reshaped(of, of.input(0), [*blocks, batch, *rest])
+    count = len(rest)
+    order = [count, *(axis for n in range(count) for axis in (count + 1 + n, n))]
+    whole = [sizes.times(of, dim, block) for dim, block in zip(rest, blocks, strict=True)]
+    merged = sizes.reshaped(of, of.build.Transpose(parted, perm=order), [batch, *whole])
+    if not any(n != 0 for n in (*begin, *end)):
+        return merged
+    stops = [sizes.minus(of, size, cut) for size, cut in zip(whole, end[1:], strict=True)]
+    axes = list(range(1, count + 1))
+    return str(of.build.Slice(merged, sizes.vector(of, begin[1:]), sizes.vector(of, stops), axes))
+
+
+@layer("ReverseSequence")
+def reverse_sequence(of: Layer) -> Made:
+    batch, time = of.integer("batch_axis", 0), of.integer("seq_axis", 1)
+    rank = of.rank()
+    batch, time = of.normal(batch, rank), of.normal(time, rank)
+    if {batch, time} == {0, 1}:
+        return str(of.build.ReverseSequence(of.input(0), of.vector(1), batch_axis=batch, time_axis=time))
+    order = [batch, time, *(axis for axis in range(rank) if axis not in (batch, time))]
+    moved = of.permuted(of.input(0), order)
+    made = of.build.ReverseSequence(moved, of.vector(1), batch_axis=0, time_axis=1)
+    return of.permuted(made, [order.index(axis) for axis in range(rank)])
+
+
+@layer("Reverse")
+def reverse(of: Layer) -> Made:
+    axes = of.known(1)
+    if of.choice("mode", ("index", "mask")) == "mask":
+        axes = [axis for axis, flag in enumerate(axes) if flag]
+    if not axes:
+        return of.input(0)
+    ones = [-1] * len(axes)
+    return str(of.build.Slice(of.input(0), ones, [-END] * len(axes), axes, ones))
+
+
+@layer("Roll")
+def roll(of: Layer) -> Made:
+    """Each axis in turn: its last part comes first. An axis that is named twice is rolled by the sum."""
+    axes, shifts = of.known(2), sizes.elements(of, 1)
+    shifts = shifts * len(axes) if len(shifts) == 1 else shifts
+    dims, value = sizes.dims(of), of.input(0)
+    for axis, shift in zip(axes, shifts, strict=True):
+        size = dims[of.normal(axis, len(dims))]
+        cut = sizes.modulo(of, sizes.minus(of, 0, shift), sizes.larger(of, size, 1))
+        if cut != 0:
+            at = sizes.one(of, cut)
+            parts = of.build.Slice(value, at, [END], [axis]), of.build.Slice(value, [0], at, [axis])
+            value = of.build.Concat(*parts, axis=axis)
+    return str(value)

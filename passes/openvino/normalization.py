@@ -1,0 +1,122 @@
+"""Layers that normalize, and attention."""
+
+from __future__ import annotations
+
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.openvino.layer import Layer, Made, Unmapped, layer
+
+T = TensorProto
+
+
+@layer("MVN")
+def mean_variance(of: Layer) -> Made:
+    """(x - mean) / sqrt(variance + eps), or / (sqrt(variance) + eps)"""
+    b, x = of.build, of.input(0)
+    if of.version >= 6:
+        axes = of.axes(1, of.rank())
+        inside = of.choice("eps_mode", ("inside_sqrt", "outside_sqrt")) == "inside_sqrt"
+    else:
+        rank = of.rank()
+        first = 1 if of.flag("across_channels", False) else 2
+        axes = of.ints("reduction_axes", list(range(first, rank))) or list(range(first, rank))
+        inside = True
+    if not axes:
+        raise Unmapped("no axes; at least one could be expressed")
+    centered = b.Sub(x, b.ReduceMean(x, axes, keepdims=1))
+    if not of.flag("normalize_variance", True):
+        return str(centered)
+    variance = b.ReduceMean(b.Mul(centered, centered), axes, keepdims=1)
+    eps = of.like(of.number("eps"))
+    size = b.Sqrt(b.Add(variance, eps)) if inside else b.Add(b.Sqrt(variance), eps)
+    return str(b.Div(centered, size))
+
+
+@layer("BatchNormInference")
+def batch_norm(of: Layer) -> Made:
+    """Before version 5 the data are the third input."""
+    places = (0, 1, 2, 3, 4) if of.version >= 5 else (2, 0, 1, 3, 4)
+    eps = of.number("epsilon" if "epsilon" in of.entry.attributes else "eps")
+    return str(of.build.BatchNormalization(*(of.input(place) for place in places), epsilon=eps))
+
+
+@layer("GroupNormalization")
+def group_norm(of: Layer) -> Made:
+    groups, eps = of.integer("num_groups"), of.number("epsilon")
+    if 0 in (of.dims() or ()):  # which runtimes do not take
+        return of.input(0)
+    return str(of.build.GroupNormalization(*of.inputs, num_groups=groups, epsilon=eps))
+
+
+@layer("GRN")
+def global_response(of: Layer) -> Made:
+    """x / sqrt(sum of the squares of all channels + bias)"""
+    b, x = of.build, of.input(0)
+    total = b.ReduceSum(b.Mul(x, x), [1], keepdims=1)
+    return str(b.Div(x, b.Sqrt(b.Add(total, of.like(of.number("bias"))))))
+
+
+@layer("RMS")
+def root_mean_square(of: Layer) -> Made:
+    """x / sqrt(mean of the squares in the last axis + epsilon) * scale"""
+    b, x = of.build, of.input(0)
+    mean = b.ReduceMean(b.Mul(x, x), [-1], keepdims=1)
+    made = b.Div(x, b.Sqrt(b.Add(mean, of.like(of.number("epsilon")))))
+    made = b.Mul(made, of.input(1)) if of.flag("elementwise_affine", True) else made
+    named = of.text("output_type", "undefined")
+    return str(made if named in ("undefined", "dynamic") else of.cast(made, of.element_type("output_type")))
+
+
+@layer("LRN")
+def local_response(of: Layer) -> Made:
+    """Of channels; ONNX has it for images alone."""
+    rank = of.rank()
+    if of.axes(1, rank) != [1]:
+        raise Unmapped(f"axes {of.known(1)} of data of rank {rank}; axis 1 could be expressed")
+    if of.integer("size") % 2 == 0:
+        raise Unmapped(f"size={of.integer('size')}, which has no middle; an odd one could be expressed")
+    names = {name: of.number(name) for name in ("alpha", "beta", "bias")}
+    size, b = of.integer("size"), of.build
+    if rank == 4:
+        return str(b.LRN(of.input(0), size=size, **names))
+    image = b.Reshape(of.input(0), b.Concat(b.Shape(of.input(0), end=2), [-1, 1], axis=0))
+    return str(b.Reshape(b.LRN(image, size=size, **names), b.Shape(of.input(0))))
+
+
+@layer("ScaledDotProductAttention")
+def attention(of: Layer) -> Made:
+    """softmax(q @ k' * scale + mask) @ v; a mask of booleans is -inf where it is false."""
+    b, (query, key, value) = of.build, of.inputs[:3]
+    causal = of.flag("causal", False)
+    rank, wide = of.rank(1), of.dims(0)
+    if of.has(5):
+        raise Unmapped("a sink; none could be expressed")
+    if rank != of.rank(0) or rank != of.rank(2):
+        raise Unmapped("query, key and value of several ranks; one rank could be expressed")
+    turned = b.Transpose(key, perm=[*range(rank - 2), rank - 1, rank - 2])
+    if of.has(4):
+        scale = b.Reshape(of.input(4), b.constant([], T.INT64)) if of.dims(4) else of.input(4)
+    elif wide is not None and wide[-1] > 0:
+        scale = of.like(wide[-1] ** -0.5)
+    else:
+        scale = b.Reciprocal(b.Sqrt(b.Cast(b.Squeeze(b.Shape(query, start=-1), [0]), to=of.elem_type())))
+    scores = b.Mul(b.MatMul(query, turned), scale)
+    if causal:
+        sizes = [b.Shape(query, start=-2, end=-1), b.Shape(key, start=-2, end=-1)]
+        least = b.ConstantOfShape(b.Concat(*sizes, axis=0), value=_infinity(of))
+        scores = b.Add(scores, b.Trilu(least, 1, upper=1))
+    elif of.has(3):
+        scores = _masked(of, scores)
+    of.close("the order of its sums is left open")
+    return str(b.MatMul(b.Softmax(scores, axis=-1), value))
+
+
+def _infinity(of: Layer) -> TensorProto:
+    from opshift.passes.model import tensors
+
+    return tensors.tensor([float("-inf")], of.elem_type())
+
+
+def _masked(of: Layer, scores: str) -> str:
+    if of.elem_type(3) == T.BOOL:
+        return str(of.build.Where(of.input(3), scores, of.like(float("-inf"))))
+    return str(of.build.Add(scores, of.input(3)))

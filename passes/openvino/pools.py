@@ -1,0 +1,190 @@
+"""Pools: the largest elements of windows, and their means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.openvino import sizes
+from opshift.passes.openvino.layer import FLOATS, Layer, Made, Unmapped, layer
+from opshift.passes.openvino.nn import AUTO, same_pads
+
+T = TensorProto
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Where the windows of a pool lie. With `auto`, the sizes of the data tell the pads."""
+
+    kernel: list[int]
+    strides: list[int]
+    dilations: list[int]
+    begin: list[int]
+    end: list[int]
+    auto: str | None = None
+    rounds_up: bool = False
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        return {
+            "kernel_shape": self.kernel,
+            "strides": self.strides,
+            "dilations": self.dilations if max(self.dilations) > 1 else None,
+            "pads": None if self.auto else [*self.begin, *self.end],
+            "auto_pad": self.auto,
+            "ceil_mode": 1 if self.rounds_up else None,
+        }
+
+    @property
+    def spans(self) -> list[int]:
+        """How far a window reaches."""
+        return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
+
+    @property
+    def wide(self) -> bool:
+        """Whether a pad is wider than runtimes take."""
+        return any(pad >= k for pads in (self.begin, self.end) for pad, k in zip(pads, self.kernel, strict=True))
+
+
+@layer("MaxPool")
+def max_pool(of: Layer) -> Made:
+    """The places are counted through all axes in ONNX, and from one on in OpenVINO."""
+    windows = _windows(of)
+    if len(of.entry.outputs) == 1 or not of.is_read(1):
+        value, windows = _padded(of, windows) if windows.wide else (of.input(0), windows)
+        return [str(of.build.MaxPool(value, **windows.attributes))]
+    if windows.wide:
+        raise Unmapped("places with pads as wide as the window; narrower ones could be expressed")
+    values, places = of.build.emit("MaxPool", [of.input(0)], windows.attributes, outputs=2)
+    dims = sizes.dims(of)
+    axis = of.normal(of.integer("axis", 0), len(dims))
+    if axis:
+        size = sizes.larger(of, sizes.times(of, *dims[axis:]), 1)
+        places = of.build.Mod(places, sizes.one(of, size))
+    return [values, of.cast(places, of.element_type("index_element_type", "i64"))]
+
+
+def _padded(of: Layer, windows: Windows) -> tuple[str, Windows]:
+    """The data with their padding, which is less than any of them."""
+    if of.elem_type() not in FLOATS:
+        raise Unmapped("pads as wide as the window; narrower ones could be expressed")
+    pads = of.build.constant([0, 0, *windows.begin, 0, 0, *windows.end], T.INT64)
+    none = [0] * len(windows.kernel)
+    value = of.build.Pad(of.input(0), pads, of.build.constant(float("-inf"), of.elem_type()))
+    return str(value), replace(windows, begin=none, end=none)
+
+
+@layer("AvgPool")
+def average_pool(of: Layer) -> Made:
+    """Padding that counts is part of the data; what lies behind it, where sizes are rounded up, never counts."""
+    include = not of.flag("exclude-pad" if "exclude-pad" in of.entry.attributes else "exclude_pad")
+    windows, value = _windows(of, include=include), of.input(0)
+    given = _windows(of, include=include, asked=True).end
+    if include and (windows.rounds_up or windows.wide or any(a > b for a, b in zip(windows.end, given, strict=True))):
+        counted = list(map(min, windows.end, given))
+        value = of.build.Pad(value, of.build.constant([0, 0, *windows.begin, 0, 0, *counted], T.INT64))
+        rest = [a - b for a, b in zip(windows.end, counted, strict=True)]
+        windows, include = replace(windows, begin=[0] * len(rest), end=rest), False
+    if windows.wide:
+        raise Unmapped("pads as wide as the window; narrower ones could be expressed")
+    return str(of.build.AveragePool(value, count_include_pad=int(include), **windows.attributes))
+
+
+def _windows(of: Layer, *, include: bool = False, asked: bool = False) -> Windows:
+    """The windows as ONNX takes them; `asked` for them before any size is rounded up."""
+    kernel, strides = of.ints("kernel"), of.ints("strides")
+    none = [0] * len(kernel)
+    found = Windows(
+        kernel, strides, of.ints("dilations", [1] * len(kernel)), of.ints("pads_begin", none), of.ints("pads_end", none)
+    )
+    auto = of.choice("auto_pad", ("explicit", "notset", *AUTO), "explicit")
+    rounding = of.choice("rounding_type", ("floor", "ceil", "ceil_torch"), "floor")
+    if auto == "valid":
+        found = replace(found, begin=none, end=none)
+    elif auto in AUTO:
+        found = _same(of, found, auto, include=include)
+    if any(pad >= span for pads in (found.begin, found.end) for pad, span in zip(pads, found.spans, strict=True)):
+        raise Unmapped("a window of padding alone; narrower pads could be expressed")
+    if found.auto and rounding != "floor":
+        raise Unmapped(
+            f"auto_pad={auto} with rounding_type={rounding} of data of unknown size; floor could be expressed"
+        )
+    return found if asked or rounding == "floor" else _rounded_up(of, found, include, rounding == "ceil_torch")
+
+
+def _same(of: Layer, found: Windows, auto: str, *, include: bool) -> Windows:
+    """As many windows as strides begin in the data; a size is rounded up after that."""
+    pads = same_pads(of, auto, found.kernel, found.strides, found.dilations)
+    if pads is not None:
+        half = len(found.kernel)
+        return replace(found, begin=pads[:half], end=pads[half:])
+    if include or max(found.dilations) > 1 or any(k < s for k, s in zip(found.kernel, found.strides, strict=True)):
+        raise Unmapped(f"auto_pad={auto} of data of unknown size with dilations, gaps, or padding that counts")
+    return replace(found, auto=AUTO[auto])
+
+
+def _rounded_up(of: Layer, found: Windows, include: bool, drops: bool) -> Windows:
+    """A last window that is not whole is as whole as padding makes it; one behind the data is dropped, or refused."""
+    dims = (of.dims() or [-1] * (len(found.kernel) + 2))[2:]
+    ends, dropped = list[int](), False
+    for size, before, after, span, stride in zip(dims, found.begin, found.end, found.spans, found.strides, strict=True):
+        if size < 0:
+            if after + stride > span and (include or not drops):
+                raise Unmapped("rounding_type=ceil of data of unknown size; floor or a known size could be expressed")
+            continue
+        last = -(-(size + before + after - span) // stride)
+        if last * stride >= size + before:
+            if not drops:
+                raise Unmapped("rounding_type=ceil takes a window behind the data; ceil_torch could be expressed")
+            last, dropped = last - 1, True
+        ends.append(max(last * stride + span - size - before, 0))
+    if len(ends) == len(dims):
+        return replace(found, end=ends)
+    if dropped:
+        raise Unmapped(
+            "rounding_type=ceil_torch drops a window, and a size is not known; known ones could be expressed"
+        )
+    return replace(found, rounds_up=True)
+
+
+@layer("AdaptiveAvgPool", "AdaptiveMaxPool")
+def adaptive_pool(of: Layer) -> Made:
+    """One element for all, or as many as divide the data."""
+    wanted, rank = of.known(1), of.rank()
+    largest = of.type == "AdaptiveMaxPool"
+    if largest:
+        of.element_type("index_element_type", "i64")
+        if of.is_read(1):
+            raise Unmapped("the places of the largest elements; the elements could be expressed")
+    if all(size == 1 for size in wanted):
+        return [str(of.build.emit("GlobalMaxPool" if largest else "GlobalAveragePool", [of.input(0)]))]
+    found = of.dims() or []
+    data = found[2:]
+    if len(data) != rank - 2 or any(
+        size != want and (size < 0 or size % want) for size, want in zip(data, wanted, strict=True)
+    ):
+        return _unequal_parts(of, wanted, largest=largest)
+    kernel = [size // want for size, want in zip(data, wanted, strict=True)]
+    return [
+        str(
+            of.build.emit(
+                "MaxPool" if largest else "AveragePool", [of.input(0)], {"kernel_shape": kernel, "strides": kernel}
+            )
+        )
+    ]
+
+
+def _unequal_parts(of: Layer, wanted: list[int], *, largest: bool) -> Made:
+    """Each part by itself, axis by axis: from the floor of its begin to the ceiling of its end."""
+    if max(wanted) > 16:
+        raise Unmapped(f"unequal parts, {max(wanted)} of them; 16 could be expressed")
+    value, b = of.input(0), of.build
+    for axis, (size, want) in enumerate(zip(sizes.dims(of)[2:], wanted, strict=True), 2):
+        parts = []
+        for place in range(want):
+            start = sizes.over(of, sizes.times(of, size, place), want) if place else 0
+            stop = sizes.over(of, sizes.plus(of, sizes.times(of, size, place + 1), want - 1), want)
+            part = b.Slice(value, sizes.one(of, start), sizes.one(of, stop), [axis])
+            parts.append(b.emit("ReduceMax" if largest else "ReduceMean", [part, [axis]], {"keepdims": 1}))
+        value = b.Concat(*parts, axis=axis) if len(parts) > 1 else parts[0]
+    return [str(value)]

@@ -1,0 +1,68 @@
+"""Fourier transforms."""
+
+from __future__ import annotations
+
+from opshift.passes.openvino import sizes as arithmetic
+from opshift.passes.openvino.layer import Layer, Made, Unmapped, layer
+
+
+@layer("DFT", "IDFT")
+def transform(of: Layer) -> Made:
+    """One axis after the other; the last axis holds real and imaginary parts, and is not counted."""
+    rank = of.rank() - 1
+    axes = of.axes(1, rank)
+    sizes = of.known(2) if of.has(2) else [-1] * len(axes)
+    value = of.input(0)
+    for axis, size in zip(axes, sizes, strict=True):
+        length = None if size == -1 else size
+        value = of.build.DFT(value, length, axis, inverse=int(of.type == "IDFT"))
+    of.close("the order of its sums is left open")
+    return str(value)
+
+
+@layer("RDFT")
+def real_transform(of: Layer) -> Made:
+    """The last of the axes comes first and keeps one half."""
+    rank = of.rank()
+    axes = of.axes(1, rank)
+    sizes = of.known(2) if of.has(2) else [-1] * len(axes)
+    value = of.build.Unsqueeze(of.input(0), [-1])
+    for place, (axis, size) in enumerate(reversed(list(zip(axes, sizes, strict=True)))):
+        length = None if size == -1 else size
+        value = of.build.DFT(value, length, axis, onesided=int(place == 0))
+    if not axes:
+        raise Unmapped("no axes")
+    of.close("the order of its sums is left open")
+    return str(value)
+
+
+@layer("IRDFT")
+def inverse_real_transform(of: Layer) -> Made:
+    """The last of the axes comes last: the half that is missing is the other one turned around, with the other sign."""
+    b, rank = of.build, of.rank() - 1
+    axes = of.axes(1, rank)
+    if not axes:
+        raise Unmapped("no axes")
+    lengths = of.known(2) if of.has(2) else [-1] * len(axes)
+    value, dims = of.input(0), arithmetic.dims(of)
+    for axis, size in zip(axes[:-1], lengths[:-1], strict=True):
+        if size not in (-1, dims[axis]):
+            raise Unmapped(f"signal_size={size} of axis {axis}; of the last of the axes it could be expressed")
+        value = b.DFT(value, None, axis, inverse=1)
+    axis, size = axes[-1], lengths[-1]
+    held = dims[axis]
+    whole = size if size != -1 else arithmetic.times(of, arithmetic.minus(of, held, 1), 2)
+    half = arithmetic.plus(of, arithmetic.over(of, whole, 2), 1)
+    if whole == 0 or (isinstance(held, int) and isinstance(half, int) and half > held):
+        raise Unmapped(f"{held} of the {half} numbers that the last of the axes needs; all of them could be expressed")
+    pads: list[arithmetic.Size] = [0] * (2 * rank + 2)
+    pads[rank + 1 + axis] = arithmetic.larger(of, arithmetic.minus(of, half, held), 0)
+    if pads[rank + 1 + axis] != 0:
+        value = b.Pad(value, arithmetic.vector(of, pads))
+    first = b.Slice(value, [0], arithmetic.one(of, half), [axis])
+    last = arithmetic.minus(of, whole, half)
+    other = b.Slice(value, arithmetic.one(of, last), [0], [axis], [-1])
+    other = b.Mul(other, b.constant([1.0, -1.0], of.elem_type()))
+    made = b.DFT(b.Concat(first, other, axis=axis), None, axis, inverse=1)
+    of.close("the order of its sums is left open")
+    return str(b.Squeeze(b.Slice(made, [0], [1], [-1]), [-1]))

@@ -1,0 +1,1 @@
+"""The history of each operator: what changed between its versions, one folder a family."""

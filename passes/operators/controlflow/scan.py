@@ -1,0 +1,262 @@
+"""Scan: it iterated over a batch of sequences and now iterates over one sequence along any axis; and before, a Loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from opshift.passes.analysis.scope import Scope
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.attributes import make_attribute
+from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, keep_held
+from opshift.passes.model.types import tensor_type
+from opshift.passes.rewrite.builder import Builder
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed
+
+T = TensorProto
+
+SINCE_9 = dict.fromkeys(("scan_input_axes", "scan_output_axes", "scan_input_directions", "scan_output_directions"))
+
+
+def scan_of_a_scan(node: Node) -> Replacement:
+    """Each sequence of a batch was scanned on its own: a Scan over the batch holds the Scan over a sequence."""
+    lengths, operands, directions = _operands(node)
+    scanned = len(directions)
+    fresh, batch = node.scope.context.names.fresh, GraphProto(name="batch")
+    formals = [fresh(f"{name}/sequence") for name in operands]
+    results = [fresh(f"{name}/sequence") for name in node.outputs]
+    inner = NodeProto()
+    inner.CopyFrom(node.proto)
+    inner.name = fresh(f"{node.name}/sequence")
+    kept = [a for a in node.proto.attribute if a.name != "directions"]
+    del inner.attribute[:]
+    inner.attribute.extend(kept)
+    if any(directions):
+        inner.attribute.append(make_attribute("scan_input_directions", directions))
+    inner.input[:], inner.output[:] = formals, results
+    if lengths:
+        _stop_at_length(node, inner, batch, len(operands) - scanned, fresh("length"))
+    batch.input.extend(_formal(node, name, formal) for name, formal in zip(operands, formals, strict=True))
+    batch.node.append(inner)
+    for name, result in zip(node.outputs, results, strict=True):
+        batch.output.append(_formal(node, name, result))
+    everything = ([lengths] if lengths else []) + operands
+    over = {"body": batch, "num_scan_inputs": len(everything), "directions": None}
+    finals = node.build.again(node.proto, everything, **over)
+    return [finals] if isinstance(finals, str) else list(finals)
+
+
+def _operands(node: Node) -> tuple[str, list[str], list[int]]:
+    """sequence_lens, the states with what is scanned, and in which direction each of the latter is."""
+    lengths, operands = node.input(0), node.inputs[1:]
+    directions = node.attributes.get("directions") or [0] * node.attributes["num_scan_inputs"]
+    if lengths and any(directions):
+        raise CannotConvert(
+            node, "a reversed scan with sequence_lens; one of them, reversed or of several lengths, could be expressed"
+        )
+    return lengths, operands, directions
+
+
+def _formal(node: Node, name: str, formal: str) -> Any:
+    value = GraphProto().input.add(name=formal)
+    if name and (elem_type := node.scope.elem_type(name)):
+        value.type.CopyFrom(tensor_type(elem_type))
+    return value
+
+
+def _stop_at_length(node: Node, inner: NodeProto, batch: GraphProto, states: int, length: str) -> None:
+    """Beyond the length of a sequence its states stay what they are; a counter is carried as one more state."""
+    fresh = node.scope.context.names.fresh
+    body = next(a.g for a in inner.attribute if a.name == "body")
+    at, after, goes_on = fresh("step"), fresh("step"), fresh("goes_on")
+    zero, one = (node.build.constant(number, T.INT64) for number in (0, 1))
+    body.node.append(NodeProto(op_type="Less", input=[at, length], output=[goes_on]))
+    body.node.append(NodeProto(op_type="Add", input=[at, one], output=[after]))
+    for old, new in zip(list(body.input)[:states], list(body.output)[:states], strict=True):
+        held = fresh(new.name)
+        body.node.append(NodeProto(op_type="Where", input=[goes_on, new.name, old.name], output=[held]))
+        new.name = held
+    counter = [body.input.add(name=at), body.output.add(name=after), batch.input.add(name=length)]
+    for value in counter:
+        value.type.CopyFrom(tensor_type(T.INT64, []))
+    for values in (body.input, body.output):
+        values.insert(0, values.pop())
+    inner.input.insert(0, zero)
+    inner.output.insert(0, fresh("steps"))
+
+
+def batch_of_one(node: Node) -> Replacement:
+    """Only sequences in a batch could be scanned, along the first axis: the sequence is made a batch of one."""
+    build, states = node.build, len(node.inputs) - node.attributes["num_scan_inputs"]
+    operands = list(node.inputs)
+    _state_shapes(node, states)
+    for i, axis in enumerate(node.attributes.get("scan_input_axes", [])):
+        if axis:
+            operands[states + i] = build.Transpose(operands[states + i], perm=_axis_first(axis, node.rank(states + i)))
+    directions = node.attributes.get("scan_input_directions", [])
+    batched = build.again(
+        node.proto,
+        ["", *(build.Unsqueeze(name, axes=[0]) for name in operands)],
+        **SINCE_9,
+        directions=directions if any(directions) else None,
+    )
+    results = [batched] if isinstance(batched, str) else list(batched)
+    axes = node.attributes.get("scan_output_axes", [])
+    for k, backwards in enumerate(node.attributes.get("scan_output_directions", [])):
+        if backwards and node.outputs[states + k]:
+            results[states + k] = _reversed(node, results[states + k], node.outputs[states + k])
+    results = [build.Squeeze(name, axes=[0]) for name in results]
+    for k, axis in enumerate(axes):
+        if axis and node.outputs[states + k]:
+            perm = _axis_first(axis, _rank_of_output(node, states + k))
+            inverse = [perm.index(position) for position in range(len(perm))]
+            results[states + k] = build.Transpose(results[states + k], perm=inverse)
+    return results
+
+
+def _state_shapes(node: Node, states: int) -> None:
+    """Write the shapes of what the body yields, which runtimes ask for there."""
+    axes = node.attributes.get("scan_output_axes", [])
+    for k, (name, value) in enumerate(zip(node.outputs, node.attributes["body"].output, strict=True)):
+        shape = node.scope.shape(name) if name else None
+        if shape is None or value.type.tensor_type.HasField("shape"):
+            continue
+        if k >= states:
+            del shape[axes[k - states] if axes else 0]
+        value.type.CopyFrom(tensor_type(node.scope.elem_type(name), shape))
+
+
+def _axis_first(axis: int, rank: int) -> list[int]:
+    return [axis, *(other for other in range(rank) if other != axis)]
+
+
+def _rank_of_output(node: Node, index: int) -> int:
+    shape = node.scope.shape(node.outputs[index])
+    if shape is None:
+        raise CannotConvert(node, f'the rank of "{node.outputs[index]}" is unknown; a known rank could be expressed')
+    return len(shape)
+
+
+def _reversed(node: Node, batched: str, like: str) -> str:
+    """A Scan that hands on what it reads from the end to the beginning."""
+    fresh = node.scope.context.names.fresh
+    body = GraphProto(name="backwards")
+    body.input.append(_formal(node, like, fresh("element")))
+    body.output.append(_formal(node, like, fresh("element")))
+    body.node.append(NodeProto(op_type="Identity", input=[body.input[0].name], output=[body.output[0].name]))
+    return str(node.build.Scan(None, batched, body=body, num_scan_inputs=1, directions=[1]))
+
+
+def axes_from_the_front(node: Node) -> None:
+    """Negative axes were not allowed and are counted from the front."""
+    states = len(node.inputs) - node.attributes["num_scan_inputs"]
+
+    def count(name: str, rank: Callable[[int], int]) -> None:
+        axes = node.attributes.get(name, [])
+        if any(axis < 0 for axis in axes):
+            node.attributes[name] = [axis + rank(states + k) if axis < 0 else axis for k, axis in enumerate(axes)]
+
+    count("scan_input_axes", node.rank)
+    count("scan_output_axes", lambda k: _rank_of_output(node, k))
+
+
+# --- 8: before Scan existed ---------------------------------------------------------------------------------
+
+
+def loop_over_elements(node: Node) -> list[str]:
+    """Scan did not exist: a Loop takes the elements of a sequence one by one, inside a Loop over the batch."""
+    lengths, operands, _ = _operands(node)
+    build, first = node.build, node.build.constant(0, T.INT64)
+    known = [node.scope.shape(name) for name in operands]
+    if any(dims and dims[0] == 1 for dims in known):
+        length = build.Gather(lengths, first, axis=0) if lengths else ""
+        rows = _over_a_sequence(node, build, [build.Squeeze(name, axes=[0]) for name in operands], length)
+        for row, name in zip(rows, node.outputs, strict=True):
+            dims = node.scope.shape(name) if name else None
+            build.typed(row, node.scope.elem_type(name), dims and dims[1:])
+        return [build.Unsqueeze(row, axes=[0]) for row in rows]
+
+    def one_sequence(inner: Builder, at: str) -> list[str]:
+        taken = [inner.Gather(name, at, axis=0) for name in operands]
+        return _over_a_sequence(node, inner, taken, inner.Gather(lengths, at, axis=0) if lengths else "")
+
+    stacked = _loop(node, build, build.Gather(build.Shape(operands[-1]), first), [], [], one_sequence)
+    for row, name in zip(stacked, node.outputs, strict=True):
+        build.typed(row, node.scope.elem_type(name), node.scope.shape(name) if name else None)
+    return stacked
+
+
+def _over_a_sequence(node: Node, build: Builder, operands: list[str], length: str) -> list[str]:
+    """The last states and the rows of one sequence; beyond its length the states stay what they are."""
+    directions, body = node.attributes.get("directions", []), node.attributes["body"]
+    states = len(operands) - node.attributes["num_scan_inputs"]
+    first, one = (node.build.constant(number, T.INT64) for number in (0, 1))
+    trips = build.Gather(build.Shape(operands[-1]), first)
+    last = build.Sub(trips, one) if any(directions) else ""
+    reached = build.Cast(length, to=T.DOUBLE) if length else ""
+
+    def one_element(inner: Builder, at: str) -> list[str]:
+        backwards = inner.Sub(last, at) if last else ""
+        for k, formal in enumerate(list(body.input)[states:]):
+            place = backwards if directions and directions[k] else at
+            element = NodeProto(op_type="Gather", input=[operands[states + k], place], output=[formal.name])
+            inner.nodes.append(element)
+        inner.nodes.extend(body.node)
+        results = [value.name for value in body.output]
+        if not length:
+            return results
+        goes_on = inner.Less(inner.Cast(at, to=T.DOUBLE), reached)
+        held = zip(results[:states], [value.name for value in body.input], strict=False)
+        return [_either(inner, goes_on, *pair) for pair in held] + results[states:]
+
+    return _loop(node, build, trips, operands[:states], list(body.input)[:states], one_element, body)
+
+
+def _either(build: Builder, condition: str, a: str, b: str) -> str:
+    then, other = build.branch(lambda _: a, "held"), build.branch(lambda _: b, "held")
+    return str(build.If(condition, then_branch=then, else_branch=other))
+
+
+def _loop(
+    node: Node,
+    build: Builder,
+    trips: str,
+    start: list[str],
+    formals: list[Any],
+    round_of: Callable[[Builder, str], list[str]],
+    like: GraphProto | None = None,
+) -> list[str]:
+    """A Loop whose body yields what `round_of` makes, as many states as there are formals first.
+
+    It carries at least one value, as it had to, and holds only nodes that never changed: they are not converted again.
+    """
+    fresh, graph = node.scope.context.names.fresh, GraphProto(name=like.name if like else "batch")
+    at, going, goes_on, unread, still_unread = map(fresh, ("at", "going", "goes_on", "unread", "still_unread"))
+    inner = Builder(Scope(graph, node.scope.context, build.opset, build.scope), build.opset)
+    results = round_of(inner, at)
+    for name, kind in ((at, T.INT64), (going, T.BOOL), (unread, T.FLOAT)):
+        graph.input.add(name=name).type.CopyFrom(tensor_type(kind, []))
+    for name, kind in ((goes_on, T.BOOL), (still_unread, T.FLOAT)):
+        graph.output.add(name=name).type.CopyFrom(tensor_type(kind, []))
+    graph.input.extend(formals)
+    for k, name in enumerate(results):
+        if like is None:
+            graph.output.add(name=name)
+        else:
+            graph.output.append(like.output[k])
+            graph.output[-1].name = name
+    graph.node.extend(inner.nodes)
+    for name, result in ((going, goes_on), (unread, still_unread)):
+        graph.node.append(NodeProto(op_type="Identity", input=[name], output=[result]))
+    if like is not None:
+        keep_held(graph, like)
+    zero = node.build.constant(0.0, T.FLOAT)
+    made = build.emit("Loop", [trips, None, zero, *start], {"body": graph}, outputs=len(results) + 1)
+    build.keep_graphs()
+    return list(made[1:])
+
+
+changed("Scan", 8, Pair(down=loop_over_elements))
+changed("Scan", 9, Pair(up=scan_of_a_scan, down=batch_of_one))
+changed("Scan", 11, Pair(down=axes_from_the_front))

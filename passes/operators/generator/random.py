@@ -1,0 +1,44 @@
+"""Bernoulli and Multinomial, before there were operators that draw from their distributions."""
+
+from __future__ import annotations
+
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed
+
+T = TensorProto
+
+OTHER_DRAWS = "other numbers are drawn, from the same distribution"
+
+
+def drawn_below(node: Node) -> str:
+    """Bernoulli did not exist: a 1 stands where a number drawn from 0 to 1 is below the probability."""
+    node.close(OTHER_DRAWS)
+    build, p, elem_type = node.build, node.input(0), node.elem_type()
+    wide = _width(elem_type)
+    drawn = build.RandomUniformLike(p, dtype=wide, seed=node.attributes.get("seed"))
+    below = build.Less(drawn, p if elem_type == wide else build.Cast(p, to=wide))
+    dtype = node.attributes.get("dtype") or elem_type
+    return below if dtype == T.BOOL else str(build.Cast(below, to=dtype))
+
+
+def likeliest_with_noise(node: Node) -> str:
+    """Multinomial did not exist: of log probabilities, each with Gumbel noise of its own, the largest is sampled."""
+    node.close(OTHER_DRAWS)
+    build, x, elem_type = node.build, node.input(0), node.elem_type()
+    wide = _width(elem_type)
+    x = x if elem_type == wide else build.Cast(x, to=wide)
+    each = build.Tile(build.Unsqueeze(x, axes=[1]), [1, node.attributes.get("sample_size", 1), 1])
+    drawn = build.RandomUniformLike(each, seed=node.attributes.get("seed"))
+    noise = build.Neg(build.Log(build.Neg(build.Log(drawn))))
+    sampled = build.ArgMax(build.Add(each, noise), axis=2, keepdims=0)
+    dtype = node.attributes.get("dtype", T.INT32)
+    return sampled if dtype == T.INT64 else str(build.Cast(sampled, to=dtype))
+
+
+def _width(elem_type: int) -> int:
+    return T.DOUBLE if elem_type == T.DOUBLE else T.FLOAT
+
+
+changed("Bernoulli", 15, Pair(down=drawn_below))
+changed("Multinomial", 7, Pair(down=likeliest_with_noise))

@@ -1,0 +1,78 @@
+"""Operators on bits before they existed: integers are taken apart into bits with Div and Mod."""
+
+from __future__ import annotations
+
+from opshift.passes.model import tensors
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed
+
+T = TensorProto
+
+UNSIGNED: dict[int, int] = {T.INT8: T.UINT8, T.INT16: T.UINT16, T.INT32: T.UINT32, T.INT64: T.UINT64}
+BITS: dict[int, int] = {T.UINT8: 8, T.UINT16: 16, T.UINT32: 32, T.UINT64: 64}
+LOGIC = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
+
+
+def inverted_by_subtraction(node: Node) -> str:
+    """Inverting all bits becomes a subtraction: from -1, or from the largest unsigned number."""
+    kind = node.elem_type()
+    ones = 2 ** BITS[kind] - 1 if kind in BITS else -1
+    return str(node.build.Sub(node.build.constant(ones, kind), node.input(0)))
+
+
+def bit_by_bit(node: Node) -> str:
+    """Both operands are taken apart into bits along a new axis, combined as bools, and summed up again.
+
+    Of 64 bits, the two halves are: sums of more than 53 are not exact everywhere.
+    """
+    build, kind = node.build, node.elem_type()
+    unsigned = UNSIGNED.get(kind, kind)
+    operands = [_cast(node, name, kind, unsigned) for name in node.inputs]
+    if BITS[unsigned] == 64:
+        half = build.constant(2**32, unsigned)
+        high, low = ([build.emit(op, [name, half]) for name in operands] for op in ("Div", "Mod"))
+        parts = [_cast(node, _combined(node, part, unsigned, 32), T.INT64, unsigned) for part in (high, low)]
+        result = build.Add(build.Mul(parts[0], half), parts[1])
+    else:
+        result = _cast(node, _combined(node, operands, unsigned, BITS[unsigned]), T.INT64, unsigned)
+    return _cast(node, result, unsigned, kind)
+
+
+def _combined(node: Node, operands: list[str], kind: int, bits: int) -> str:
+    """int64: the operands' bits, each of which is worth 2**k at place k of the last axis, combined and summed."""
+    build = node.build
+    worth = build.constant(tensors.int64s([2**k for k in range(bits)]))
+    taken = []
+    for name in operands:
+        column = build.Unsqueeze(_cast(node, name, kind, T.INT64), [-1])
+        taken.append(build.Cast(build.Mod(build.Div(column, worth), 2), to=T.BOOL))
+    kept = build.Cast(build.emit(LOGIC[node.op_type], taken), to=T.INT64)
+    ranks = [None if (dims := node.scope.shape(name)) is None else len(dims) for name in node.inputs]
+    last = -1 if None in ranks else max(rank for rank in ranks if rank is not None)  # -1 is misread of empty data
+    return str(build.ReduceSum(build.Mul(kept, worth), [last], keepdims=0))
+
+
+def _cast(node: Node, name: str, kind: int, to: int) -> str:
+    return name if kind == to else str(node.build.Cast(name, to=to))
+
+
+def shifted_by_arithmetic(node: Node) -> str:
+    """A shift by y becomes a multiplication with 2**y, modulo the width of the type, or a division by it."""
+    build, kind = node.build, node.elem_type()
+    wide, bits = (kind if kind == T.UINT64 else T.UINT32), BITS[kind]
+    x, count = (_cast(node, name, kind, wide) for name in node.inputs)
+    powers = build.constant([2**k for k in range(bits)], wide)
+    inside = build.Mod(count, build.constant(bits, wide))  # a shift by more had no defined result
+    factor = build.Gather(powers, build.Cast(inside, to=T.INT64), axis=0)
+    if node.attributes["direction"] == "RIGHT":
+        return _cast(node, build.Div(x, factor), wide, kind)
+    shifted = build.Mul(x, factor)
+    if wide != kind:
+        shifted = build.Mod(shifted, build.constant(2**bits, wide))
+    return _cast(node, shifted, wide, kind)
+
+
+changed(list(LOGIC), 18, Pair(down=bit_by_bit))
+changed("BitwiseNot", 18, Pair(down=inverted_by_subtraction))
+changed("BitShift", 11, Pair(down=shifted_by_arithmetic))

@@ -1,0 +1,127 @@
+"""Clip: bounds became inputs (11), integers came (12), a minimum above the maximum got a meaning (13)."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.math.math import HELD_BY_FLOATS, SMALL_INTEGERS, picked
+from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.rewrite.builder import Builder
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
+
+T = TensorProto
+
+FLOAT_MAX = 3.4028234663852886e38  # what an absent bound attribute means, whatever the type
+# What an absent bound input means.
+LARGEST: dict[int, float] = {
+    T.FLOAT16: 65504.0,
+    T.BFLOAT16: 3.3895313892515355e38,
+    T.FLOAT: FLOAT_MAX,
+    T.DOUBLE: 1.7976931348623157e308,
+}
+
+
+def crossed_bounds(node: Node) -> Replacement:
+    """A minimum above the maximum had no defined result; it yields the maximum, as Max and then Min do.
+
+    Bounds known only at run time stay: the runtimes did so before the text did.
+    """
+    low, high = (node.scope.array(node.input(index)) for index in (1, 2))
+    if low is None or high is None or low.size != 1 or high.size != 1 or not low.item() > high.item():
+        return None
+    return _between(node.build, *node.inputs)
+
+
+def _between(build: Builder, value: str, low: str, high: str) -> str:
+    """In this order, so that the upper bound wins."""
+    value = build.Max(value, low) if low else value
+    return str(build.Min(value, high) if high else value)
+
+
+def maximum_then_minimum(node: Node) -> str:
+    """min(max(input, min), max); an absent bound of floats is the largest one, of integers none"""
+    low, high = (node.input(index) or _limit(node, sign) for index, sign in ((1, -1), (2, 1)))
+    return _between(node.build, node.input(0), low, high) if low or high else str(node.build.Identity(node.input(0)))
+
+
+def _limit(node: Node, sign: int) -> str:
+    kinds = [kind for name in filter(None, node.inputs) if (kind := node.scope.elem_type(name))]
+    if not kinds:
+        node.close("an absent bound is no bound, so that an infinity stays one")
+        return ""
+    return node.build.constant(sign * LARGEST[kinds[0]], kinds[0]) if kinds[0] in LARGEST else ""
+
+
+def bounded_integers(node: Node) -> Replacement:
+    """Integers were not allowed: small ones are clipped as floats, others by a maximum and then a minimum."""
+    kind, build = _elem_type(node), node.build
+    if kind in SMALL_INTEGERS:
+        return carried(HELD_BY_FLOATS)(node)
+    if kind in HELD_BY_FLOATS:
+        wide = [name and build.Cast(name, to=HELD_BY_FLOATS[kind]) for name in map(node.input, range(3))]
+        return str(build.Cast(_between(build, *wide), to=kind))
+    if kind not in (T.INT64, T.UINT64):
+        return None
+    value = node.input(0)
+    for op, bound in (("Max", node.input(1)), ("Min", node.input(2))):
+        value = picked(build, op, value, bound) if bound else value
+    return value
+
+
+def bounds_to_inputs(node: Node) -> None:
+    """The bounds were float attributes and become scalars of the type of the data."""
+    kind = node.elem_type()
+    for index, name, limit in ((1, "min", -FLOAT_MAX), (2, "max", FLOAT_MAX)):
+        bound = node.attributes.pop(name, limit if kind != T.FLOAT else None)
+        if bound is not None:
+            node.set_input(index, node.build.constant(_rounded(bound, kind), kind, hint=name))
+
+
+def _rounded(bound: float, kind: int) -> float:
+    """Beyond the reach of float16 lies infinity."""
+    return math.copysign(math.inf, bound) if kind == T.FLOAT16 and abs(bound) >= 65520 else bound
+
+
+def bounds_to_attributes(node: Node) -> Replacement:
+    """The bounds become attributes where a float holds them; others become a maximum and a minimum."""
+    kind = _elem_type(node)
+    crossed = crossed_bounds(node)
+    if crossed is not None:
+        return crossed
+    names = {"min": node.input(1), "max": node.input(2)}
+    limits = {"min": -LARGEST[kind], "max": LARGEST[kind]}
+    values = {bound: _value(node, name) if name else limits[bound] for bound, name in names.items()}
+    if not all(map(_is_float, values.values())):
+        low, high = (names[bound] or node.build.constant(limits[bound], kind) for bound in names)
+        return _between(node.build, node.input(0), low, high)
+    node.inputs = [node.input(0)]
+    for bound, value in values.items():
+        if names[bound] or kind != T.FLOAT:
+            node.attributes[bound] = value
+    return None
+
+
+def _value(node: Node, name: str) -> float | None:
+    held = node.scope.array(name)
+    return float(held.item()) if held is not None and held.size == 1 else None
+
+
+def _is_float(value: float | None) -> bool:
+    """Whether a float attribute holds the value."""
+    if value is None or abs(value) > FLOAT_MAX:
+        return value is not None and math.isinf(value)
+    return bool(struct.unpack("f", struct.pack("f", value))[0] == value)
+
+
+def _elem_type(node: Node) -> int:
+    """Of any operand: they share it."""
+    return next(filter(None, map(node.scope.elem_type, filter(None, node.inputs))), 0) or node.elem_type()
+
+
+changed("Clip", 11, Pair(up=bounds_to_inputs, down=bounds_to_attributes))
+changed("Clip", 12, Pair(down=bounded_integers))
+changed("Clip", 13, Pair(down=crossed_bounds))
+defined("Clip", maximum_then_minimum, opset=13)

@@ -1,0 +1,174 @@
+"""Einsum before it existed: operands are combined one after the other with MatMul, or Mul and ReduceSum."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from math import prod
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import Dim
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed
+
+T = TensorProto
+ELLIPSIS = "..."
+CARRIER: dict[int, int] = {**dict.fromkeys((T.INT8, T.INT16, T.UINT8, T.UINT16), T.INT32), T.FLOAT16: T.FLOAT}
+
+
+@dataclass(frozen=True)
+class Term:
+    """A value and the label of each of its axes; dimensions under an ellipsis are labelled 0, 1, ..."""
+
+    value: str
+    labels: list[str]
+    dims: list[Dim]
+
+
+def contracted_pair_by_pair(node: Node) -> str:
+    """The equation becomes products of two operands at a time, summed over what is not needed any more."""
+    kind = node.elem_type()
+    carrier = CARRIER.get(kind, kind)
+    if kind in (T.FLOAT16, T.FLOAT, T.DOUBLE):
+        node.close("sums round in the order of additions")
+    terms, result = _parse(node, kind, carrier)
+    first, *others = (_without_diagonals(node, term) for term in terms)
+    while others:
+        second, *others = others
+        needed = {*result, *(label for term in others for label in term.labels)}
+        first, second = (
+            _summed(node, term, needed.union(other.labels)) for term, other in ((first, second), (second, first))
+        )
+        first = _product(node, first, second, needed)
+    total = _summed(node, first, set(result))
+    order = [total.labels.index(label) for label in result]
+    value = total.value if order == sorted(order) else node.build.Transpose(total.value, perm=order)
+    return _cast(node, value, carrier, kind)
+
+
+def _parse(node: Node, kind: int, carrier: int) -> tuple[list[Term], list[str]]:
+    equation = node.attributes["equation"].replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    texts = left.split(",")
+    if len(texts) != len(node.inputs):
+        raise CannotConvert(node, f"{len(texts)} terms for {len(node.inputs)} operands; as many could be expressed")
+    hidden = {node.rank(i) - len(t.replace(ELLIPSIS, "")) for i, t in enumerate(texts) if ELLIPSIS in t}
+    if len(hidden) > 1 or min(hidden, default=0) < 0:
+        raise CannotConvert(node, "ellipses that stand for several numbers of dimensions; one could be expressed")
+    covered = [str(k) for k in range(max(hidden, default=0))]
+    terms = []
+    for index, text in enumerate(texts):
+        labels = _labels(text, covered)
+        if len(labels) != node.rank(index) or not all(label.isalnum() for label in labels):
+            raise CannotConvert(node, f"term {text!r} does not fit an operand of rank {node.rank(index)}")
+        value = _cast(node, node.input(index), kind, carrier)
+        terms.append(Term(value, labels, list(node.scope.shape(node.input(index)) or [])))
+    if arrow:
+        return terms, _labels(right, covered)
+    counts = Counter(label for term in terms for label in term.labels if label not in covered)
+    return terms, [*covered, *sorted(label for label, count in counts.items() if count == 1)]
+
+
+def _labels(text: str, covered: list[str]) -> list[str]:
+    before, dots, after = text.partition(ELLIPSIS)
+    return [*before, *(covered if dots else []), *after]
+
+
+def _without_diagonals(node: Node, term: Term) -> Term:
+    """A label that occurs twice means the elements at which both indices are the same."""
+    build = node.build
+    twice = next((label for label in term.labels if term.labels.count(label) > 1), None)
+    if twice is None:
+        return term
+    i = term.labels.index(twice)
+    j = term.labels.index(twice, i + 1)
+    size = term.dims[i] if isinstance(term.dims[i], int) else term.dims[j]
+    if not isinstance(size, int):
+        raise CannotConvert(node, f"a diagonal over {twice!r} of unknown size; a known size could be expressed")
+    others = [k for k in range(len(term.labels)) if k not in (i, j)]
+    last = build.Transpose(term.value, perm=[*others, i, j])
+    flat = build.Reshape(last, [*(0 for _ in others), size * size])
+    diagonal = build.Gather(flat, [k * (size + 1) for k in range(size)], axis=len(others))
+    labels, dims = [*(term.labels[k] for k in others), twice], [*(term.dims[k] for k in others), size]
+    return _without_diagonals(node, Term(diagonal, labels, dims))
+
+
+def _summed(node: Node, term: Term, needed: set[str]) -> Term:
+    """Sum over the labels that nothing needs any more."""
+    axes = [k for k, label in enumerate(term.labels) if label not in needed]
+    if not axes:
+        return term
+    kept = [k for k in range(len(term.labels)) if k not in axes]
+    value = node.build.ReduceSum(term.value, axes=axes, keepdims=0)
+    return Term(value, [term.labels[k] for k in kept], [term.dims[k] for k in kept])
+
+
+def _product(node: Node, a: Term, b: Term, needed: set[str]) -> Term:
+    """Labels of both that are needed are a batch, the others are summed: a matrix product of what is left."""
+    build = node.build
+    both = [label for label in a.labels if label in b.labels]
+    batch = [label for label in both if label in needed]
+    inner = [label for label in both if label not in needed]
+    rows = [label for label in a.labels if label not in both]
+    columns = [label for label in b.labels if label not in both]
+    dims = {**_known(a), **_known(b)}
+    foldable = all(
+        (len(first) == len(second) == 1) or _reshaped_to([first, second], dims) is not None or flattened
+        for first, second, flattened in ((rows, inner, not batch), (inner, columns, not batch), (rows, columns, False))
+    )
+    if not inner or not foldable or any(label.isdigit() for label in inner):
+        labels = [*batch, *rows, *columns, *inner]
+        value = build.Mul(*(_spread(node, term, labels) for term in (a, b)))
+        return _summed(node, Term(value, labels, [dims.get(label) for label in labels]), needed)
+    matrices = (_matrix(node, a, batch, rows, inner, dims), _matrix(node, b, batch, inner, columns, dims))
+    value = build.MatMul(*matrices)
+    labels = [*batch, *rows, *columns]
+    if len(rows) != 1 or len(columns) != 1:
+        sizes = _reshaped_to([[label] for label in (*rows, *columns)], dims) or []
+        value = build.Reshape(value, [*(0 for _ in batch), *sizes])
+    return Term(value, labels, [dims.get(label) for label in labels])
+
+
+def _known(term: Term) -> dict[str, int]:
+    """The sizes that are known; those under an ellipsis may be 1 for one operand and more for the other."""
+    return {
+        label: dim
+        for label, dim in zip(term.labels, term.dims, strict=True)
+        if isinstance(dim, int) and not label.isdigit()
+    }
+
+
+def _matrix(node: Node, term: Term, batch: list[str], rows: list[str], columns: list[str], dims: dict[str, int]) -> str:
+    """The term with its batch first, then all rows as one axis, then all columns as one."""
+    order = [term.labels.index(label) for label in (*batch, *rows, *columns)]
+    value = term.value if order == sorted(order) else node.build.Transpose(term.value, perm=order)
+    if len(rows) == len(columns) == 1:
+        return value
+    if (sizes := _reshaped_to([rows, columns], dims)) is None:
+        return str(node.build.Flatten(value, axis=len(rows)))
+    return str(node.build.Reshape(value, [*(0 for _ in batch), *sizes]))
+
+
+def _reshaped_to(groups: list[list[str]], dims: dict[str, int]) -> list[int] | None:
+    """The size of each group for a Reshape, which finds out one, but no empty one; None if it cannot."""
+    labels = [label for group in groups for label in group]
+    if 0 in (dims.get(label) for label in labels) or sum(label not in dims for label in labels) > 1:
+        return None
+    return [prod(dims[label] for label in group) if all(label in dims for label in group) else -1 for group in groups]
+
+
+def _spread(node: Node, term: Term, labels: list[str]) -> str:
+    """The term with an axis for each label, of size 1 for those that it does not have."""
+    present = [label for label in labels if label in term.labels]
+    order = [term.labels.index(label) for label in present]
+    value = term.value if order == sorted(order) else node.build.Transpose(term.value, perm=order)
+    absent = [k for k, label in enumerate(labels) if label not in term.labels]
+    return str(node.build.Unsqueeze(value, axes=absent)) if absent else value
+
+
+def _cast(node: Node, value: str, kind: int, to: int) -> str:
+    return value if kind == to else str(node.build.Cast(value, to=to))
+
+
+changed("Einsum", 12, Pair(down=contracted_pair_by_pair))

@@ -1,0 +1,48 @@
+"""Products of quantized matrices before they existed: 8-bit integers become int32, which MatMul takes."""
+
+from __future__ import annotations
+
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.recipes import saturated
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed, defined
+
+T = TensorProto
+
+
+def product_of_integers(node: Node) -> str:
+    """The zero points are subtracted in int32, in which the product is exact."""
+    a, b = _without_zero_point(node, 0, 2, rows=True), _without_zero_point(node, 1, 3, rows=False)
+    return str(node.build.MatMul(a, b))
+
+
+def product_of_quantized(node: Node) -> str:
+    """The product of integers is exact, brought to the scale of y in float32, rounded, moved and cut off."""
+    node.close("brought to the scale of y in float32")
+    build = node.build
+    a, b = _without_zero_point(node, 0, 2, rows=True), _without_zero_point(node, 3, 5, rows=False)
+    scales = build.Mul(_row_by_row(node, 1, 0), node.input(4))
+    ratio = build.Mul(build.Cast(build.MatMul(a, b), to=T.FLOAT), build.Div(scales, node.input(6)))
+    return saturated(build, ratio, build.Cast(node.input(7), to=T.FLOAT), node.elem_type(7))
+
+
+def _without_zero_point(node: Node, index: int, zero_point: int, *, rows: bool) -> str:
+    build = node.build
+    value = build.Cast(node.input(index), to=T.INT32)
+    if not node.input(zero_point):
+        return str(value)
+    moved = _row_by_row(node, zero_point, index) if rows else node.input(zero_point)
+    return str(build.Sub(value, build.Cast(moved, to=T.INT32)))
+
+
+def _row_by_row(node: Node, index: int, matrix: int) -> str:
+    """A vector with one number for each row of the matrix, as a column."""
+    dims = node.scope.shape(node.input(index))
+    if dims in ([], [1]) or node.rank(index) != 1 or node.rank(matrix) == 1:
+        return node.input(index)
+    return str(node.build.Unsqueeze(node.input(index), axes=[1]))
+
+
+changed("MatMulInteger", 10, Pair(down=product_of_integers))
+changed("QLinearMatMul", 10, Pair(down=product_of_quantized))
+defined("QLinearMatMul", product_of_quantized, opset=11)

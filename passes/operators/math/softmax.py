@@ -1,0 +1,121 @@
+"""Softmax, LogSoftmax and Hardmax: until 12 over all axes from `axis` on, from 13 over that axis alone."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model import tensors
+from opshift.passes.model.types import Dim
+from opshift.passes.operators.shared.recipes import nonnegative_axis, recast, unless_empty, wider
+from opshift.passes.rewrite.builder import Builder
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
+
+
+def over_one_axis(node: Node) -> Replacement:
+    """All axes from `axis` (1 by default) on were taken as one, and now only that axis is (the last by default)."""
+    axis = node.attributes.get("axis", 1)
+    if axis == -1:
+        return None
+    dims = node.scope.shape(node.input(0))
+    if dims is None:
+        return _flattened_unless_empty(node, axis)
+    axis = _from_front(node, axis, len(dims))
+    if 0 in dims:
+        return node.input(0)  # nothing to normalize, and Reshape would not take every such shape
+    alone = _only_axis(dims, axis)
+    if alone is not None:
+        return _named(node, alone)
+    # A 0 in the shape copies a dimension of the matrix, which is 0 as well where only it is made of that one.
+    copied = ((1,), (0, 1))[axis] if axis < 2 else (0,)
+    if all(isinstance(dim, int) or k in copied for k, dim in enumerate(dims)):
+        return _flattened(node, node.build, axis)
+    return _flattened_unless_empty(node, axis)
+
+
+def _flattened(node: Node, build: Builder, axis: int) -> str:
+    """The axes made one by Flatten, and taken apart again."""
+    x = node.input(0)
+    rows = build.again(node.proto, [build.Flatten(x, axis=axis)], axis=-1)
+    return str(build.Reshape(rows, build.Shape(x)))
+
+
+def _flattened_unless_empty(node: Node, axis: int) -> str:
+    """The same where there is anything to normalize: Reshape would not take every shape of nothing."""
+    return unless_empty(node, lambda build: _flattened(node, build, axis), "normalized")
+
+
+def over_all_axes_from(node: Node) -> Replacement:
+    """Only the axis itself was taken (the last by default), and now all from it on are: it is made the last."""
+    axis = node.attributes.get("axis", -1)
+    if axis == -1:
+        return _named(node, axis)
+    rank = node.rank()
+    axis = _from_front(node, axis, rank)
+    if _only_axis(node.scope.shape(node.input(0)) or [], axis) == axis:
+        return _named(node, axis)
+    build, order = node.build, list(range(rank))
+    order[axis], order[-1] = order[-1], order[axis]
+    rows = build.again(node.proto, [build.Transpose(node.input(0), perm=order)], axis=-1)
+    return str(build.Transpose(rows, perm=order))
+
+
+def _named(node: Node, axis: int) -> Replacement:
+    """Written out, for the defaults differ."""
+    if node.attributes.get("axis") != axis:
+        node.attributes["axis"] = axis
+    return None
+
+
+def _only_axis(dims: list[Dim], axis: int) -> int | None:
+    """The axis from `axis` on that is all there is, the others being 1; None if several may be longer."""
+    longer = [k for k in range(axis, len(dims)) if dims[k] != 1]
+    return (longer or [axis])[0] if len(longer) < 2 else None
+
+
+def _from_front(node: Node, axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+    return axis % rank
+
+
+def shares_of_exponentials(node: Node) -> str:
+    """exp(x - m) / sum(exp(x - m)) along axis, with m = max(x)"""
+    node.close("the operator is computed from its definition")
+    build, kind, axis = node.build, node.elem_type(), node.attributes.get("axis", -1)
+    x = recast(build, node.input(0), kind, wider(kind))
+    powers = build.Exp(build.Sub(x, build.ReduceMax(x, axes=[axis])))
+    return recast(build, build.Div(powers, build.ReduceSum(powers, [axis])), wider(kind), kind)
+
+
+def logarithms_of_shares(node: Node) -> str:
+    """x - m - log(sum(exp(x - m))) along axis, with m = max(x)"""
+    node.close("the operator is computed from its definition")
+    build, kind, axis = node.build, node.elem_type(), node.attributes.get("axis", -1)
+    x = recast(build, node.input(0), kind, wider(kind))
+    moved = build.Sub(x, build.ReduceMax(x, axes=[axis]))
+    total = build.ReduceSum(build.Exp(moved), [axis])
+    return recast(build, build.Sub(moved, build.Log(total)), wider(kind), kind)
+
+
+def one_at_the_first_maximum(node: Node) -> str:
+    """index == argmax(x) along axis: 1 there, 0 elsewhere"""
+    build, axis = node.build, node.attributes.get("axis", -1)
+    dims = node.scope.shape(node.input(0))
+    size = dims[axis] if dims is not None and -len(dims) <= axis < len(dims) else None
+    after = -axis - 1 if axis < 0 else node.rank() - axis - 1
+    if isinstance(size, int):
+        places = build.constant(tensors.int64s(range(size), [size] + [1] * after))
+    else:
+        length = build.Gather(build.Shape(node.input(0)), axis)
+        places = build.Range(0, length, 1)
+        places = build.Reshape(places, [-1] + [1] * after) if after else places
+    return str(build.Cast(build.Equal(places, build.ArgMax(node.input(0), axis=axis)), to=node.elem_type()))
+
+
+FAMILY = ["Softmax", "LogSoftmax", "Hardmax"]
+
+changed(FAMILY, 11, Pair(down=nonnegative_axis(default=1)))
+changed(FAMILY, 13, Pair(up=over_one_axis, down=over_all_axes_from))
+defined("Softmax", shares_of_exponentials, opset=13)
+defined("LogSoftmax", logarithms_of_shares, opset=13)
+defined("Hardmax", one_at_the_first_maximum, opset=13)

@@ -1,0 +1,56 @@
+"""DFT: its axis was an attribute and became an input (20)."""
+
+from __future__ import annotations
+
+from opshift.passes.model import tensors
+from opshift.passes.model.messages import AttributeProto
+from opshift.passes.rewrite.builder import Builder
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed
+
+
+def axis_to_input(node: Node) -> None:
+    """axis was an attribute, 1 by default, and becomes an input, -2 by default."""
+    held = node.attributes.find("axis")
+    if held is not None and held.ref_attr_name:
+        bound = AttributeProto(name="value_int", type=AttributeProto.INT, ref_attr_name=held.ref_attr_name)
+        axis = node.build.emit("Constant", [], {"value_int": bound})
+    else:
+        axis = node.build.constant(tensors.int64s([held.i if held else 1], []), hint="axis")
+    node.set_input(2, axis)
+    if held is not None:
+        del node.attributes["axis"]
+
+
+def axis_to_attribute(node: Node) -> Replacement:
+    """axis becomes an attribute, written out because the default was 1 and is -2; a run-time one, a condition."""
+    held = node.scope.ints(node.input(2)) if node.input(2) else [-2]
+    if held is None or len(held) != 1:
+        return _along(node, node.build, 0)
+    node.set_input(2, "")
+    node.attributes["axis"] = held[0]
+    return None
+
+
+def _along(node: Node, build: Builder, axis: int) -> str:
+    """Transformed along `axis` if that is the one asked for, else along one of those behind it."""
+    rank, elem_type, asked = node.rank(), node.elem_type(), node.input(2)
+    attributes = {name: node.attributes.get(name) for name in ("inverse", "onesided")}
+
+    def here(branch: Builder) -> str:
+        return str(branch.DFT(*node.inputs[:2], axis=axis, **attributes))
+
+    def behind(branch: Builder) -> str:
+        return _along(node, branch, axis + 1)
+
+    if axis >= rank - 2:  # the last dimension holds the parts of complex numbers
+        return here(build)
+    wanted = build.Or(build.Equal(asked, axis), build.Equal(asked, axis - rank))
+    branches = {
+        "then_branch": build.branch(here, "here", elem_type),
+        "else_branch": build.branch(behind, "behind", elem_type),
+    }
+    return build.typed(build.If(wanted, **branches), elem_type)
+
+
+changed("DFT", 20, Pair(up=axis_to_input, down=axis_to_attribute))

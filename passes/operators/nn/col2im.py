@@ -1,0 +1,164 @@
+"""Col2Im before it existed: for each pixel the columns that fall on it are gathered and added up.
+
+Where the sizes are known they are written out; where not, which column falls on which pixel is computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.lazy_numpy import np
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.flat_indices import Size
+from opshift.passes.rewrite.builder import Builder
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed
+
+T = TensorProto
+SUMMED = (
+    *(T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE),
+    *(T.INT8, T.INT16, T.INT32, T.INT64, T.UINT8, T.UINT16, T.UINT32, T.UINT64),
+)
+WIDER: dict[int, int] = {
+    **dict.fromkeys([T.FLOAT16, T.BFLOAT16], T.FLOAT),
+    **dict.fromkeys([T.INT8, T.INT16, T.UINT8, T.UINT16], T.INT32),
+    T.UINT32: T.INT64,
+}
+MOST = 2**20
+"""The most indices that are written as constants."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of the image: how many pixels, elements of a block and steps of the block there are along it."""
+
+    image: Size
+    block: Size
+    steps: Size
+    stride: int
+    dilation: int
+    begin: int
+
+
+def gathered_and_added(node: Node) -> str:
+    """Col2Im did not exist: every pixel gathers the elements that fall on it from a column and adds them up."""
+    build, kind = node.build, node.elem_type()
+    if kind not in SUMMED:
+        raise CannotConvert(node, "elements that cannot be added; numbers could be expressed")
+    wide = WIDER.get(kind, kind)
+    x = node.input(0) if wide == kind else build.Cast(node.input(0), to=wide)
+    axes = _axes(node)
+    elements = flat_indices.product(build, [axis.block for axis in axes])
+    columns = flat_indices.times(build, elements, flat_indices.product(build, [axis.steps for axis in axes]))
+    x = build.Reshape(x, flat_indices.vector(build, [0, _channels(node, elements), columns]))
+    x = build.Pad(x, [0, 0, 0, 0, 0, 1])  # place `columns` holds a 0
+    places = [size for axis in axes for size in (axis.image, axis.block) if isinstance(size, int)]
+    if len(places) == 2 * len(axes) and prod(places) <= MOST:
+        if kind in (T.FLOAT16, T.BFLOAT16):
+            node.close("added in float32")
+        y = _layered(build, x, axes)
+    else:
+        if kind in (T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE):
+            node.close("added in another order")
+        y = _summed(build, x, axes, columns)
+    return str(y if wide == kind else build.Cast(y, to=kind))
+
+
+def _channels(node: Node, elements: Size) -> Size:
+    """How many channels the image has; -1 where that follows because the batch is known not to be empty."""
+    batch, channels, _ = node.scope.shape(node.input(0)) or [None] * 3
+    if isinstance(channels, int) and isinstance(elements, int):
+        return channels // elements
+    if isinstance(batch, int) and batch:
+        return -1
+    build = node.build
+    return str(build.Div(build.Gather(build.Shape(node.input(0)), 1), elements))
+
+
+def _axes(node: Node) -> list[Axis]:
+    build, image, block = node.build, node.scope.ints(node.input(1)), node.scope.ints(node.input(2))
+    rank = _spatial_rank(node)
+    strides, dilations = (node.attributes.get(name) or [1] * rank for name in ("strides", "dilations"))
+    pads = node.attributes.get("pads") or [0] * (2 * rank)
+    found = []
+    for k in range(rank):
+        pixels: Size = image[k] if image else build.Gather(node.input(1), k)
+        elements: Size = block[k] if block else build.Gather(node.input(2), k)
+        reach = flat_indices.times(
+            build, elements, dilations[k]
+        )  # (elements - 1) * dilation + 1, less what is added here
+        room = flat_indices.minus(build, pixels, reach)
+        room = _more(build, room, pads[k] + pads[k + rank] + dilations[k] - 1)
+        steps = room // strides[k] if isinstance(room, int) else build.Div(room, strides[k])
+        found.append(Axis(pixels, elements, _more(build, steps, 1), strides[k], dilations[k], pads[k]))
+    return found
+
+
+def _more(build: Builder, a: Size, b: int) -> Size:
+    return a + b if isinstance(a, int) else flat_indices.plus(build, a, b)
+
+
+def _spatial_rank(node: Node) -> int:
+    for index in (1, 2):
+        held = node.scope.ints(node.input(index))
+        dims = [len(held)] if held is not None else node.scope.shape(node.input(index))
+        if dims and isinstance(dims[0], int):
+            return dims[0]
+    for name, each in (("strides", 1), ("dilations", 1), ("pads", 2)):
+        if node.attributes.get(name):
+            return len(node.attributes[name]) // each
+    raise CannotConvert(
+        node, "how many axes the image has is unknown; an image_shape of known length could be expressed"
+    )
+
+
+def _summed(build: Builder, x: str, axes: list[Axis], columns: Size) -> str:
+    """Every pixel gathers one column for each element of the block, the zero where none falls on it."""
+    rank, place, hit = len(axes), "", ""
+    apart = flat_indices.strides(build, [axis.block for axis in axes] + [axis.steps for axis in axes])
+    for k, axis in enumerate(axes):
+        element = build.Reshape(flat_indices.count(build, axis.block), [-1, 1])
+        pixel = flat_indices.count(build, axis.image)
+        shifted = build.Sub(build.Add(pixel, axis.begin), build.Mul(element, axis.dilation))
+        step = build.Div(shifted, axis.stride)
+        begins = build.And(build.Equal(build.Mul(step, axis.stride), shifted), build.Not(build.Less(shifted, 0)))
+        there = build.And(begins, build.Less(step, axis.steps))
+        along = build.Add(build.Mul(element, apart[k]), build.Mul(step, apart[rank + k]))
+        aside = [at for at in range(2 * rank) if at not in (k, rank + k)]
+        if aside:
+            along, there = build.Unsqueeze(along, aside), build.Unsqueeze(there, aside)
+        place, hit = (build.Add(place, along), build.And(hit, there)) if k else (along, there)
+    gathered = build.Gather(x, build.Where(hit, place, columns), axis=2)
+    return str(build.ReduceSum(gathered, list(range(2, 2 + rank)), keepdims=0))
+
+
+def _layered(build: Builder, x: str, axes: list[Axis]) -> str:
+    """Where all columns are known: as many layers of them as fall on the pixel that gets the most."""
+    total = ""
+    for layer in _layers(axes):
+        part = build.Gather(x, build.constant(layer, T.INT64), axis=2)
+        total = build.Add(total, part) if total else part
+    return str(build.Reshape(total, flat_indices.vector(build, [0, 0, *(axis.image for axis in axes)])))
+
+
+def _layers(axes: list[Axis]) -> list[list[int]]:
+    """Lists of one column for each pixel; a layer holds the last column, of zeros, where a pixel gets no more."""
+    image, block, counts = ([getattr(axis, part) for axis in axes] for part in ("image", "block", "steps"))
+    found: list[list[int]] = [[] for _ in range(prod(image))]
+    places = np.arange(prod(block) * prod(counts)).reshape(*block, *counts)
+    for at in product(*(range(n) for n in (*block, *counts))):
+        inside, step = at[: len(axes)], at[len(axes) :]
+        pixel = [
+            s * axis.stride + b * axis.dilation - axis.begin for s, b, axis in zip(step, inside, axes, strict=True)
+        ]
+        if all(0 <= p < n for p, n in zip(pixel, image, strict=True)):
+            found[int(np.ravel_multi_index(pixel, image))].append(int(places[at]))
+    depth = max((len(columns) for columns in found), default=1) or 1
+    return [[columns[k] if k < len(columns) else places.size for columns in found] for k in range(depth)]
+
+
+changed("Col2Im", 18, Pair(down=gathered_and_added))

@@ -1,0 +1,81 @@
+"""TfIdfVectorizer before it existed: every window of tokens is compared with every n-gram of the pool."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.lazy_numpy import np
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.recipes import categories
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed
+
+T = TensorProto
+END = 2**31 - 1
+MODES = ("TF", "IDF", "TFIDF")
+
+
+def counted_by_comparison(node: Node) -> str:
+    """TfIdfVectorizer did not exist: the windows of tokens that equal an n-gram of the pool are counted."""
+    build, rank, mode = node.build, node.rank(), node.attributes["mode"]
+    if mode not in MODES:
+        raise CannotConvert(node, f"mode={mode}; {', '.join(MODES)} could be expressed")
+    if rank not in (1, 2):
+        raise CannotConvert(node, f"the tokens have rank {rank}; 1 or 2 could be expressed")
+    tokens, pool = _numbered(node)
+    coordinates = np.array(node.attributes["ngram_indexes"])
+    if len(set(coordinates)) < len(coordinates):
+        raise CannotConvert(node, "two n-grams have the same coordinate in ngram_indexes; one each could be expressed")
+    counts, chosen, number = list[str](), list[int](), 0
+    starts = [*node.attributes["ngram_counts"], len(pool)]
+    for length, (start, end) in enumerate(pairwise(starts), 1):
+        grams = np.array(pool[start:end], np.int64).reshape(-1, length)
+        if len(grams) and node.attributes["min_gram_length"] <= length <= node.attributes["max_gram_length"]:
+            counts.append(_counts(node, tokens, grams))
+            chosen += range(number, number + len(grams))
+        number += len(grams)
+    weights = np.ones(number) if mode == "TF" else np.array(node.attributes.get("weights", np.ones(number)))
+    places, weights = np.full(coordinates.max() + 1, len(chosen)), weights[chosen]
+    places[coordinates[chosen]] = np.arange(len(chosen))
+    if len(chosen) < len(places):  # coordinates for which nothing is counted
+        counts, weights = [*counts, _counts(node, tokens, np.zeros([1, 1], np.int64))], np.append(weights, 0)
+    if not np.isfinite(weights).all():
+        raise CannotConvert(node, "weights that are not finite do not leave the counts of 0 as they are")
+    result = build.Concat(*counts, axis=rank - 1) if len(counts) > 1 else counts[0]
+    if mode == "IDF":
+        result = build.Cast(build.Cast(result, to=T.BOOL), to=T.FLOAT)
+    if (weights != 1).any():
+        result = build.Mul(result, build.constant(weights, T.FLOAT))
+    return str(build.Gather(result, build.constant(places, T.INT64), axis=rank - 1))
+
+
+def _numbered(node: Node) -> tuple[str, list[int]]:
+    """The tokens and the pool as int64; strings become their first places in the pool, others -1."""
+    build, x = node.build, node.input(0)
+    if "pool_strings" not in node.attributes:
+        return x if node.elem_type() == T.INT64 else build.Cast(x, to=T.INT64), node.attributes["pool_int64s"]
+    texts = node.attributes["pool_strings"]
+    known = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    return categories(node, x, list(known), known.values(), -1), [known[text] for text in texts]
+
+
+def _counts(node: Node, tokens: str, grams: np.ndarray[Any, Any]) -> str:
+    """How often each of some n-grams of one length occurs, with every distance that its tokens may have."""
+    build, rank, length = node.build, node.rank(), grams.shape[1]
+    farthest = node.attributes["max_skip_count"] + 1 if length > 1 else 1
+    total = ""
+    for distance in range(1, farthest + 1):
+        span, equal = (length - 1) * distance, ""
+        for k, token in enumerate(grams.T):
+            shift = k * distance
+            window = build.Slice(tokens, axes=[rank - 1], starts=[shift], ends=[shift - span or END])
+            here = build.Equal(build.Unsqueeze(window, axes=[rank]), build.constant(token, T.INT64))
+            equal = build.And(equal, here) if equal else here
+        found = build.ReduceSum(build.Cast(equal, to=T.FLOAT), axes=[rank - 1], keepdims=0)
+        total = build.Add(total, found) if total else found
+    return total
+
+
+changed("TfIdfVectorizer", 9, Pair(down=counted_by_comparison))

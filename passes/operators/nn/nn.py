@@ -1,0 +1,220 @@
+"""Convolutions, Dropout and Flatten, and what came to operators of nn beside their attributes: types."""
+
+from __future__ import annotations
+
+from math import prod
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.lazy_numpy import np
+from opshift.passes.model.messages import AttributeProto, TensorProto
+from opshift.passes.model.types import Dim
+from opshift.passes.operators.shared.recipes import carried, drop_consumed_inputs
+from opshift.passes.operators.tensor.shape import in_shape
+from opshift.passes.rewrite.builder import Builder
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, same
+
+T = TensorProto
+INT64_MAX = 2**63 - 1
+SUMS = [
+    "Conv",
+    "ConvTranspose",
+    "DeformConv",
+    "GlobalAveragePool",
+    "GlobalLpPool",
+    "LpNormalization",
+]
+FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
+
+
+# --- Dropout --------------------------------------------------------------------------------------------
+
+
+def drop_is_test(node: Node) -> Replacement:
+    """is_test chose inference and is gone: what drops elements at random is drawn and scaled instead."""
+    testing, ratio = node.attributes.pop("is_test", 0), node.attributes.get("ratio", 0.5)
+    if testing or not ratio:
+        return None
+    result, mask = dropped_at_random(node, node.build.constant(ratio, _width(node)))
+    return [result, node.build.Cast(mask, to=node.elem_type())][: len(node.outputs)]
+
+
+def set_is_test(node: Node) -> None:
+    """Inference becomes explicit: is_test=1."""
+    if node.is_used(1):
+        raise CannotConvert(node, "the mask is used, and is not filled there; the first output could be expressed")
+    node.attributes["is_test"] = 1
+
+
+def mask_from_bool(node: Node) -> Replacement:
+    """The mask was of the type of the data and is bool; what read it gets it cast."""
+    if not node.is_used(1):
+        node.outputs = node.outputs[:1]
+        return None
+    result, mask = node.build.again(node.proto, node.inputs)
+    return [result, node.build.Cast(mask, to=node.elem_type())]
+
+
+def mask_to_bool(node: Node) -> Replacement:
+    """The mask was bool and is of the type of the data; what read it gets it cast."""
+    if not node.is_used(1):
+        node.outputs = node.outputs[:1]
+        return None
+    result, mask = node.build.again(node.proto, node.inputs)
+    return [result, node.build.Cast(mask, to=T.BOOL)]
+
+
+def ratio_to_input(node: Node) -> None:
+    """ratio was an attribute and becomes an input; without one that training could drop at, it goes."""
+    held = node.attributes.find("ratio")
+    if held is None:
+        return
+    if held.ref_attr_name:
+        reference = AttributeProto(name="value_float", type=AttributeProto.FLOAT, ref_attr_name=held.ref_attr_name)
+        node.set_input(1, node.build.typed(node.build.Constant(value_float=reference), T.FLOAT, []))
+    elif 0 <= held.f < 1:  # the text says so from 12 on; nothing hangs on it in inference
+        node.set_input(1, node.build.constant(held.f, T.FLOAT, hint="ratio"))
+    del node.attributes["ratio"]
+
+
+def ratio_to_attribute(node: Node) -> Replacement:
+    """ratio becomes an attribute and training_mode is gone: where it may hold, what is dropped is drawn and scaled."""
+    ratio = node.scope.array(node.input(1)) if node.input(1) else None
+    training = node.scope.array(node.input(2)) if node.input(2) else None
+    if node.input(2) and (ratio is None or ratio.any()) and (training is None or training.any()):
+        return dropped_at_random(node, _ratio(node, always=training is not None))[: len(node.outputs)]
+    data, build = node.input(0), node.build
+    node.attributes.pop("seed", None)
+    if ratio is not None:
+        node.attributes["ratio"] = float(ratio.reshape(()))
+    if not node.is_used(1):
+        node.inputs, node.outputs = [data], node.outputs[:1]
+        return None
+    kept = build.Expand(build.constant(True, T.BOOL), build.Shape(data))
+    return [build.Dropout(data, ratio=node.attributes.get("ratio")), kept]
+
+
+def _ratio(node: Node, *, always: bool) -> str:
+    """The ratio at which elements are dropped: 0 where training_mode does not hold."""
+    build, wide = node.build, _width(node)
+    ratio = node.input(1) or build.constant(0.5, wide)
+    ratio = build.Cast(ratio, to=wide) if node.input(1) and node.elem_type(1) != wide else ratio
+    return ratio if always else str(build.Mul(ratio, build.Cast(node.input(2), to=wide)))
+
+
+def dropped_at_random(node: Node, ratio: str) -> list[str]:
+    """x / (1 - ratio) * mask, and the mask: where a number drawn from 0 to 1 is not below the ratio."""
+    node.close("other numbers are drawn, each element being dropped as often as before")
+    build, wide, kind, seed = node.build, _width(node), node.elem_type(), node.attributes.get("seed")
+    drawn = build.RandomUniformLike(node.input(0), dtype=wide, seed=None if seed is None else float(seed))
+    mask = build.Not(build.Less(drawn, ratio))
+    data = node.input(0) if kind == wide else build.Cast(node.input(0), to=wide)
+    scaled = build.Div(data, build.Sub(build.constant(1, wide), ratio))
+    result = build.Mul(scaled, build.Cast(mask, to=wide))
+    return [result if kind == wide else build.Cast(result, to=kind), mask]
+
+
+def _width(node: Node) -> int:
+    """The type to draw and to scale in."""
+    return T.DOUBLE if node.elem_type() == T.DOUBLE else T.FLOAT
+
+
+def narrow_dropout(node: Node) -> Replacement:
+    """float8 data and ratios of float8 or bfloat16 were not allowed: cast, and the result cast back."""
+    build, elem_type = node.build, node.elem_type()
+    if node.input(1) and node.elem_type(1) in (T.BFLOAT16, *FLOAT8):
+        node.set_input(1, build.Cast(node.input(1), to=T.FLOAT))
+    if elem_type not in FLOAT8:
+        return None
+    results = build.again(node.proto, [build.Cast(node.input(0), to=T.FLOAT), *node.inputs[1:]])
+    kept, *mask = [results] if isinstance(results, str) else results
+    return [build.Cast(kept, to=elem_type, saturate=0), *mask]
+
+
+# --- Flatten --------------------------------------------------------------------------------------------
+
+
+def axis_from_front(node: Node) -> Replacement:
+    """A negative axis was not allowed and is counted from the front."""
+    axis = node.attributes.get("axis", 1)
+    if axis >= 0:
+        return None
+    shape = node.scope.shape(node.input(0))
+    if shape is None:
+        return _reshaped(node)
+    if axis < -len(shape):
+        raise CannotConvert(node, f"axis {axis} lies outside rank {len(shape)}")
+    node.attributes["axis"] = axis + len(shape)
+    return None
+
+
+def float8_flatten(node: Node) -> Replacement:
+    """float8 was not allowed, but Reshape takes it."""
+    return _reshaped(node) if node.elem_type() in FLOAT8 else None
+
+
+def any_type_flatten(node: Node) -> Replacement:
+    """Only floating-point types were allowed, but Reshape takes every type."""
+    return None if node.elem_type() in (T.FLOAT, T.DOUBLE, T.FLOAT16) else _reshaped(node)
+
+
+def _reshaped(node: Node) -> str:
+    """Reshape to [product of the dimensions before axis, product of the rest]."""
+    build, x, axis = node.build, node.input(0), node.attributes.get("axis", 1)
+    shape = node.scope.shape(x)
+    if shape is not None and (columns := _count(shape[axis:])):
+        return str(build.Reshape(x, [-1, columns]))
+    if shape is not None and (rows := _count(shape[:axis])):
+        return str(build.Reshape(x, [rows, -1]))
+    if shape is not None and 0 in shape[:axis] and 0 in shape[axis:]:
+        return build.constant(np.zeros((0, 0)), node.elem_type())
+    dims = build.Shape(x)
+    sizes = [build.ReduceProd(build.Concat([1], part, axis=0)) for part in _split(build, dims, axis)]
+    target = build.Concat(*sizes, axis=0)
+    if build.opset >= 14:
+        return str(build.Reshape(x, target, allowzero=1))
+    if build.opset >= 9:
+        return in_shape(node, target)
+    empty = build.Cast(build.Equal(target, [0]), to=T.INT64)  # 0 means a copied dimension, -1 the right one
+    return str(build.Reshape(x, build.Sub(target, empty)))
+
+
+def _count(dims: list[Dim]) -> int:
+    """The product of the dimensions; 0 where one of them is 0 or unknown."""
+    return prod(dim if isinstance(dim, int) else 0 for dim in dims)
+
+
+def _split(build: Builder, dims: str, axis: int) -> list[str]:
+    bounds = [(0, axis), (axis, INT64_MAX)]
+    if build.opset < 10:
+        return [build.Slice(dims, starts=[start], ends=[end]) for start, end in bounds]
+    return [build.Slice(dims, [start], [end]) for start, end in bounds]
+
+
+changed("Dropout", 6, Pair(up=drop_consumed_inputs))
+changed("Dropout", 7, Pair(up=drop_is_test, down=set_is_test))
+changed("Dropout", 10, Pair(up=mask_from_bool, down=mask_to_bool))
+changed("Dropout", 12, Pair(up=ratio_to_input, down=ratio_to_attribute))
+changed("Dropout", 22, Pair(down=narrow_dropout))
+
+changed("Flatten", 9, Pair(down=any_type_flatten))
+changed("Flatten", 11, Pair(down=axis_from_front))
+changed("Flatten", 21, Pair(down=float8_flatten))
+
+same("Conv", 11, "the defaults of strides and dilations, and what SAME pads to, were spelled out")
+same(
+    "ConvTranspose",
+    11,
+    "the same, and a printing error was corrected: SAME_UPPER pads the end, as runtimes did at every version",
+)
+same("LRN", 13, "bfloat16 came; typesetting")
+same("MaxUnpool", 11, "the default of strides was spelled out")
+
+changed(SUMS, 22, Pair(down=carried({T.BFLOAT16: T.FLOAT}, why="bfloat16 is computed in float32")))
+changed("GlobalMaxPool", 22, Pair(down=carried({T.BFLOAT16: T.FLOAT})))
+changed("MaxUnpool", 22, Pair(down=carried({T.BFLOAT16: T.FLOAT}, variable="T1")))
+changed(
+    "MaxRoiPool",
+    22,
+    Pair(down=carried({T.BFLOAT16: T.FLOAT}, why="regions of bfloat16 are scaled in float32")),
+)

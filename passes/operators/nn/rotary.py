@@ -1,0 +1,61 @@
+"""RotaryEmbedding before it existed: halves or pairs of each head are rotated by the cached angles."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed
+
+T = TensorProto
+END = 2**63 - 1
+SHORT = (T.FLOAT16, T.BFLOAT16)
+
+
+def rotated(node: Node) -> str:
+    """The operator becomes (x1 * cos - x2 * sin, x1 * sin + x2 * cos), x1 and x2 being halves or pairs."""
+    node.close("products and sums round in their own order")
+    build, kind, rank = node.build, node.elem_type(), node.rank()
+    if rank not in (3, 4):
+        raise CannotConvert(node, f"data of rank {rank}; 3 and 4 could be expressed")
+    x, cosine, sine = (build.Cast(name, to=T.FLOAT) if kind in SHORT else name for name in node.inputs[:3])
+    if node.input(3):
+        cosine, sine = (build.Gather(cache, node.input(3), axis=0) for cache in (cosine, sine))
+    if rank == 3:
+        heads = node.attributes.get("num_heads", 0)
+        if not heads:
+            raise CannotConvert(node, "data of rank 3 without num_heads; with it could be expressed")
+        x = build.Reshape(x, [0, 0, heads, -1])
+    heads_axis = 2 if rank == 3 else 1
+    cosine, sine = (build.Unsqueeze(cache, [heads_axis]) for cache in (cosine, sine))
+    size, rest = node.attributes.get("rotary_embedding_dim", 0), ""
+    if size:
+        x, rest = build.Slice(x, [0], [size], [3]), build.Slice(x, [size], [END], [3])
+    y = _pairs(node, x, cosine, sine) if node.attributes.get("interleaved", 0) else _halves(node, x, cosine, sine)
+    if rest:
+        y = build.Concat(y, rest, axis=3)
+    if rank == 3:
+        y = build.Reshape(y, build.Shape(node.input(0)))
+    return str(build.Cast(y, to=kind)) if kind in SHORT else y
+
+
+def _halves(node: Node, x: str, cosine: str, sine: str) -> str:
+    first, second = node.build.emit("Split", [x], {"axis": 3, "num_outputs": 2}, outputs=2)
+    return str(node.build.Concat(*_turned(node, first, second, cosine, sine), axis=3))
+
+
+def _pairs(node: Node, x: str, cosine: str, sine: str) -> str:
+    build = node.build
+    pairs = build.Reshape(x, [0, 0, 0, -1, 2])
+    first, second = (build.Gather(pairs, k, axis=4) for k in range(2))
+    turned = _turned(node, first, second, cosine, sine)
+    return str(build.Reshape(build.Concat(*(build.Unsqueeze(t, [4]) for t in turned), axis=4), build.Shape(x)))
+
+
+def _turned(node: Node, first: str, second: str, cosine: str, sine: str) -> tuple[str, str]:
+    build = node.build
+    real = build.Sub(build.Mul(cosine, first), build.Mul(sine, second))
+    return real, build.Add(build.Mul(sine, first), build.Mul(cosine, second))
+
+
+changed("RotaryEmbedding", 23, Pair(down=rotated))

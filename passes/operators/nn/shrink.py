@@ -1,0 +1,54 @@
+"""Shrink before it existed."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed, defined
+
+T = TensorProto
+FLOATS = (T.FLOAT16, T.FLOAT, T.DOUBLE)
+
+
+def shrunk_by_comparisons(node: Node) -> str:
+    """Shrink becomes a choice among x + bias, x - bias and 0.
+
+    Anything to the power 0 is 1, NaN and infinities too: one mask at most is 1, so that the product of the powers
+    is what it chooses, or 1, from which 1 is taken.
+    """
+    build, kind = node.build, node.elem_type()
+    wide = kind if kind in FLOATS else T.DOUBLE
+    if kind in (T.INT64, T.UINT64):
+        raise CannotConvert(node, "64-bit integers do not fit a double; smaller ones and floats could be expressed")
+    bias, limit = node.attributes.get("bias", 0.0), node.attributes.get("lambd", 0.5)
+    x = node.input(0) if wide == kind else build.Cast(node.input(0), to=wide)
+    low = build.Less(x, build.constant(-limit, wide))
+    high = build.Greater(x, build.constant(limit, wide))
+    if limit < 0:
+        high = build.And(high, build.Not(low))
+    below, above = (build.Cast(mask, to=wide) for mask in (low, high))
+    raised = build.Pow(build.Add(x, build.constant(bias, wide)), below)
+    lowered = build.Pow(build.Sub(x, build.constant(bias, wide)), above)
+    neither = build.Cast(build.Not(build.Or(low, high)), to=wide)
+    y = build.Sub(build.Mul(raised, lowered), neither)
+    return y if wide == kind else str(build.Cast(y, to=kind))
+
+
+def shifted_towards_zero(node: Node) -> str:
+    """x + bias where x < -lambd, x - bias where x > lambd, else 0"""
+    build, kind = node.build, node.elem_type()
+    bias, limit = node.attributes.get("bias", 0.0), node.attributes.get("lambd", 0.5)
+    if kind in (T.INT64, T.UINT64):
+        raise CannotConvert(node, "64-bit integers do not fit a double; smaller ones and floats could be expressed")
+    wide = kind if kind in FLOATS else T.DOUBLE
+    x = recast(build, node.input(0), kind, wide)
+    shift = build.constant(bias, wide)
+    raised, lowered = (build.Add(x, shift), build.Sub(x, shift)) if bias else (x, x)
+    above = build.Where(build.Greater(x, build.constant(limit, wide)), lowered, build.constant(0.0, wide))
+    return recast(build, build.Where(build.Less(x, build.constant(-limit, wide)), raised, above), wide, kind)
+
+
+changed("Shrink", 9, Pair(down=shrunk_by_comparisons))
+defined("Shrink", shifted_towards_zero, opset=13)

@@ -1,0 +1,46 @@
+"""RoiAlign."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.operators.shared.roi_samples import pooled_samples
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed
+
+T = TensorProto
+
+MODE = "coordinate_transformation_mode"
+
+
+def no_pixel_shift(node: Node) -> None:
+    """Regions were not shifted by half a pixel, which has become the default."""
+    node.attributes[MODE] = "output_half_pixel"
+
+
+def shifted_regions(node: Node) -> Replacement:
+    """Regions were not shifted by half a pixel: large constant ones are shifted beforehand, others gathered from."""
+    mode = node.attributes.pop(MODE, "half_pixel")
+    if mode not in ("half_pixel", "output_half_pixel"):
+        raise CannotConvert(node, f"{MODE}={mode}; half_pixel, output_half_pixel could be expressed")
+    if mode == "output_half_pixel":
+        return None
+    rois, scale = node.scope.array(node.input(1)), node.attributes.get("spatial_scale", 1.0)
+    if rois is None or ((rois[:, 2:] - rois[:, :2]) * scale < 1).any():
+        return pooled_samples(node, offset=0.5)
+    node.close("regions are shifted before they are scaled")
+    node.set_input(1, node.build.constant(rois - 0.5 / scale, node.elem_type(1)))
+    return None
+
+
+def gathered_samples(node: Node) -> str:
+    """RoiAlign did not exist: the neighbours of each sample are gathered, weighted and pooled."""
+    return pooled_samples(node)
+
+
+BFLOAT16 = carried({T.BFLOAT16: T.FLOAT}, why="bfloat16 is pooled in float32", variable="T1")
+
+changed("RoiAlign", 10, Pair(down=gathered_samples))
+changed("RoiAlign", 16, Pair(up=no_pixel_shift, down=shifted_regions))
+changed("RoiAlign", 22, Pair(down=BFLOAT16))

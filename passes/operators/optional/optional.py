@@ -1,0 +1,70 @@
+"""Optional values: tensors and sequences may now stand where an optional is asked for."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import type_text
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed
+
+T = TensorProto
+
+
+def element_of_itself(node: Node) -> Replacement:
+    """Only an optional could be asked for its element: anything else is its own."""
+    return None if _is_optional(node) else str(node.build.Identity(node.input(0)))
+
+
+def present_or_not(node: Node) -> Replacement:
+    """Only an optional could be asked whether it holds an element: nothing does not, anything else does."""
+    if node.input(0) and _is_optional(node):
+        return None
+    return node.build.constant(bool(node.input(0)), T.BOOL)
+
+
+def _is_optional(node: Node) -> bool:
+    kind = node.scope.type(node.input(0))
+    text = kind and type_text(kind)
+    if not text:
+        raise CannotConvert(node, f'the type of "{node.input(0)}" is unknown; a typed value_info helps')
+    return text.startswith("optional")
+
+
+# --- 15: before optionals existed ---------------------------------------------------------------------------
+
+
+def input_held(node: Node) -> str:
+    """Optionals did not exist: this one holds the input, or nothing."""
+    node.scope.dissolve(node.outputs[0], node.inputs)
+    return ""
+
+
+def element_held(node: Node) -> str:
+    """Optionals did not exist: the element is taken where it was put in."""
+    held = _held(node)
+    if not held:
+        raise CannotConvert(node, "the optional is empty; one with an element could be expressed")
+    return held[0]
+
+
+def whether_one_is_held(node: Node) -> str:
+    """Optionals did not exist: whether an element was put in is known."""
+    return node.build.constant(bool(_held(node)), T.BOOL)
+
+
+def _held(node: Node) -> list[str]:
+    found = node.scope.elements(node.input(0))
+    if found is None:
+        raise CannotConvert(
+            node, f'what "{node.input(0)}" holds is known only at run time; an optional made here could be expressed'
+        )
+    return found
+
+
+changed("Optional", 15, Pair(down=input_held))
+changed("OptionalGetElement", 15, Pair(down=element_held))
+changed("OptionalHasElement", 15, Pair(down=whether_one_is_held))
+for version in (18, 28):
+    changed("OptionalGetElement", version, Pair(down=element_of_itself))
+    changed("OptionalHasElement", version, Pair(down=present_or_not))

@@ -1,0 +1,67 @@
+"""RNN, GRU and LSTM: output_sequence went, layout and bfloat16 came."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed
+
+T = TensorProto
+RECURRENT = ["RNN", "GRU", "LSTM"]
+
+# Layout 1 has the batch first. At the inputs X, initial_h and initial_c are swapped; at the outputs Y, from
+# [seq, direction, batch, hidden] to [batch, seq, direction, hidden], Y_h and Y_c.
+SWAPPED = [1, 0, 2]
+INPUTS = {0: SWAPPED, 5: SWAPPED, 6: SWAPPED}
+OUTPUTS = [[2, 0, 1, 3], SWAPPED, SWAPPED]
+
+
+def sequence_first(node: Node) -> Replacement:
+    """layout did not exist: for layout 1 the batch axis is transposed away before and back after."""
+    if not node.attributes.pop("layout", 0):
+        return None
+    build, inputs = node.build, node.inputs
+    for index, order in INPUTS.items():
+        if node.input(index):
+            inputs[index] = build.Transpose(inputs[index], perm=order)
+    results = build.again(node.proto, inputs)
+    results = [results] if isinstance(results, str) else results
+    wanted = zip(node.outputs, results, OUTPUTS, strict=False)
+    return [build.Transpose(value, perm=order) if name else value for name, value, order in wanted]
+
+
+def without_output_sequence(node: Node) -> None:
+    """output_sequence went: Y is computed where it is an output."""
+    node.attributes.pop("output_sequence", 0)
+
+
+def with_output_sequence(node: Node) -> None:
+    """Y, where it is an output, is asked for with output_sequence."""
+    if node.outputs and node.outputs[0]:
+        node.attributes["output_sequence"] = 1
+
+
+def spell_forward(node: Node) -> None:
+    """The default direction was misspelt, and a node that wrote it out gets the word that was meant."""
+    if node.attributes.get("direction", "forward") == "foward":
+        node.attributes["direction"] = "forward"
+
+
+def reset_before_linear(node: Node) -> None:
+    """linear_before_reset did not exist, Y_h was required, and the default direction was misspelt."""
+    if node.attributes.pop("linear_before_reset", 0):
+        raise CannotConvert(node, "linear_before_reset is set; only 0 could be expressed")
+    node.attributes.setdefault("direction", "forward")
+    first, last = [*node.outputs, "", ""][:2]
+    if not last:
+        node.touched = True
+        node.proto.output[:] = [first, node.scope.context.names.fresh(f"{node.name}/Y_h")]
+
+
+changed(["RNN", "LSTM"], 7, Pair(up=without_output_sequence, down=with_output_sequence))
+changed("GRU", 7, Pair(up=without_output_sequence, down=with_output_sequence))
+changed("GRU", 3, Pair(up=spell_forward, down=reset_before_linear))
+changed(RECURRENT, 14, Pair(down=sequence_first))
+changed(RECURRENT, 22, Pair(down=carried({T.BFLOAT16: T.FLOAT}, why="the state is carried in float32")))

@@ -1,0 +1,1 @@
+"""What the histories of several operators have in common."""

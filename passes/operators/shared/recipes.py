@@ -1,0 +1,228 @@
+"""Changes that happen to three or more operators, each used as one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model import schemas, tensors
+from opshift.passes.model.messages import AttributeProto, TensorProto
+from opshift.passes.rewrite.builder import Builder
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Replacement, Step
+
+
+def axes_to_input(node: Node) -> None:
+    """axes was an attribute and becomes an input; none or an empty list means all axes, as an absent input does."""
+    held = node.attributes.find("axes")
+    if held is None:
+        return
+    if held.ref_attr_name:
+        reference = AttributeProto(name="value_ints", type=AttributeProto.INTS, ref_attr_name=held.ref_attr_name)
+        node.set_input(1, node.build.emit("Constant", [], {"value_ints": reference}))
+    elif held.ints:
+        node.set_input(1, node.build.constant(tensors.int64s(held.ints), hint="axes"))
+    del node.attributes["axes"]
+
+
+def constant_axes(node: Node, index: int = 1) -> list[int] | None:
+    """The axes that an input holds, an absent one as none; None if they are known only at run time."""
+    name = node.input(index)
+    return [] if not name else node.scope.ints(name)
+
+
+def nonnegative_axes(node: Node) -> None:
+    """Negative axes were not allowed and are counted from the front."""
+    axes = node.attributes.get("axes", [])
+    if any(axis < 0 for axis in axes):
+        rank = node.rank()
+        node.attributes["axes"] = [_from_front(node, axis, rank) for axis in axes]
+
+
+def nonnegative_axis(default: int) -> Step:
+    """The same for one axis in an attribute, with its default."""
+
+    def count_from_front(node: Node) -> None:
+        """A negative axis was not allowed and is counted from the front."""
+        axis = node.attributes.get("axis", default)
+        if axis < 0:
+            node.attributes["axis"] = _from_front(node, axis, node.rank())
+
+    return count_from_front
+
+
+def _from_front(node: Node, axis: int, rank: int) -> int:
+    if not -rank <= axis < max(rank, 1):
+        raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+    return axis + rank if axis < 0 else axis
+
+
+def carried(carriers: Mapping[int, int], why: str = "", variable: str = "T") -> Step:
+    """A type that the other side does not take is computed in one that it does: cast in, run, cast back.
+
+    Every input and output whose type is `variable` is cast. `why` grades the detour `close`; without it the results
+    are the same bit for bit.
+    """
+
+    def through_a_carrier_type(node: Node) -> Replacement:
+        """A type that the operator does not take there is cast to one that holds it, and the result cast back."""
+        schema = node.schema
+        assert schema is not None, "steps are registered for operators with schemas"
+        bound = [i for i, name in enumerate(node.inputs) if name and _is(schema.input(i), variable)]
+        elem_type = node.elem_type(bound[0])
+        carrier = carriers.get(elem_type)
+        if carrier is None:
+            return None
+        if why:
+            node.close(why)
+        inputs = node.inputs
+        for index in bound:
+            inputs[index] = node.build.Cast(inputs[index], to=carrier)
+        results = node.build.again(node.proto, inputs)
+        results = [results] if isinstance(results, str) else results
+        saturate = 0 if elem_type in _FLOAT8 else None  # an infinity must come back as one
+        return [
+            node.build.Cast(wide, to=elem_type, saturate=saturate)
+            if node.outputs[i] and _is(schema.output(i), variable)
+            else wide
+            for i, wide in enumerate(results)
+        ]
+
+    return through_a_carrier_type
+
+
+def _is(parameter: schemas.Parameter | None, variable: str) -> bool:
+    return parameter is not None and parameter.type == variable
+
+
+def counted_from_front(node: Node, values: str, size: str, elem_type: int) -> str:
+    """values + size * (values < 0), computed at run time in operators that exist from opset 7 on."""
+    build = node.build
+    negative = build.Less(build.Cast(values, to=TensorProto.FLOAT), build.constant(0.0, TensorProto.FLOAT))
+    return str(build.Add(values, build.Mul(build.Cast(negative, to=elem_type), size)))
+
+
+def categories(node: Node, x: str, strings: Sequence[str], numbers: Iterable[int], default: str | int) -> str:
+    """Strings as numbers or numbers as strings, whatever is not listed as the default: CategoryMapper of ai.onnx.ml."""
+    attributes: dict[str, Any] = {"cats_strings": list(strings), "cats_int64s": list(numbers)}
+    attributes["default_string" if isinstance(default, str) else "default_int64"] = default
+    return str(node.build.emit("CategoryMapper", [x], attributes, domain="ai.onnx.ml"))
+
+
+_FLOAT8 = {
+    TensorProto.FLOAT8E4M3FN,
+    TensorProto.FLOAT8E4M3FNUZ,
+    TensorProto.FLOAT8E5M2,
+    TensorProto.FLOAT8E5M2FNUZ,
+}
+
+
+def rounded_to_even(build: Builder, x: str, kind: int) -> str:
+    """x rounded to an integer, halves to even ones, also where there is no Round; -0.0 becomes 0.0 there."""
+    if build.opset >= 11:
+        return str(build.Round(x))
+    half = build.constant(0.5, kind)
+    floor = build.Floor(x)
+    rest, middle = build.Sub(x, floor), build.Mul(floor, half)
+    tie_to_odd = build.And(build.Not(build.Less(rest, half)), build.Less(build.Floor(middle), middle))
+    return str(build.Add(floor, build.Cast(build.Or(build.Greater(rest, half), tie_to_odd), to=kind)))
+
+
+def selected(build: Builder, condition: str, a: str, b: str, kind: int) -> str:
+    """a where the condition holds, else b, for floats where there is no Where: anything to the power 0 is 1.
+
+    This is exact for infinities, NaN and -0.0 on either side.
+    """
+    if build.opset >= 9:
+        return str(build.Where(condition, a, b))
+    chosen = build.Cast(condition, to=kind)
+    other = build.Cast(build.Not(condition), to=kind)
+    return str(build.Mul(build.Pow(a, chosen), build.Pow(b, other)))
+
+
+def saturated(build: Builder, ratio: str, zero_point: str, kind: int) -> str:
+    """A float32 ratio rounded, moved by a float32 zero point and cut off at the ends of int8 or uint8."""
+    lowest, highest = (0.0, 255.0) if kind == TensorProto.UINT8 else (-128.0, 127.0)
+    moved = rounded_to_even(build, ratio, TensorProto.FLOAT)
+    moved = build.Add(moved, zero_point) if zero_point else moved
+    return str(build.Cast(clipped(build, moved, lowest, highest, TensorProto.FLOAT), to=kind))
+
+
+def clipped(build: Builder, x: str, lowest: float, highest: float, kind: int) -> str:
+    """x cut off at two bounds, which Clip takes as inputs from opset 11 on."""
+    if build.opset < 11:
+        return str(build.Clip(x, min=lowest, max=highest))
+    return str(build.Clip(x, build.constant(lowest, kind), build.constant(highest, kind)))
+
+
+def wider(kind: int) -> int:
+    """The type to compute in where 16 bits round or overflow on the way: float32 for those, else the type itself."""
+    return TensorProto.FLOAT if kind in (TensorProto.FLOAT16, TensorProto.BFLOAT16) else kind
+
+
+def recast(build: Builder, name: str, kind: int, to: int) -> str:
+    """A value of one type in another; the value itself where that is the same."""
+    return name if kind == to else str(build.Cast(name, to=to))
+
+
+def along_channels(node: Node, index: int, kind: int) -> str:
+    """A vector with one element a channel, shaped to be broadcast over all axes of the data behind the channels."""
+    build, ones, held = node.build, [1] * (node.rank() - 2), node.scope.array(node.input(index))
+    if held is not None and held.size <= tensors.SMALL:
+        return build.constant(held.reshape([-1, *ones]), kind)
+    column = build.Reshape(node.input(index), [-1, *ones]) if ones else node.input(index)
+    return recast(build, column, node.elem_type(index), kind)
+
+
+def behind_channels(node: Node) -> list[int]:
+    """All axes of the data after the second."""
+    if node.rank() < 3:
+        raise CannotConvert(node, f"data of rank {node.rank()}; 3 and more could be expressed")
+    return list(range(2, node.rank()))
+
+
+def shape_of(node: Node) -> str | list[int]:
+    """The shape of the data for a Reshape: numbers where no more than one of them is unknown."""
+    dims = node.scope.shape(node.input(0))
+    numbers = [dim if isinstance(dim, int) else -1 for dim in dims or [None, None]]
+    return str(node.build.Shape(node.input(0))) if numbers.count(-1) > 1 or 0 in numbers else numbers
+
+
+def unless_empty(node: Node, compute: Callable[[Builder], str], hint: str) -> str:
+    """What is computed of the data in their own shape, or the data as they are where they have no element."""
+    build, x, kind = node.build, node.input(0), node.scope.elem_type(node.input(0))
+    result = build.If(
+        build.Cast(build.Size(x), to=TensorProto.BOOL),
+        then_branch=build.branch(compute, hint, kind),
+        else_branch=build.branch(lambda inner: str(inner.Identity(x)), "empty", kind),
+    )
+    return build.typed(result, kind, node.scope.shape(x)) if kind else str(result)
+
+
+def drop_consumed_inputs(node: Node) -> None:
+    """consumed_inputs allowed a runtime to overwrite inputs and is gone; no value depends on it."""
+    if "consumed_inputs" in node.attributes:
+        del node.attributes["consumed_inputs"]
+
+
+def mirrored(build: Builder, name: str, kind: int) -> str:
+    """Values in the opposite order: floats negated, integers (the least has no negative) from -1 or the largest."""
+    if kind in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16):
+        return str(build.Neg(name))
+    bits: dict[int, int] = {
+        TensorProto.UINT8: 8,
+        TensorProto.UINT16: 16,
+        TensorProto.UINT32: 32,
+        TensorProto.UINT64: 64,
+    }
+    return str(build.Sub(build.constant(2 ** bits[kind] - 1 if kind in bits else -1, kind), name))
+
+
+T = TensorProto
+
+
+FLOAT8: dict[int, int] = dict.fromkeys((T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ), T.FLOAT)
+
+
+BFLOAT16: dict[int, int] = {T.BFLOAT16: T.FLOAT}

@@ -1,0 +1,146 @@
+"""RoiAlign in other operators: the samples of every region, gathered, interpolated and pooled."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.flat_indices import Size
+from opshift.passes.rewrite.node import Node
+
+T = TensorProto
+
+HEIGHT, WIDTH = "output_height", "output_width"
+
+
+def pooled_samples(node: Node, offset: float = 0.0) -> str:
+    """Samples of every bin, interpolated between four neighbours; below offset 0.5 no region is less than a pixel."""
+    build, elem_type, mode = node.build, node.elem_type(), node.attributes.get("mode", "avg")
+    high, wide = (node.attributes.get(name, 1) for name in (HEIGHT, WIDTH))
+    if mode not in ("avg", "max"):
+        raise CannotConvert(node, f"mode={mode}; avg, max could be expressed")
+    node.close("regions are sampled and pooled by sums in another order")
+    kind = T.FLOAT if elem_type == T.FLOAT16 else elem_type
+    batch, channels, *sizes = flat_indices.sizes(node, node.input(0))
+    rows = build.Transpose(node.input(0), perm=[0, 2, 3, 1])
+    rows = flat_indices.merged(node, rows, [batch, *sizes, channels], 3)
+    rows = build.Cast(rows, to=kind) if kind != elem_type else rows
+    image = build.Reshape(build.Mul(node.input(2), flat_indices.product(build, sizes)), [-1, 1, 1])
+    y, x = (_Samples(node, k, sizes[k], (high, wide)[k], kind, offset) for k in (0, 1))
+    parts, of_x, column = [], x.neighbours(), flat_indices.vector(build, [-1, y.count, x.count, 1])
+    for index_y, weight_y in y.neighbours():
+        for index_x, weight_x in of_x:
+            place = build.Add(build.Add(image, build.Mul(index_y, sizes[1])), index_x)
+            weight = build.Reshape(build.Mul(weight_y, weight_x), column)
+            parts.append(build.Mul(build.Gather(rows, place, axis=0), weight))
+    dims = [None, *(count if isinstance(count, int) else None for count in (y.count, x.count))]
+    total = build.typed(build.Max(*parts) if mode == "max" else build.Sum(*parts), kind, [*dims, None])
+    inside = build.typed(build.Reshape(build.And(y.inside, x.inside), column), T.BOOL, [*dims, 1])
+    total = build.Where(inside, total, build.constant(0, kind))
+    if y.taken and x.taken:
+        taken = build.typed(build.Reshape(build.And(y.taken, x.taken), column), T.BOOL, [*dims, 1])
+        total = build.Where(taken, total, build.constant(_lowest(kind) if mode == "max" else 0, kind))
+    total = build.Reshape(total, flat_indices.vector(build, [-1, high, y.ratio, wide, x.ratio, channels]))
+    total = _reduced(node, mode, total, y, x, kind)
+    total = build.Transpose(total, perm=[0, 3, 1, 2])
+    return str(build.Cast(total, to=elem_type) if kind != elem_type else total)
+
+
+def _lowest(kind: int) -> float:
+    return -3.4028234663852886e38 if kind == T.FLOAT else -1.7976931348623157e308
+
+
+def _reduced(node: Node, mode: str, total: str, y: _Samples, x: _Samples, kind: int) -> str:
+    """One value for each bin; a region without samples yields 0."""
+    build = node.build
+    result = (build.ReduceMax if mode == "max" else build.ReduceMean)(total, axes=[2, 4], keepdims=0)
+    if not (y.grid and x.grid):
+        return str(result)
+    number, one = build.Reshape(build.Mul(y.grid, x.grid), [-1, 1, 1, 1]), build.constant(1, kind)
+    if mode == "max":
+        none = build.typed(build.Less(number, one), T.BOOL, [None, 1, 1, 1])
+        result = build.typed(result, kind, [None, y.bins, x.bins, None])
+        return str(build.Where(none, build.constant(0, kind), result))
+    every = build.Cast(flat_indices.times(build, y.ratio, x.ratio), to=kind)
+    return str(build.Mul(result, build.Div(every, build.Max(number, one))))
+
+
+class _Samples:
+    """The samples of all bins of each region along an axis.
+
+    `ratio` are the samples of a bin, `count` those of all bins. Where the region tells how many there are, `grid` is
+    their number for each, `ratio` the largest of these, and `taken` says which samples are among them.
+    """
+
+    def __init__(self, node: Node, axis: int, size: Size, bins: int, kind: int, offset: float):
+        self.build = build = node.build
+        self.axis, self.bins, self.kind = axis, bins, kind
+        last = build.constant(size - 1.0, kind) if isinstance(size, int) else None
+        if last is None:
+            last = build.Sub(build.Cast(size, to=kind), build.constant(1, kind))
+        self.last, self.one, self.zero = last, build.constant(1, kind), build.constant(0, kind)
+        self.taken = self.grid = ""
+        scale = build.constant(node.attributes.get("spatial_scale", 1.0), kind)
+        rois = node.input(1) if kind == node.elem_type(1) else build.Cast(node.input(1), to=kind)
+        start, end = (build.Mul(build.Gather(rois, [k], axis=1), scale) for k in (1 - axis, 3 - axis))
+        side = build.Sub(end, start)
+        if offset:
+            start = build.Sub(start, build.constant(offset, kind))
+        else:
+            side = build.Max(side, self.one)
+        ratio = node.attributes.get("sampling_ratio", 0)
+        at = self._spread(start, side, ratio) if ratio > 0 else self._spread_by_size(start, side)
+        beyond = build.Greater(at, build.Add(last, self.one))
+        self.inside = build.Not(build.Or(build.Less(at, build.constant(-1, kind)), beyond))
+        self.at = build.Min(build.Max(at, self.zero), last)
+
+    def _spread(self, start: str, side: str, ratio: int) -> str:
+        """As many samples in each bin of each region."""
+        import numpy as np
+
+        build, kind = self.build, self.kind
+        self.ratio: Size = ratio
+        self.count: Size = self.bins * ratio
+        step = np.arange(self.bins * ratio)
+        each = build.Div(side, build.constant(self.bins, kind))
+        within = build.Div(build.Mul(each, build.constant(step % ratio + 0.5, kind)), build.constant(ratio, kind))
+        at = build.Add(build.Add(start, build.Mul(each, build.constant(step // ratio, kind))), within)
+        return str(build.Reshape(at, self._line()))
+
+    def _spread_by_size(self, start: str, side: str) -> str:
+        """One sample in a bin for each pixel that it is long, rounded up."""
+        import numpy as np
+
+        build, kind = self.build, self.kind
+        each = build.Div(side, build.constant(self.bins, kind))
+        self.grid = build.Max(build.Ceil(each), self.zero)
+        most = build.ReduceMax(
+            build.Concat(build.Reshape(self.grid, [-1]), build.constant([1], kind), axis=0), axes=[0]
+        )
+        self.ratio = build.Reshape(build.Cast(most, to=T.INT64), [])
+        self.count = flat_indices.times(build, self.ratio, self.bins)
+        sample = build.Cast(flat_indices.count(build, self.ratio), to=kind)
+        middle = build.Mul(build.Add(sample, build.constant(0.5, kind)), each)
+        between = flat_indices.vector(build, [-1, 1, self.ratio])
+        within = build.Reshape(build.Div(middle, build.Max(self.grid, self.one)), between)
+        bins = build.Mul(each, build.constant(np.arange(self.bins), kind))
+        at = build.Add(build.Reshape(build.Add(start, bins), [-1, self.bins, 1]), within)
+        taken = build.Reshape(build.Less(sample, self.grid), between)
+        every = build.And(taken, build.constant(np.ones((self.bins, 1), bool), T.BOOL))
+        self.taken = build.Reshape(every, self._line())
+        return str(build.Reshape(at, self._line()))
+
+    def _line(self) -> str:
+        """The shape of one value for each region and sample, along the axis."""
+        return flat_indices.vector(self.build, [-1, 1, self.count] if self.axis else [-1, self.count, 1])
+
+    def neighbours(self) -> list[tuple[str, str]]:
+        """The indices of the neighbours before and after, and what each of them weighs."""
+        build = self.build
+        low = build.Floor(self.at)
+        fraction = build.Sub(self.at, low)
+        high = build.Min(build.Add(low, self.one), self.last)
+        return [
+            (build.Cast(low, to=T.INT64), build.Sub(self.one, fraction)),
+            (build.Cast(high, to=T.INT64), fraction),
+        ]

@@ -1,0 +1,67 @@
+"""The windows of a pooling operator, with their padding spelled out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.rewrite.node import Node
+
+
+@dataclass(frozen=True)
+class Window:
+    """How the window moves along one spatial axis; `size` is None where it is known only at run time."""
+
+    axis: int
+    size: int | None
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+    end: int
+
+    @property
+    def extent(self) -> int:
+        """How far one window reaches."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def dilated(self) -> bool:
+        return self.dilation != 1 and self.kernel > 1
+
+
+def windows(node: Node) -> list[Window]:
+    """The windows with their padding spelled out, whatever auto_pad says."""
+    read, kernel = node.attributes.get, node.attributes["kernel_shape"]
+    count = len(kernel)
+    strides, dilations = read("strides") or [1] * count, read("dilations") or [1] * count
+    pads = read("pads") or [0] * 2 * count
+    dims = node.scope.shape(node.input(0)) or [None] * (count + 2)
+    if len(dims) != count + 2:
+        raise CannotConvert(node, f"kernel_shape={list(kernel)} with data of rank {len(dims)}")
+    auto = read("auto_pad", "NOTSET")
+    if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
+        raise CannotConvert(node, f"auto_pad={auto}; NOTSET, VALID, SAME_UPPER or SAME_LOWER could be expressed")
+    found = []
+    for i, dim in enumerate(dims[2:]):
+        size = dim if isinstance(dim, int) else None
+        begin, end = (pads[i], pads[i + count]) if auto == "NOTSET" else (0, 0)
+        window = Window(i + 2, size, kernel[i], strides[i], dilations[i], begin, end)
+        found.append(window if auto in ("NOTSET", "VALID") else _same(node, window, auto))
+    return found
+
+
+def _same(node: Node, window: Window, auto: str) -> Window:
+    """SAME pads so that the output has ceil(size / stride) elements; with stride 1 any size does."""
+    if window.dilated:
+        raise CannotConvert(
+            node, f"auto_pad={auto} with dilations is read in two ways; explicit pads could be expressed"
+        )
+    if window.size is None and window.stride != 1:
+        raise CannotConvert(
+            node, f"auto_pad={auto} over axis {window.axis} of unknown size; a known one could be expressed"
+        )
+    size = window.size or 1
+    total = max(0, (-(-size // window.stride) - 1) * window.stride + window.extent - size)
+    less, more = total // 2, total - total // 2
+    return replace(window, begin=less, end=more) if auto == "SAME_UPPER" else replace(window, begin=more, end=less)

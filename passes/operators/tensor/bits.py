@@ -1,0 +1,103 @@
+"""BitCast, before the bits of a number could be read as another type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed
+
+T = TensorProto
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many bits of a float are its exponent and its mantissa, and the integer of the same width."""
+
+    bits: int
+    exponent: int
+    mantissa: int
+
+
+FLOATS: dict[int, Layout] = {T.FLOAT: Layout(T.UINT32, 8, 23), T.DOUBLE: Layout(T.UINT64, 11, 52)}
+SIGNED: dict[int, int] = {
+    T.INT8: T.UINT8,
+    T.INT16: T.UINT16,
+    T.INT32: T.UINT32,
+    T.INT64: T.UINT64,
+    T.INT4: T.UINT4,
+    T.INT2: T.UINT2,
+}
+UNSIGNED = set(SIGNED.values())
+BELOW_A_BYTE = {T.INT4, T.UINT4, T.INT2, T.UINT2, T.FLOAT4E2M1}
+
+
+def cast_or_looked_up(node: Node) -> str:
+    """BitCast did not exist: integers are cast, and floats looked up in a table or put together from their parts."""
+    build, x, source, to = node.build, node.input(0), node.elem_type(), node.attributes["to"]
+    held = node.scope.array(x)
+    if source == to:
+        return str(build.Identity(x))
+    if held is not None and not {source, to} & BELOW_A_BYTE:
+        return build.constant(held.view(_dtype(to)), to)
+    integers = SIGNED.keys() | UNSIGNED
+    if {source, to} <= integers and SIGNED.get(source, source) == SIGNED.get(to, to):
+        return str(build.Cast(x, to=to))
+    if source == T.BOOL and to in (T.INT8, T.UINT8):
+        return str(build.Cast(x, to=to))
+    if source in (T.INT8, T.UINT8, T.INT16, T.UINT16) and _dtype(source).itemsize == _dtype(to).itemsize:
+        return _looked_up(node, SIGNED.get(source, source), to)
+    if to in FLOATS and SIGNED.get(source, source) == FLOATS[to].bits:
+        return _assembled(node, FLOATS[to], to)
+    name, why = T.DataType.Name, ""
+    if not {source, to} & BELOW_A_BYTE and source not in integers:
+        why = ", and no older operator tells the sign or the payload of a NaN"
+    raise CannotConvert(
+        node, f"the bits of {name(source)} as {name(to)}{why}; integers as integers or floats could be expressed"
+    )
+
+
+def _assembled(node: Node, layout: Layout, to: int) -> str:
+    """(1 if exponent, plus mantissa / 2**m) * 2**(exponent - bias), with its sign; no factor is subnormal"""
+    import numpy as np
+
+    build, m, bits = node.build, layout.mantissa, layout.bits
+    x = node.input(0) if node.elem_type() == bits else build.Cast(node.input(0), to=bits)
+    largest, bias = 2**layout.exponent - 1, 2 ** (layout.exponent - 1) - 1
+    shifted = build.BitShift(x, build.constant(m, bits), direction="RIGHT")
+    exponent = build.Cast(build.BitwiseAnd(shifted, build.constant(largest, bits)), to=T.INT64)
+    mantissa = build.BitwiseAnd(x, build.constant(2**m - 1, bits))
+    negative = build.Cast(build.BitShift(x, build.constant(m + layout.exponent, bits), direction="RIGHT"), to=T.INT64)
+    first = build.constant(np.array([0.0] + [1.0] * largest), to)
+    scales = np.ldexp(1.0, np.maximum(np.arange(largest), 1) - bias)
+    fraction = build.Mul(build.Cast(mantissa, to=to), build.constant(2.0**-m, to))
+    whole = build.Add(fraction, build.Gather(first, exponent))
+    number = build.Mul(whole, build.Gather(build.constant(np.append(scales, np.inf), to, "scales"), exponent))
+    number = build.Mul(number, build.Gather(build.constant([1.0, -1.0], to), negative))
+    rest = build.Cast(mantissa, to=T.BOOL)
+    not_a_number = build.And(build.Equal(exponent, largest), rest)
+    return str(build.Where(not_a_number, build.constant(float("nan"), to), number))
+
+
+def _looked_up(node: Node, unsigned: int, to: int) -> str:
+    """The value of every pattern of bits in a table, which the bits as a number point into."""
+    import numpy as np
+
+    build, bits = node.build, _dtype(unsigned)
+    table = np.arange(2 ** (8 * bits.itemsize)).astype(bits).view(_dtype(to))
+    x = node.input(0)
+    place = build.Cast(x if node.elem_type() == unsigned else build.Cast(x, to=unsigned), to=T.INT32)
+    return str(build.Gather(build.constant(table, to, "bits"), place, axis=0))
+
+
+def _dtype(elem_type: int) -> Any:
+    import numpy as np
+    import onnx.helper
+
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(elem_type))
+
+
+changed("BitCast", 26, Pair(down=cast_or_looked_up))

@@ -1,0 +1,282 @@
+"""Pad: its parameters moved from attributes to inputs, and modes, axes and types came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model import tensors
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.rewrite.builder import Builder, Operand
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed
+
+T = TensorProto
+
+FLOATS = (T.FLOAT16, T.FLOAT, T.DOUBLE)
+LONG = (T.INT64, T.UINT64)
+ONLY_MOVED: dict[int, str | int] = {
+    T.STRING: "",
+    T.COMPLEX64: 0,
+    T.COMPLEX128: 0,
+}  # with the value that is filled in by default
+END = 2**63 - 1
+FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
+MODES = ("constant", "reflect", "edge", "wrap")
+
+
+# --- 1 and 2: what paddings means ---------------------------------------------------------------------------
+
+
+def paddings_to_pads(node: Node) -> None:
+    """paddings was read in two ways, all begins first or axis by axis; pads has all begins first."""
+    paddings = node.attributes.pop("paddings")
+    half = len(paddings) // 2
+    by_axis = paddings[0::2] + paddings[1::2]
+    if by_axis != paddings:
+        shape, result = node.scope.shape(node.input(0)), node.scope.shape(node.outputs[0])
+        fits = [pads for pads in (paddings, by_axis) if _leads_to(pads, half, shape, result)]
+        if len(fits) != 1 or shape is None or result is None:
+            raise CannotConvert(
+                node,
+                f"paddings={paddings} can be read with all begins first or axis by axis; "
+                "the same list both ways, or shapes that decide, could be expressed",
+            )
+        paddings = fits[0]
+    node.attributes["pads"] = paddings
+
+
+def _leads_to(pads: list[int], rank: int, shape: Sequence[object] | None, result: Sequence[object] | None) -> bool:
+    if shape is None or result is None or not len(shape) == len(result) == rank:
+        return False
+    return all(
+        not isinstance(before, int) or not isinstance(after, int) or before + begin + end == after
+        for before, after, begin, end in zip(shape, result, pads[:rank], pads[rank:], strict=True)
+    )
+
+
+def pads_to_paddings(node: Node) -> None:
+    """pads may crop and was called paddings, which cannot: what is cropped is cut off first."""
+    pads = node.attributes.pop("pads")
+    if any(pad < 0 for pad in pads):
+        node.set_input(0, _cropped(node.build, node.input(0), pads))
+    node.attributes["paddings"] = [max(pad, 0) for pad in pads]
+
+
+def _cropped(build: Builder, x: str, pads: list[int]) -> str:
+    half = len(pads) // 2
+    axes = [axis for axis in range(half) if pads[axis] < 0 or pads[axis + half] < 0]
+    starts = [max(-pads[axis], 0) for axis in axes]
+    ends = [min(pads[axis + half], 0) or END for axis in axes]
+    if build.opset < 10:
+        return str(build.Slice(x, starts=starts, ends=ends, axes=axes))
+    return str(build.Slice(x, starts, ends, axes))
+
+
+# --- 2 and 11: attributes and inputs ------------------------------------------------------------------------
+
+
+def attributes_to_inputs(node: Node) -> None:
+    """pads and value were attributes and become inputs."""
+    pads, value = node.attributes.pop("pads"), node.attributes.pop("value", 0.0)
+    node.set_input(1, node.build.constant(tensors.int64s(pads), hint="pads"))
+    if node.attributes.get("mode", "constant") == "constant" and str(value) != "0.0":
+        node.set_input(2, node.build.constant(value, node.elem_type()))
+
+
+def inputs_to_attributes(node: Node) -> Replacement:
+    """pads and the value become attributes; what those cannot hold is put together from parts."""
+    mode, pads = _mode(node), node.scope.ints(node.input(1))
+    if pads is None:
+        return _with_runtime_pads(node, mode)
+    elem_type, fill = node.elem_type(), _in_float32(node) if mode == "constant" else 0.0
+    if fill is None or (fill and elem_type in LONG):
+        return _filled_where_padded(node, pads, elem_type)
+    if elem_type not in FLOATS:
+        return _pad_integers(node.build, node.input(0), elem_type, {"mode": mode, "pads": pads, "value": fill})
+    node.inputs = node.inputs[:1]
+    node.attributes["pads"] = pads
+    if str(fill) != "0.0":
+        node.attributes["value"] = fill
+    return None
+
+
+def _mode(node: Node) -> str:
+    mode = str(node.attributes.get("mode", "constant"))
+    if mode not in MODES:
+        raise CannotConvert(node, f"mode={mode}; {', '.join(MODES)} could be expressed")
+    return mode
+
+
+def _in_float32(node: Node) -> float | None:
+    """The value that is filled in, if it is constant and a float32 holds it."""
+    import numpy as np
+
+    if not node.input(2):
+        return 0.0
+    held = node.scope.array(node.input(2))
+    if held is None or held.size != 1:
+        return None
+    value = held.reshape(-1)[0].item()
+    with np.errstate(over="ignore"):
+        single = float(np.float32(value))
+    return single if single == value or value != value else None
+
+
+def _pad_integers(build: Builder, x: str, elem_type: int, how: dict[str, object]) -> str:
+    """Integers of 32 bits fit into a double; longer ones are padded in two halves."""
+
+    def pad(value: str) -> str:
+        return str(build.Cast(build.emit("Pad", [build.Cast(value, to=T.DOUBLE)], how), to=elem_type))
+
+    if elem_type not in LONG:
+        return pad(x)
+    base = build.constant(2**32, elem_type)
+    high = build.Div(x, base)
+    low = build.Sub(x, build.Mul(high, base))
+    return str(build.Add(build.Mul(pad(high), base), pad(low)))
+
+
+def _filled_where_padded(node: Node, pads: list[int], elem_type: int) -> str:
+    """A float attribute cannot hold the value: zeros are padded, and the value chosen where they lie."""
+    build, x, how = node.build, node.input(0), dict[str, object](pads=pads)
+    zeros = build.ConstantOfShape(build.Shape(x))
+    padded = build.Cast(build.emit("Pad", [zeros], {**how, "value": 1.0}), to=T.BOOL)
+    data = build.emit("Pad", [x], how) if elem_type in FLOATS else _pad_integers(build, x, elem_type, how)
+    return str(build.Where(padded, build.Reshape(node.input(2), []), data))
+
+
+def _with_runtime_pads(node: Node, mode: str) -> str:
+    """What is cropped is cut off; blocks of the value are joined to each axis, or its elements repeated."""
+    build, rank, pads = node.build, node.rank(), node.input(1)
+    x, added = _cropped_at_runtime(build, node.input(0), pads, rank)
+    if mode != "constant":
+        return _gathered(node, x, added, rank, mode)
+    fill = node.input(2) or build.constant(0, node.elem_type())
+    for axis in range(rank):
+        here = build.constant([k == axis for k in range(rank)], T.BOOL)
+        blocks = [
+            build.Expand(fill, build.Where(here, build.Gather(added, [end]), build.Shape(x)))
+            for end in (axis, axis + rank)
+        ]
+        x = build.Concat(blocks[0], x, blocks[1], axis=axis)
+    return x
+
+
+def _cropped_at_runtime(build: Builder, x: str, pads: str, rank: int) -> tuple[str, str]:
+    """The data without what negative pads take away, and the pads without the negative ones."""
+    added = build.Where(build.Less(pads, 0), 0, pads)
+    removed = build.Sub(added, pads)
+    starts = build.Gather(removed, list(range(rank)))
+    ends = build.Sub(build.Shape(x), build.Gather(removed, list(range(rank, 2 * rank))))
+    return str(build.Slice(x, starts, ends, list(range(rank)))), str(added)
+
+
+# --- 13: types that can only be moved -----------------------------------------------------------------------
+
+
+def positions_instead_of_values(node: Node) -> Replacement:
+    """bool was not padded and is as uint8; of strings and complex numbers the positions are padded."""
+    elem_type, mode = node.elem_type(), _mode(node)
+    if elem_type not in ONLY_MOVED:
+        return carried({T.BOOL: T.UINT8})(node)
+    build, x = node.build, node.input(0)
+    size, flat = build.Size(x), build.Reshape(x, [-1])
+    inputs = [build.Reshape(build.Range(0, size, 1), build.Shape(x)), node.input(1)]
+    if mode == "constant":
+        fill = node.input(2) or build.constant(ONLY_MOVED[elem_type], elem_type)
+        flat = build.Concat(flat, build.Reshape(fill, [1]), axis=0)
+        inputs.append(size)
+    return str(build.Gather(flat, build.again(node.proto, inputs)))
+
+
+# --- 18: axes -----------------------------------------------------------------------------------------------
+
+
+def pads_of_all_axes(node: Node) -> None:
+    """pads could not be for some axes only: the other axes are given pads of 0."""
+    if not node.input(3):
+        return
+    shape, axes, pads = (
+        node.scope.shape(node.input(0)),
+        node.scope.ints(node.input(3)),
+        node.scope.ints(node.input(1)),
+    )
+    if axes is None or shape is None:
+        full = _scattered_at_runtime(node)
+    elif any(not -len(shape) <= axis < len(shape) for axis in axes):
+        raise CannotConvert(node, f"axes={axes} lie outside rank {len(shape)}")
+    else:
+        axes = [axis % len(shape) for axis in axes]
+        places, zeros = axes + [axis + len(shape) for axis in axes], [0] * (2 * len(shape))
+        if pads is None:
+            chosen = [places.index(k) if k in places else len(places) for k in range(len(zeros))]
+            full = node.build.Gather(node.build.Concat(node.input(1), [0], axis=0), chosen)
+        else:
+            for place, pad in zip(places, pads, strict=True):
+                zeros[place] = pad
+            full = node.build.constant(tensors.int64s(zeros), hint="pads")
+    node.inputs = [node.input(0), full, node.input(2)]
+
+
+def _scattered_at_runtime(node: Node) -> str:
+    build = node.build
+    rank = build.Size(build.Shape(node.input(0)))
+    axes = build.Cast(node.input(3), to=T.INT64)
+    axes = build.Where(build.Less(axes, 0), build.Add(axes, rank), axes)
+    zeros = build.ConstantOfShape(build.Reshape(build.Mul(rank, 2), [1]), value=tensors.int64s([0]))
+    return str(build.ScatterElements(zeros, build.Concat(axes, build.Add(axes, rank), axis=0), node.input(1)))
+
+
+# --- 19: wrap -----------------------------------------------------------------------------------------------
+
+
+def wrapped_by_gather(node: Node) -> Replacement:
+    """The mode wrap did not exist: the elements of each padded axis are gathered in its order."""
+    if _mode(node) != "wrap":
+        return None
+    rank = node.rank()
+    pads_of_all_axes(node)
+    pads = node.scope.ints(node.input(1))
+    if pads is None:
+        x, added = _cropped_at_runtime(node.build, node.input(0), node.input(1), rank)
+        return _gathered(node, x, added, rank, "wrap")
+    x = _cropped(node.build, node.input(0), pads) if min(pads, default=0) < 0 else node.input(0)
+    return _gathered(node, x, [max(pad, 0) for pad in pads], rank, "wrap")
+
+
+def _gathered(node: Node, x: str, added: list[int] | str, rank: int, mode: str) -> str:
+    build = node.build
+    for axis in range(rank):
+        before, after = (
+            build.Gather(added, [end]) if isinstance(added, str) else [added[end]] for end in (axis, axis + rank)
+        )
+        if before == after == [0]:
+            continue
+        size = build.Gather(build.Shape(x), [axis])
+        x = build.Gather(x, _sources(build, size, before, after, mode), axis=axis)
+    return x
+
+
+def _sources(build: Builder, size: str, before: Operand, after: Operand, mode: str) -> str:
+    """For each position of the padded axis the position in the data that it repeats."""
+    length = build.Add(build.Add(size, before), after)
+    position = build.Sub(flat_indices.count(build, build.Reshape(length, [])), before)
+    last = size if mode == "wrap" else build.Sub(size, 1)
+    if mode == "edge":
+        inside = build.Where(build.Less(position, size), position, last)
+        return str(build.Where(build.Less(position, 0), 0, inside))
+    period = build.Mul(last, 2) if mode == "reflect" else size
+    period = build.Where(build.Less(period, 1), 1, period)
+    position = build.Mod(position, period)
+    return str(position if mode == "wrap" else build.Sub(last, build.Abs(build.Sub(last, position))))
+
+
+changed("Pad", 2, Pair(up=paddings_to_pads, down=pads_to_paddings))
+changed("Pad", 11, Pair(up=attributes_to_inputs, down=inputs_to_attributes))
+changed("Pad", 13, Pair(down=positions_instead_of_values))
+changed("Pad", 18, Pair(down=pads_of_all_axes))
+changed("Pad", 19, Pair(down=wrapped_by_gather))
+changed("Pad", 21, Pair(down=carried(dict.fromkeys(FLOAT8, T.FLOAT16))))

@@ -1,0 +1,283 @@
+"""Cutting tensors: Slice, whose bounds moved from attributes to inputs, and Split, whose sizes did."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model import tensors
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.recipes import carried, counted_from_front, nonnegative_axis
+from opshift.passes.operators.tensor.shape import INT64_MAX, Size, counted, size_along
+from opshift.passes.operators.tensor.tensor import INTEGERS_AS_DOUBLE
+from opshift.passes.rewrite.builder import Builder
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, same
+
+T = TensorProto
+INT32_MAX = 2**31 - 1
+
+
+# --- Slice --------------------------------------------------------------------------------------------------
+
+
+def bounds_to_inputs(node: Node) -> None:
+    """starts, ends and axes were attributes and become inputs."""
+    starts, ends = node.attributes.pop("starts"), node.attributes.pop("ends")
+    axes = node.attributes.pop("axes", []) or list(range(len(starts)))
+    node.inputs = [node.input(0), *(node.build.constant(tensors.int64s(v)) for v in (starts, ends, axes))]
+
+
+def bounds_to_attributes(node: Node) -> Replacement:
+    """starts, ends and axes become attributes; steps, and bounds known only at run time, become indices."""
+    starts, ends, axes, steps = (node.scope.ints(node.input(i)) if node.input(i) else [] for i in range(1, 5))
+    if starts is None or ends is None or axes is None or steps is None or any(step != 1 for step in steps):
+        _check_ends(node, ends or [], steps or [])
+        return _gathered(node)
+    node.inputs = [node.input(0)]
+    node.attributes["starts"], node.attributes["ends"] = starts, ends
+    if axes:
+        node.attributes["axes"] = axes
+    return None
+
+
+def _check_ends(node: Node, ends: list[int], steps: list[int]) -> None:
+    for end, step in zip(ends, steps, strict=False):
+        if step < 0 and end in (INT32_MAX, INT64_MAX):
+            raise CannotConvert(
+                node,
+                f"end {end} of a backward slice, which runtimes read as the last element or as beyond the "
+                "first; any other could be expressed",
+            )
+
+
+def nonnegative_slice_axes(node: Node) -> None:
+    """Negative axes were not allowed and are counted from the front."""
+    if not node.input(3):
+        return
+    axes, elem_type = node.scope.ints(node.input(3)), node.elem_type(3)
+    if axes is not None and all(axis >= 0 for axis in axes):
+        return
+    build, dims = node.build, node.scope.shape(node.input(0))
+    if axes is not None and dims is not None:
+        node.set_input(3, build.constant(counted(node, axes, len(dims)), elem_type, "axes"))
+        return
+    rank = build.Size(build.Shape(node.input(0)))
+    rank = rank if elem_type == T.INT64 else build.Cast(rank, to=elem_type)
+    node.set_input(3, counted_from_front(node, node.input(3), rank, elem_type))
+
+
+def _gathered(node: Node) -> str:
+    value = node.input(0)
+    for axis, start, end, step in _bounds(node):
+        indices = _indices(node.build, start, end, step, size_along(node, axis))
+        value = str(node.build.Gather(value, indices, axis=axis))
+    return value
+
+
+def _bounds(node: Node) -> Iterator[tuple[int, Size, Size, Size]]:
+    """Axis, start, end and step of every slice."""
+    axes = node.scope.ints(node.input(3)) if node.input(3) else _leading_axes(node)
+    if axes is None:
+        yield from _bounds_of_any_axis(node)
+        return
+    for k, axis in enumerate(axes):
+        yield axis, _element(node, 1, k), _element(node, 2, k), _element(node, 4, k) if node.input(4) else 1
+
+
+def _bounds_of_any_axis(node: Node) -> Iterator[tuple[int, Size, Size, Size]]:
+    """Each axis looks up its place in the list of axes; those not listed take the defaults, at place 0."""
+    build = node.build
+    numbers = count_up(build, build.Size(node.input(1)))
+    axes, places = _int64(node, 3) if node.input(3) else numbers, build.Add(numbers, 1)
+    starts, ends, steps = (
+        build.Concat([default], _int64(node, index), axis=0) if node.input(index) else None
+        for index, default in ((1, 0), (2, INT64_MAX), (4, 1))
+    )
+    for axis in range(node.rank()):
+        hits = build.Cast(build.Equal(axes, axis), to=T.INT64)
+        place = build.ReduceSum(build.Mul(hits, places), keepdims=0)
+        step = build.Gather(steps, place) if steps else 1
+        yield axis, build.Gather(starts, place), build.Gather(ends, place), step
+
+
+def _leading_axes(node: Node) -> list[int] | None:
+    """As many axes as there are bounds; None where their number is known only at run time."""
+    lengths = [dims[0] for index in (1, 2, 4) if (dims := node.scope.shape(node.input(index)))]
+    return next((list(range(length)) for length in lengths if isinstance(length, int)), None)
+
+
+def _element(node: Node, index: int, k: int) -> Size:
+    held = node.scope.ints(node.input(index))
+    return held[k] if held is not None else str(node.build.Gather(_int64(node, index), k))
+
+
+def _int64(node: Node, index: int) -> str:
+    name = node.input(index)
+    return name if node.elem_type(index) == T.INT64 else str(node.build.Cast(name, to=T.INT64))
+
+
+def _indices(build: Builder, start: Size, end: Size, step: Size, size: Size) -> str:
+    """start + step * [0, 1, ...] up to end, with start and end counted from the front and clamped."""
+    add, sub, mul, div = (_folding(build, op) for op in ("Add", "Sub", "Mul", "Div"))
+    backwards: Size = int(step < 0) if isinstance(step, int) else build.Cast(build.Less(step, 0), to=T.INT64)
+    sign = sub(1, mul(2, backwards))
+    stride = mul(_most(build, step, -INT64_MAX), sign)  # the least integer has no negative
+    if not isinstance(stride, int) or stride > INT32_MAX:  # one beyond the size does the same and cannot overflow
+        stride = _least(build, stride, _most(build, size, 1))
+    last = sub(size, backwards)
+    start, end = (_choose(build, bound, 0, add(bound, size), bound) for bound in (start, end))
+    start = _least(build, _most(build, start, 0), last)
+    end = _least(build, _most(build, end, sub(0, backwards)), last)
+    span = _most(build, mul(sub(end, start), sign), 0)
+    count = div(add(span, sub(stride, 1)), stride)
+    step = mul(stride, sign)
+    if isinstance(start, int) and isinstance(step, int) and isinstance(count, int) and count <= tensors.SMALL:
+        return build.constant(tensors.int64s(range(start, start + count * step, step)))
+    return str(add(start, mul(step, count_up(build, count))))
+
+
+_FOLDED: dict[str, tuple[Callable[[int, int], int], int]] = {
+    "Add": (operator.add, 0),
+    "Sub": (operator.sub, 0),
+    "Mul": (operator.mul, 1),
+    "Div": (operator.floordiv, 1),
+}
+
+
+def _folding(build: Builder, op: str) -> Callable[[Size, Size], Size]:
+    """An operator that works at once where both operands are known, or where one changes nothing."""
+    compute, neutral = _FOLDED[op]
+
+    def emit(a: Size, b: Size) -> Size:
+        if isinstance(a, int) and isinstance(b, int):
+            return compute(a, b)
+        if b == neutral:
+            return a
+        return b if a == neutral and op in ("Add", "Mul") else str(build.emit(op, [a, b]))
+
+    return emit
+
+
+def _choose(build: Builder, a: Size, b: Size, less: Size, other: Size) -> Size:
+    """`less` if a < b, else `other`."""
+    if isinstance(a, int) and isinstance(b, int):
+        return less if a < b else other
+    return str(build.Where(build.Less(a, b), less, other))
+
+
+def _least(build: Builder, a: Size, b: Size) -> Size:
+    return _choose(build, a, b, a, b)
+
+
+def _most(build: Builder, a: Size, b: Size) -> Size:
+    return _choose(build, a, b, b, a)
+
+
+def count_up(build: Builder, count: Size) -> str:
+    """[0, 1, ..., count - 1]"""
+    ones = build.ConstantOfShape(build.Reshape(count, [1]), value=tensors.int64s([1]))
+    return str(build.Reshape(build.NonZero(ones), [-1]))
+
+
+changed("Slice", 10, Pair(up=bounds_to_inputs, down=bounds_to_attributes))
+changed("Slice", 11, Pair(down=nonnegative_slice_axes))
+same("Slice", 13, "bfloat16 came; the text now spells out how bounds are clamped, which runtimes did before")
+
+
+# --- Split --------------------------------------------------------------------------------------------------
+
+
+def axis_and_sizes_are_told(node: Node) -> None:
+    """axis had no stated default and is told by the shapes; sizes as an input become an attribute."""
+    if "axis" not in node.attributes:
+        node.attributes["axis"] = _axis_of_parts(node)
+    if node.input(1):
+        sizes = node.scope.array(node.input(1))
+        if sizes is None:
+            raise CannotConvert(node, "the sizes are known only at run time; constants could be expressed")
+        node.attributes["split"] = [int(size) for size in sizes]
+        node.set_input(1, "")
+
+
+def _axis_of_parts(node: Node) -> int:
+    """The only axis along which a part is smaller than the whole."""
+    whole, part = (node.scope.shape(name) for name in (node.input(0), node.outputs[0]))
+    if whole is not None and part is not None and len(whole) == len(part):
+        axes = [axis for axis, sizes in enumerate(zip(whole, part, strict=True)) if sizes[0] != sizes[1]]
+        if len(axes) == 1:
+            return axes[0]
+    raise CannotConvert(node, "axis is missing and had no default; an axis could be expressed")
+
+
+def parts_of_doubles(node: Node) -> Replacement:
+    """axis had no stated default and is written out, and integers are split as doubles."""
+    if "axis" not in node.attributes:
+        node.attributes["axis"] = 0
+    return carried(INTEGERS_AS_DOUBLE)(node)
+
+
+def sizes_to_input(node: Node) -> None:
+    """split was an attribute and becomes an input."""
+    sizes = node.attributes.pop("split", [])
+    if sizes:
+        node.set_input(1, node.build.constant(tensors.int64s(sizes)))
+
+
+def sizes_to_attribute(node: Node) -> Replacement:
+    """split becomes an attribute; sizes known only at run time become slices."""
+    if not node.input(1):
+        return None
+    sizes = node.scope.ints(node.input(1))
+    if sizes is None:
+        return _sliced(node)
+    node.set_input(1, "")
+    node.attributes["split"] = sizes
+    return None
+
+
+def _sliced(node: Node) -> list[str]:
+    build, axis = node.build, node.attributes.get("axis", 0)
+    parts, start = [], build.constant(tensors.int64s([0]))
+    for k in range(len(node.outputs)):
+        end = build.Add(start, build.Gather(node.input(1), [k]))
+        parts.append(build.Slice(node.input(0), start, end, [axis]))
+        start = end
+    return parts
+
+
+def parts_to_number(node: Node) -> None:
+    """Without sizes there were as many equal parts as outputs; num_outputs says so."""
+    if node.input(1):
+        return
+    dims, axis, parts = node.scope.shape(node.input(0)), node.attributes.get("axis", 0), len(node.outputs)
+    if dims and -len(dims) <= axis < len(dims) and dims[axis] == 0:  # onnxruntime refuses num_outputs there
+        node.set_input(1, node.build.constant(tensors.int64s([0] * parts)))
+    else:
+        node.attributes["num_outputs"] = parts
+
+
+def number_to_parts(node: Node) -> None:
+    """num_outputs did not exist; the sizes are given where the parts may not be equal."""
+    parts = node.attributes.pop("num_outputs", None)
+    if parts is None or parts == 1:
+        return
+    if parts != len(node.outputs):
+        raise CannotConvert(node, f"num_outputs={parts} with {len(node.outputs)} outputs; as many could be expressed")
+    build, size = node.build, size_along(node, node.attributes.get("axis", 0))
+    if isinstance(size, int):
+        part = -(-size // parts)
+        if size != part * parts:
+            sizes = [min(max(size - k * part, 0), part) for k in range(parts)]
+            node.set_input(1, build.constant(tensors.int64s(sizes)))
+        return
+    part = build.Div(build.Add(size, parts - 1), parts)
+    left = build.Sub(size, build.Mul(part, list(range(parts))))
+    node.set_input(1, build.Min(build.Max(left, 0), part))
+
+
+changed("Split", 2, Pair(up=axis_and_sizes_are_told, down=parts_of_doubles))
+changed("Split", 11, Pair(down=nonnegative_axis(default=0)))
+changed("Split", 13, Pair(up=sizes_to_input, down=sizes_to_attribute))
+changed("Split", 18, Pair(up=parts_to_number, down=number_to_parts))

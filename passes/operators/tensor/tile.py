@@ -1,0 +1,62 @@
+"""Tile: from copies along one axis to repeats along all."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed
+
+T = TensorProto
+# Tile 1 took its counts and its axis in the type of the data; up to here these types hold every integer.
+COUNTS: dict[int, int] = {T.FLOAT16: 2**11, T.FLOAT: 2**24, T.DOUBLE: 2**53}
+
+
+def copies_to_repeats(node: Node) -> None:
+    """tiles copies were made along one axis; repeats counts them for every axis."""
+    build, rank, held = node.build, node.rank(), node.scope.array(node.input(2))
+    if held is None:
+        raise CannotConvert(node, "the axis is known only at run time; a constant could be expressed")
+    axis = int(held.reshape(-1)[0])
+    if not 0 <= axis < rank:
+        raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+    before, after = [1] * axis, [1] * (rank - axis - 1)
+    tiles = node.scope.array(node.input(1))
+    if tiles is not None:
+        repeats = build.constant([*before, int(tiles.reshape(-1)[0]), *after], T.INT64)
+    else:
+        count = build.Reshape(build.Cast(node.input(1), to=T.INT64), [1])
+        repeats = build.Concat(*filter(len, (before, count, after)), axis=0)
+    node.inputs = [node.input(0), repeats]
+
+
+def repeats_to_copies(node: Node) -> str:
+    """repeats counted the copies along every axis; they are made along one axis after another."""
+    build, value, repeats = node.build, node.input(0), node.scope.ints(node.input(1))
+    if repeats is not None:
+        for axis, count in enumerate(repeats):
+            value = _copied(node, value, count, axis)
+        return value
+    elem_type = node.elem_type()
+    if elem_type not in COUNTS:
+        raise CannotConvert(
+            node, "repeats are known only at run time; constants or data of a float type could be expressed"
+        )
+    for axis in range(node.rank()):
+        count = build.Cast(build.Gather(node.input(1), axis), to=elem_type)
+        value = build.Tile(value, count, build.constant(axis, elem_type))
+    return value
+
+
+def _copied(node: Node, value: str, count: int, axis: int) -> str:
+    build, elem_type = node.build, node.elem_type()
+    if count == 1:
+        return value
+    if count <= COUNTS.get(elem_type, -1):
+        return str(build.Tile(value, build.constant(count, elem_type), build.constant(axis, elem_type)))
+    if count == 0:
+        return str(build.Slice(value, axes=[axis], starts=[0], ends=[0]))
+    return str(build.Concat(*[value] * count, axis=axis))
+
+
+changed("Tile", 6, Pair(up=copies_to_repeats, down=repeats_to_copies))

@@ -1,0 +1,353 @@
+"""Tree ensembles of ai.onnx.ml: parameters in double came, then TreeEnsemble instead of the older operators.
+
+Those list nodes and leaves together, found by tree and node id, and a leaf votes for any number of targets.
+TreeEnsemble lists them apart, found by position, and a leaf votes for one target.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model import tensors
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed
+
+T = TensorProto
+ML = "ai.onnx.ml"
+
+# What TreeEnsemble numbers, by what the older operators spell.
+MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
+MEMBER = len(MODES)
+AGGREGATES = ["AVERAGE", "SUM", "MIN", "MAX"]
+# onnxruntime swaps the numbers of SOFTMAX and LOGISTIC, and applies neither to a single score.
+TRANSFORMS = {"NONE": 0, "SOFTMAX_ZERO": 3, "PROBIT": 4}
+DISPUTED = "which runtimes read differently; NONE, SOFTMAX_ZERO and PROBIT could be expressed"
+
+
+# --- both regressor and classifier, 1 and 3 ---------------------------------------------------------------
+
+
+def doubles_to_floats(node: Node) -> None:
+    """Parameters in tensors of doubles did not exist; those that float32 holds go into the lists."""
+    for name in [name for name in node.attributes if name.endswith("_as_tensor")]:
+        held = node.attributes[name]
+        values = numbers(node, name)
+        narrow = tensors.array(tensors.tensor(values, T.FLOAT))
+        if held.data_type != T.FLOAT:
+            node.close("compared and added in float32")
+            if narrow is None or narrow.tolist() != values:
+                raise CannotConvert(node, f"{name} holds doubles; values of float32 could be expressed")
+        del node.attributes[name]
+        node.attributes[name.removesuffix("_as_tensor")] = values
+
+
+def numbers(node: Node, name: str) -> list[float]:
+    """The values of an attribute that is a list or a tensor of numbers; none if it is absent."""
+    held = node.attributes.get(name, [])
+    if not isinstance(held, TensorProto):
+        return [float(value) for value in held]
+    values = tensors.array(held)
+    if values is None:
+        raise CannotConvert(node, f"{name} has no values; a tensor with values could be expressed")
+    return [float(value) for value in values.ravel()]
+
+
+def deprecated(node: Node) -> None:
+    """The classifier is deprecated, and no text says how it chooses a label where scores are equal."""
+    raise CannotConvert(node, "the operator is deprecated; ai.onnx.ml up to opset 4 could be expressed")
+
+
+# --- the regressor becomes TreeEnsemble -------------------------------------------------------------------
+
+
+@dataclass
+class _Trees:
+    """TreeEnsemble's lists: one entry a node, where a child is a position and whether that is a leaf's."""
+
+    roots: list[int] = field(default_factory=list)
+    features: list[int] = field(default_factory=list)
+    modes: list[int] = field(default_factory=list)
+    splits: list[float] = field(default_factory=list)
+    tracks: list[int] = field(default_factory=list)
+    true: list[tuple[int, int]] = field(default_factory=list)
+    false: list[tuple[int, int]] = field(default_factory=list)
+    targets: list[int] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
+
+
+def regressor_to_ensemble(node: Node) -> str:
+    """The regressor is deprecated and becomes TreeEnsemble, a tree for each target that a tree votes for."""
+    given = node.attributes
+    aggregate, transform = given.get("aggregate_function", "SUM"), given.get("post_transform", "NONE")
+    count, base = given.get("n_targets", 0), _parameter(node, "base_values")
+    trees = _read(node)
+    single = all(len(votes) == 1 for tree in trees for votes in tree.votes.values())
+    averaged = aggregate == "AVERAGE" and not single
+    if not single and aggregate not in ("SUM", "AVERAGE"):
+        raise CannotConvert(node, f"{aggregate} over leaves with several votes; one vote a leaf could be expressed")
+    if (any(base) or averaged) and transform != "NONE":
+        raise CannotConvert(node, f"{transform} after base_values or an average; NONE could be expressed")
+    if any(base) and (len(base) != count or any(tree.misses(count) for tree in trees)):
+        raise CannotConvert(node, "base_values of targets without a vote; votes for every target could be expressed")
+    if transform not in TRANSFORMS:
+        raise CannotConvert(node, f"post_transform is {transform}, {DISPUTED}")
+    if aggregate not in AGGREGATES or not trees or not count:
+        raise CannotConvert(
+            node, f"{aggregate} of {len(trees)} trees for {count} targets; 1 of each could be expressed"
+        )
+    made = _Trees()
+    for tree in trees:
+        for target in [None] if single else sorted(tree.targets() or {0}):
+            _grow(made, tree, target)
+    if not single:
+        node.close("votes for several targets are added tree by tree")
+    build, kind = node.build, node.elem_type()
+    doubles = kind == T.DOUBLE or any(name.endswith("_as_tensor") for name in given)
+    wide = T.DOUBLE if doubles else T.FLOAT
+    if kind in (T.INT64, T.INT32) or (wide == T.DOUBLE and kind != T.DOUBLE):
+        node.close("compared and added in another type")
+    x = node.input(0) if kind == wide else build.Cast(node.input(0), to=wide)
+    chosen = "SUM" if averaged else aggregate
+    values = build.emit("TreeEnsemble", [x], _attributes(made, wide, count, chosen, transform), domain=ML)
+    if averaged:
+        values = build.Div(values, build.constant(float(len(trees)), wide))
+    if any(base):
+        values = build.Add(values, build.constant(base, wide))
+    return str(values if wide == T.FLOAT else build.Cast(values, to=T.FLOAT))
+
+
+@dataclass
+class _Tree:
+    """One tree of a regressor: what its nodes hold, by node id, and the votes of its leaves."""
+
+    root: int
+    nodes: dict[int, dict[str, Any]]
+    votes: dict[int, list[tuple[int, float]]]
+
+    def targets(self) -> set[int]:
+        return {target for votes in self.votes.values() for target, _ in votes}
+
+    def misses(self, count: int) -> bool:
+        return any({target for target, _ in votes} != set(range(count)) for votes in self.votes.values())
+
+
+def _parameter(node: Node, name: str) -> list[float]:
+    return numbers(node, name) or numbers(node, f"{name}_as_tensor")
+
+
+def _read(node: Node) -> list[_Tree]:
+    given = node.attributes
+    trees = given.get("nodes_treeids", [])
+    columns: dict[str, Sequence[Any]] = {
+        "id": given.get("nodes_nodeids", []),
+        "mode": given.get("nodes_modes", []),
+        "feature": given.get("nodes_featureids", []),
+        "split": _parameter(node, "nodes_values"),
+        "true": given.get("nodes_truenodeids", []),
+        "false": given.get("nodes_falsenodeids", []),
+        "tracks": given.get("nodes_missing_value_tracks_true", []) or [0] * len(trees),
+    }
+    if any(len(column) != len(trees) for column in columns.values()):
+        raise CannotConvert(node, "the lists nodes_* differ in length; lists of one length could be expressed")
+    found: dict[int, dict[int, dict[str, Any]]] = {}
+    for position, tree in enumerate(trees):
+        row = {name: column[position] for name, column in columns.items()}
+        if row["mode"] not in (*MODES, "LEAF"):
+            raise CannotConvert(node, f"a node has mode {row['mode']}; {', '.join(MODES)} could be expressed")
+        found.setdefault(tree, {})[row["id"]] = row
+    votes = zip(
+        given.get("target_treeids", []), given.get("target_nodeids", []), given.get("target_ids", []),
+        _parameter(node, "target_weights"), strict=True,
+    )  # fmt: skip
+    cast: dict[tuple[int, int], list[tuple[int, float]]] = {}
+    for tree, leaf, target, weight in votes:
+        cast.setdefault((tree, leaf), []).append((target, weight))
+    return [_tree(node, rows, lambda leaf, tree=tree: cast.get((tree, leaf), [])) for tree, rows in found.items()]
+
+
+def _tree(node: Node, rows: dict[int, dict[str, Any]], votes: Any) -> _Tree:
+    children = Counter(row[side] for row in rows.values() if row["mode"] != "LEAF" for side in ("true", "false"))
+    first = next(iter(rows))  # where runtimes begin
+    if [name for name in rows if name not in children] != [first] or not children.keys() <= rows.keys():
+        raise CannotConvert(node, "a tree lacks nodes or has other roots than its first node; one could be expressed")
+    return _Tree(first, rows, {name: votes(name) for name, row in rows.items() if row["mode"] == "LEAF"})
+
+
+def _grow(made: _Trees, tree: _Tree, target: int | None) -> None:
+    """Add a tree; where `target` is given, its leaves keep their votes for that one alone."""
+    inner = [name for name, row in tree.nodes.items() if row["mode"] != "LEAF"]
+    places = {name: (len(made.features) + position, 0) for position, name in enumerate(inner)}
+    for leaf, votes in tree.votes.items():
+        chosen = votes if target is None else [(target, sum(w for t, w in votes if t == target))]
+        places[leaf] = (len(made.weights), 1)
+        made.targets.append(chosen[0][0])
+        made.weights.append(chosen[0][1])
+    made.roots.append(len(made.features))
+    if not inner:  # a lone leaf hangs on both sides of a node
+        lone = {"feature": 0, "mode": MODES[0], "split": 0.0, "tracks": 0}
+        _add(made, lone, places[tree.root], places[tree.root])
+        return
+    for name in inner:
+        row = tree.nodes[name]
+        _add(made, row, places[row["true"]], places[row["false"]])
+
+
+def _add(made: _Trees, row: dict[str, Any], true: tuple[int, int], false: tuple[int, int]) -> None:
+    made.features.append(row["feature"])
+    made.modes.append(MODES.index(row["mode"]))
+    made.splits.append(row["split"])
+    made.tracks.append(row["tracks"])
+    made.true.append(true)
+    made.false.append(false)
+
+
+def _attributes(made: _Trees, wide: int, count: int, aggregate: str, transform: str) -> dict[str, Any]:
+    return {
+        "n_targets": count,
+        "aggregate_function": AGGREGATES.index(aggregate),
+        "post_transform": TRANSFORMS[transform],
+        "tree_roots": made.roots,
+        "nodes_featureids": made.features,
+        "nodes_modes": tensors.tensor(made.modes, T.UINT8),
+        "nodes_splits": tensors.tensor(made.splits, wide),
+        "nodes_missing_value_tracks_true": made.tracks if any(made.tracks) else None,
+        "nodes_truenodeids": [place for place, _ in made.true],
+        "nodes_trueleafs": [leaf for _, leaf in made.true],
+        "nodes_falsenodeids": [place for place, _ in made.false],
+        "nodes_falseleafs": [leaf for _, leaf in made.false],
+        "leaf_targetids": made.targets,
+        "leaf_weights": tensors.tensor(made.weights, wide),
+    }
+
+
+# --- TreeEnsemble becomes the regressor -------------------------------------------------------------------
+
+
+@dataclass
+class _Rows:
+    """The regressor's lists, one entry a node; `target_*` one entry a vote."""
+
+    trees: list[int] = field(default_factory=list)
+    ids: list[int] = field(default_factory=list)
+    modes: list[str] = field(default_factory=list)
+    features: list[int] = field(default_factory=list)
+    splits: list[float] = field(default_factory=list)
+    tracks: list[int] = field(default_factory=list)
+    true: list[int] = field(default_factory=list)
+    false: list[int] = field(default_factory=list)
+    votes: list[tuple[int, int, int, float]] = field(default_factory=list)  # tree, node, target, weight
+
+
+def ensemble_to_regressor(node: Node) -> str:
+    """TreeEnsemble did not exist: its trees go to TreeEnsembleRegressor, each member of a set to a node."""
+    kind, given = node.elem_type(), node.attributes
+    if kind == T.DOUBLE:
+        raise CannotConvert(node, "the output is double; float and float16 could be expressed")
+    count = given.get("n_targets", 0)
+    if not count:
+        raise CannotConvert(node, "n_targets is missing; a number of targets could be expressed")
+    transform, spelled = given.get("post_transform", 0), {number: name for name, number in TRANSFORMS.items()}
+    if transform not in spelled:
+        raise CannotConvert(node, f"post_transform={transform}, {DISPUTED}")
+    rows, sets = _Rows(), _members(node)
+    for tree, root in enumerate(given["tree_roots"]):
+        _walk(node, rows, tree, root, sets)
+    build, x = node.build, node.input(0)
+    if kind == T.FLOAT16:
+        node.close("added in float32")
+        x = build.Cast(x, to=T.FLOAT)
+    attributes = {
+        "n_targets": count,
+        "aggregate_function": AGGREGATES[given.get("aggregate_function", 1)],
+        "post_transform": spelled[transform],
+        "nodes_treeids": rows.trees,
+        "nodes_nodeids": rows.ids,
+        "nodes_modes": rows.modes,
+        "nodes_featureids": rows.features,
+        "nodes_values": rows.splits,
+        "nodes_missing_value_tracks_true": rows.tracks if any(rows.tracks) else None,
+        "nodes_truenodeids": rows.true,
+        "nodes_falsenodeids": rows.false,
+        "target_treeids": [tree for tree, _, _, _ in rows.votes],
+        "target_nodeids": [leaf for _, leaf, _, _ in rows.votes],
+        "target_ids": [target for _, _, target, _ in rows.votes],
+        "target_weights": [weight for _, _, _, weight in rows.votes],
+    }
+    values = str(build.emit("TreeEnsembleRegressor", [x], attributes, domain=ML))
+    return values if kind == T.FLOAT else str(build.Cast(values, to=kind))
+
+
+def _members(node: Node) -> dict[int, list[float]]:
+    """The members that each node of mode BRANCH_MEMBER looks for; NaN ends each set."""
+    modes = [int(mode) for mode in numbers(node, "nodes_modes")]
+    sets: list[list[float]] = [[]]
+    for value in numbers(node, "membership_values"):
+        if value == value:
+            sets[-1].append(value)
+        else:
+            sets.append([])
+    holders = [position for position, mode in enumerate(modes) if mode == MEMBER]
+    sets = sets if sets[-1] else sets[:-1]
+    if len(sets) != len(holders) or not all(sets):
+        raise CannotConvert(node, f"{len(sets)} sets for {len(holders)} nodes; a filled set a node could be expressed")
+    return dict(zip(holders, sets, strict=True))
+
+
+def _walk(node: Node, rows: _Rows, tree: int, root: int, sets: dict[int, list[float]]) -> None:
+    """Number a tree from its root on, which must come first; leaves are nodes, too."""
+    given = node.attributes
+    features, modes, splits = (
+        given["nodes_featureids"],
+        numbers(node, "nodes_modes"),
+        numbers(node, "nodes_splits"),
+    )
+    tracks = given.get("nodes_missing_value_tracks_true", []) or [0] * len(features)
+    sides = {
+        "true": (given["nodes_truenodeids"], given["nodes_trueleafs"]),
+        "false": (given["nodes_falsenodeids"], given["nodes_falseleafs"]),
+    }
+    targets, weights = given["leaf_targetids"], numbers(node, "leaf_weights")
+    start = len(rows.ids)
+
+    def add(mode: str, feature: int, split: float, track: int) -> int:
+        rows.trees.append(tree)
+        rows.ids.append(len(rows.ids) - start)
+        rows.modes.append(mode)
+        rows.features.append(feature)
+        rows.splits.append(split)
+        rows.tracks.append(track)
+        rows.true.append(0)
+        rows.false.append(0)
+        return rows.ids[-1]
+
+    def place(position: int, leaf: int) -> int:
+        if leaf:
+            name = add("LEAF", 0, 0.0, 0)
+            rows.votes.append((tree, name, targets[position], weights[position]))
+            return name
+        mode = int(modes[position])
+        values = sets[position] if mode == MEMBER else [splits[position]]
+        chain = [add(MODES[4 if mode == MEMBER else mode], features[position], v, tracks[position]) for v in values]
+        pending.append((position, chain))
+        return chain[0]
+
+    pending: list[tuple[int, list[int]]] = []
+    place(root, 0)
+    while pending:
+        position, chain = pending.pop()
+        true, false = (place(nodes[position], leafs[position]) for nodes, leafs in (sides["true"], sides["false"]))
+        for link, following in zip(chain, [*chain[1:], false], strict=True):
+            rows.true[start + link] = true
+            rows.false[start + link] = following
+
+
+ENSEMBLES = ["TreeEnsembleClassifier", "TreeEnsembleRegressor"]
+changed(ENSEMBLES, 3, Pair(down=doubles_to_floats), domain=ML)
+changed("TreeEnsembleClassifier", 5, Pair(up=deprecated), domain=ML)
+changed("TreeEnsembleRegressor", 5, Pair(up=regressor_to_ensemble), domain=ML)
+changed("TreeEnsemble", 5, Pair(down=ensemble_to_regressor), domain=ML)

@@ -1,0 +1,1 @@
+"""Computes no more what is constant, computed already, or of no effect."""

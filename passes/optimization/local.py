@@ -1,0 +1,129 @@
+"""What the conversion makes of one call, while it is tidied: by the rules of optimization that are exact."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from opshift.passes.analysis.formals import refers
+from opshift.passes.analysis.scope import Scope
+from opshift.passes.model.attributes import make_attribute
+from opshift.passes.model.messages import NodeProto, TensorProto, TypeProto
+from opshift.passes.model.traversal import subgraphs
+from opshift.passes.model.types import tensor_type
+from opshift.passes.optimization.visitor import Visit
+from opshift.passes.optimization.workspace import Draft, Whole
+
+_RULES_SINCE = 7  # the opset from which on rules are known
+
+
+def tidied(
+    nodes: list[NodeProto], op: str, written: list[NodeProto], results: list[str], scope: Scope, opset: int
+) -> list[NodeProto]:
+    """The nodes that are left of `nodes`, which took the place of a call of `op` and make its `results`, at `opset`.
+
+    What hangs on constants that the conversion made is computed; what is computed twice or to no effect is not. No
+    question is asked about values that the conversion did not make. Calls of `op` itself stay as they are, and so do
+    those nodes that a user has `written` in the body of a function.
+    """
+    if opset < _RULES_SINCE or any(True for node in nodes for _ in subgraphs(node)):
+        return nodes
+    piece = _Piece(nodes, results, scope, opset)
+    visit = Visit(piece)
+    kept: list[NodeProto] = []
+    stay = set(map(id, written))
+    for node in nodes:
+        if node.op_type == op or id(node) in stay:
+            visit.resolve(node)
+            kept.append(node)
+        else:
+            kept += visit.node(node, None)
+    return piece.without_dead(nodes, kept, stay) if piece.whole.changed else nodes
+
+
+class _Whole(Whole):
+    """A model of which only a piece is known."""
+
+    def __init__(self, scope: Scope):
+        self.context = scope.context
+        self.changes = []
+        self.uses = Counter()
+        self.fixed = frozenset()
+        self.measures = True
+        self.leans = False
+        self.changed = 0
+        self.folder = None
+        self._readers: dict[str, list[NodeProto]] = {}
+
+    def know(self, nodes: list[NodeProto]) -> None:
+        """Take these nodes for all that read what they make."""
+        for node in nodes:
+            for name in set(node.input):
+                self._readers.setdefault(name, []).append(node)
+
+
+class _Piece(Draft):
+    exact = True
+    growth = 1 << 10  # a table of its own for every call would not be small
+
+    def __init__(self, nodes: list[NodeProto], results: list[str], scope: Scope, opset: int):
+        self.scope = scope
+        whole = _Whole(scope)
+        whole.know(nodes)
+        self._prepare(whole, opset)
+        gone = scope.context.dissolved  # of these, what they hold is read instead
+        held = [name for sequence in results if sequence in gone for name in scope.elements(sequence) or ()]
+        self.results = {name for name in (*results, *held) if name}
+        self.own = {name for node in nodes for name in node.output}
+        for node in nodes:
+            self.whole.uses.update(node.input)
+        self.whole.uses.update(self.results)
+
+    def tensor(self, name: str) -> TensorProto | None:
+        if name in self._held or name in self.own or name not in self.scope.constants_made:
+            return self._held.get(name)
+        return self.scope.initializers.get(name)
+
+    def type(self, name: str) -> TypeProto | None:
+        held = self.tensor(name)
+        return None if held is None else tensor_type(held.data_type, held.dims)
+
+    def is_open(self, node: NodeProto) -> bool:
+        return refers(node)  # inputs that calls leave out were written as such before
+
+    def hold(self, name: str, tensor: TensorProto) -> bool:
+        shared = None if name in self.results else self.scope.constant(tensor, "const")
+        if shared is not None:
+            self.alias[name] = shared
+        return shared is not None
+
+    def constant(self, tensor: TensorProto, hint: str, before: list[NodeProto]) -> str:
+        name = self.scope.constant(tensor, hint)
+        if name is None:
+            name = self.whole.context.names.fresh(hint)
+            before.append(NodeProto(op_type="Constant", output=[name], attribute=[make_attribute("value", tensor)]))
+            self.register(before[-1])
+            self._held[name] = tensor
+        return name
+
+    def find_shared(self, key: object) -> str | None:
+        return None
+
+    def register(self, node: NodeProto) -> None:
+        super().register(node)
+        self.scope.record(node, self.opset)
+
+    def without_dead(self, nodes: list[NodeProto], kept: list[NodeProto], stay: set[int]) -> list[NodeProto]:
+        """Those of the nodes `kept` that `stay` or are read; what none of them reads any more is released."""
+        if self._renamed:
+            for node in kept:
+                node.input[:] = [self._renamed.get(name, name) for name in node.input]
+                node.output[:] = [self._renamed.get(name, name) for name in node.output]
+                self.scope.record(node, self.opset)
+        needed, left = set(self.results), list[NodeProto]()
+        for node in reversed(kept):
+            if id(node) in stay or not needed.isdisjoint(node.output):
+                left.append(node)
+                needed.update(filter(None, node.input))
+        read = {name for node in nodes for name in node.input if name}
+        self.whole.context.released.update(read - needed - self.own)
+        return left[::-1]

@@ -1,0 +1,51 @@
+"""Axes that are joined to be moved: they are moved as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opshift.passes.analysis.polynomial import Number
+from opshift.passes.optimization import shape_values
+from opshift.passes.optimization.rules import EDITED, Outcome, rule
+from opshift.passes.optimization.workspace import Call
+
+
+def _groups(parts: Sequence[Number], wholes: Sequence[Number]) -> list[list[int]] | None:
+    """The axes of `parts` that are joined to each of `wholes`, in order."""
+    found: list[list[int]] = []
+    at = 0
+    for whole in wholes:
+        group: list[int] = []
+        while at < len(parts) and (not group or shape_values.product([parts[axis] for axis in group]) != whole):
+            group.append(at)
+            at += 1
+        found.append(group)
+    found[-1:] = [[*found[-1], *range(at, len(parts))]] if found else []
+    fits = all(
+        group and shape_values.product([parts[axis] for axis in group]) == whole
+        for group, whole in zip(found, wholes, strict=True)
+    )
+    return found if fits and 0 not in parts else None
+
+
+@rule("Reshape")
+def transpose_unjoined(call: Call) -> Outcome:
+    """A Transpose of joined axes that are taken apart after it is a Transpose of the axes themselves."""
+    moved = call.maker()
+    joined = moved.maker() if moved is not None and moved.op == "Transpose" else None
+    if moved is None or joined is None or joined.op != "Reshape":
+        return None
+    shape_values.follow(call)
+    parts, wholes, made = joined.shape(), moved.shape(), call.shape_of(call.output)
+    perm = moved.attribute("perm")
+    if parts is None or wholes is None or made is None or perm is None or len(perm) != len(wholes):
+        return None
+    groups = _groups(parts, wholes)
+    order = [axis for place in perm for axis in groups[place]] if groups is not None else []
+    if not order or [parts[axis] for axis in order] != list(made):
+        return None
+    call.proto.op_type = "Transpose"
+    call.set("allowzero", None)
+    call.set("perm", order)
+    call.read(joined.input(0))
+    return EDITED

@@ -1,0 +1,70 @@
+"""Bounds: what two nodes keep within them, one does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opshift.passes.model.lazy_numpy import np
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.optimization.rules import EDITED, Outcome, rule
+from opshift.passes.optimization.rules.identities import keeps_shape, splat
+from opshift.passes.optimization.workspace import Call
+
+_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+
+
+def _bounded(call: Call) -> tuple[str, Any] | None:
+    """What a Max or Min bounds, and the bound."""
+    if len(call.proto.input) != 2 or call.elem_type(0) not in _FLOATS:
+        return None
+    for value, other in ((0, 1), (1, 0)):
+        bound = splat(call, other)
+        if bound is not None and not np.isnan(bound) and keeps_shape(call, value, other):
+            return call.input(value), bound
+    return None
+
+
+@rule("Min", "Max", since=11)
+def clip_at_once(call: Call) -> Outcome:
+    """A Max and a Min with constants, one of the other, are one Clip."""
+    made, outer = call.maker(0) or call.maker(1), _bounded(call)
+    made = call.maker(list(call.proto.input).index(outer[0])) if outer is not None else made
+    if made is None or outer is None or made.op != {"Min": "Max", "Max": "Min"}[call.op]:
+        return None
+    inner = _bounded(made)
+    if inner is None:
+        return None
+    low, high = (inner[1], outer[1]) if call.op == "Min" else (outer[1], inner[1])
+    if low > high:
+        return None
+    call.proto.op_type = "Clip"
+    call.read(inner[0], _scalar(call, low), _scalar(call, high))
+    return EDITED
+
+
+def _scalar(call: Call, bound: Any) -> str:
+    import onnx.numpy_helper
+
+    return call.constant(onnx.numpy_helper.from_array(np.asarray(bound)))
+
+
+@rule("Clip", since=11)
+def clip_before_relu(call: Call) -> Outcome:
+    """A Clip to what is not negative needs no Relu before it."""
+    made, low = call.maker(), call.array(1) if call.input(1) else None
+    if made is None or made.op != "Relu" or low is None or low.size != 1 or not (low >= 0).all():
+        return None
+    call.read(made.input(0), *list(call.proto.input)[1:])
+    return EDITED
+
+
+@rule("Min", since=11)
+def clip_relu(call: Call) -> Outcome:
+    """A Relu with a constant bound above it is one Clip."""
+    bounded = _bounded(call)
+    made = call.maker(list(call.proto.input).index(bounded[0])) if bounded is not None else None
+    if made is None or bounded is None or made.op != "Relu" or not bounded[1] >= 0:
+        return None
+    call.proto.op_type = "Clip"
+    call.read(made.input(0), _scalar(call, np.zeros((), bounded[1].dtype)), _scalar(call, bounded[1]))
+    return EDITED

@@ -1,0 +1,124 @@
+"""What is computed of each element: in any shape, and of constants once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opshift.passes.model.attributes import attribute_value
+from opshift.passes.model.lazy_numpy import np
+from opshift.passes.optimization import shape_values
+from opshift.passes.optimization.rules import EDITED, Outcome, rule
+from opshift.passes.optimization.rules.identities import keeps_shape, splat
+from opshift.passes.optimization.workspace import Call
+
+_OF_ONE = frozenset(
+    [
+        *("Abs", "Ceil", "Celu", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log"),
+        *("Mish", "Neg", "Reciprocal", "Relu", "Selu", "Sigmoid", "Softplus", "Softsign", "Sqrt", "Swish", "Tanh"),
+    ]
+)
+_OF_SEVERAL = frozenset(["Add", "Clip", "Div", "Max", "Min", "Mul", "Pow", "Sub"])
+_MOST = 12  # nodes between two Reshapes
+
+
+class _Between:
+    """The nodes between a Reshape and one that takes it back, if they compute element by element."""
+
+    def __init__(self, last: Call):
+        self.first: Call | None = None
+        self.nodes: list[Call] = []  # each after those that it reads
+        self._seen: dict[str, bool] = {}
+        self._last = last
+        self.fits = self._reach(last, 0) and self.first is not None and self._is_closed()
+
+    def _reach(self, call: Call, index: int) -> bool:
+        name, made = call.input(index), call.maker(index)
+        if name in self._seen:
+            return self._seen[name]
+        self._seen[name] = False
+        if made is None:
+            return False
+        if made.op == "Reshape" and (self.first is None or self.first.proto is made.proto):
+            self.first = made
+            self._seen[name] = True
+            return True
+        if (made.op not in _OF_ONE and made.op not in _OF_SEVERAL) or len(self.nodes) >= _MOST:
+            return False
+        indices = [k for k in range(len(made.proto.input)) if made.input(k)]
+        if not all(self._is_scalar(made, k) or self._reach(made, k) for k in indices):
+            return False
+        self.nodes.append(made)
+        self._seen[name] = True
+        return True
+
+    @staticmethod
+    def _is_scalar(call: Call, index: int) -> bool:
+        held = call.draft.tensor(call.input(index))
+        return held is not None and not held.dims
+
+    def _is_closed(self) -> bool:
+        """Whether nothing else reads what is between."""
+        inside = [name for node in [*self.nodes, self._last] for name in set(node.proto.input)]
+        uses = self._last.draft.whole.uses
+        made = [node.output for node in self.nodes]
+        return all(uses[name] == inside.count(name) and not self._last.draft.is_protected(name) for name in made)
+
+
+@rule("Reshape")
+def compute_unreshaped(call: Call) -> Outcome:
+    """What is computed element by element between a Reshape and one that takes it back is computed without them."""
+    made = call.maker()
+    if made is None or (made.op not in _OF_ONE and made.op not in _OF_SEVERAL):
+        return None
+    between = _Between(call)
+    if not between.fits or between.first is None:
+        return None
+    reshaped = call.shape_of(between.first.output)
+    if reshaped is not None:
+        call.draft.learn(call.input(0), reshaped)
+    shape_values.follow(call)
+    shape, source = call.shape_of(call.output), between.first.shape()
+    if shape is None or shape != source:
+        return None
+    names = {between.first.output: between.first.input(0)}
+    for node in between.nodes:
+        attributes = {a.name: attribute_value(a) for a in node.proto.attribute}
+        inputs = [names.get(name, name) for name in node.proto.input]
+        names[node.output] = call.emit(node.op, inputs, shape, **attributes)
+    return names[call.input(0)]
+
+
+@rule("Mul", close=True)
+def multiply_once(call: Call) -> Outcome:
+    """Two multiplications by constants in a row are one by their product."""
+    outer = _factor(call)
+    made = call.maker(outer[0]) if outer is not None else None
+    if made is None or outer is None or made.op != "Mul" or not call.alone(outer[0]):
+        return None
+    for value, other in ((0, 1), (1, 0)):
+        held = made.array(other, 1 << 16)
+        if held is None or held.dtype.kind != "f" or made.array(value) is not None:
+            continue
+        with np.errstate(over="ignore", under="ignore"):
+            product = (held.astype(np.float64) * outer[1]).astype(held.dtype)
+        if not np.isfinite(product).all() or (np.abs(product) < np.finfo(held.dtype).tiny)[held != 0].any():
+            return None
+        call.read(made.input(value), call.constant(_tensor(product), made.input(other)))
+        call.close("the constants are multiplied first")
+        return EDITED
+    return None
+
+
+def _factor(call: Call) -> tuple[int, Any] | None:
+    """Which input a multiplication by one number has that is not that number, and the number."""
+    for value, other in ((0, 1), (1, 0)):
+        held = splat(call, other)
+        if held is not None and held.dtype.kind == "f" and held != 0 and keeps_shape(call, value, other):
+            return value, held.astype(np.float64)
+    return None
+
+
+def _tensor(array: Any) -> Any:
+    import onnx.numpy_helper
+
+    return onnx.numpy_helper.from_array(array)

@@ -1,0 +1,111 @@
+"""Linear layers: what is done to all that a layer makes is done to its weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opshift.passes.model import tensors
+from opshift.passes.model.lazy_numpy import np
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.optimization import shape_values
+from opshift.passes.optimization.rules import EDITED, Outcome, rule
+from opshift.passes.optimization.rules.identities import keeps_shape, splat
+from opshift.passes.optimization.workspace import GROWTH, Call
+
+_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+
+
+@rule("Mul", "Div", close=True)
+def scale_in_layer(call: Call) -> Outcome:
+    """A multiplication by a number after a linear layer goes into its weights and bias."""
+    for value, other in ((0, 1), (1, 0)) if call.op == "Mul" else ((0, 1),):
+        held, made = splat(call, other), call.maker(value)
+        if made is None or held is None or held.dtype.kind != "f" or not held or not np.isfinite(held):
+            continue
+        if not call.alone(value) or not keeps_shape(call, value, other):
+            return None
+        factor = float(held) if call.op == "Mul" else 1 / float(held)
+        if made.op == "Add":
+            return _scale_sum(call, made, factor)
+        return _scale(call, made, [None, factor, factor]) if made.op in ("Gemm", "MatMul") else None
+    return None
+
+
+def _scale_sum(call: Call, added: Call, factor: float) -> Outcome:
+    for product, bias in ((0, 1), (1, 0)):
+        made = added.maker(product)
+        if made is None or made.op != "MatMul" or not added.alone(product):
+            continue
+        weights, summand = _scaled(made, 1, factor), _scaled(added, bias, factor)
+        if weights is None or summand is None:
+            return None
+        product_name = call.emit("MatMul", [made.input(0), call.constant(weights, made.input(1))])
+        names = [product_name, call.constant(summand, added.input(bias))]
+        return _become(call, added, names if product == 0 else names[::-1])
+    return None
+
+
+def _scale(call: Call, made: Call, factors: list[float | None]) -> Outcome:
+    names = list(made.proto.input)
+    found = {}
+    for index, factor in enumerate(factors[: len(names)]):
+        if factor is not None and names[index]:
+            found[index] = _scaled(made, index, factor)
+    if not found or any(tensor is None for tensor in found.values()):
+        return None
+    for index, tensor in found.items():
+        if tensor is not None:
+            names[index] = call.constant(tensor, names[index])
+    return _become(call, made, names)
+
+
+def _scaled(call: Call, index: int, factor: float) -> TensorProto | None:
+    """A constant times a number; None for what is no constant, or needed by others, or would not be what it was."""
+    import onnx.numpy_helper
+
+    held = call.array(index)
+    if held is None or held.dtype.kind != "f":
+        return None
+    if call.draft.whole.uses[call.input(index)] > 1 and held.nbytes > GROWTH:
+        return None
+    with np.errstate(over="ignore", under="ignore"):
+        scaled: Any = (held.astype(np.float64) * factor).astype(held.dtype)
+    lost = np.abs(scaled) < np.finfo(held.dtype).tiny
+    if not np.isfinite(scaled).all() or lost[held != 0].any():
+        return None
+    return onnx.numpy_helper.from_array(scaled)
+
+
+def _become(call: Call, made: Call, names: list[str]) -> Outcome:
+    """Let the multiplication do what the node in front of it does, with other constants."""
+    call.proto.op_type = made.op
+    del call.proto.attribute[:]
+    call.proto.attribute.extend(made.proto.attribute)
+    call.read(*names)
+    call.close("the factor goes into the weights and the bias")
+    return EDITED
+
+
+@rule("Add", since=11, close=True)
+def multiply_reshaped_rows(call: Call) -> Outcome:
+    """A linear layer of a value that was reshaped works on a matrix, as one Gemm."""
+    for product, other in ((0, 1), (1, 0)):
+        made, bias = call.maker(product), call.shape(other)
+        before = made.maker() if made is not None and made.op == "MatMul" else None
+        if made is None or before is None or before.op != "Reshape" or bias is None or len(bias) != 1:
+            continue
+        weights, rows = made.shape(1), made.shape()
+        if weights is None or len(weights) != 2 or rows is None or len(rows) < 3 or bias[0] not in (1, weights[1]):
+            continue
+        width, shape = weights[0], shape_values.stated([*rows[:-1], weights[1]], ())
+        if not isinstance(width, int) or width < 1 or shape is None or call.elem_type(other) not in _FLOATS:
+            continue
+        if call.draft.tensor(made.input(1)) is None or not call.alone(product) or not made.alone():
+            continue
+        flat = call.emit("Reshape", [before.input(0), call.constant(tensors.int64s([-1, width]))])
+        layer = call.emit("Gemm", [flat, made.input(1), call.input(other)])
+        call.proto.op_type = "Reshape"
+        call.read(layer, call.constant(tensors.int64s(shape)))
+        call.close("the bias may be added before the products are summed")
+        return EDITED
+    return None

@@ -1,0 +1,45 @@
+"""Zeros that are added: what takes -0.0 for 0.0 does without them, exactly."""
+
+from __future__ import annotations
+
+from opshift.passes.optimization.rules import Outcome, rule
+from opshift.passes.optimization.rules.identities import keeps_shape, splat
+from opshift.passes.optimization.workspace import Call
+
+_BLIND = frozenset(
+    [
+        *("Abs", "Cos", "Equal", "Exp", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+        *("LogSoftmax", "Sigmoid", "Softmax", "Softplus"),
+    ]
+)
+"""Operators that compute the same of 0.0 and of -0.0."""
+
+
+def _bare(call: Call) -> str | None:
+    """What an Add or Sub of a zero is given, whose result differs from it by the sign of a zero at most."""
+    for value, other in ((0, 1), (1, 0)) if call.op == "Add" else ((0, 1),):
+        held = splat(call, other)
+        if held is not None and held == 0 and keeps_shape(call, value, other):
+            return call.input(value)
+    return None
+
+
+@rule("Add", "Sub")
+def pass_on_before_blind(call: Call) -> Outcome:
+    """A zero that is added before what computes the same of 0.0 and -0.0 is gone."""
+    bare = _bare(call)
+    if bare is None or call.draft.is_protected(call.output):
+        return None
+    readers = call.draft.whole.readers(call.output)
+    seen = sum(list(node.input).count(call.output) for node in readers)
+    all_blind = all(node.op_type in _BLIND and not node.domain for node in readers)
+    return bare if all_blind and seen == call.draft.whole.uses[call.output] else None
+
+
+@rule("Add", "Sub", close=True)
+def pass_on_sum(call: Call) -> Outcome:
+    """A zero that is added is gone."""
+    bare = _bare(call)
+    if bare is not None:
+        call.close("a -0.0 stays one, where the sum would be 0.0")
+    return bare

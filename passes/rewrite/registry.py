@@ -1,0 +1,169 @@
+"""Registration of steps: which transition of which operator needs what.
+
+A step takes a `Node`, edits it or returns the values that take over its outputs, and raises `CannotConvert` to
+decline. `up` leads across a boundary towards newer opsets, `down` back. None means that nothing is needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model import schemas
+from opshift.passes.rewrite.node import Node
+
+Replacement = str | Sequence[str] | None
+Step = Callable[[Node], Replacement]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both directions over one version boundary of one operator."""
+
+    up: Step | None = None
+    down: Step | None = None
+    why: str = ""
+    """For a transition that needs nothing, what a person found on reading both texts; else why there is no way down."""
+
+
+@dataclass(frozen=True)
+class OnRequest:
+    """An operator in terms of others, for targets that have the operator and a user who does not want it."""
+
+    opset: int
+    """The opset at which the definition is written; 0 for that at which it finds the node."""
+    step: Step
+
+
+Key = tuple[str, str, int]
+_on_request: dict[tuple[str, str], OnRequest] = {}
+_steps: dict[Key, Pair] = {}
+_homes: dict[Key, str] = {}
+
+
+def changed(ops: str | Iterable[str], version: int, pair: Pair, *, domain: str = "") -> None:
+    """Register what happens to `ops` at the boundary below `version`, their newer since_version.
+
+    At an operator's first version the pair has only a way down, which returns older operators in its place: for
+    definitions that hang on types and shapes; those that do not are functions (`opshift.functions`).
+
+    Raises:
+        ValueError: for a second registration, or a version at which the operator did not change.
+    """
+    _register(ops, version, pair, domain, sys._getframe(1).f_globals["__name__"])
+
+
+def same(ops: str | Iterable[str], version: int, why: str, *, domain: str = "") -> None:
+    """Register that somebody read both texts of a transition and found that nothing is needed."""
+    _register(ops, version, Pair(why=why), domain, sys._getframe(1).f_globals["__name__"])
+
+
+def cannot(ops: str | Iterable[str], version: int, why: str, *, domain: str = "") -> None:
+    """Register that `ops` have no form below `version`, whatever the call: it is refused with this reason."""
+
+    def refuse(node: Node) -> Replacement:
+        raise CannotConvert(node, why)
+
+    _register(ops, version, Pair(down=refuse, why=why), domain, sys._getframe(1).f_globals["__name__"])
+
+
+def defined(ops: str | Iterable[str], step: Step, *, opset: int = 0, domain: str = "") -> None:
+    """Register the definition of `ops` in other operators that is used where they are to be expanded on request.
+
+    The node climbs to `opset` first, and `step` returns what takes its place, written there; with 0 both stand where
+    the node stands. An operator without one is expanded by its function or by the way down at its first version.
+
+    Raises:
+        ValueError: for a second registration, or an opset that lacks the operator.
+    """
+    for op in [ops] if isinstance(ops, str) else ops:
+        if (domain, op) in _on_request:
+            raise ValueError(f"{op} is already defined in {_on_request[domain, op].step.__module__}")
+        if not schemas.versions(domain, op) or (opset and schemas.since(domain, op, opset) is None):
+            raise ValueError(f"{op} does not exist at opset {opset}")
+        _on_request[domain, op] = OnRequest(opset, step)
+
+
+def definition(domain: str, op: str) -> OnRequest | None:
+    """The definition that `defined` registered for an operator; None if there is none."""
+    found = schemas.schema(domain, op, schemas.latest(domain)) if schemas.known_domain(domain) else None
+    if found is not None:
+        _load(found.family, op)
+    return _on_request.get((domain, op))
+
+
+def _register(ops: str | Iterable[str], version: int, pair: Pair, domain: str, home: str) -> None:
+    for op in [ops] if isinstance(ops, str) else ops:
+        key = (domain, op, version)
+        if key in _steps:
+            raise ValueError(f"{op} {version} is already registered in {_homes[key]}")
+        known = schemas.versions(domain, op)
+        if version not in known or (version == known[0] and (pair.up or not pair.down)):
+            raise ValueError(f"{op} has no transition to version {version}")
+        _steps[key] = pair
+        _homes[key] = home
+
+
+def step(domain: str, op: str, version: int) -> Pair | None:
+    """What was registered for the boundary below `version`; None if nothing was."""
+    found = schemas.schema(domain, op, version)
+    if found is not None:
+        _load(found.family, op)
+    return _steps.get((domain, op, version))
+
+
+def registered() -> dict[Key, Pair]:
+    """Every registration, by (domain, operator, newer version)."""
+    for name in _modules():
+        importlib.import_module(f"opshift.passes.operators.{name}")
+    return dict(_steps)
+
+
+def home(domain: str, op: str, version: int) -> str:
+    """The name of the module that registered the boundary below `version`."""
+    return _homes[domain, op, version]
+
+
+@cache
+def _load(family: str, op: str) -> None:
+    """Import those files of a family's folder that mention the operator."""
+    for name in _modules():
+        if name.startswith(f"{family}.") and mentions(name, op):
+            importlib.import_module(f"opshift.passes.operators.{name}")
+
+
+def mentions(module: str, op: str) -> bool:
+    """Whether the source of a file of steps holds an operator's name in quotes; a test holds them to it.
+
+    A file without its source counts as mentioning everything.
+    """
+    text = _source(module)
+    return text is None or f'"{op}"' in text
+
+
+@cache
+def _source(module: str) -> str | None:
+    found = importlib.util.find_spec(f"opshift.passes.operators.{module}")
+    if found is None or not found.origin or not found.origin.endswith(".py"):
+        return None
+    with open(found.origin, encoding="utf-8") as file:
+        return file.read()
+
+
+@cache
+def _modules() -> tuple[str, ...]:
+    operators = importlib.util.find_spec("opshift.passes.operators")
+    assert operators is not None, "a package beside this one"
+    home = f"{operators.name}."
+    found = [
+        m.name.removeprefix(home)
+        for m in pkgutil.walk_packages(operators.submodule_search_locations, home)
+        if not m.ispkg
+    ]
+    return tuple(name for name in found if not name.startswith("shared."))

@@ -1,7 +1,0 @@
-"""Images in the formats of files."""
-
-from __future__ import annotations
-
-from opshift.passes.registry import cannot
-
-cannot("ImageDecoder", 20, "no operator of opset 19 decodes the bytes of an image file")

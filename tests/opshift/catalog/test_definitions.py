@@ -1,0 +1,81 @@
+"""The table of definitions: current, complete, and telling where each comes from."""
+
+from pathlib import Path
+
+import pytest
+from opshift.passes.conversion import convert
+from opshift.passes.model import schemas
+from opshift.passes.rewrite import registry
+
+from opshift import functions
+from opshift.catalog import definitions, lowest
+from opshift.cli import main as cli
+from opshift.jobs import exit_codes
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.newest
+def test_the_committed_table_is_current():
+    table = (ROOT / "docs" / "definitions.md").read_text(encoding="utf-8")
+    assert table == definitions.as_markdown(), "run: opshift ledger --definitions > docs/definitions.md"
+
+
+def test_every_definition_is_a_row():
+    found = {(d.domain, d.op) for d in definitions.definitions()}
+    firsts = {
+        (domain, op)
+        for (domain, op, v), pair in registry.registered().items()
+        if v == schemas.versions(domain, op)[0] and not pair.why
+    }
+    assert firsts <= found
+    assert set(registry._on_request) <= found
+    assert {("", "Gelu"), ("", "ReduceL2"), (functions.OPENVINO, "NormalizeL2")} <= found
+
+
+@pytest.mark.parametrize("row", list(definitions.definitions()), ids=lambda row: f"{row.domain}.{row.op}")
+def test_a_row_has_a_formula_and_a_source(row):
+    path, _, name = row.code.partition(": ")
+    assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")
+    assert row.formula
+    assert row.formula != name.replace("_", " ")
+    assert row.grade in ("exact", "close", "exact or close")
+    assert row.op in row.source or row.op == "Erf"
+
+
+@pytest.mark.parametrize(
+    ("op", "source"),
+    [
+        ("Erf", '"Rational Chebyshev Approximations for the Error Function", 1969'),
+        ("GridSample", "onnx/docs/Operators.md#GridSample"),
+        ("Celu", "onnx/docs/Operators.md#Celu, with a body"),
+        ("TreeEnsemble", "onnx/docs/Operators-ml.md#ai.onnx.ml.TreeEnsemble"),
+        ("NormalizeL2", "the specification of OpenVINO's NormalizeL2"),
+    ],
+)
+def test_a_source_is_the_text_that_is_followed(op, source):
+    assert {d.source for d in definitions.definitions() if d.op == op} == {source}
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("op", [("", "Mish"), ("", "Celu"), ("", "Unique"), (functions.OPENVINO, "ReduceL1")])
+def test_a_call_is_converted_to_the_lowest_opset_and_to_none_below(op):
+    found = lowest.lowest_opset(*op)
+    call = lowest._calls(*op)[0]
+    reached = [o for o in range(1, 21) if convert.attempt(call, {"": o}, ops=[op]).model is not None]
+    assert reached
+    assert min(reached) == found
+
+
+def test_an_operator_that_no_call_loses_has_no_lowest_opset():
+    assert lowest.lowest_opset("", "Sin") is None
+
+
+def test_operators_without_one():
+    assert "Sin" in definitions.without()
+    assert "LayerNormalization" not in definitions.without()
+
+
+def test_on_the_command_line(capsys):
+    assert cli.main(["ledger", "--definitions"]) == exit_codes.DONE
+    assert "| Softmax | exp(x - m) / sum(exp(x - m)) along axis, with m = max(x) | 13 | 1 | " in capsys.readouterr().out

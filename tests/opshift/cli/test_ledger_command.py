@@ -1,0 +1,67 @@
+"""The support table: current, complete, and telling grades and refusals apart."""
+
+from pathlib import Path
+
+import onnx.defs
+import pytest
+from opshift.passes.model import schemas
+
+from opshift.catalog import ledger
+from opshift.cli import main as cli
+
+TABLE = Path(__file__).parents[3] / "docs" / "support.md"
+
+
+def test_the_committed_table_is_current():
+    assert TABLE.read_text(encoding="utf-8") == ledger.as_markdown(), "run: opshift ledger --markdown > docs/support.md"
+
+
+def test_every_version_of_every_operator_has_a_row():
+    found = {(row.domain, row.op, row.newer) for row in ledger.rows()}
+    expected = {
+        (d, op, v) for d in ledger.DOMAINS for op in schemas.operators(d) for v in schemas.versions(d, op) if v > 1
+    }
+    assert found == expected
+
+
+def row(op, version):
+    return next(r for r in ledger.rows(version) if r.op == op)
+
+
+def test_what_a_row_tells():
+    moved = row("ReduceMax", 18)
+    assert str(moved.up).startswith("exact: axes was an attribute and becomes an input")
+    assert "the rank is unknown" in moved.down.refused
+    assert moved.down.close, "run-time axes may be rounded otherwise"
+    assert "bfloat16 came" in row("ReduceL1", 13).up.what
+    assert any("bfloat16" in why for why in row("ReduceL1", 13).down.refused)
+    assert str(row("StringConcat", 20).down).startswith("refused: no operator of opset 19 joins strings")
+    assert row("StringConcat", 20).up is None
+    assert row("DepthToSpace", 28).up.what == "nothing is needed (the text is the same)"
+
+
+@pytest.mark.parametrize(
+    ("opset", "expected"), [(28, "ReduceLogSum 18 -> 28: up"), (29, "changes nothing at opset 29")]
+)
+def test_what_an_opset_needs(opset, expected, capsys):
+    assert cli.main(["ledger", "--opset", str(opset)]) == 0
+    printed = capsys.readouterr().out
+    assert expected in printed
+    assert "UNDECIDED" not in printed
+
+
+def test_a_transition_that_nobody_decided_is_named(capsys, monkeypatch):
+    monkeypatch.setattr(ledger.registry, "step", lambda *_: None)
+    cli.main(["ledger", "--opset", "18"])
+    assert "ReduceMax 13 -> 18: UNDECIDED" in capsys.readouterr().out
+
+
+@pytest.mark.newest
+def test_an_operator_newer_than_the_table_is_named(monkeypatch):
+    monkeypatch.setattr(schemas, "versions", lambda *_: ())
+    assert any(line.startswith("SwiGLU new -> 28: UNDECIDED") for line in ledger.needed(onnx.defs.onnx_opset_version()))
+
+
+def test_the_plain_list(capsys):
+    assert cli.main(["ledger"]) == 0
+    assert "CastLike new -> 15: down exact: The type to cast to" in capsys.readouterr().out

@@ -1,0 +1,447 @@
+"""The command line: exit codes, what is written and what is not, text and JSON."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+import pytest
+
+import opshift
+from opshift.cli import main as cli
+from opshift.files import model_file
+from opshift.jobs import rewrite
+from opshift.verification import verify
+from tests.support import evaluate, model
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "encoder.onnx"
+ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "in.onnx"
+    onnx.save(model("y = ReduceMax(x, a)", 18, constants="int64[1] a = {1}", **ROWS), path)
+    return path
+
+
+def listing(path):
+    return sorted(entry.name for entry in path.iterdir())
+
+
+def test_convert_writes_what_it_proved(source, tmp_path, capsys):
+    output = tmp_path / "out.onnx"
+    assert cli.main(["convert", str(source), str(output), "--opset", "13"]) == 0
+    written = onnx.load(output)
+    assert written.opset_import[0].version == 13
+    printed = capsys.readouterr().out
+    assert "1 x ReduceMax 18 -> 13, exact: axes becomes an attribute" in printed
+    assert "equal (onnxruntime, 3 runs; worst absolute error 0, relative 0)" in printed
+    assert str(output) in printed
+    assert listing(tmp_path) == ["in.onnx", "out.onnx"]
+
+
+def test_the_default_output_stands_beside_the_input(source, tmp_path):
+    assert cli.main(["convert", str(source), "--opset", "13"]) == 0
+    assert cli.main(["inline", str(source), "--op", "ReduceMax"]) == 3
+    assert listing(tmp_path) == ["in.onnx", "in.opset13.onnx"]
+
+
+def test_a_refusal_writes_nothing(tmp_path, capsys):
+    path = tmp_path / "in.onnx"
+    onnx.save(model("y = StringConcat(x, x)", 20, inputs="string[2] x", outputs="string[2] y"), path)
+    assert cli.main(["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "13"]) == 3
+    printed = capsys.readouterr().out
+    assert 'refused: StringConcat "y" (opset 20 -> 19): no operator of opset 19 joins strings' in printed
+    assert "nearest opset that can be reached: 20" in printed
+    assert listing(tmp_path) == ["in.onnx"]
+
+
+def test_different_outputs_are_not_written(source, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        rewrite,
+        "verify_apart",
+        lambda *_, **__: verify.Verification("different", "onnxruntime", 1, tensor="y", why="1 instead of 2"),
+    )
+    assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "13"]) == 4
+    assert 'DIFFERENT first at tensor "y"' in capsys.readouterr().out
+    assert listing(tmp_path) == ["in.onnx"]
+
+
+def test_what_no_engine_runs_is_refused_unless_asked(tmp_path, capsys):
+    path, output = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    onnx.save(
+        model(
+            "t = my.Thing(x) y = ReduceMax(t, a)",
+            18,
+            constants="int64[1] a = {1}",
+            domains='"my" : 1',
+            **ROWS,
+        ),
+        path,
+    )
+    assert cli.main(["convert", str(path), str(output), "--opset", "17"]) == 3
+    assert "could not be verified" in capsys.readouterr().out
+    assert not output.exists()
+    assert cli.main(["convert", str(path), str(output), "--opset", "17", "--no-verify"]) == 0
+    assert onnx.load(output).opset_import[0].version == 17
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [(b"not a model", "not an ONNX model"), (b"", "no graph"), (None, "No such file")],
+)
+def test_unreadable_input_is_one_line(tmp_path, capsys, content, complaint):
+    path = tmp_path / "in.onnx"
+    if content is not None:
+        path.write_bytes(content)
+    assert cli.main(["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "13"]) == 5
+    captured = capsys.readouterr()
+    assert complaint in captured.err
+    assert captured.err.count("\n") == 1
+    assert not (tmp_path / "out.onnx").exists()
+
+
+@pytest.mark.parametrize("opset", ["0", "99", "rknn-0", "x=3"])
+def test_an_unknown_target_is_a_usage_error(source, tmp_path, capsys, opset):
+    assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", opset]) == 2
+    assert "known" in capsys.readouterr().err
+
+
+def test_usage_errors_exit_with_2(capsys):
+    for arguments in ([], ["convert", "x.onnx"], ["convert", "x.onnx", "--opset", "13", "--format", "xml"]):
+        with pytest.raises(SystemExit) as stopped:
+            cli.main(arguments)
+        assert stopped.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_the_output_must_not_be_the_input(source, capsys):
+    kept = source.read_bytes()
+    assert cli.main(["convert", str(source), str(source), "--opset", "13"]) == 2
+    assert "the output is the input" in capsys.readouterr().err
+    assert source.read_bytes() == kept
+
+
+def test_a_dry_run_writes_nothing(source, tmp_path, capsys):
+    assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "13", "--dry-run"]) == 0
+    assert "1 x ReduceMax" in capsys.readouterr().out
+    assert listing(tmp_path) == ["in.onnx"]
+
+
+def test_json_for_pipelines(source, tmp_path, capsys):
+    arguments = ["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "13", "--format", "json"]
+    assert cli.main(arguments) == 0
+    held = json.loads(capsys.readouterr().out)
+    assert held["before"]["opsets"] == {"": 18}
+    assert held["after"]["opsets"] == {"": 13}
+    assert held["changes"][0]["op"] == "ReduceMax"
+    assert held["verification"]["engine"] == "onnxruntime"
+    assert held["grade"] == "exact"
+
+
+def test_a_named_target_sets_opset_and_ir(source, tmp_path):
+    assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "onnxruntime-1.2"]) == 0
+    written = onnx.load(tmp_path / "out.onnx")
+    assert (written.opset_import[0].version, written.ir_version) == (11, 6)
+
+
+def test_onnx_reference_judges_what_onnxruntime_cannot_load(source, tmp_path, capsys):
+    assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "latest"]) == 0
+    assert "equal (onnxruntime and onnx.reference, 3 runs" in capsys.readouterr().out
+
+
+def test_inline_replaces_an_operator(tmp_path, capsys):
+    path, output = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    onnx.save(model("y = ReduceL2(x, a)", 18, constants="int64[1] a = {1}", **ROWS), path)
+    assert cli.main(["inline", str(path), str(output), "--op", "ReduceL2"]) == 0
+    assert [n.op_type for n in onnx.load(output).graph.node] == ["Mul", "ReduceSum", "Sqrt"]
+    assert cli.main(["inline", str(path), str(output), "--op", "ReduceL2", "--target", "onnxruntime-1.2"]) == 0
+    assert onnx.load(output).opset_import[0].version == 11
+    assert cli.main(["inline", str(path), str(output)]) == 2
+    assert "--op" in capsys.readouterr().err
+
+
+NPU = 'name = "npu"\nsource = "its manual"\n[versions."1"]\nopset = 15\nir = 8\nlacks = ["ReduceL2", "MatMul"]\nstatic_shapes = true\n'
+
+
+@pytest.fixture
+def npu(tmp_path):
+    path = tmp_path / "npu.toml"
+    path.write_text(NPU)
+    return str(path)
+
+
+@pytest.fixture
+def norm(tmp_path):
+    path = tmp_path / "norm.onnx"
+    onnx.save(model("y = ReduceL2(x, a)", 18, constants="int64[1] a = {1}", **ROWS), path)
+    return path
+
+
+def test_inline_for_a_target_replaces_what_it_lacks(norm, npu, tmp_path, capsys):
+    assert cli.main(["inline", str(norm), "--target", npu]) == 0
+    printed = capsys.readouterr().out
+    assert 'left to you: input "x": dimension N has no number' in printed
+    assert "equal (onnxruntime, 3 runs" in printed
+    written = onnx.load(tmp_path / "norm.for-npu-1.onnx")
+    assert [n.op_type for n in written.graph.node] == ["Mul", "ReduceSum", "Sqrt"]
+    assert (written.opset_import[0].version, written.ir_version) == (15, 8)
+
+
+def test_inline_for_a_target_names_all_that_has_no_definition(npu, tmp_path, capsys):
+    path = tmp_path / "product.onnx"
+    onnx.save(model("t = MatMul(x, x) y = MatMul(t, x)", 13, inputs="float[2,2] x", outputs="float[2,2] y"), path)
+    assert cli.main(["inline", str(path), "--target", npu]) == 3
+    printed = capsys.readouterr().out
+    assert 'refused: MatMul "t": there is no definition' in printed
+    assert 'refused: MatMul "y": there is no definition' in printed
+    assert listing(tmp_path) == ["npu.toml", "product.onnx"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("deny.txt", "# what the compiler rejects\nReduceL2  # the norm\n\n"), ("deny.toml", 'ops = ["ReduceL2"]')],
+)
+def test_inline_by_a_deny_list(norm, tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    assert cli.main(["inline", str(norm), str(tmp_path / "out.onnx"), "--deny", str(tmp_path / name)]) == 0
+    assert [n.op_type for n in onnx.load(tmp_path / "out.onnx").graph.node] == ["Mul", "ReduceSum", "Sqrt"]
+
+
+def test_a_deny_list_without_operators_is_a_usage_error(norm, tmp_path, capsys):
+    (tmp_path / "deny.toml").write_text('lacks = ["ReduceL2"]')
+    assert cli.main(["inline", str(norm), "--deny", str(tmp_path / "deny.toml")]) == 2
+    assert "holds no list `ops`" in capsys.readouterr().err
+
+
+def test_inline_by_domain(tmp_path, capsys):
+    path, output = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17, "my" : 1]> g (float[2] x) => (float[2] y) { t = my.F(x) y = my.G(t) }'
+        '<domain: "my", opset_import: ["" : 17]> F (a) => (b) { b = Relu(a) }'
+        '<domain: "my", opset_import: ["" : 17]> G (a) => (b) { b = Abs(a) }'
+    )
+    onnx.save(onnx.parser.parse_model(text), path)
+    assert cli.main(["inline", str(path), str(output), "--domain", "my"]) == 0
+    assert [n.op_type for n in onnx.load(output).graph.node] == ["Relu", "Abs"]
+    assert cli.main(["inline", str(path), str(output), "--domain", "other"]) == 2
+    assert "no operator of domain 'other'" in capsys.readouterr().err
+
+
+def test_inspect_for_a_target(norm, npu, source, capsys):
+    assert cli.main(["inspect", str(norm), "--target", npu]) == 0
+    printed = capsys.readouterr().out
+    assert "not read: opset: 18; at most 15 is read" in printed
+    assert 'not read: ReduceL2: it is not read: "y"' in printed
+    assert "would be rewritten: 1 x ReduceL2" in printed
+    assert "opshift inline --target npu-1" in printed
+    assert cli.main(["inspect", str(norm), "--target", "onnxruntime-1.31"]) == 0
+    assert "reads this model as it is" in capsys.readouterr().out
+    assert cli.main(["inspect", str(norm), "--target", npu, "--format", "json"]) == 0
+    held = json.loads(capsys.readouterr().out)["target"]
+    assert held["obstacles"][1]["text"] == 'ReduceL2 "y": it is not read'
+    assert held["needs"][0]["node"] == "x"
+
+
+def test_inspect_exits_with_3_for_a_model_that_cannot_be_rewritten(npu, tmp_path, capsys):
+    path = tmp_path / "product.onnx"
+    onnx.save(model("t = MatMul(x, x) y = MatMul(t, x)", 13, inputs="float[2,2] x", outputs="float[2,2] y"), path)
+    assert cli.main(["inspect", str(path), "--target", npu]) == 3
+    assert (
+        'would be refused: 2 x MatMul: there is no definition of this operator to inline: "t" "y"'
+        in capsys.readouterr().out
+    )
+
+
+def test_a_broken_target_file_is_a_usage_error(norm, npu, capsys):
+    Path(npu).write_text(NPU.replace("MatMul", "MatMull"))
+    assert cli.main(["inline", str(norm), "--target", npu]) == 2
+    assert "ONNX defines no operator MatMull" in capsys.readouterr().err
+
+
+def test_verify_compares_two_files(source, tmp_path, capsys):
+    other = tmp_path / "other.onnx"
+    onnx.save(model("y = ReduceMin(x, a)", 18, constants="int64[1] a = {1}", **ROWS), other)
+    assert cli.main(["verify", str(source), str(source)]) == 0
+    assert cli.main(["verify", str(source), str(other)]) == 4
+    assert "DIFFERENT" in capsys.readouterr().out
+    assert cli.main(["verify", str(source), str(other), "--format", "json"]) == 4
+    assert json.loads(capsys.readouterr().out)["status"] == "different"
+
+
+def test_inspect_says_what_can_be_reached(source, capsys):
+    assert cli.main(["inspect", str(source)]) == 0
+    printed = capsys.readouterr().out
+    assert "ReduceMax" in printed
+    assert "opsets that can be reached: 1-28" in printed
+    assert cli.main(["inspect", str(source), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["reach"]["13"]["reachable"]
+
+
+def test_targets_lists_them_with_their_source(capsys):
+    assert cli.main(["targets"]) == 0
+    printed = capsys.readouterr().out
+    assert "onnxruntime-1.8" in printed
+    assert "opset 14" in printed
+    assert "compatibility.md" in printed
+    assert cli.main(["targets", "--format", "json"]) == 0
+    held = json.loads(capsys.readouterr().out)
+    assert held["onnxruntime-1.2"]["opset"] == 11
+    assert "GridSample" in held["tensorrt-8.0"]["missing"] or held["tensorrt-8.0"]["opset"] < 16
+    assert held["tensorrt-10.0"]["limits"]
+
+
+def test_a_defect_is_one_line_too(source, monkeypatch, capsys):
+    monkeypatch.setattr(model_file, "read", lambda _: 1 / 0)
+    assert cli.main(["convert", str(source), "--opset", "13"]) == 1
+    assert "a defect of opshift: ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_an_interrupt_leaves_nothing(source, tmp_path, monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rewrite, "verify_apart", interrupted)
+    assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "13"]) == 130
+    assert "interrupted" in capsys.readouterr().err
+    assert listing(tmp_path) == ["in.onnx"]
+
+
+def with_external_axes(folder):
+    (folder / "data").mkdir(parents=True)
+    source = model("t = ReduceMax(x, a) y = Mul(t, w)", 18, constants="int64[1] a = {1}, float[1] w = {2}", **ROWS)
+    path = folder / "in.onnx"
+    for tensor in source.graph.initializer:
+        array = onnx.numpy_helper.to_array(tensor)
+        tensor.ClearField("int64_data")
+        tensor.ClearField("float_data")
+        tensor.raw_data = array.tobytes()
+    onnx.save(source, path, save_as_external_data=True, location="data/weights.bin", size_threshold=0)
+    return path
+
+
+def test_axes_in_external_data_are_read_and_the_data_stay_where_they_are(tmp_path):
+    path = with_external_axes(tmp_path)
+    weights = (tmp_path / "data/weights.bin").read_bytes()
+    assert cli.main(["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "13"]) == 0
+    written = onnx.load(tmp_path / "out.onnx", load_external_data=False)
+    assert [(t.name, t.data_location) for t in written.graph.initializer] == [("w", onnx.TensorProto.EXTERNAL)]
+    assert {a.name: list(a.ints) for a in written.graph.node[0].attribute} == {"axes": [1]}
+    assert (tmp_path / "data/weights.bin").read_bytes() == weights
+    x = np.array([[1, 5, 2]], np.float32)
+    np.testing.assert_array_equal(evaluate(onnx.load(tmp_path / "out.onnx"), {"x": x})[0], [[10]])
+
+
+def test_external_data_go_along_to_another_folder(tmp_path):
+    path = with_external_axes(tmp_path / "here")
+    there = tmp_path / "there"
+    there.mkdir()
+    assert cli.main(["convert", str(path), str(there / "out.onnx"), "--opset", "13"]) == 0
+    assert listing(there) == ["data", "out.onnx"]
+    assert evaluate(onnx.load(there / "out.onnx"), {"x": np.ones((1, 3), np.float32)})[0] == 2
+    assert cli.main(["convert", str(path), str(there / "again.onnx"), "--opset", "13"]) == 5, (
+        "data would be overwritten"
+    )
+    assert listing(there) == ["data", "out.onnx"]
+
+
+def test_external_data_outside_the_folder_are_refused(tmp_path, capsys):
+    path = with_external_axes(tmp_path / "here")
+    hostile = onnx.load(path, load_external_data=False)
+    for tensor in hostile.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = "../../etc/passwd"
+    path.write_bytes(hostile.SerializeToString())
+    (tmp_path / "there").mkdir()
+    for output in (tmp_path / "there/out.onnx", tmp_path / "here/out.onnx"):
+        assert cli.main(["convert", str(path), str(output), "--opset", "28"]) == 5
+        assert "outside the model's folder" in capsys.readouterr().err
+        assert not output.exists()
+
+
+def test_the_example_in_the_readme(tmp_path, capsys):
+    output = tmp_path / "encoder-9.onnx"
+    assert cli.main(["convert", str(EXAMPLE), str(output), "--opset", "9"]) == 0
+    assert "equal (onnxruntime, 3 runs" in capsys.readouterr().out
+    onnx.checker.check_model(onnx.load(output), full_check=True)
+
+
+def test_help_needs_no_heavy_import():
+    code = "import sys; from opshift.cli import main as cli\ntry: cli.main(['--help'])\nexcept SystemExit: pass\nprint(sorted({'onnx', 'numpy', 'rich', 'onnxruntime', 'google'} & set(sys.modules)), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stderr.strip() == "[]"
+    assert "convert" in done.stdout
+
+
+def test_a_conversion_without_verification_needs_no_onnx_package(source, tmp_path):
+    code = (
+        "import sys; from opshift.cli import main as cli\n"
+        f"cli.main(['convert', {str(source)!r}, {str(tmp_path / 'out.onnx')!r}, '--opset', '13', '--no-verify', '--format', 'json'])\n"
+        "print(sorted({'onnx', 'numpy', 'onnxruntime', 'onnxscript'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stderr.strip() == "[]"
+
+
+def test_the_version_is_the_package_version(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    assert capsys.readouterr().out.strip() == f"opshift {opshift.__version__}"
+
+
+def test_an_output_that_is_no_regular_file_is_left_alone(source, tmp_path):
+    folder, pipe = tmp_path / "folder", tmp_path / "pipe"
+    folder.mkdir()
+    os.mkfifo(pipe)
+    for output in (folder, pipe, Path(os.devnull)):
+        assert cli.main(["convert", str(source), str(output), "--opset", "13"]) == 2
+    assert listing(tmp_path) == ["folder", "in.onnx", "pipe"]
+    assert pipe.is_fifo()
+    assert not Path(os.devnull).is_file()
+
+
+@pytest.mark.parametrize("location", ["missing.bin", "sub/../weights.bin"])
+def test_a_failure_to_move_external_data_leaves_no_trace(location, tmp_path):
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    after.mkdir()
+    held = model("y = ReduceMax(x, a)", 18, constants="int64[1] a = {1}, float[2] w = {1, 2}", **ROWS)
+    held.graph.initializer[1].ClearField("float_data")
+    held.graph.initializer[1].data_location = onnx.TensorProto.EXTERNAL
+    held.graph.initializer[1].external_data.add(key="location", value=location)
+    onnx.save(held, before / "in.onnx")
+    (before / "weights.bin").write_bytes(bytes(8))
+    (after / "weights.bin").write_bytes(b"mine")
+    assert cli.main(["convert", str(before / "in.onnx"), str(after / "out.onnx"), "--opset", "13", "--no-verify"]) == 5
+    assert listing(after) == ["weights.bin"]
+    assert (after / "weights.bin").read_bytes() == b"mine"
+
+
+def test_a_terminal_gets_a_table_and_a_pipe_plain_lines(source, tmp_path, monkeypatch, capsys):
+    arguments = ["convert", str(source), "--opset", "13", "--dry-run"]
+    assert cli.main(arguments) == 0
+    assert "opset ai.onnx: 18 -> 13\nIR version: 8 -> 7\nnodes: 1\n" in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert cli.main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "before" in printed
+    assert "│" in printed
+
+
+@pytest.mark.parametrize("command", [["targets"], ["inspect", str(EXAMPLE)]])
+def test_nothing_is_said_to_a_reader_who_has_left(command):
+    printing = subprocess.Popen(
+        [sys.executable, "-m", "opshift", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert printing.stdout is not None
+    printing.stdout.close()
+    assert printing.stderr is not None
+    assert printing.stderr.read() == b""
+    printing.stderr.close()
+    assert printing.wait() == 141

@@ -1,0 +1,509 @@
+"""External data: kept, copied, consolidated, embedded; refused where it is not safe or not there."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+import onnxruntime
+import pytest
+from onnx import TensorProto
+from opshift.passes.errors import InvalidModel
+from opshift.passes.model import tensor_data
+
+import opshift
+from opshift.cli import main as cli
+from opshift.files import external, model_file, wire
+from tests.support import evaluate, model
+
+WEIGHT = np.arange(1024, dtype=np.float32)
+X = np.array([[1, 5, 2]], np.float32)
+
+
+@pytest.fixture(autouse=True)
+def small_files_are_lazy(monkeypatch):
+    """What holds for files of gigabytes is tested on files of kilobytes."""
+    read = model_file.read
+    monkeypatch.setattr(model_file, "read", lambda path, **_: read(path, whole=0, large=64))
+
+
+def source(embedded=True, use="ReduceSum(w, z)"):
+    held = model(
+        f"t = ReduceMax(x, a) s = {use} y = Mul(t, s)",
+        18,
+        inputs="float[N,3] x",
+        outputs="float[N,1] y",
+        constants="int64[1] a = {1}, int64[1] z = {0}",
+    )
+    held.graph.initializer.append(onnx.numpy_helper.from_array(WEIGHT, "w"))
+    if not embedded:
+        onnx.external_data_helper.convert_model_to_external_data(held, True, "weights.bin", 0)
+    return held
+
+
+@pytest.fixture
+def here(tmp_path):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    return folder
+
+
+def saved(folder, *, embedded=True):
+    onnx.save(source(embedded), folder / "in.onnx")
+    return folder / "in.onnx"
+
+
+def convert(path, output, *more):
+    return cli.main(["convert", str(path), *([str(output)] if output else []), "--opset", "13", *more])
+
+
+def run(path):
+    """What onnxruntime computes from a file: w is there, and is what it was."""
+    return onnxruntime.InferenceSession(str(path)).run(None, {"x": X})[0]
+
+
+def listing(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def places(path):
+    held = onnx.load(path, load_external_data=False)
+    return {t.name: {e.key: e.value for e in t.external_data} for t in held.graph.initializer}
+
+
+EXPECTED = np.array([[5 * WEIGHT.sum()]], np.float32)
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+@pytest.mark.parametrize(
+    ("policy", "written"),
+    [
+        (None, {True: [], False: []}),
+        ("keep", {True: [], False: []}),
+        ("copy", {True: [], False: ["out.weights.bin"]}),
+        ("all", {True: ["out.onnx.data"], False: ["out.onnx.data"]}),
+        ("none", {True: [], False: []}),
+    ],
+)
+def test_every_policy_in_the_same_folder(policy, written, embedded, here):
+    path = saved(here, embedded=embedded)
+    before = {name: (here / name).read_bytes() for name in listing(here)}
+    assert convert(path, here / "out.onnx", *(["--external-data", policy] if policy else [])) == 0
+    assert listing(here) == sorted([*before, "out.onnx", *written[embedded]])
+    assert {name: (here / name).read_bytes() for name in before} == before
+    np.testing.assert_array_equal(run(here / "out.onnx"), EXPECTED)
+    onnx.checker.check_model(here / "out.onnx", full_check=True)
+    where = {"all": "out.onnx.data", "copy": "out.weights.bin", "none": None}.get(policy, "weights.bin")
+    assert places(here / "out.onnx")["w"].get("location") == (None if embedded and policy != "all" else where)
+
+
+@pytest.mark.parametrize(
+    ("policy", "written"),
+    [(None, ["weights.bin"]), ("copy", ["weights.bin"]), ("all", ["out.onnx.data"]), ("none", [])],
+)
+def test_every_policy_in_another_folder(policy, written, here, tmp_path):
+    there = tmp_path / "there"
+    there.mkdir()
+    path = saved(here, embedded=False)
+    assert convert(path, there / "out.onnx", *(["--external-data", policy] if policy else [])) == 0
+    assert listing(there) == ["out.onnx", *written]
+    np.testing.assert_array_equal(run(there / "out.onnx"), EXPECTED)
+
+
+def test_data_are_kept_where_a_relative_path_still_leads_there(here, tmp_path, capsys):
+    path = saved(here, embedded=False)
+    assert convert(path, tmp_path / "out.onnx", "--external-data", "keep") == 0
+    assert places(tmp_path / "out.onnx")["w"]["location"] == "here/weights.bin"
+    assert listing(tmp_path) == ["here/in.onnx", "here/weights.bin", "out.onnx"]
+    np.testing.assert_array_equal(run(tmp_path / "out.onnx"), EXPECTED)
+    (tmp_path / "there").mkdir()
+    assert convert(path, tmp_path / "there/out.onnx", "--external-data", "keep") == 5
+    assert "--external-data copy or all" in capsys.readouterr().err
+    assert listing(tmp_path / "there") == []
+
+
+@pytest.mark.parametrize(("threshold", "moved"), [(4096, True), (4097, False)])
+@pytest.mark.parametrize("embedded", [True, False])
+def test_the_threshold_is_in_bytes(threshold, moved, embedded, here):
+    path = saved(here, embedded=embedded)
+    assert convert(path, here / "out.onnx", "--external-data", "all", "--threshold", str(threshold)) == 0
+    assert ("location" in places(here / "out.onnx")["w"]) == moved
+    assert (here / "out.onnx.data").exists() == moved
+    np.testing.assert_array_equal(run(here / "out.onnx"), EXPECTED)
+
+
+def test_consolidated_data_begin_at_pages_and_are_what_they_were_in_any_encoding(here):
+    held = source()
+    variants = {
+        "floats": TensorProto(dims=[40], data_type=TensorProto.FLOAT, float_data=map(float, range(40))),
+        "doubles": TensorProto(dims=[40], data_type=TensorProto.DOUBLE, double_data=map(float, range(40))),
+        "ints": TensorProto(dims=[40], data_type=TensorProto.INT64, int64_data=range(-20, 20)),
+        "halves": TensorProto(dims=[40], data_type=TensorProto.FLOAT16, int32_data=range(15360, 15400)),
+        "bytes": TensorProto(dims=[80], data_type=TensorProto.INT8, int32_data=range(-40, 40)),
+        "nibbles": TensorProto(dims=[161], data_type=TensorProto.UINT4, int32_data=[0x21] * 81),
+        "unsigned": TensorProto(dims=[40], data_type=TensorProto.UINT32, uint64_data=range(2**32 - 40, 2**32)),
+        "complex": TensorProto(dims=[20], data_type=TensorProto.COMPLEX64, float_data=map(float, range(40))),
+    }
+    for name, tensor in variants.items():
+        held.graph.initializer.add().CopyFrom(tensor)
+        held.graph.initializer[-1].name = name
+    held.graph.initializer.add(name="texts", dims=[40], data_type=TensorProto.STRING, string_data=[b"four"] * 40)
+    onnx.save(held, here / "in.onnx")
+    more = ["--external-data", "all", "--threshold", "64", "--no-verify"]
+    assert cli.main(["convert", str(here / "in.onnx"), str(here / "out.onnx"), "--opset", "21", *more]) == 0
+    found = places(here / "out.onnx")
+    assert {name for name, entries in found.items() if entries} == {"w", *variants}
+    assert all(int(entries["offset"]) % 4096 == 0 for entries in found.values() if entries)
+    before = {t.name: onnx.numpy_helper.to_array(t) for t in held.graph.initializer}
+    for tensor in onnx.load(here / "out.onnx").graph.initializer:
+        np.testing.assert_array_equal(onnx.numpy_helper.to_array(tensor), before[tensor.name])
+
+
+def test_kept_data_need_not_be_there(here):
+    path = saved(here, embedded=False)
+    (here / "weights.bin").unlink()
+    assert cli.main(["convert", str(path), str(here / "out.onnx"), "--opset", "19", "--no-verify"]) == 0
+    assert listing(here) == ["in.onnx", "out.onnx"]
+    assert places(here / "out.onnx") == places(path)
+
+
+@pytest.mark.parametrize("policy", ["copy", "all", "none"])
+def test_moved_data_must_be_there(policy, here, capsys):
+    path = saved(here, embedded=False)
+    (here / "weights.bin").unlink()
+    more = ["--external-data", policy, "--no-verify"]
+    assert cli.main(["convert", str(path), str(here / "out.onnx"), "--opset", "19", *more]) == 5
+    assert "weights.bin" in capsys.readouterr().err
+    assert listing(here) == ["in.onnx"]
+
+
+def test_data_that_are_there_already_are_not_overwritten(here, capsys):
+    path = saved(here)
+    (here / "out.onnx.data").write_bytes(b"mine")
+    assert convert(path, here / "out.onnx", "--external-data", "all") == 5
+    assert "would be overwritten" in capsys.readouterr().err
+    assert (here / "out.onnx.data").read_bytes() == b"mine"
+    assert listing(here) == ["in.onnx", "out.onnx.data"]
+
+
+def test_everything_in_one_file_is_refused_over_2_gb(here, monkeypatch, capsys):
+    path = saved(here, embedded=False)
+    monkeypatch.setattr(model_file, "MOST", 4096)
+    assert convert(path, here / "out.onnx", "--external-data", "none", "--no-verify") == 2
+    assert "--external-data all" in capsys.readouterr().err
+    assert listing(here) == ["in.onnx", "weights.bin"]
+
+
+# --- in place -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["keep", "all", "none"])
+@pytest.mark.parametrize("embedded", [True, False])
+def test_in_place(policy, embedded, here):
+    path = saved(here, embedded=embedded)
+    assert convert(path, None, "--in-place", "--external-data", policy) == 0
+    assert onnx.load(path, load_external_data=False).opset_import[0].version == 13
+    np.testing.assert_array_equal(run(path), EXPECTED)
+    if policy == "all":  # once more: the data lie under the name that the new ones would have
+        assert cli.main(["convert", str(path), "--opset", "14", "--in-place", "--external-data", "all"]) == 0
+        assert places(path)["w"]["location"] == "in.onnx.2.data"
+        np.testing.assert_array_equal(run(path), EXPECTED)
+
+
+def test_in_place_follows_a_link_to_the_model(here, tmp_path):
+    path = saved(here)
+    (tmp_path / "link.onnx").symlink_to(path)
+    assert convert(tmp_path / "link.onnx", None, "--in-place") == 0
+    assert (tmp_path / "link.onnx").is_symlink()
+    assert onnx.load(path).opset_import[0].version == 13
+
+
+def test_in_place_takes_no_output_and_an_output_is_not_the_input(here, capsys):
+    path = saved(here)
+    kept = path.read_bytes()
+    assert convert(path, here / "out.onnx", "--in-place") == 2
+    assert convert(path, path) == 2
+    assert "--in-place" in capsys.readouterr().err
+    assert path.read_bytes() == kept
+
+
+def test_what_cannot_be_done_in_place_changes_nothing(here, monkeypatch):
+    path = saved(here)
+    kept = path.read_bytes()
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(5, "broken disk")))
+    assert convert(path, None, "--in-place", "--external-data", "all") == 5
+    assert (listing(here), path.read_bytes()) == (["in.onnx"], kept)
+
+
+# --- what is not safe ---------------------------------------------------------------------------------------
+
+
+def damaged(folder, **entries):
+    held = source(embedded=False)
+    for tensor in held.graph.initializer:
+        if tensor.name == "w":
+            del tensor.external_data[:]
+            tensor.ClearField("raw_data")
+            for key, value in {"location": "weights.bin", **entries}.items():
+                tensor.external_data.add(key=key, value=value)
+    path = folder / "in.onnx"
+    onnx.save(source(embedded=False), path)  # and its data
+    path.write_bytes(held.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("entries", "why"),
+    [
+        ({"location": "/etc/passwd"}, "outside the model's folder"),
+        ({"location": "../weights.bin"}, "outside the model's folder"),
+        ({"location": "sub/../weights.bin"}, "outside the model's folder"),
+        ({"location": ""}, "outside the model's folder"),
+        ({"location": "link.bin"}, "symbolic link"),
+        ({"location": "sub/weights.bin"}, "symbolic link"),
+        ({"offset": "1000000000000"}, "a tensor lies at"),
+        ({"offset": "4096", "length": "4000"}, "a tensor lies at"),
+        ({"offset": "-1"}, "no number of bytes"),
+        ({"length": "-5"}, "no number of bytes"),
+        ({"length": "many"}, "no number of bytes"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["keep", "copy", "all", "none"])
+def test_external_data_that_are_not_safe_are_refused(entries, why, policy, here, tmp_path, capsys):
+    (tmp_path / "weights.bin").write_bytes(bytes(8192))
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/weights.bin").write_bytes(bytes(8192))
+    (here / "link.bin").symlink_to(tmp_path / "weights.bin")
+    (here / "sub").symlink_to(tmp_path / "elsewhere")
+    path = damaged(here, **entries)
+    kept = listing(here)
+    more = ["--no-verify", "--external-data", policy]
+    assert cli.main(["convert", str(path), str(here / "out.onnx"), "--opset", "19", *more]) == 5
+    captured = capsys.readouterr().err
+    assert why in captured
+    assert captured.count("\n") == 1
+    assert listing(here) == kept
+
+
+def test_a_pipe_is_no_data(here, capsys):
+    path = damaged(here, location="pipe")
+    os.mkfifo(here / "pipe")
+    for policy in ("copy", "all", "none"):
+        assert convert(path, here / "out.onnx", "--no-verify", "--external-data", policy) == 5
+        assert "no regular file" in capsys.readouterr().err
+
+
+def test_dims_that_claim_terabytes_are_never_allocated(here, capsys):
+    held = source()
+    huge = held.graph.initializer.add(name="huge", dims=[1 << 40], data_type=TensorProto.FLOAT, raw_data=bytes(100))
+    held.graph.initializer.add(name="axes", dims=[1 << 40], data_type=TensorProto.INT64, raw_data=bytes(8))
+    held.graph.node.add(op_type="ReduceMax", input=["x", "axes"], output=["unused"])
+    outside = held.graph.initializer.add()
+    outside.CopyFrom(huge)
+    outside.name, outside.data_location = "outside", TensorProto.EXTERNAL
+    outside.ClearField("raw_data")
+    outside.external_data.add(key="location", value="weights.bin")
+    (here / "weights.bin").write_bytes(bytes(100))
+    (here / "in.onnx").write_bytes(held.SerializeToString())
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30));"
+    for policy in ("keep", "copy", "all", "none"):
+        run = f"{limit} from opshift.cli import main as cli; cli.main(['convert', 'in.onnx', 'out.onnx', '--opset', '13', '--external-data', '{policy}'])"
+        done = subprocess.run([sys.executable, "-c", run], cwd=here, capture_output=True, text=True, check=False)
+        assert "Traceback" not in done.stderr
+        assert "memory" not in done.stderr
+        assert listing(here) == ["in.onnx", "weights.bin"]
+
+
+def test_places_without_a_length_reach_as_far_as_the_dims(tmp_path):
+    (tmp_path / "w").write_bytes(bytes(range(100)))
+    for elem_type, dims, size in [
+        (TensorProto.UINT4, [3], 2),
+        (TensorProto.DOUBLE, [2, 3], 48),
+        (TensorProto.BOOL, [], 1),
+    ]:
+        tensor = TensorProto(dims=dims, data_type=elem_type, data_location=TensorProto.EXTERNAL)
+        tensor.external_data.add(key="location", value="w")
+        tensor.external_data.add(key="offset", value="7")
+        assert tensor_data.loaded(tensor, str(tmp_path)).raw_data == bytes(range(7, 7 + size))
+    tensor.dims[:] = [94]
+    with pytest.raises(InvalidModel, match="end before"):
+        tensor_data.loaded(tensor, str(tmp_path))
+
+
+# --- interrupts and full disks ------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file may be left to the collector
+def test_an_interrupt_at_any_line_leaves_nothing(here, tmp_path):
+    saved(here, embedded=False)
+    there = tmp_path / "there"
+    there.mkdir()
+    ours = {module.__file__ for module in (model_file, external, wire, tensor_data)}
+    count = 0
+    for stop in range(1, 10_000):
+        count = 0
+
+        def traced(frame, event, _, stop=stop):
+            nonlocal count
+            if frame.f_code.co_filename not in ours:
+                return None
+            count += event == "line"
+            if count == stop:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+            return traced
+
+        proto, interrupted = model_file.read(here / "in.onnx"), False
+        try:
+            sys.settrace(traced)
+            with model_file.Draft(proto, there / "sub/out.onnx", here, "all", 64) as draft:
+                draft.publish()
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            sys.settrace(None)
+        draft = None
+        found = listing(there)
+        assert found == ["sub/out.onnx", "sub/out.onnx.data"] or (interrupted and not found), f"line {stop}"
+        if not interrupted:
+            break
+        for name in found:
+            (there / name).unlink()
+    assert count > 100, "the trace saw the lines"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_nothing_or_all(number, here):
+    held = source()
+    held.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.zeros(30_000_000, np.float32), "w"))
+    onnx.save(held, here / "in.onnx")
+    command = [sys.executable, "-m", "opshift", "convert", "in.onnx", "out.onnx", "--opset", "13"]
+    seen = set()
+    for delay in (0.2, 0.4, None, None, None):  # None: as soon as there is a draft, which is then verified
+        process = subprocess.Popen(
+            command,
+            cwd=here,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # a shell's background jobs ignore interrupts
+        )
+        while delay is None and process.poll() is None and listing(here) == ["in.onnx"]:
+            time.sleep(0.001)
+        time.sleep(delay or 0)
+        process.send_signal(number)
+        process.communicate()
+        seen.add(process.returncode)
+        if "out.onnx" in listing(here):  # it came too late, maybe while the report was printed
+            assert onnx.load(here / "out.onnx").opset_import[0].version == 13
+            (here / "out.onnx").unlink()
+        assert listing(here) == ["in.onnx"]
+    assert seen & {130, -number}
+
+
+@pytest.mark.parametrize("policy", ["keep", "all"])
+def test_a_full_disk_is_one_line_and_leaves_nothing(policy, here):
+    held = source()
+    held.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.zeros(3_000_000, np.float32), "w"))
+    onnx.save(held, here / "in.onnx")
+    limit = "import resource, signal; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20));"
+    run = f"{limit} from opshift.cli import main as cli; raise SystemExit(cli.main(['convert', 'in.onnx', 'out.onnx', '--opset', '13', '--external-data', '{policy}']))"
+    done = subprocess.run([sys.executable, "-c", run], cwd=here, capture_output=True, text=True, check=False)
+    assert done.returncode == 5
+    assert done.stderr == "opshift: File too large\n"
+    assert listing(here) == ["in.onnx"]
+
+
+# --- more than protobuf reads -------------------------------------------------------------------------------
+
+
+def beyond(path, gigabytes):
+    """A model file with so many gigabytes of zeros in it, which take no room on the disk."""
+    held = source(use="Gather(w, z)")
+    del held.graph.initializer[-1]
+    size = gigabytes << 30
+    count = size // 4
+    tensor = TensorProto(name="w", dims=[count], data_type=TensorProto.FLOAT).SerializeToString()
+    head = tensor + b"\x4a" + wire._encoded(size)
+    initializer = b"\x2a" + wire._encoded(len(head) + size) + head
+    graph = held.graph.SerializeToString() + initializer
+    held.ClearField("graph")
+    start = held.SerializeToString() + b"\x3a" + wire._encoded(len(graph) + size) + graph
+    with path.open("wb") as file:
+        file.write(start)
+        file.truncate(len(start) + size)
+    return path
+
+
+@pytest.fixture
+def copied(monkeypatch):
+    """Ranges are not copied but take no room on the disk either, which they can because they hold zeros."""
+    lengths = []
+
+    def without_blocks(source, target, start, end):
+        lengths.append(end - start)
+        head = os.pread(source, 16, start)
+        rest = end - start - os.write(target, head)
+        os.truncate(target, os.lseek(target, rest, os.SEEK_CUR))
+
+    monkeypatch.setattr(wire, "copy_range", without_blocks)
+    return lengths
+
+
+def test_a_file_of_more_than_2_gb_is_verified(here, copied):
+    path = beyond(here / "in.onnx", 2)
+    assert convert(path, None, "--in-place") == 0
+    assert copied == [(2 << 30) + 6]
+    assert model_file.read(path).opset_import[0].version == 13
+    assert path.stat().st_size > 2 << 30
+
+
+def test_a_file_of_more_than_2_gb_is_rescued(here, copied):
+    path = beyond(here / "in.onnx", 3)
+    assert convert(path, here / "out.onnx", "--no-verify", "--external-data", "none") == 2
+    assert convert(path, here / "out.onnx", "--no-verify") == 0
+    assert (here / "out.onnx").stat().st_size > 3 << 30
+    assert tensor_data.nbytes(model_file.read(here / "out.onnx").graph.initializer[-1]) == 3 << 30
+    assert convert(here / "out.onnx", here / "rescued.onnx", "--no-verify", "--external-data", "all") == 0
+    assert (here / "rescued.onnx.data").stat().st_size == 3 << 30
+    assert onnx.load(here / "rescued.onnx", load_external_data=False).opset_import[0].version == 13
+    assert copied == [(3 << 30) + 6, 3 << 30]
+
+
+# --- from Python --------------------------------------------------------------------------------------------
+
+
+def test_a_path_gives_a_model_with_its_data(here):
+    path = saved(here)
+    made = opshift.convert_version(str(path), 13)
+    assert made.graph.initializer[-1] == source().graph.initializer[-1]
+    assert evaluate(made, {"x": X})[0] == EXPECTED
+    assert opshift.verify(str(path), made).equal
+
+
+def test_a_step_reads_what_it_asks_for_from_the_file(here):
+    """A sparse constant of an attribute is written out below opset 11."""
+    held = model("t = Neg(x) y = Add(t, c)", 11, inputs="float[100] x", outputs="float[100] y")
+    values = onnx.numpy_helper.from_array(np.arange(1, 51, dtype=np.float32), "values")
+    indices = onnx.numpy_helper.from_array(np.arange(0, 100, 2), "indices")
+    sparse = onnx.helper.make_sparse_tensor(values, indices, [100])
+    held.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["c"], sparse_value=sparse))
+    onnx.save(held, here / "in.onnx")
+    read = model_file.read(here / "in.onnx")
+    assert all(map(tensor_data.is_stored, external.tensors(read)))
+    made = opshift.convert_version(str(here / "in.onnx"), 10)
+    assert [a.name for a in made.graph.node[0].attribute] == ["value"]
+    dense = np.zeros(100, np.float32)
+    dense[::2] = np.arange(1, 51)
+    np.testing.assert_array_equal(evaluate(made, {"x": np.ones(100, np.float32)})[0], dense - 1)
+
+
+def test_numbers_that_are_no_numbers_are_no_places():
+    for value in ("", "x", "1e3", "0x10", "-3"):
+        tensor = TensorProto(data_location=TensorProto.EXTERNAL)
+        tensor.external_data.add(key="length", value=value)
+        with pytest.raises(InvalidModel, match="no number of bytes"):
+            tensor_data.place(tensor)

@@ -1,0 +1,173 @@
+"""What runs models may end its process, hang, print, or take all memory: the caller goes on and says so."""
+
+import ctypes
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import onnx
+import pytest
+from opshift.passes.errors import InvalidModel
+
+from opshift.cli import main as cli
+from opshift.jobs import batch, exit_codes
+from opshift.verification import engines, isolation
+from tests.support import model
+
+ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
+
+
+def in_a_thread(*arguments):
+    with ThreadPoolExecutor() as pool:
+        return pool.submit(isolation.call, *arguments).result()
+
+
+@pytest.fixture(params=["main thread", "another thread"])
+def call(request):
+    return isolation.call if request.param == "main thread" else in_a_thread
+
+
+def refuse(name):
+    raise InvalidModel(f"{name}: no model")
+
+
+def test_a_module_that_another_thread_imports_just_now_is_no_pool(monkeypatch):
+    monkeypatch.setitem(sys.modules, "multiprocessing.process", type(sys)("multiprocessing.process"))
+    assert isolation.call(max, [1, 3, 2]) == 3
+
+
+def test_values_come_back(call):
+    assert call(max, [1, 3, 2]) == 3
+    assert call(os.getpid) != os.getpid()
+
+
+def test_errors_come_back(call):
+    with pytest.raises(ZeroDivisionError):
+        call(divmod, 1, 0)
+    with pytest.raises(OSError, match="No such file"):
+        call(os.listdir, "/nowhere")
+
+
+def test_own_errors_come_back():
+    with pytest.raises(InvalidModel, match="no model"):
+        isolation.call(refuse, "m.onnx")
+
+
+@pytest.mark.parametrize(
+    ("end", "how"),
+    [((os.abort,), "Aborted"), ((os._exit, 7), "exit code 7"), ((ctypes.string_at, 0), "Segmentation fault")],
+)
+def test_an_end_is_told(end, how, call, capfd):
+    with pytest.raises(isolation.Ended, match=how):
+        call(*end)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_it_prints_is_not_shown(call, capfd):
+    assert call(os.system, "echo out; echo err >&2") == 0
+    assert capfd.readouterr() == ("", "")
+
+
+def test_more_memory_than_there_is():
+    with pytest.raises(MemoryError):
+        isolation.call(np.ones, 1 << 45, np.uint8)
+
+
+def test_an_interrupt_of_the_other_process_is_one():
+    with pytest.raises(KeyboardInterrupt):
+        isolation.call(signal.raise_signal, signal.SIGINT)
+
+
+def test_an_interrupt_ends_both(tmp_path):
+    work = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    heeded = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # what a shell starts apart does not
+    )
+    code = f"{heeded}\nfrom opshift.verification import isolation as apart\ntry:\n  apart.call(exec, {work!r})\nexcept KeyboardInterrupt:\n  print('interrupted')"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=-1, text=True) as process:
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=30) == ("interrupted\n", None)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_no_descriptors_are_left():
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with pytest.raises(isolation.Ended):
+            isolation.call(os.abort)
+        isolation.call(os.getpid)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_worker_of_a_pool_calls_by_itself():
+    code = (
+        "import multiprocessing, os; from opshift.verification import isolation as apart\n"
+        "def told(queue): queue.put(apart.call(os.getpid) == os.getpid())\n"
+        "queue = multiprocessing.SimpleQueue()\n"
+        "process = multiprocessing.get_context('fork').Process(target=told, args=(queue,), daemon=True)\n"
+        "process.start(); print(queue.get())"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "True\n"
+
+
+# --- models -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "in.onnx"
+    onnx.save(model("y = ReduceMax(x, a)", 18, constants="int64[1] a = {1}", **ROWS), path)
+    return path
+
+
+@pytest.mark.parametrize("where", ["__init__", "run"])
+def test_a_model_that_ends_the_engine_is_refused(where, source, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(engines.OnnxRuntime, where, lambda *_, **__: os.abort())
+    assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "13"]) == exit_codes.REFUSED
+    said = capfd.readouterr()
+    assert said.out.count("could not be verified: the process that ran it ended: Aborted; ") == 1
+    assert said.err == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["in.onnx"]
+    assert cli.main(["verify", str(source), str(source)]) == exit_codes.REFUSED
+    assert "ended: Aborted" in capfd.readouterr().out
+
+
+def test_one_of_many_that_ends_the_engine_is_one_refusal(source, tmp_path, monkeypatch):
+    run, there = engines.OnnxRuntime.run, set(threading.enumerate())
+
+    def ends(self, feeds):
+        return os.abort() if self._session.get_modelmeta().graph_name == "deadly" else run(self, feeds)
+
+    monkeypatch.setattr(engines.OnnxRuntime, "run", ends)
+    deadly = onnx.load(source)
+    deadly.graph.name = "deadly"
+    onnx.save(deadly, tmp_path / "deadly.onnx")
+    results = batch.convert_files([tmp_path / "deadly.onnx", source], tmp_path / "out", 13, jobs=1)
+    assert [result.code for result in results] == [exit_codes.REFUSED, exit_codes.DONE]
+    assert "ended: Aborted" in results[0].why
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["in.onnx"]
+    assert set(threading.enumerate()) == there
+
+
+def test_what_the_parent_left_is_not_collected_in_the_copy():
+    class Waiting:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            if os.getpid() != home:
+                os.abort()
+
+    home = os.getpid()
+    gc.collect()
+    Waiting()
+    assert isolation.call(gc.collect) >= 0

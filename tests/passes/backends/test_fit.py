@@ -1,0 +1,151 @@
+"""A model becomes one that a backend reads: at its own opset if that will do, and without what the backend lacks."""
+
+import onnx
+import pytest
+from opshift.passes.backends import fit
+from opshift.passes.backends.backend import Backend, Limit
+from opshift.passes.model.imports import opsets
+from opshift.passes.model.traversal import bodies
+
+from tests.support import check_values, model, show
+
+NORM = "y = LayerNormalization(x, s, b)"
+NORM_IO = {"inputs": "float[2,4] x, float[4] s, float[4] b", "outputs": "float[2,4] y"}
+REDUCED = {"inputs": "float[N,4] x", "outputs": "float[N,1] y", "constants": "int64[1] a = {1}"}
+
+
+def operators(of):
+    return {node.op_type for body in bodies(of) for node in body.node}
+
+
+def fitted(source, **facts):
+    result = fit.attempt(source, Backend("npu-1", **facts))
+    assert not result.refusals, "\n".join(map(str, result.refusals))
+    onnx.checker.check_model(result.model, full_check=True)
+    return result.model
+
+
+def refusals(source, **facts):
+    result = fit.attempt(source, Backend("npu-1", **facts))
+    assert result.model is None, show(result.model)
+    return [str(refusal) for refusal in result.refusals]
+
+
+def test_what_it_does_not_take_and_nothing_replaces_is_refused_for_what_it_is():
+    body = "y = BatchNormalization(x, s, b, b, v) z = Clip(y, low)"
+    values = "float[N,4] x, float[4] s, float[4] b, float[4] v, float low"
+    both = (
+        Limit(frozenset({("", "BatchNormalization")}), constant=("scale",)),
+        Limit(frozenset({("", "Clip")}), constant=("min",)),
+    )
+    source = model(body, 15, inputs=values, outputs="float[N,4] z")
+    assert refusals(source, limits=both) == [
+        'BatchNormalization "y": input scale "s" is computed; only constants are read',
+        'Clip "z": input min "low" is computed; only constants are read',
+    ]
+
+
+def test_what_it_reads_stays_as_it_is():
+    source = model(NORM, 17, **NORM_IO)
+    assert fitted(source, opset=20, ir_version=10).graph == source.graph
+
+
+def test_everything_that_it_lacks_goes_at_the_models_own_opset():
+    source = model(NORM, 17, **NORM_IO)
+    after = fitted(source, opset=20, lacks={("", "LayerNormalization"): 1})
+    assert opsets(after)[""] == 17
+    assert "LayerNormalization" not in operators(after)
+    check_values(source, after, rtol=1e-6, atol=1e-6)
+
+
+def test_what_definitions_are_made_of_goes_too():
+    source = model("y = HardSwish(x)", 18, inputs="float[2,4] x", outputs="float[2,4] y")
+    assert "HardSigmoid" in operators(fitted(source, lacks={("", "HardSwish"): 1}))
+    after = fitted(source, lacks={("", "HardSwish"): 1, ("", "HardSigmoid"): 1})
+    assert not {"HardSwish", "HardSigmoid"} & operators(after)
+    check_values(source, after, rtol=1e-6, atol=1e-6)
+
+
+def test_a_newer_opset_comes_down():
+    after = fitted(model("y = ReduceMax(x, a)", 18, **REDUCED), opset=13, ir_version=7)
+    assert (opsets(after)[""], after.ir_version) == (13, 7)
+    assert show(after) == "y = ReduceMax<axes=[1]>(x)"
+
+
+def test_an_ir_version_below_the_one_of_the_opset_is_written():
+    after = fitted(model("y = ReduceMax(x, a)", 18, **REDUCED), opset=19, ir_version=6)
+    assert (opsets(after)[""], after.ir_version) == (18, 6)
+
+
+@pytest.mark.parametrize(("own", "lacking", "reached"), [(13, 13, 12), (11, 13, 11), (18, 13, 12)])
+def test_another_opset_is_tried_at_which_it_has_the_operator(own, lacking, reached):
+    body = "y = ReduceSum(x, a)" if own >= 13 else "y = ReduceSum<axes = [1]>(x)"
+    after = fitted(model(body, own, **REDUCED), opset=18, lacks={("", "ReduceSum"): lacking})
+    assert (opsets(after)[""], operators(after)) == (reached, {"ReduceSum"})
+
+
+def test_a_newer_opset_is_tried_that_has_another_operator():
+    io = {"inputs": "float[1,1,2,2] x", "outputs": "float[1,1,4,4] y", "constants": "float[4] s = {1, 1, 2, 2}"}
+    after = fitted(model('y = Upsample<mode = "nearest">(x, s)', 9, **io), opset=13, lacks={("", "Upsample"): 1})
+    assert (opsets(after)[""], operators(after)) == (13, {"Resize"})
+
+
+def test_every_operator_without_a_definition_is_named_with_its_node():
+    source = model("t = MatMul(x, x) u = MatMul(t, x) y = Erf(u)", 13, inputs="float[4,4] x", outputs="float[4,4] y")
+    found = refusals(source, supports=frozenset({("", "Erf")}))
+    assert [text.partition(":")[0] for text in found] == ['MatMul "t"', 'MatMul "u"']
+
+
+def test_types_that_it_does_not_read_are_refused_by_name():
+    source = model("y = Relu(x)", 14, inputs="double[4] x", outputs="double[4] y")
+    assert refusals(source, types=frozenset({"tensor(float)"})) == [
+        'value "x": tensor(double) is not read',
+        'value "y": tensor(double) is not read',
+    ]
+
+
+def test_computed_parameters_are_refused_where_constants_are_needed():
+    limits = (Limit(frozenset({("", "Reshape")}), constant=("shape",)),)
+    source = model("s = Shape(x) y = Reshape(x, s)", 13, inputs="float[N,4] x", outputs="float[N,4] y")
+    assert refusals(source, limits=limits) == ['Reshape "y": input shape "s" is computed; only constants are read']
+
+
+def test_an_operator_of_which_it_does_not_take_a_call_is_expanded():
+    source = model("y = HardSigmoid<alpha = 0.5>(x)", 13, inputs="float[4] x", outputs="float[4] y")
+    facts = {"limits": (Limit(frozenset({("", "HardSigmoid")}), attribute="alpha", takes=(0.2,)),)}
+    after = fitted(source, **facts)
+    assert "HardSigmoid" not in operators(after)
+    check_values(source, after, rtol=1e-6, atol=1e-6)
+    facts = {"limits": (Limit(frozenset({("", "HardSigmoid")}), attribute="alpha", takes=(0.5,)),)}
+    assert fitted(source, **facts).graph == source.graph
+    product = model("y = Gemm<alpha = 0.5>(x, x)", 13, inputs="float[4,4] x", outputs="float[4,4] y")
+    assert fitted(product, limits=(Limit(frozenset({("", "Gemm")}), attribute="alpha", takes=(0.5,)),))
+
+
+def test_open_dimensions_do_not_stand_in_the_way():
+    source = model("y = Relu(x)", 13, inputs="float[N,4] x", outputs="float[N,4] y")
+    assert fitted(source, static_shapes=True).graph == source.graph
+
+
+LOCAL = (
+    '<ir_version: 8, opset_import: ["" : 17, "my" : 1]> g (float[2] x) => (float[2] y) { y = my.F(x) }'
+    '<domain: "my", opset_import: ["" : 17]> F (a) => (b) { b = Relu(a) }'
+)
+
+
+def test_functions_are_inlined_unless_it_reads_them():
+    source = onnx.parser.parse_model(LOCAL)
+    after = fitted(source, opset=17)
+    assert (operators(after), len(after.functions)) == ({"Relu"}, 0)
+    assert len(fitted(source, opset=17, functions=True).functions) == 1
+
+
+def test_operators_of_other_domains_are_refused_where_the_supported_ones_are_listed():
+    source = model(
+        "y = com.microsoft.Gelu(x)", 17, domains='"com.microsoft" : 1', inputs="float[2] x", outputs="float[2] y"
+    )
+    assert fitted(source).graph == source.graph
+    assert fitted(source, supports=frozenset({("com.microsoft", "Gelu")})).graph == source.graph
+    assert refusals(source, supports=frozenset({("", "Relu")})) == [
+        'com.microsoft::Gelu "y": there is no definition of this operator to inline'
+    ]

@@ -1,0 +1,152 @@
+"""Target files: what they may say, what a version inherits, and that the ones we carry say nothing ONNX does not know."""
+
+from importlib.resources import files
+
+import onnx.defs
+import pytest
+from opshift.passes.backends.target_files import find, loads, parse, read, targets, write
+
+HEAD = 'name = "npu"\nsource = "its manual"\n'
+SCHEMAS = {}
+for schema in onnx.defs.get_all_schemas_with_history():
+    SCHEMAS.setdefault((schema.domain, schema.name), []).append(schema)
+CARRIED = sorted(
+    e.name for e in files("opshift.passes.backends").joinpath("targets").iterdir() if e.name.endswith(".toml")
+)
+
+
+def one(text):
+    return list(parse(HEAD + text, "npu.toml").values())[-1]
+
+
+@pytest.mark.parametrize("name", CARRIED)
+def test_every_fact_in_a_file_is_about_something_that_onnx_defines(name):
+    held = loads(files("opshift.passes.backends").joinpath("targets", name).read_text(encoding="utf-8"))
+    assert held["title"]
+    assert name == held["name"] + ".toml"
+    for backend in parse(
+        files("opshift.passes.backends").joinpath("targets", name).read_text(encoding="utf-8"), name
+    ).values():
+        assert backend.source
+        assert 0 <= backend.opset <= onnx.defs.onnx_opset_version()
+        listed = {*(backend.supports or ()), *backend.lacks, *(op for limit in backend.limits for op in limit.ops)}
+        assert not [op for op in listed if op[0] in ("", "ai.onnx.ml") and op not in SCHEMAS]
+        for op, version in backend.lacks.items():
+            assert version in [1, *(s.since_version for s in SCHEMAS[op])]
+        for limit in backend.limits:
+            assert limit.why
+            for op in limit.ops:
+                known = SCHEMAS[op]
+                assert not limit.attribute or any(limit.attribute in s.attributes for s in known)
+                formals = {p.name for s in known for p in (*s.inputs, *s.outputs)}
+                assert formals.issuperset((*limit.constant, *limit.unused))
+
+
+@pytest.mark.parametrize("stem", ["onnxruntime", "tensorrt", "winml", "rknn", "sentis", "tidl", "qnn", "coreml"])
+def test_the_backends_that_users_name_are_there(stem):
+    assert find(stem).name.startswith(f"{stem}-")
+    assert stem in {name.rpartition("-")[0] for name in targets()}
+
+
+def test_onnxruntime_reads_what_its_table_says():
+    rows = {name: (b.opset, b.ir_version) for name, b in targets().items() if name.startswith("onnxruntime-")}
+    assert {f"onnxruntime-1.{minor}" for minor in range(2, 32)} <= set(rows)
+    assert rows["onnxruntime-1.2"] == (11, 6)
+    assert rows["onnxruntime-1.14"] == (18, 8)
+    assert rows["onnxruntime-1.31"] == (26, 13)
+
+
+def test_a_version_inherits_what_it_does_not_say():
+    held = parse(
+        HEAD + '[versions."1"]\nopset = 13\nir = 7\nsupports = ["Relu", "Add"]\nlacks = ["Squeeze-13"]\n'
+        '[versions."2"]\nopset = 17\nadds = ["Abs", "Squeeze"]\nsource = "release notes"\n[versions."3"]\nlacks = ["Add"]',
+        "npu.toml",
+    )
+    first, second, third = held.values()
+    assert list(held) == ["npu-1", "npu-2", "npu-3"]
+    assert (first.opset, second.opset, third.opset, third.ir_version) == (13, 17, 17, 7)
+    assert (first.source, second.source, third.source) == ("its manual", "release notes", "its manual")
+    assert [b.has("", "Abs", 13) for b in held.values()] == [False, True, True]
+    assert [b.has("", "Add", 13) for b in held.values()] == [True, True, False]
+    assert not first.has("", "Squeeze", 11)  # not in `supports`
+    assert second.has("", "Squeeze", 13)
+
+
+def test_an_operator_may_be_missing_from_a_version_on():
+    backend = one('[versions."1"]\nlacks = ["Squeeze-13", "Loop"]')
+    assert backend.has("", "Squeeze", 12)
+    assert not backend.has("", "Squeeze", 13)
+    assert not backend.has("", "Loop", 7)
+    assert backend.has("", "Relu", 13)
+    assert ("", "Squeeze") in backend.missing("", 13)
+    assert backend.missing("", 12) == {("", "Loop")}
+    assert backend.opsets_to_try(18) == [18, 12]
+
+
+def test_what_is_deprecated_is_not_missing():
+    backend = one('[versions."1"]\nsupports = ["Relu"]')
+    assert ("", "Upsample") in backend.missing("", 9)
+    assert ("", "Upsample") not in backend.missing("", 10)
+
+
+def test_the_opset_nearest_to_the_models_own_is_tried_first():
+    assert one('[versions."1"]\nopset = 17').opsets_to_try(13) == [13, 17]
+    assert one('[versions."1"]\nopset = 17').opsets_to_try(21) == [17]
+    assert one('[versions."1"]').opsets_to_try(21) == [21]
+
+
+def test_types_are_listed_or_excepted():
+    assert one('[versions."1"]\ntypes = ["float", "int64"]').types == {"tensor(float)", "tensor(int64)"}
+    excepted = one('[versions."1"]\nlacks_types = ["string"]').types
+    assert "tensor(string)" not in excepted
+    assert "tensor(float)" in excepted
+    assert one('[versions."1"]').types == frozenset()
+
+
+def test_a_limit_holds_from_its_first_to_its_last_version():
+    limits = 'limits = [{ ops = ["Clip"], constant = ["min"], first = "2", last = "3" }]\n'
+    held = parse(HEAD + limits + "".join(f'[versions."{v}"]\n' for v in range(1, 5)), "npu.toml")
+    assert [len(b.limits) for b in held.values()] == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[versions.1]\nopset = 29", "opset 29"),
+        ("[versions.1]\nopsets = 13", "version 1 has opsets"),
+        ('[versions.1]\nlacks = ["Nonsense"]', "no operator Nonsense"),
+        ('[versions.1]\nlacks = ["Relu-2"]', "no operator Relu-2"),
+        ('[versions.1]\ntypes = ["float23"]', "float23"),
+        ('limits = [{ ops = ["Clip"], constant = ["mim"] }]\n[versions.1]', "Clip has no input or output mim"),
+        ('limits = [{ ops = ["Clip"], attribute = "mode" }]\n[versions.1]', "Clip has no attribute mode"),
+        ('limits = [{ ops = ["Clip"], when = 1 }]\n[versions.1]', "a limit has when"),
+        ("", "versions"),
+        ("versions = 3", "AttributeError|TypeError"),
+        ("[versions.1", "npu.toml"),
+    ],
+)
+def test_a_file_that_says_what_it_must_not_is_refused_by_name(text, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        one(text)
+
+
+def test_a_file_of_the_users_own(tmp_path):
+    path = tmp_path / "npu.toml"
+    path.write_text(HEAD + '[versions."1"]\nopset = 11\n[versions."2"]\nopset = 13\n')
+    assert [b.name for b in read(path).values()] == ["npu-1", "npu-2"]
+    assert find(str(path)).name == "npu-2"
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(ValueError, match=r"known are .* onnxruntime"):
+        find("nonsense")
+
+
+def test_what_is_written_is_read_back():
+    ops = sorted({schema.name for schema in onnx.defs.get_all_schemas()})[:60]
+    ops = [op for op in ops if ("", op) in SCHEMAS]
+    text = write("npu", "An NPU", 'measured with "npu" 1.0', "1.0", {"opset": 13, "functions": True, "lacks": ops})
+    assert max(map(len, text.splitlines())) <= 120
+    backend = parse(text, "npu.toml")["npu-1.0"]
+    assert (backend.opset, backend.functions, backend.source) == (13, True, 'measured with "npu" 1.0')
+    assert set(backend.lacks) == {("", op) for op in ops}

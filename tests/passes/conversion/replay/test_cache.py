@@ -1,0 +1,191 @@
+"""Calls that are alike are rewritten by a script; what comes out is what the steps themselves make of each call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+import pytest
+from opshift.passes.conversion import convert
+from opshift.passes.conversion.replay import bulk as patch
+from opshift.passes.conversion.replay import cache, template
+from opshift.passes.model.messages import ModelProto
+
+from tests.frozen import store
+from tests.support import model
+
+
+def four_times(of: ModelProto) -> ModelProto:
+    """The nodes of a model four times over, reading the same inputs; two of the copies carry notes of their own."""
+    made = ModelProto()
+    made.CopyFrom(of)
+    own = {name for node in of.graph.node for name in node.output if name}
+    for copy in ("/2", "/3", "/4"):
+        for node in of.graph.node:
+            added = made.graph.node.add()
+            added.CopyFrom(node)
+            added.input[:] = [f"{name}{copy}" if name in own else name for name in node.input]
+            added.output[:] = [f"{name}{copy}" if name else "" for name in node.output]
+            if copy != "/2":
+                added.name = f"node{copy}"
+                added.doc_string = f"copy {copy}"
+                added.metadata_props.add(key="copy", value=copy)
+        for value in of.graph.output:
+            added_value = made.graph.output.add()
+            added_value.CopyFrom(value)
+            added_value.name += copy
+    return made
+
+
+def check_replayed(
+    source: ModelProto, target: int, monkeypatch: pytest.MonkeyPatch, least: int = 1, **asked: Any
+) -> ModelProto:
+    """The same bytes, changes and refusals with scripts and without."""
+    played, play = [], template.play
+    with monkeypatch.context() as patch:
+        patch.setattr(template, "play", lambda *given: played.append(1) or play(*given))
+        found = convert.attempt(source, {"": target}, **asked)
+    assert len(played) >= least
+    with monkeypatch.context() as patch:
+        patch.setattr(cache.Replays, "settle", lambda *_: None)
+        expected = convert.attempt(source, {"": target}, **asked)
+    assert found.refusals == expected.refusals
+    assert found.changes == expected.changes
+    assert found.model is not None
+    assert found.model == expected.model
+    return found.model
+
+
+@pytest.mark.parametrize(
+    ("body", "opset", "target", "inputs", "outputs", "constants"),
+    [
+        ("y = ReduceMax<axes=[1], keepdims=0>(x)", 13, 18, "float[N,3] x", "float[N] y", ""),
+        ("y = ReduceMax(x, a)", 18, 13, "float[N,3] x", "float[N] y", "int64[1] a = {1}"),
+        ("a = Neg(k) y = ReduceMax(x, a)", 18, 13, "float[N,3] x", "float[N,1] y", "int64[1] k = {1}"),
+        ("y = Softmax<axis=0>(x)", 13, 12, "float[2,3] x", "float[2,3] y", ""),
+        ("y = Mul(x, x)", 7, 6, "float[2,3] x", "float[2,3] y", ""),
+        ("y = Clip(x, , high)", 13, 10, "float[N,3] x", "float[N,3] y", "float high = {1.5}"),
+        ("y = LayerNormalization(x, s)", 17, 16, "float[2,3] x, float[3] s", "float[2,3] y", ""),
+        ("y, m = Dropout(x)", 12, 9, "float[2,3] x", "float[2,3] y", ""),
+        ("y = CumSum(x, a)", 14, 10, "float[2,3] x", "float[2,3] y", "int64 a = {1}"),
+        ("y = Cast<to=1>(x)", 13, 5, "int32[2] x", "float[2] y", ""),
+    ],
+)  # fmt: skip
+def test_copies_of_a_call(
+    body: str, opset: int, target: int, inputs: str, outputs: str, constants: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = model(body, opset, inputs=inputs, outputs=outputs, constants=constants)
+    least = 0 if "Cast" in body else 1  # a stated type is the graph's, which no script touches
+    check_replayed(four_times(source), target, monkeypatch, least)
+
+
+@pytest.mark.parametrize("opset", [10, 13, 17, 18, 20, 23])
+def test_published_cases(opset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    for case in store.read(opset)[::3]:
+        for target in {7, 11, 18, 24} - {opset}:
+            if convert.attempt(case.model, {"": target}).model is not None:
+                check_replayed(four_times(case.model), target, monkeypatch, least=0)
+                compared += 1
+    assert compared > 5
+
+
+@pytest.mark.parametrize("opset", [13, 17, 18, 20, 22, 23])
+def test_expanded_cases(opset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    for case in store.read(opset):
+        op = ("", case.model.graph.node[0].op_type)
+        if convert.attempt(case.model, {"": opset}, ops=[op]).model is not None:
+            check_replayed(four_times(case.model), opset, monkeypatch, least=0, ops=[op])
+            compared += 1
+    assert compared > 2
+
+
+def test_what_was_played_is_known_to_what_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rank that LayerNormalization needs is that of what the calls became; in a function no more is inferred."""
+    source = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17, "my" : 1]>
+        g (float[2,3] x) => (float[2,3] y) { y = my.chain(x) }
+        <domain: "my", opset_import: ["" : 17, "my" : 1]>
+        chain (v) => (w) {
+            k = Constant<value = float[2,3] {1, 2, 3, 4, 5, 6}>()
+            a = my.twice(k) b = my.twice(a) c = my.twice(b) d = my.twice(c)
+            e = LayerNormalization<axis=1>(d, k)
+            w = Add(v, e)
+        }
+        <domain: "my", opset_import: ["" : 17]>
+        twice (v) => (w) { u = Neg(v) w = Sub(v, u) }
+    """)
+    made = check_replayed(source, 17, monkeypatch, least=2, ops=[("my", "twice"), ("", "LayerNormalization")])
+    assert [node.op_type for node in made.functions[0].node].count("ReduceMean") == 2
+
+
+def test_answers_tell_calls_apart() -> None:
+    """Equal nodes whose constants differ change in different ways."""
+    source = model(
+        "a = ReduceMax(x, one) b = ReduceMax(x, two) c = ReduceMax(x, one) d = ReduceMax(x, two)",
+        18,
+        inputs="float[2,3,4] x",
+        outputs="float[2,1,4] a, float[2,3,1] b, float[2,1,4] c, float[2,3,1] d",
+        constants="int64[1] one = {1}, int64[1] two = {2}",
+    )
+    made = convert.convert(source, {"": 13}).model
+    assert made is not None
+    assert [list(node.attribute[0].ints) for node in made.graph.node] == [[1], [2], [1], [2]]
+
+
+CHAIN = " ".join(f"v{i + 1} = ReduceMax<axes=[1]>(v{i}) w{i} = ReduceMin<axes=[1]>(v{i})" for i in range(8))
+
+
+@pytest.mark.parametrize(
+    ("body", "ahead"),
+    [
+        (CHAIN, 12),
+        (CHAIN.replace("w5 = ReduceMin", "[named] w5 = ReduceMin"), 6),
+        (CHAIN.replace("ReduceMin<axes=[1]>(v5)", "ReduceMin<axes=[1]>(missing)"), 6),
+        (CHAIN.replace("ReduceMin<axes=[1]>", "ReduceMin<axes=[1], keepdims=0>"), 12),
+    ],
+)  # fmt: skip
+def test_calls_about_which_nothing_is_asked_are_edited_at_once(
+    body: str, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was done to them is told in the order of the nodes; one call that is unlike the others is no hindrance."""
+    source = model(body, 13, inputs="float[N,3] v0", outputs="float[N,1] v8, w0, w4")
+    for node in source.graph.node:
+        node.input[:] = ["" if name == "missing" else name for name in node.input]
+    edited, apply = [], patch.Patch.apply
+    with monkeypatch.context() as patched:
+        patched.setattr(patch.Patch, "apply", lambda *given: edited.extend(given[2]) or apply(*given))
+        made = check_replayed(source, 18, monkeypatch, least=2)
+    assert len(edited) == ahead
+    assert all(len(node.input) == 2 for node in made.graph.node)
+
+
+def test_graphs_and_functions_hold_constants_each_in_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph gets one initializer for all, a function a Constant for each call, a branch an initializer of its own."""
+    source = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 13, "my" : 1]>
+        g (float[N,3] x, bool c) => (float[N,1] y, float[N,1] z) {
+            a = ReduceMax<axes=[1]>(x)
+            b = ReduceMax<axes=[1]>(a)
+            d = ReduceMax<axes=[1]>(b)
+            z = If (c) <
+                then_branch = t () => (float[N,1] p) { o = ReduceMax<axes=[1]>(d) p = ReduceMax<axes=[1]>(o) },
+                else_branch = e () => (float[N,1] q) { r = ReduceMax<axes=[1]>(d) q = ReduceMax<axes=[1]>(r) }
+            >
+            y = my.twice(d)
+        }
+        <domain: "my", opset_import: ["" : 13]>
+        twice (v) => (w) { i = ReduceMax<axes=[1]>(v) j = ReduceMax<axes=[1]>(i) w = ReduceMax<axes=[1]>(j) }
+    """)
+    made = check_replayed(source, 18, monkeypatch, least=4)
+    assert [node.op_type for node in made.functions[0].node] == ["Constant", "ReduceMax"] * 3
+    assert len(made.graph.initializer) == 1
+    onnx.checker.check_model(made, full_check=True)
+
+
+def test_a_call_that_refuses_is_looked_at_by_the_steps() -> None:
+    """Each refusal names its own node."""
+    source = model("a = Celu(x) b = Celu(x) c = Celu(x)", 12, inputs="x", outputs="a, b, c")
+    result = convert.attempt(source, {"": 11})
+    assert [refusal.node for refusal in result.refusals] == ["a", "b", "c"]

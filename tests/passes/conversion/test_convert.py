@@ -1,0 +1,404 @@
+"""The engine: whole models, subgraphs, functions, versions, and how it says no."""
+
+import numpy as np
+import onnx
+import onnx.checker
+import onnx.helper
+import onnx.numpy_helper
+import onnx.parser
+import pytest
+from onnx import TensorProto
+from opshift.passes.conversion import convert
+from opshift.passes.errors import InvalidModel, Refused
+from opshift.passes.rewrite import registry
+
+from tests.support import check_refused, check_unchanged, check_values, evaluate, model, show
+
+ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
+SUM_AT_13 = "y = ReduceSum(x, a)"
+
+
+def converted(source, target, **options):
+    result = convert.attempt(source, {"": target}, **options)
+    assert not result.refusals, "\n".join(map(str, result.refusals))
+    onnx.checker.check_model(result.model, full_check=True)
+    return result.model
+
+
+def test_nothing_to_do_changes_nothing_but_the_versions():
+    source = model("y = Sin(x)", 13, inputs="float[2] x", outputs="float[2] y")
+    result = convert.attempt(source, {"": 12})
+    assert result.changes == ()
+    assert result.grade == "exact"
+    assert [i.version for i in result.model.opset_import] == [12]
+    assert result.model.graph == source.graph
+
+
+def test_the_source_opset_is_a_target_like_any_other():
+    source = model("y = ReduceSum(x, a)", 13, constants="int64[1] a = {1}", **ROWS)
+    assert converted(source, 13).graph == source.graph
+
+
+# --- where nodes stand ---------------------------------------------------------------------------------------
+
+
+def nested(depth, body, opset, extra=""):
+    """`body`, which makes `inner` from x, inside `depth` Ifs."""
+    for level in range(depth):
+        body = (
+            f"r{level} = If (c) <then_branch = g{level} () => (float[N,1] o{level}) {{ {body} o{level} = Identity(inner{level}) }}, "
+            f"else_branch = h{level} () => (float[N,1] p{level}) {{ p{level} = Identity(z) }}>\n"
+            + (f"inner{level + 1} = Identity(r{level})" if level + 1 < depth else f"y = Identity(r{level})")
+        )
+    imports = f'<ir_version: 8, opset_import: ["" : {opset}]>'
+    return onnx.parser.parse_model(
+        f"{imports} g (float[N,3] x, bool c, float[N,1] z) => (float[N,1] y) <{extra}> {{ {body} }}"
+    )
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_node_in_a_subgraph_finds_a_constant_of_an_outer_graph(depth):
+    source = nested(depth, "inner0 = ReduceSum(x, a)", 13, "int64[1] a = {1}")
+    below = converted(source, 12)
+    assert "ReduceSum<axes=[1]>(x)" in show(below)
+    assert not below.graph.initializer, "the axes are an attribute now and nothing else used them"
+    for condition in (True, False):
+        feeds = {"c": np.array(condition), "z": np.zeros((3, 1), np.float32)}
+        check_values(source, below, feeds, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_node_in_a_subgraph_gets_its_own_constant(depth):
+    source = nested(depth, "inner0 = ReduceSum<axes=[1]>(x)", 12)
+    above = converted(source, 13)
+    assert "ReduceSum(x, [1])" in show(above)
+    names = list(all_outputs(above.graph))
+    assert len(names) == len(set(names)), "single assignment, across all graphs"
+    check_values(source, above, {"c": np.array(True)}, rtol=0, atol=0)
+
+
+def all_outputs(graph):
+    for node in graph.node:
+        yield from node.output
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from all_outputs(attribute.g)
+                yield from (t.name for t in attribute.g.initializer)
+
+
+FUNCTION = """
+<ir_version: {ir}, opset_import: ["" : {opset}, "local" : 1]>
+g (float[N,3] x{inputs}) => (float[N,1] y) {{ y = local.f{call} }}
+<domain: "local", opset_import: ["" : {inner}]>
+f {attributes}(data{formals}) => (out) {{ {body} }}
+"""
+
+
+def with_function(body, opset, *, inner=None, call="(x)", attributes="", inputs="", formals="", ir=8):
+    return onnx.parser.parse_model(
+        FUNCTION.format(
+            body=body, opset=opset, inner=inner or opset, call=call, attributes=attributes, inputs=inputs,
+            formals=formals, ir=ir,
+        )
+    )  # fmt: skip
+
+
+def test_a_function_is_converted_where_it_stands():
+    source = with_function("out = ReduceL1<axes=[1]>(data)", 17)
+    above = converted(source, 18)
+    assert [n.op_type for n in above.graph.node] == ["f"]
+    assert [n.op_type for n in above.functions[0].node] == ["Constant", "ReduceL1"]
+    assert [i.version for i in above.functions[0].opset_import] == [18]
+    check_values(source, above, rtol=0, atol=0)
+
+
+def test_a_function_of_another_opset_than_the_model():
+    source = with_function("out = ReduceL1<axes=[1]>(data)", 18, inner=17)
+    above = converted(source, 18)
+    assert [i.version for i in above.functions[0].opset_import] == [18]
+    assert [n.op_type for n in above.functions[0].node] == ["Constant", "ReduceL1"]
+
+
+def test_axes_bound_by_reference_become_a_constant_bound_by_reference():
+    source = with_function("out = ReduceL1<axes: ints = @dims>(data)", 17, call="<dims=[1]>(x)", attributes="<dims>")
+    above = converted(source, 18)
+    assert [n.op_type for n in above.functions[0].node] == ["Constant", "ReduceL1"]
+    assert above.functions[0].node[0].attribute[0].ref_attr_name == "dims"
+    check_values(source, above, rtol=0, atol=0)
+
+
+def test_a_function_that_only_its_caller_can_judge_is_inlined():
+    source = with_function(
+        "out = ReduceMax(data, dims)", 18, call="(x, axes)", formals=", dims", inputs=", int64[1] axes"
+    )
+    below = converted(source, 17)
+    assert not below.functions
+    assert {n.op_type for n in below.graph.node} >= {"If"}, "the rank is known only at the call"
+    check_values(source, below, {"axes": np.array([1])}, rtol=0, atol=0)
+
+
+def test_functions_are_inlined_below_ir_8():
+    source = with_function("t = ReduceL1<axes=[1]>(data) out = ReduceL1<axes=[1]>(t)", 17)
+    below = converted(source, 13)
+    assert below.ir_version == 7
+    assert not below.functions
+    assert [i.domain for i in below.opset_import] == [""]
+    check_values(source, below, rtol=0, atol=0)
+
+
+def test_a_function_can_be_inlined_by_name():
+    source = with_function("out = ReduceL1<axes=[1]>(data)", 17)
+    result = convert.attempt(source, {"": 17}, ops=[("local", "f")])
+    assert [n.op_type for n in result.model.graph.node] == ["ReduceL1"]
+    assert result.changes[0].how == "inlined the model's own function"
+
+
+def test_recursive_functions_are_no_model():
+    source = with_function("out = local.f(data)", 17)
+    source.functions[0].opset_import.add(domain="local", version=1)
+    with pytest.raises(InvalidModel, match="calls itself"):
+        convert.attempt(source, {"": 18})
+
+
+# --- what survives -------------------------------------------------------------------------------------------
+
+
+def annotated():
+    source = model("t = ReduceSum(x, a) y = ReduceL1(t, a)", 18, constants="int64[1] a = {1}", **ROWS)
+    source.doc_string, source.producer_name = "a model", "someone"
+    source.metadata_props.add(key="author", value="somebody")
+    graph = source.graph
+    graph.doc_string = "a graph"
+    for node in graph.node:
+        node.name, node.doc_string = f"the_{node.op_type}", f"about {node.op_type}"
+        node.metadata_props.add(key="scope", value=node.op_type)
+    graph.value_info.append(onnx.helper.make_tensor_value_info("t", TensorProto.FLOAT, ["N", 1]))
+    annotation = graph.quantization_annotation.add(tensor_name="t")
+    annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="s")
+    return source
+
+
+@pytest.mark.parametrize("target", [12, 17, 28])
+def test_names_documents_and_metadata_survive(target):
+    source = annotated()
+    result = converted(source, target)
+    assert (result.doc_string, result.producer_name) == ("a model", "someone")
+    assert result.metadata_props == source.metadata_props
+    assert result.graph.doc_string == "a graph"
+    assert result.graph.value_info == source.graph.value_info
+    assert result.graph.quantization_annotation == source.graph.quantization_annotation
+    assert result.graph.input == source.graph.input
+    for node in result.graph.node:
+        assert node.name == f"the_{node.op_type}"
+        assert node.doc_string == f"about {node.op_type}"
+        assert node.metadata_props[0].value == node.op_type
+
+
+def test_a_replaced_node_hands_its_name_on():
+    source = model("y = ReduceL2(x, a)", 18, inputs="float[N,3] x, int64[1] a", outputs="float[N,1] y")
+    source.graph.node[0].name = "norm"
+    source.graph.node[0].metadata_props.add(key="scope", value="head")
+    below = converted(source, 17)
+    assert [n.name for n in below.graph.node] == ["norm/Mul", "norm/ReduceSum", "norm"]
+    assert below.graph.node[-1].metadata_props[0].value == "head"
+
+
+def test_an_inlined_operator_hands_its_name_on():
+    source = model("y = ReduceL1(x, a)", 18, constants="int64[1] a = {1}", **ROWS)
+    source.graph.node[0].name = "norm"
+    result = convert.attempt(source, {"": 18}, ops=[("", "ReduceL1")])
+    assert [(n.op_type, n.name) for n in result.model.graph.node] == [
+        ("Abs", "norm/Abs"),
+        ("ReduceSum", "norm"),
+    ]
+
+
+def test_custom_domains_are_left_alone():
+    source = model(
+        "t = my.Thing<axes=[1], k: graph = inside (float[N,3] q) => (float[N,1] r) { r = ReduceSum<axes=[1]>(q) }>(x) y = ReduceSum<axes=[1]>(t)",
+        12, domains='"my" : 3', inputs="float[N,3] x", outputs="float[N,1] y",
+    )  # fmt: skip
+    above = convert.attempt(source, {"": 13}).model
+    assert [(i.domain, i.version) for i in above.opset_import] == [("", 13), ("my", 3)]
+    thing = above.graph.node[0]
+    assert (thing.domain, list(thing.attribute[0].ints)) == ("my", [1])
+    assert "ReduceSum(q, [1])" in show(above), "a graph in a custom operator's attribute is converted"
+
+
+def test_an_initializer_that_others_use_stays():
+    source = model(
+        "y = ReduceSum(x, a) z = Unsqueeze(x, a)", 13, constants="int64[1] a = {1}",
+        inputs="float[N,3] x", outputs="float[N,1] y, float[N,1,3] z",
+    )  # fmt: skip
+    result = convert.attempt(source, {"": 13})
+    assert [t.name for t in result.model.graph.initializer] == ["a"]
+
+
+def test_equal_constants_are_shared():
+    body = "t = ReduceMax<axes=[1]>(x) u = ReduceMin<axes=[1]>(x) v = ReduceMax<axes=[0]>(t) y = Add(v, u)"
+    above = converted(model(body, 17, inputs="float[N,3] x", outputs="float[N,1] y"), 18)
+    assert sorted(onnx.numpy_helper.to_array(t).tolist() for t in above.graph.initializer) == [[0], [1]]
+
+
+# --- versions of the file ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("target", "ir"), [(7, 3), (9, 4), (13, 7), (18, 8), (28, 14)])
+def test_the_ir_version_follows_the_opset(target, ir):
+    source = model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y")
+    source.ir_version = 10
+    assert convert.attempt(source, {"": target}).model.ir_version == ir
+
+
+def test_the_ir_version_is_raised_for_what_needs_it():
+    source = with_function("out = ReduceL1<axes=[1]>(data)", 17)
+    assert converted(source, 14, ir_version=8).ir_version == 8
+    result = convert.attempt(with_function("out = ReduceL1<axes=[1]>(data)", 17), {"": 17}, ir_version=7)
+    assert not result.model.functions, "functions are inlined rather than refused"
+
+
+def test_an_ir_version_that_a_feature_forbids_is_refused():
+    source = model("y = Identity(x)", 21, inputs="int4[2] x", outputs="int4[2] y")
+    result = convert.attempt(source, {"": 21}, ir_version=8)
+    assert 'the type of "x" needs IR 10, asked for 8' in str(result.refusals[0])
+    assert converted(source, 21).ir_version == 10
+
+
+def test_below_ir_4_initializers_are_inputs_too():
+    source = model("y = Mul(x, k)", 13, constants="float[3] k = {1, 2, 3}", **ROWS | {"outputs": "float[N,3] y"})
+    below = convert.attempt(source, {"": 8}).model
+    assert below.ir_version == 3
+    assert [v.name for v in below.graph.input] == ["x", "k"]
+    assert below.graph.input[1].type.tensor_type.shape.dim[0].dim_value == 3
+
+
+def test_an_initializer_that_a_caller_may_override_is_not_constant():
+    body, io = "y = ReduceMax(x, a)", {"inputs": "float[N,3] x, int64[1] a", "outputs": "float[N,1] y"}
+    source = model(body, 18, constants="", **io)
+    source.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1]), "a"))
+    below = converted(source, 17)
+    assert {n.op_type for n in below.graph.node} >= {"If"}
+    source.ir_version = 3  # every initializer had to be an input: it is no default but the value
+    below = convert.attempt(source, {"": 17}).model
+    assert [n.op_type for n in below.graph.node] == ["ReduceMax"]
+
+
+@pytest.mark.parametrize("alias", ["ai.onnx", ""])
+def test_the_default_domain_by_either_name(alias):
+    source = model("y = ReduceMax<axes=[1]>(x)", 17, **ROWS)
+    source.opset_import[0].domain = alias
+    source.graph.node[0].domain = alias
+    assert "ReduceMax(x, [1])" in show(convert.attempt(source, {"": 18}).model).replace("ai.onnx.", "")
+
+
+def test_imports_that_contradict_each_other_are_no_model():
+    source = model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y")
+    source.opset_import.add(domain="ai.onnx", version=12)
+    with pytest.raises(InvalidModel, match="imported at 13 and at 12"):
+        convert.attempt(source, {"": 14})
+
+
+# --- how it says no ------------------------------------------------------------------------------------------
+
+
+def test_every_refusal_is_collected_with_node_boundary_and_reason():
+    body = "t = ReduceMax(x, a) u = ReduceMin(x, a) y = Add(t, u)"
+    source = model(body, 18, inputs="float x, int64[1] a", outputs="float y")
+    del source.graph.input[0].type.tensor_type.shape.dim[:]
+    source.graph.input[0].type.tensor_type.ClearField("shape")
+    source.graph.node[0].name = "first"
+    kept = source.SerializeToString()
+    with pytest.raises(Refused) as refused:
+        convert.convert(source, {"": 13})
+    assert [r.op for r in refused.value.refusals] == ["ReduceMax", "ReduceMin"]
+    assert str(refused.value.refusals[0]) == (
+        'ReduceMax "first" (opset 18 -> 17): the rank of "x" is unknown; a known rank could be expressed'
+    )
+    assert refused.value.nearest == 18
+    assert source.SerializeToString() == kept
+
+
+def test_an_operator_that_does_not_exist_yet_is_refused_by_name():
+    source = model("y = StringConcat(x, x)", 20, inputs="string[2] x", outputs="string[2] y")
+    with pytest.raises(
+        Refused, match=r"StringConcat.*opset 20 -> 19.*no operator of opset 19 joins strings"
+    ) as refused:
+        convert.convert(source, {"": 13})
+    assert refused.value.nearest == 20
+
+
+def test_an_operator_that_onnx_does_not_define_is_refused():
+    check_refused("y = Nonsense(x)", 13, 14, "no operator of this name", inputs="float[2] x", outputs="float[2] y")
+
+
+@pytest.mark.parametrize("target", [12, 13, 14, 15, 18])
+def test_an_operator_that_the_source_opset_does_not_have_is_refused(target):
+    io = {"inputs": "float[2] x, int32[2] z", "outputs": "int32[2] y"}
+    check_refused("y = CastLike(x, z)", 13, target, "but the model imports opset 13", **io)
+
+
+def test_an_experimental_operator_that_became_official_stays():
+    io = {"inputs": "float[2] x", "outputs": "float[2] y"}
+    check_unchanged("y = ThresholdedRelu<alpha=0.5>(x)", 7, 10, **io)
+    check_unchanged("y = ThresholdedRelu<alpha=0.5>(x)", 7, 22, **io)
+    check_refused("y = ThresholdedRelu<alpha=0.5>(x)", 7, 9, "but the model imports opset 7", **io)
+
+
+def test_a_step_may_return_one_value_for_two_outputs(monkeypatch):
+    def twice(node):
+        """Two outputs become one value."""
+        value = node.build.Neg(node.input(0))
+        return [value, value]
+
+    pair = registry.Pair(down=twice)
+    found = registry.step
+    monkeypatch.setattr(registry, "step", lambda d, op, v: pair if (op, v) == ("TopK", 11) else found(d, op, v))
+    source = model(
+        "y, z = TopK(x, k)", 11, constants="int64[1] k = {1}", inputs="float[3] x", outputs="float[1] y, int64[1] z"
+    )
+    assert show(convert.attempt(source, {"": 10}).model) == "y = Neg(x)\nz = Identity(y)"
+
+
+def test_an_illegal_attribute_is_refused_not_passed_on():
+    check_refused(
+        "y = Relu<stale=1>(x)",
+        13,
+        14,
+        "attribute stale does not exist",
+        inputs="float[2] x",
+        outputs="float[2] y",
+    )
+
+
+def test_a_type_that_the_target_does_not_know_is_refused():
+    check_refused("y = Identity(x)", 13, 12, "tensor(bfloat16)", inputs="bfloat16[2] x", outputs="bfloat16[2] y")
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "outputs", "target", "why"),
+    [
+        ("n = SequenceLength(s)", "seq(float) s", "int64 n", 10, "an input of the model and seq(tensor(float))"),
+        ("s = SequenceConstruct(x)", "float x", "seq(float) s", 10, "an output of the model and seq(tensor(float))"),
+        ("h = OptionalHasElement(o)", "optional(float) o", "bool h", 14, "optional(tensor(float)), which exists from"),
+    ],
+)
+def test_a_sequence_or_an_optional_cannot_come_or_go_before_there_were_any(body, inputs, outputs, target, why):
+    check_refused(body, target + 1, target, why, inputs=inputs, outputs=outputs)
+
+
+def test_a_sequence_that_only_a_custom_operator_knows_may_pass():
+    io = {"inputs": "float[2] x", "outputs": "seq(float) s, float[2] y", "domains": '"my" : 1'}
+    check_unchanged("s = my.Pieces(x) y = Relu(x)", 11, 10, **io)
+
+
+def test_an_undecided_transition_is_refused(monkeypatch):
+    monkeypatch.setattr(registry, "step", lambda *_: None)
+    check_refused("y = ReduceMax<axes=[1]>(x)", 17, 18, "not supported yet", **ROWS)
+
+
+def test_axes_computed_from_constants_are_constant():
+    body = "b = Unsqueeze(k, zero) c = Concat<axis=0>(b) y = ReduceMax(x, c)"
+    source = model(body, 18, constants="int64 k = {1}, int64[1] zero = {0}", **ROWS)
+    below = converted(source, 17)
+    assert show(below) == "y = ReduceMax<axes=[1]>(x)", "and what only the axes needed is gone"
+    np.testing.assert_array_equal(evaluate(below, {"x": np.eye(3, dtype=np.float32)})[0], np.ones((3, 1)))

@@ -1,0 +1,59 @@
+"""Every operator with a definition can be asked for by name and comes back, or it is said that it cannot."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from onnx import ModelProto
+from opshift.passes import goals
+from opshift.passes.conversion import convert
+from opshift.passes.fusion import fold, patterns
+from opshift.passes.model.imports import opsets
+from opshift.passes.model.traversal import Op
+
+from opshift.catalog import definitions, lowest
+from tests.conformance.cases import Case, bound, installed
+from tests.support import evaluate, model
+
+DEFINED = sorted({(found.domain, found.op) for found in definitions.definitions()})
+MORE = {  # where all that is published has optional outputs, for which there is no pattern
+    ("", "LayerNormalization"): model(
+        "y = LayerNormalization(x, s, b)",
+        17,
+        inputs="float[2,3,4] x, float[4] s, float[4] b",
+        outputs="float[2,3,4] y",
+    )
+}
+
+
+def calls(op: Op) -> Iterator[tuple[ModelProto, Case | None]]:
+    """Calls of an operator, with what is published of them."""
+    published = [case for case in installed() if [(n.domain, n.op_type) for n in case.model.graph.node] == [op]]
+    for case in published:
+        yield from ((of.model, of) for of in (case, bound(case)) if of is not None)
+    made = [MORE[op]] if op in MORE else [] if published else lowest._calls(*op)
+    yield from ((call, None) for call in made)
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("op", DEFINED, ids="::".join)
+def test_what_is_asked_for_by_name_comes_back_or_is_a_usage_error(op):
+    name = "::".join(filter(None, op))
+    if patterns.family(op) is None:
+        assert definitions.folds(*op) == "no"
+        with pytest.raises(ValueError, match="its definition is no pattern"):
+            goals.recognisable(name)
+        return
+    assert goals.recognisable(name) == op
+    assert definitions.folds(*op) == ("yes" if op in patterns.FAMILIES else "by name")
+    back = 0
+    for call, case in calls(op):
+        expanded = convert.attempt(call, opsets(call), ops=[op]).model
+        if expanded is None or op in {(node.domain, node.op_type) for node in expanded.graph.node}:
+            continue
+        result = fold.attempt(expanded, ops=[op]).model
+        back += [(node.domain, node.op_type) for node in result.graph.node] == [op]
+        if case is not None and result != expanded:
+            for expected, actual in zip(case.outputs, evaluate(result, case.inputs), strict=True):
+                np.testing.assert_allclose(actual, expected, rtol=2e-3, atol=1e-5)
+    assert back

@@ -1,0 +1,82 @@
+"""Round trips of what ONNX publishes: each node test is expanded by the engine, folded, and computes the same."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from opshift.passes.conversion import convert
+from opshift.passes.fusion import fold, patterns
+from opshift.passes.model.imports import opsets
+
+from tests.conformance.cases import Case, bound, installed
+from tests.support import evaluate
+
+NEWEST = 25  # the newest opset that onnxruntime runs of these operators
+WHOLE = [
+    "Elu",
+    "Gelu",
+    "GroupNormalization",
+    "HardSigmoid",
+    "HardSwish",
+    "InstanceNormalization",
+    "LeakyRelu",
+    "LogSoftmax",
+    "LpNormalization",
+    "MeanVarianceNormalization",
+    "Mish",
+    "PRelu",
+    "RMSNormalization",
+    "Selu",
+    "Sigmoid",
+    "Softmax",
+    "Softplus",
+    "Softsign",
+    "Swish",
+]
+"""The operators that come back from every published call; others have calls that no node can be folded into."""
+BOUND = ["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceSumSquare"]
+"""Those that come back where their axes are constant."""
+
+
+def cases() -> Iterator[Case]:
+    for case in installed():
+        nodes = case.model.graph.node
+        if len(nodes) == 1 and ("", nodes[0].op_type) in patterns.FAMILIES:
+            yield from (variant for variant in (case, bound(case)) if variant is not None)
+
+
+@pytest.fixture(scope="module")
+def folded() -> list[tuple[Case, str, fold.Result]]:
+    found = []
+    for case in cases():
+        op, opset = case.model.graph.node[0].op_type, opsets(case.model)[""]
+        expanded = convert.attempt(case.model, {"": min(opset, NEWEST)}, ops=[("", op)]).model
+        if expanded is not None and op not in {node.op_type for node in expanded.graph.node}:
+            found.append((case, op, fold.attempt(expanded)))
+    return found
+
+
+def test_operators_come_back(folded):
+    complaints = []
+    for case, op, result in folded:
+        back = [node.op_type for node in result.model.graph.node] == [op]
+        if not back and (op in WHOLE or (op in BOUND and case.name.endswith("[bound]"))):
+            complaints.append(f"{case.name}: {[change.how for change in result.changes]}")
+    assert not complaints, "\n".join(complaints)
+    assert {op for _, op, _ in folded} >= {*WHOLE, *BOUND, "Attention"}
+
+
+@pytest.mark.newest
+def test_folded_calls_compute_what_is_published(folded):
+    complaints = []
+    for case, _, result in folded:
+        if not result.changes:
+            continue
+        short = any(value.dtype.itemsize == 2 for value in case.outputs)  # one unit in the last place
+        for expected, actual in zip(case.outputs, evaluate(result.model, case.inputs), strict=True):
+            assert expected.dtype == actual.dtype
+            assert expected.shape == actual.shape, case.name
+            wide = (value.astype(np.float64) for value in (actual, expected))
+            if not np.allclose(*wide, rtol=8e-3 if short else 1e-3, atol=1e-5, equal_nan=True):
+                complaints.append(f"{case.name}: {[change.how for change in result.changes]}")
+    assert not complaints, "\n".join(complaints)

@@ -1,0 +1,94 @@
+"""The normal form: one number for all spellings of a sum or a product, and two where something would be lost."""
+
+import pytest
+from opshift.passes.fusion.terms import LEAF, Terms, clip, mean
+
+AXES = (("axes", (-1,)),)
+
+
+class Value:
+    """Python's operators on terms."""
+
+    def __init__(self, terms, term):
+        self.terms, self.term = terms, term
+
+    def _of(self, other):
+        return other.term if isinstance(other, Value) else self.terms.number(other)
+
+    def __add__(self, other):
+        return Value(self.terms, self.terms.add(self.term, self._of(other)))
+
+    def __sub__(self, other):
+        return Value(self.terms, self.terms.add(self.term, self._of(other), -1.0))
+
+    def __mul__(self, other):
+        return Value(self.terms, self.terms.mul(self.term, self._of(other)))
+
+    def __truediv__(self, other):
+        return Value(self.terms, self.terms.mul(self.term, self.terms.power(self._of(other), -1.0)))
+
+    def __pow__(self, exponent):
+        return Value(self.terms, self.terms.power(self.term, exponent))
+
+    def mean(self):
+        return Value(self.terms, mean(self.terms, AXES, self.term))
+
+    def between(self, low, high):
+        return Value(self.terms, clip(self.terms, self.term, low, high))
+
+
+@pytest.fixture
+def values():
+    terms = Terms()
+    return [Value(terms, terms.of(LEAF, name)) for name in "xyzw"]
+
+
+SAME = {
+    "order": lambda x, y, z, w: (x + y + z, z + x + y),
+    "numbers": lambda x, y, z, w: (x * 0.5 * y * 4.0, y * x * 2.0),
+    "quotients": lambda x, y, z, w: (x / y / z, x * (z * y) ** -1.0),
+    "roots": lambda x, y, z, w: ((x + y) ** -0.5, ((y + x) ** 0.5) ** -1.0),
+    "powers": lambda x, y, z, w: (x * x * x, x**3.0),
+    "common factors": lambda x, y, z, w: (x * y + z * y, y * (z + x)),
+    "halves": lambda x, y, z, w: (x * 0.5 + x * y * 0.5, x * (y + 1.0) * 0.5),
+    "signs": lambda x, y, z, w: ((x - y) * -1.0, y - x),
+    "deviations": lambda x, y, z, w: ((x - z) * y + w, x * y + (w - z * y)),
+    "variance": lambda x, y, z, w: (((x - x.mean()) ** 2.0).mean(), (x * x).mean() - x.mean() * x.mean()),
+    "variance of a sum": lambda x, y, z, w: (
+        ((x + y - (x + y).mean()) ** 2.0).mean(),
+        ((y + x) ** 2.0).mean() - (x + y).mean() ** 2.0,
+    ),
+    "bounds": lambda x, y, z, w: ((x + 3.0).between(0, 6) / Value(x.terms, x.terms.number(6)),
+                                  (x * (1 / 6) + 0.5).between(0, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_spellings_of_one_function_are_one_term(values, name):
+    a, b = SAME[name](*values)
+    assert a.term == b.term
+
+
+OTHERS = {
+    "difference with itself": lambda x, y: (x - x, x * 0.0),
+    "quotient by itself": lambda x, y: (x / x, y / y),
+    "root of a square": lambda x, y: ((x * x) ** 0.5, x),
+    "square of a root": lambda x, y: (x**0.5 * x**0.5, x),
+    "another mean": lambda x, y: (x - y.mean(), x - x.mean()),
+    "nearly the same number": lambda x, y: (x * 0.7071, x * 0.7072),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_would_lose_a_shape_a_sign_or_a_nan_stays_as_written(values, name):
+    a, b = OTHERS[name](*values[:2])
+    assert a.term != b.term
+
+
+def test_long_sums_stay_as_large_as_they_are(values):
+    x, *_ = values
+    total = x
+    for index in range(1000):
+        total = total + Value(x.terms, x.terms.of(LEAF, str(index)))
+    assert max(len(key[2]) for key in x.terms.keys if key[0] == "+") <= 8
+    assert (total - total.mean()).term == x.terms.op("Centered", AXES, total.term)

@@ -1,0 +1,67 @@
+"""The schema table says what the installed onnx says."""
+
+import onnx.defs
+import pytest
+from opshift.passes.model import schemas, tabulate
+from opshift.passes.model.messages import AttributeProto
+
+NEWEST = onnx.defs.onnx_opset_version()
+INSTALLED = [s for s in onnx.defs.get_all_schemas_with_history() if s.domain in tabulate.DOMAINS]
+
+
+@pytest.mark.newest
+def test_the_table_is_what_the_installed_onnx_yields():
+    with open(tabulate.__file__.replace("tabulate.py", "schema_table.json"), encoding="utf-8") as file:
+        assert file.read() == tabulate.render()
+
+
+@pytest.mark.parametrize("opset", range(1, min(NEWEST, schemas.latest()) + 1))
+def test_since_agrees_with_onnx(opset):
+    for op in schemas.operators(""):
+        if onnx.defs.has(op) and min(schemas.versions("", op)) <= opset:
+            assert schemas.since("", op, opset) == onnx.defs.get_schema(op, opset).since_version
+        else:
+            assert schemas.since("", op, opset) is None
+
+
+def test_every_installed_version_is_known():
+    for schema in INSTALLED:
+        assert schema.since_version in schemas.versions(schema.domain, schema.name)
+
+
+def test_an_alias_of_the_default_domain():
+    assert schemas.since("ai.onnx", "Relu", 13) == 13
+    assert schemas.known_domain("ai.onnx")
+    assert not schemas.known_domain("com.microsoft")
+
+
+def test_defaults_types_and_arity():
+    found = schemas.schema("", "ReduceL1", 18)
+    assert found is not None
+    assert found.attributes["keepdims"].default == AttributeProto(name="keepdims", type=AttributeProto.INT, i=1)
+    assert (found.min_input, found.max_input) == (1, 2)
+    assert "tensor(bfloat16)" in found.inputs[0].types
+    assert found.input(1).option == "Optional"
+    assert found.input(2) is None
+    assert schemas.schema("", "Concat", 13).input(7).name == "inputs"
+
+
+@pytest.mark.parametrize(
+    ("op", "older", "newer", "expected"),
+    [
+        ("DepthToSpace", 13, 28, "none"),
+        ("Acos", 7, 22, "widened"),
+        ("ReduceLogSum", 18, 28, "narrowed"),
+        ("ReduceMax", 18, 20, "changed"),  # its text changed with its types
+        ("Softmax", 11, 13, "changed"),
+        ("Upsample", 9, 10, "changed"),  # deprecated
+    ],
+)
+def test_what_the_schemas_prove(op, older, newer, expected):
+    assert schemas.difference("", op, older, newer) == expected
+
+
+def test_ir_versions_and_types_by_opset():
+    assert [schemas.ir_version("", opset) for opset in (7, 9, 13, 15, 21, 28)] == [3, 4, 7, 8, 10, 14]
+    assert "tensor(bfloat16)" not in schemas.types_at(12)
+    assert "tensor(bfloat16)" in schemas.types_at(13)

@@ -1,0 +1,53 @@
+"""Fresh names: used nowhere else, however many are asked for."""
+
+import pytest
+from opshift.passes.model.names import Names
+
+from tests.support import model
+
+
+def fresh_in(body):
+    return Names(model(body, 18, inputs="float[2] x, bool c", outputs="float[2] y")).fresh
+
+
+@pytest.mark.parametrize("hint", ["x", "y", "t", "inner", "c", ""])
+def test_no_name_of_the_model_is_given(hint):
+    branches = "then_branch = g1 () => (inner) { inner = Neg(t) }, else_branch = g2 () => (other) { other = Abs(t) }"
+    fresh = fresh_in(f"t = Neg(x) y = If(c) <{branches}>")
+    given = [fresh(hint) for _ in range(5)]
+    assert len({*given}) == 5
+    assert not {*given} & {"x", "y", "t", "inner", "other", "c", ""}
+
+
+def test_a_free_name_is_given_as_it_is():
+    assert fresh_in("y = Neg(x)")("y/Mul") == "y/Mul"
+
+
+def test_a_name_that_the_model_uses_gets_a_number():
+    fresh = fresh_in("y = Neg(x)")
+    assert [fresh("y"), fresh("y")] == ["y_1", "y_1_1"]
+
+
+def test_names_with_many_endings_stay_apart():
+    taken = [f"v{i}" for i in range(3000)]
+    body = " ".join(f"{b} = Neg({a})" for a, b in zip(["x", *taken[:-1]], taken, strict=True))
+    fresh = fresh_in(f"{body} y = Neg({taken[-1]})")
+    given = {fresh(hint) for hint in (*taken, *taken)}
+    assert len(given) == 6000
+    assert not given & {*taken}
+
+
+def test_no_name_is_given_that_an_initializer_or_a_dangling_value_info_has():
+    source = model("y = Add(x, w)", 18, inputs="float[2] x", outputs="float[2] y", constants="float[2] w = {1, 2}")
+    source.graph.value_info.add(name="gone")
+    fresh = Names(source).fresh
+    assert {fresh("w"), fresh("gone")} & {"w", "gone"} == set()
+
+
+def test_many_names_at_once_are_those_asked_for_one_by_one():
+    source = model("a = Neg(x) b = Neg(a)", 18, inputs="float x", outputs="b")
+    source.graph.node[0].name = "x/Mul"
+    at_once, one_by_one = Names(source), Names(source)
+    tails = ("/Mul", "/Add", "/Mul", "/in/Add", "/x")
+    for stem in ("a", "b", "a/in", ""):
+        assert at_once.fresh_all(stem, tails) == [one_by_one.fresh(stem + tail) for tail in tails]

@@ -1,0 +1,200 @@
+"""The verdict on a source is that of onnx.checker, but for what a table names."""
+
+import subprocess
+import sys
+
+import onnx.checker
+import onnx.defs
+import onnx.helper
+import onnx.parser
+import onnxruntime.capi.onnxruntime_pybind11_state as runtime
+import pytest
+from onnx import ModelProto, TensorProto
+from opshift.passes.conversion import convert
+from opshift.passes.errors import InvalidModel, Refused
+from opshift.passes.model import validity
+
+import opshift
+from opshift.cli import main as cli
+from opshift.jobs import exit_codes
+from tests.exported import store as exported
+from tests.frozen import store
+from tests.passes.broken import MISTAKES, broken
+from tests.support import model
+
+
+def verdict(of: ModelProto) -> str:
+    """What is wrong with a model, told alike by the walk in order and by the survey, which looks at kinds of calls."""
+    told = []
+    for look in (validity.check, lambda of: convert.Survey(of, checked=True)):
+        try:
+            look(of)
+            told.append("")
+        except InvalidModel as error:
+            told.append(str(error))
+    assert told[0] == told[1]
+    return told[0]
+
+
+def checker(of: ModelProto) -> str:
+    """What onnx.checker says, but of operators of runtimes."""
+    opset = validity.imports(of).get("", 0)
+    if any(validity.is_theirs(node.domain, node.op_type, opset) for node in of.graph.node):
+        return verdict(of)
+    try:
+        onnx.checker.check_model(of)
+    except Exception as error:  # some of what it finds is no ValidationError
+        return str(error) or repr(error)
+    return ""
+
+
+@pytest.mark.parametrize("opset", store.frozen_opsets())
+def test_the_verdict_on_what_is_broken_is_the_checkers(opset):
+    for number, case in enumerate(store.read(opset)):
+        assert verdict(case.model) == checker(case.model) == ""
+        for name, made in broken(case.model, number) if number % 8 == opset % 8 else ():
+            ours, theirs = verdict(made), checker(made)
+            assert bool(ours) == bool(theirs), f"{case.name}, {name}: {ours!r}, {theirs!r}"
+
+
+def test_the_verdict_on_graphs_within_graphs_is_the_checkers():
+    body = """i = Identity(x) y = If(c) <
+        then_branch = t () => (a) { u = Neg(i) a = If(c) <
+            then_branch = tt () => (b) { b = Add(u, i) }, else_branch = te () => (d) { d = Clip(i, , high) }> },
+        else_branch = e () => (f) { f = Neg(x) }> z, m = Dropout(y)"""
+    source = model(body, 13, inputs="float[2] x, bool c, float high", outputs="float[2] z")
+    seen = set()
+    for seed in range(4):
+        for name, made in broken(source, seed):
+            ours, theirs = verdict(made), checker(made)
+            assert bool(ours) == bool(theirs), f"{name}: {ours!r}, {theirs!r}"
+            seen.add((name, bool(theirs)))
+    assert len({name for name, bad in seen if bad}) > 50
+
+
+def test_every_mistake_is_made_and_almost_all_are_found():
+    cases = [case.model for opset in (9, 13, 21) for case in store.read(opset)]
+    left, found = dict(MISTAKES), set()
+    for source in cases:
+        for name, made in broken(source) if left else ():
+            if checker(made):
+                found.add(name)
+                left.pop(name, None)
+    assert len(found) > 100
+
+
+@pytest.mark.parametrize("framework", exported.frameworks())
+def test_exported_models_are_not_broken(framework):
+    assert not any(verdict(export.model) for export in exported.read(framework))
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ("y = Relu(u)", "Relu \"y\": nothing before it makes 'u'"),
+        ("t = Relu(x) t = Neg(x) y = Abs(t)", "Neg \"t\": it makes 't', which is there already"),
+        ("t = Relu(x)", "nothing makes 'y', an output of graph 'g'"),
+        ("y = Relu(x, x)", 'Relu "y": not legal at opset 13: 2 inputs'),
+        ("y = Nonsense(x)", 'Nonsense "y": not legal at opset 13: no such operator'),
+        ("y = my.Own(x)", "my::Own \"y\": its domain 'my' is not imported"),
+        ("y = Add(, x)", 'Add "y": input 0 (A) is left out'),
+        ("y = Cast(x)", 'Cast "y": not legal at opset 13: attribute to is missing'),
+    ],
+)
+def test_the_node_is_named_and_every_verb_says_5(tmp_path, capsys, body, named):
+    source = model(body, 13, inputs="float[2] x", outputs="float[2] y")
+    right = model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y")
+    path, good, out = (str(tmp_path / name) for name in ("bad.onnx", "good.onnx", "out.onnx"))
+    onnx.save(source, path)
+    onnx.save(right, good)
+    for command in (
+        ["convert", path, out, "--opset", "18", "--no-verify"],
+        ["inline", path, out, "--op", "Relu"],
+        ["fold", path, out],
+        ["inspect", path],
+        ["verify", path, good],
+        ["verify", good, path],
+    ):
+        assert cli.main(command) == exit_codes.UNREADABLE
+        assert named in capsys.readouterr().err
+    for call in (
+        lambda: opshift.convert_version(source, 13),
+        lambda: opshift.inline(source, ["Relu"]),
+        lambda: opshift.fold(source),
+        lambda: opshift.optimize(source),
+        lambda: opshift.plan(source, 18),
+        lambda: opshift.verify(right, source),
+    ):
+        with pytest.raises(InvalidModel, match="the model is not valid"):
+            call()
+
+
+def test_what_a_function_holds_is_named_with_it():
+    source = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 13, "my" : 1]>
+        g (float[2] x) => (float[2] y) { y = my.f(x) }
+        <domain: "my", opset_import: ["" : 13]> f (a) => (b) { b = Neg(c) }""")
+    assert 'Neg "b" (function f): nothing before it makes' in verdict(source)
+
+
+def test_operators_of_a_runtime_are_refused_and_not_broken(tmp_path, capsys):
+    body = "y = SimplifiedLayerNormalization<axis=-1, epsilon=0.1>(x, s)"
+    source = model(body, 13, inputs="float[2,3] x, float[3] s", outputs="float[2,3] y")
+    assert verdict(source) == ""
+    with pytest.raises(Refused, match="SimplifiedLayerNormalization"):
+        opshift.convert_version(source, 18)
+    onnx.save(source, tmp_path / "model.onnx")
+    command = ["convert", str(tmp_path / "model.onnx"), str(tmp_path / "out.onnx"), "--opset", "18"]
+    assert cli.main(command) == exit_codes.REFUSED
+    assert "onnxruntime's own" in capsys.readouterr().out
+
+
+def test_the_table_holds_what_the_runtime_has_in_the_default_domain():
+    official = {(s.name, s.since_version) for s in onnx.defs.get_all_schemas_with_history() if not s.domain}
+    own = {(s.name, s.since_version) for s in runtime.get_all_operator_schema() if not s.domain} - official
+    assert {name for name, since in own if not validity.is_theirs("", name, since)} == set()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda m: m.graph.output[0].type.tensor_type.ClearField("shape"), "shape"),
+        (lambda m: setattr(m.opset_import[0], "domain", "ai.onnx"), ""),
+        (lambda m: setattr(m.graph.node[0], "domain", "ai.onnx"), ""),
+    ],
+)
+def test_what_is_not_broken_here(change, why):
+    source = model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y")
+    change(source)
+    assert why in checker(source)
+    assert verdict(source) == ""
+    assert opshift.convert_version(source, 18).graph.node[0].op_type == "Relu"
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_among_many_initializers_one_that_is_broken_is_found(raw):
+    held = [onnx.helper.make_tensor(f"w{i}", TensorProto.FLOAT, [2], b"12345678" if raw else [1, 2], raw=raw)
+            for i in range(5000)]  # fmt: skip
+    source = model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y")
+    source.graph.initializer.extend(held)
+    assert verdict(source) == checker(source) == ""
+    for change in (
+        lambda t: t.dims.append(2),
+        lambda t: setattr(t, "name", "w0"),
+        lambda t: setattr(t, "data_type", TensorProto.DOUBLE),
+        lambda t: t.double_data.append(1),
+        lambda t: t.ClearField("name"),
+    ):
+        made = ModelProto()
+        made.CopyFrom(source)
+        change(made.graph.initializer[4000])
+        assert bool(verdict(made)) == bool(checker(made)) is True
+
+
+def test_onnx_is_not_imported_for_it():
+    code = (
+        "import sys; from opshift.passes.conversion import convert; from opshift.passes.model.messages import ModelProto;"
+        "convert.checked(ModelProto.FromString(sys.stdin.buffer.read())); assert 'onnx' not in sys.modules"
+    )
+    given = model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y").SerializeToString()
+    subprocess.run([sys.executable, "-c", code], input=given, check=True)

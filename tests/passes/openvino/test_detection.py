@@ -1,0 +1,177 @@
+"""Layers of OpenVINO IR that detect things, against OpenVINO itself, at sizes that are known or not."""
+
+import itertools
+
+import numpy as np
+import onnx
+import pytest
+from opshift.passes.errors import Refused
+
+from opshift.files import openvino_ir
+from opshift.verification.compare import compare
+from opshift.verification.engines import OnnxRuntime
+
+openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional dependency")
+
+from openvino import opset13 as op  # noqa: E402
+
+from tests.passes.openvino.test_translate import BOXES, C, drawn, ints, made, network, of_any_size  # noqa: E402
+
+PRIORS, CLASSES, BATCH = 6, 3, 2
+
+
+def check(build, feeds, folder, any_size=True):
+    path = network(build, feeds, folder)
+    expected = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(list(feeds))[0]
+    for source in (path, of_any_size(path)) if any_size else (path,):
+        model = openvino_ir.read(source).model
+        onnx.checker.check_model(model, full_check=True)
+        names = [value.name for value in model.graph.input]
+        (actual,) = OnnxRuntime(model, folder=str(folder)).run(dict(zip(names, feeds, strict=True)))
+        assert compare(expected, actual, "close").equal or np.allclose(expected, actual, 1e-4, 1e-5)
+    return expected
+
+
+def refusal(build, feeds, folder):
+    with pytest.raises(Refused) as caught:
+        openvino_ir.read(network(build, feeds, folder))
+    return str(caught.value)
+
+
+def detected(share=True, whole=True, encoded=True, stages=1, each=False, ended=0, **given):
+    """What makes the layer, and its inputs: scores are in sixths, so that some are equal."""
+    rng = np.random.default_rng([share, whole, encoded, stages])
+    low = rng.uniform(-0.2, 0.7, (BATCH if each else 1, PRIORS, 2))
+    priors = np.concatenate([low, low + rng.uniform(0.1, 0.6, low.shape)], 2)
+    if not whole:
+        image = np.zeros((*priors.shape[:2], 1))
+        image[:, PRIORS - ended :] = -1
+        priors = np.concatenate([image, priors * [5, 7, 5, 7]], 2)
+        given |= {"input_width": 5, "input_height": 7}
+    priors = priors.reshape(len(priors), 1, -1)
+    if not encoded:
+        priors = np.concatenate([priors, rng.uniform(0.1, 0.4, priors.shape)], 1)
+    locations = (BATCH, PRIORS * 4 * (1 if share else CLASSES))
+    feeds = [rng.standard_normal(locations) / 4, rng.integers(0, 7, (BATCH, PRIORS * CLASSES)) / 6, priors]
+    if stages == 2:
+        feeds += [rng.uniform(0, 1, (BATCH, PRIORS * 2)), rng.standard_normal(locations) / 4]
+    held = {
+        "background_label_id": 0, "top_k": -1, "keep_top_k": [7], "nms_threshold": 0.3, "confidence_threshold": 0.2,
+        "code_type": "caffe.PriorBoxParameter.CENTER_SIZE", "share_location": share, "normalized": whole,
+        "variance_encoded_in_target": encoded, **given,
+    }  # fmt: skip
+    return lambda *inputs: made("opset8", "DetectionOutput", inputs, **held), [f.astype(np.float32) for f in feeds]
+
+
+DETECTED = {
+    "of a class each": {"share": False},
+    "variances": {"encoded": False},
+    "corners": {"code_type": "caffe.PriorBoxParameter.CORNER", "encoded": False},
+    "pixels that end early": {"whole": False, "ended": 2, "encoded": False},
+    "priors of each image": {"each": True, "whole": False},
+    "two stages": {"stages": 2, "objectness_score": 0.4},
+    "two stages of pixels of a class each": {"stages": 2, "whole": False, "share": False, "objectness_score": 0.4},
+    "clipped before": {"clip_before_nms": True},
+    "clipped after": {"clip_after_nms": True},
+    "the best of each class": {"top_k": 2, "keep_top_k": [-1]},
+    "one class a prior": {"decrease_label_id": True, "top_k": 3},
+    "all": {"keep_top_k": [-1]},
+    "few": {"keep_top_k": [2]},
+    "another background": {"background_label_id": 2},
+    "no background": {"background_label_id": -1, "nms_threshold": 0.0},
+    "nothing": {"confidence_threshold": 2.0},
+}
+
+
+@pytest.mark.parametrize("name", DETECTED)
+def test_what_is_detected(name, tmp_path):
+    build, feeds = detected(**DETECTED[name])
+    found = check(build, feeds, tmp_path)
+    assert (found[0, 0, 0, 0] == -1) == (name == "nothing")
+
+
+@pytest.mark.parametrize(
+    ("given", "why"), [({"nms_threshold": -0.5}, "nms_threshold=-0.5"), ({"keep_top_k": [0]}, "keep_top_k=0")]
+)
+def test_what_no_network_detects_is_refused(given, why, tmp_path):
+    assert why in refusal(*detected(**given), tmp_path)
+
+
+@pytest.mark.parametrize("framework", ["", "tensorflow"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"clip_before_nms": False, "normalize": True, "pre_nms_topn": 12},
+        {"clip_after_nms": True, "nms_thresh": 0.1, "box_size_scale": 5.0, "box_coordinate_scale": 10.0},
+        {"post_nms_topn": 2, "ratio": [0.7]},
+    ],
+)
+def test_proposals(framework, given, tmp_path):
+    """OpenVINO leaves open which of equal scores comes first, and ends where there are less than 8."""
+    held = {
+        "base_size": 6, "pre_nms_topn": 100, "post_nms_topn": 30, "nms_thresh": 0.5, "feat_stride": 4, "min_size": 0,
+        "ratio": [0.5, 2.0], "scale": [1.0, 2.5], "framework": framework, **given,
+    }  # fmt: skip
+    count = len(held["ratio"]) * len(held["scale"])
+    scores = np.random.default_rng(0).permutation(2 * 2 * count * 12).reshape(2, 2 * count, 3, 4).astype(np.float32)
+    feeds = [scores + 1, drawn(2, 4 * count, 3, 4) / 2, np.float32([14, 18, 1.5])]
+    check(lambda *x: made("opset4", "Proposal", x, **held).output(0), feeds, tmp_path)
+
+
+REGIONS = np.float32([[0.3, 0.6, 5.2, 6.1], [1, 1, 3, 3], [-2, 0, 2, 9]])
+
+
+@pytest.mark.parametrize(
+    ("mode", "ratio", "where"),
+    [("max", 1, "half_pixel"), ("max", 2, "asymmetric"), ("max", 3, "half_pixel_for_nn"), ("avg", 2, "half_pixel")],
+)
+def test_the_largest_sample_of_a_region(mode, ratio, where, tmp_path):
+    def build(x, regions):
+        return op.roi_align(x, regions, ints(0, 1, 0, dtype=np.int32), 2, 3, ratio, 0.5, mode, where)
+
+    check(build, [drawn(2, 3, 7, 8), REGIONS], tmp_path)
+
+
+def test_as_many_samples_as_a_region_is_large(tmp_path):
+    def build(x, regions):
+        return op.roi_align(x, regions, ints(0, 1, 0, dtype=np.int32), 2, 3, 0, 1.0, "max", "asymmetric")
+
+    assert "sampling_ratio=1" in refusal(build, [drawn(2, 3, 7, 8), REGIONS], tmp_path)
+
+
+@pytest.mark.parametrize("method", ["max", "bilinear"])
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("size", [1, 3])
+def test_regions_end_with_the_first_of_no_image(method, ends, size, tmp_path):
+    regions = np.float32([[1, 0.1, 0.2, 0.8, 1], [0, 0, 0, 1, 1], [1, 0.5, -0.1, 0.5, 0.3], [1, 0.2, 0.2, 0.9, 0.9]])
+    regions[2, 0] = -1 if ends else 1
+    scale = 6.0 if method == "max" else 1.0
+    check(lambda x, r: op.roi_pooling(x, r, [size, size], scale, method), [drawn(2, 3, 6, 5), regions], tmp_path)
+
+
+def test_constant_regions_need_no_guard(tmp_path):
+    regions = C(np.float32([[1, 0, 0, 5, 4]]))
+    path = network(lambda x: op.roi_pooling(x, regions, [2, 2], 1.0, "max"), [drawn(2, 3, 6, 5)], tmp_path)
+    assert [node.op_type for node in openvino_ir.read(path).model.graph.node] == ["MaxRoiPool"]
+
+
+@pytest.mark.parametrize(("version", "limit"), itertools.product(("opset5", "opset9"), (0.4, 1.5)))
+def test_boxes_of_older_versions_and_limits_that_nothing_reaches(version, limit, tmp_path):
+    def build(boxes, scores):
+        rest = [C(np.array(4)), C(np.float32(limit)), C(np.float32(0.1))]
+        return made(version, "NonMaxSuppression", [boxes, scores, *rest]).output(0)
+
+    check(build, [BOXES, np.abs(drawn(1, 2, 6))], tmp_path, any_size=False)
+
+
+@pytest.mark.parametrize(("axes", "size"), [((0,), None), ((1, 0), None), ((0,), 7), ((0,), 4), ((-1,), 3), ((0,), 1)])
+def test_half_a_spectrum(axes, size, tmp_path):
+    sizes = [ints(size)] if size else []
+    check(lambda x: made("opset9", "IRDFT", [x, ints(*axes), *sizes]), [drawn(4, 3, 2)], tmp_path, any_size=False)
+
+
+@pytest.mark.parametrize(("axes", "sizes", "why"), [((1, 0), (5, 4), "of axis 1"), ((0,), (9,), "4 of the 5 numbers")])
+def test_half_a_spectrum_that_is_not_there(axes, sizes, why, tmp_path):
+    feeds = [drawn(4, 3, 2)]
+    assert why in refusal(lambda x: made("opset9", "IRDFT", [x, ints(*axes), ints(*sizes)]), feeds, tmp_path)

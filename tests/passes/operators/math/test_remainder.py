@@ -1,0 +1,122 @@
+"""Mod as a division: the sign of the result, the ends of the types, and remainders of floats bit by bit."""
+
+import numpy as np
+import pytest
+from opshift.passes.conversion import convert
+
+from opshift.verification import engines
+from tests.support import check, check_computes, check_refused, evaluate, model
+
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+
+
+@pytest.mark.parametrize("fmod", [0, 1])
+@pytest.mark.parametrize("kind", INTEGERS)
+def test_integers(kind, fmod):
+    ends = np.iinfo(kind)
+    column = np.array([0, 1, 7, 8, 100, ends.max, ends.min, ends.max - 1], object).astype(kind)
+    column = np.concatenate([column, -column[1:5]]) if kind[0] == "i" else column
+    a, b = column[:, None], np.array([3, 7, 1, ends.max] + ([-3, -7] if kind[0] == "i" else []), object).astype(kind)
+    check_computes(
+        f"y = Mod<fmod={fmod}>(a, b)", 10, 9, (np.fmod if fmod else np.mod)(a, b), feeds={"a": a, "b": b},
+        inputs=f"{kind}[{len(a)},1] a, {kind}[{len(b)}] b", outputs=f"{kind}[{len(a)},{len(b)}] y",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["float", "float16"])
+def test_floats_are_exact(kind):
+    dtype = np.float32 if kind == "float" else np.float16
+    limits = np.finfo(dtype)
+    special = [
+        0.0,
+        5.3,
+        -5.3,
+        1e-3,
+        7.0,
+        -21.0,
+        limits.max,
+        limits.smallest_subnormal,
+        -limits.tiny,
+        np.inf,
+        -np.inf,
+        np.nan,
+    ]
+    rng = np.random.default_rng(0)
+    scattered = rng.normal(size=40) * 10.0 ** rng.uniform(
+        -30 if kind == "float" else -4, 30 if kind == "float" else 4, 40
+    )
+    values = np.concatenate([special, scattered]).astype(dtype)
+    a, b = values[:, None], values
+    with np.errstate(all="ignore"):
+        expected = np.fmod(a, b)
+    n = len(values)
+    made = check_computes(
+        "y = Mod<fmod=1>(a, b)", 10, 9, expected, feeds={"a": a, "b": b},
+        inputs=f"{kind}[{n},1] a, {kind}[{n}] b", outputs=f"{kind}[{n},{n}] y",
+    )  # fmt: skip
+    six = {"a": np.full((n, 1), -6, dtype), "b": np.full(n, 3, dtype)}
+    assert np.signbit(evaluate(made, six)[0]).all()
+    assert sum(node.op_type == "Floor" for node in made.graph.node) == (10 if kind == "float" else 2)
+
+
+def test_unsigned_needs_no_correction():
+    check(
+        "y = Mod(a, b)", 13, "t1 = Div(a, b)\nt2 = Mul(t1, b)\ny = Sub(a, t2)", 9,
+        inputs="uint32[3] a, uint32[3] b", outputs="uint32[3] y", feeds={"b": np.array([3, 2, 5], np.uint32)},
+    )  # fmt: skip
+
+
+def doubles():
+    limits = np.finfo(np.float64)
+    ends = [limits.max, -limits.max, limits.smallest_subnormal, 3 * limits.smallest_subnormal, -limits.tiny, limits.eps]
+    special = [0.0, -0.0, 5.3, -5.3, 1e-3, 7.0, -21.0, 2.0**53 + 2, np.inf, -np.inf, np.nan]
+    rng = np.random.default_rng(0)
+    return np.concatenate([special, ends, rng.normal(size=24) * 10.0 ** rng.uniform(-290, 290, 24)])
+
+
+@pytest.mark.parametrize("target", [9, 8, 7])
+def test_doubles_are_exact(target):
+    values = doubles()
+    a, b, n = values[:, None], values, len(values)
+    with np.errstate(all="ignore"):
+        expected = np.fmod(a, b)
+    made = check_computes(
+        "y = Mod<fmod=1>(a, b)", 10, target, expected, feeds={"a": a, "b": b},
+        inputs=f"double[{n},1] a, double[{n}] b", outputs=f"double[{n},{n}] y",
+    )  # fmt: skip
+    actual = evaluate(made, {"a": a, "b": b})[0]
+    number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(actual[number]), np.signbit(expected[number]))
+
+
+@pytest.mark.parametrize(("a", "b"), [((), ()), ((3,), (2, 1)), ((0,), (1,)), ((2, 1), ())])
+def test_shapes_of_doubles_are_broadcast(a, b):
+    feeds = {"a": np.full(a, -7.5), "b": np.full(b, 2.0)}
+    dims = ["[" + ",".join(["N"] * len(shape)) + "]" if shape else "" for shape in (a, b, np.broadcast_shapes(a, b))]
+    dims = [text.replace("N", chr(65 + k)) for k, text in enumerate(dims)]
+    check_computes(
+        "y = Mod<fmod=1>(a, b)", 10, 9, np.fmod(feeds["a"], feeds["b"]), feeds=feeds,
+        inputs=f"double{dims[0]} a, double{dims[1]} b", outputs=f"double{dims[2]} y",
+    )  # fmt: skip
+
+
+def test_the_sign_of_zero_is_that_of_the_dividend():
+    made = check_computes(
+        "y = Mod<fmod=1>(a, b)", 10, 9, np.zeros(2, np.float32),
+        feeds={"a": np.float32([-0.0, 0.0]), "b": np.float32([3, -3])},
+        inputs="float[2] a, float[2] b", outputs="float[2] y",
+    )  # fmt: skip
+    assert np.signbit(evaluate(made, {"a": np.float32([-0.0, 0.0]), "b": np.float32([3, -3])})[0]).tolist() == [1, 0]
+
+
+def test_floor_mod_of_floats_is_refused_where_only_integers_had_it():
+    io = {"inputs": "float[3] a, float[3] b", "outputs": "float[3] y"}
+    check_refused("y = Mod(a, b)", 10, 9, "without fmod=1; with it, and of integers, could be expressed", **io)
+
+
+def test_a_loop_that_only_its_body_ends_runs_in_every_engine():
+    source = model("y = Mod(a, b)", 28, inputs="double[6] a, double[6] b", outputs="double[6] y")
+    after = convert.attempt(source, {"": 28}, ops=[("", "Mod")]).model
+    a = np.array([-4.3, 7.2, 5.0, 4.3, -7.2, 8.0])
+    b = np.array([2.1, -3.4, 8.0, -2.1, 3.4, 5.0])
+    np.testing.assert_array_equal(engines.Reference(after).run({"a": a, "b": b})[0], np.mod(a, b))

@@ -1,0 +1,123 @@
+"""Every change of every operator has a decision, made once and in the file of the operator's family."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+import onnx.defs
+import pytest
+from opshift.passes.model import schemas
+from opshift.passes.rewrite import registry
+from opshift.passes.rewrite.registry import Pair
+
+from opshift import functions
+
+DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview.training")
+
+
+def transitions() -> Iterator[tuple[str, str, int, int]]:
+    """Every pair of adjacent versions that the installed onnx knows: domain, operator, older, newer."""
+    known: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain in DOMAINS:
+            known[schema.domain, schema.name].add(schema.since_version)
+    for (domain, op), versions in sorted(known.items()):
+        yield from ((domain, op, older, newer) for older, newer in pairwise(sorted(versions)))
+
+
+def family(domain: str, op: str, version: int) -> str:
+    found = schemas.schema(domain, op, version)
+    return found.family if found else ""
+
+
+def decided(domain: str, op: str, older: int, newer: int) -> bool:
+    return registry.step(domain, op, newer) is not None or schemas.difference(domain, op, older, newer) != "changed"
+
+
+def test_every_transition_is_decided():
+    undecided = [
+        f"{domain or 'ai.onnx'}::{op} {older} -> {newer} ({family(domain, op, newer)})"
+        for domain, op, older, newer in transitions()
+        if not decided(domain, op, older, newer)
+    ]
+    assert not undecided, "\n".join(["transitions without a decision:", *undecided])
+
+
+def test_an_undecided_transition_is_found():
+    """The question above can be answered with no: this one is decided by its registration alone."""
+    key = ("", "QuantizeLinear", 13)
+    assert decided("", "QuantizeLinear", 10, 13)
+    held = registry._steps.pop(key)
+    try:
+        assert not decided("", "QuantizeLinear", 10, 13)
+    finally:
+        registry._steps[key] = held
+
+
+def test_every_registration_names_a_transition():
+    existing = {(domain, op, newer) for domain, op, _, newer in transitions()}
+    introduced = {key for key in registry.registered() if key[2] == schemas.versions(*key[:2])[0]}
+    assert registry.registered().keys() <= existing | introduced
+
+
+def test_a_first_version_has_only_a_way_down():
+    for (domain, op, version), pair in registry.registered().items():
+        if version == schemas.versions(domain, op)[0]:
+            assert pair.up is None
+            assert pair.down is not None
+
+
+def test_an_operator_without_a_definition_says_why():
+    silent = [
+        op
+        for domain in DOMAINS[:2]
+        for op in schemas.operators(domain)
+        if (first := schemas.versions(domain, op)[0]) > 1
+        and not functions.defined(domain, op)
+        and registry.step(domain, op, first) is None
+    ]
+    assert not silent
+
+
+def test_every_registration_is_in_the_file_of_its_family():
+    strays = []
+    for domain, op, version in registry.registered():
+        module = registry.home(domain, op, version).removeprefix("opshift.passes.operators.")
+        expected = family(domain, op, version)
+        if not module.startswith(f"{expected}."):
+            strays.append(f"{op} {version} belongs in {expected}, not in {module}")
+    assert not strays, "\n".join(strays)
+
+
+def test_every_file_of_steps_spells_out_what_it_registers():
+    """Only the files that mention an operator are imported for it."""
+    for domain, op, version in registry.registered():
+        module = registry.home(domain, op, version).removeprefix("opshift.passes.operators.")
+        assert registry.mentions(module, op), f"{module}.py registers {op} {version} without its name in quotes"
+
+
+@pytest.mark.parametrize(
+    "register",
+    [
+        lambda: registry.same("RNN", 14, ""),
+        lambda: registry.changed("RNN", 14, Pair()),
+        lambda: registry.cannot("RNN", 14, ""),
+    ],
+)
+def test_a_second_registration_is_an_error(register):
+    before = registry.registered()
+    with pytest.raises(ValueError, match=r"RNN 14 is already registered in opshift\.passes\.operators\.rnn"):
+        register()
+    assert registry.registered() == before
+
+
+@pytest.mark.parametrize(("op", "version"), [("RNN", 1), ("RNN", 8), ("RNN", 29), ("NoSuchOperator", 2)])
+def test_a_registration_without_a_transition_is_an_error(op, version):
+    with pytest.raises(ValueError, match=f"{op} has no transition to version {version}"):
+        registry.changed(op, version, Pair())
+
+
+def test_what_needs_nothing_says_why():
+    """A registration that does nothing carries what a reader of both texts found."""
+    silent = [key for key, pair in registry.registered().items() if not (pair.up or pair.down or pair.why)]
+    assert not silent

@@ -1,0 +1,87 @@
+"""Axes that are joined, moved and taken apart again are moved as they are."""
+
+import numpy as np
+import onnx.parser
+import pytest
+from opshift.passes.optimization import optimize
+
+from tests.passes.optimization.rules.support import check_kept, check_optimized
+from tests.support import check_values
+
+DATA = np.arange(2 * 3 * 4 * 5, dtype=np.float32)
+DATA[:5] = [0.0, -0.0, np.inf, -np.inf, np.nan]
+FEEDS = {"x": DATA.reshape(2, 3, 4, 5)}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "joined", "perm", "apart", "after"),
+    [
+        ("2,3,4,5", "-1, 4, 5", "0,2,1", "2, 3, 5, 4", "[0, 1, 3, 2]"),
+        ("2,3,4,5", "6, 20", "1,0", "4, 5, 2, 3", "[2, 3, 0, 1]"),
+        ("2,3,4,5", "2, 12, 5", "2,0,1", "5, 2, 3, 4", "[3, 0, 1, 2]"),
+        ("N,3,4,M", "0, 12, -1", "0,2,1", "0, -1, 3, 4", "[0, 3, 1, 2]"),
+        ("N,3,4,5", "0, 3, 20", "0,2,1", "0, 4, 5, 3", "[0, 2, 3, 1]"),
+    ],
+)
+def test_joined_axes_are_moved_as_they_are(inputs, joined, perm, apart, after):
+    constants = f"int64[{joined.count(',') + 1}] a = {{{joined}}}, int64[{apart.count(',') + 1}] b = {{{apart}}}"
+    check_optimized(
+        f"r = Reshape(x, a) t = Transpose<perm=[{perm}]>(r) y = Reshape(t, b)",
+        f"y = Transpose<perm={after}>(x)",
+        constants=constants,
+        inputs=f"float[{inputs}] x",
+        outputs="float[A,B,C,D] y",
+        feeds=FEEDS,
+    )
+
+
+@pytest.mark.parametrize(
+    ("inputs", "joined", "perm", "apart"),
+    [
+        ("2,3,4,5", "6, 20", "1,0", "5, 4, 2, 3"),  # taken apart the other way
+        ("2,3,4,5", "8, 15", "1,0", "3, 5, 2, 4"),  # joined across axes
+        ("2,3,4,5", "6, 20", "1,0", "4, 5, 3, 2"),
+        ("N,3,4,M", "-1, 20", "1,0", "4, 5, -1, 3"),  # of no known length
+    ],
+)
+def test_other_axes_stay(inputs, joined, perm, apart):
+    constants = f"int64[{joined.count(',') + 1}] a = {{{joined}}}, int64[{apart.count(',') + 1}] b = {{{apart}}}"
+    body = f"r = Reshape(x, a) t = Transpose<perm=[{perm}]>(r) y = Reshape(t, b)"
+    check_kept(body, constants=constants, inputs=f"float[{inputs}] x", outputs="float[A,B,C,D] y")
+
+
+def test_a_transpose_before_goes_along():
+    check_optimized(
+        "s = Transpose<perm=[0,2,1,3]>(x) r = Reshape(s, a) t = Transpose<perm=[0,2,1]>(r) y = Reshape(t, b)",
+        "y = Transpose<perm=[0, 2, 3, 1]>(x)",
+        constants="int64[3] a = {-1, 3, 5}, int64[4] b = {2, 4, 5, 3}",
+        inputs="float[2,3,4,5] x",
+        outputs="float[2,4,5,3] y",
+        feeds=FEEDS,
+    )
+
+
+MODEL = """
+<ir_version: 8, opset_import: ["" : 18, "local" : 1]>
+g (float[2,3,4,5] x, bool c) => (float[2,3,5,4] y) <int64[3] a = {6, 4, 5}, int64[4] b = {2, 3, 5, 4}> {
+  y = If (c) <
+    then_branch = t () => (float[2,3,5,4] t_y) { r = Reshape(x, a) m = Transpose<perm=[0,2,1]>(r) t_y = Reshape(m, b) },
+    else_branch = f () => (float[2,3,5,4] f_y) { f_y = local.turned(x) }
+  >
+}
+<domain: "local", opset_import: ["" : 18]>
+turned (v) => (w) {
+  s = Constant<value_ints=[2, 3, 4, 5]>() a = Constant<value_ints=[6, 4, 5]>() b = Constant<value_ints=[2, 3, 5, 4]>()
+  n = Reshape(v, s) n2 = Neg(n) r = Reshape(n2, a) m = Transpose<perm=[0,2,1]>(r) w = Reshape(m, b)
+}
+"""
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_in_a_branch_and_in_a_function(condition):
+    before = onnx.parser.parse_model(MODEL)
+    made = optimize.attempt(before).model
+    (then,) = (a.g for a in made.graph.node[0].attribute if a.name == "then_branch")
+    assert [node.op_type for node in then.node] == ["Transpose"]
+    assert [n.op_type for n in made.functions[0].node if n.op_type != "Constant"] == ["Reshape", "Neg", "Transpose"]
+    check_values(before, made, {**FEEDS, "c": np.asarray(condition)}, rtol=0, atol=0)

@@ -1,0 +1,188 @@
+"""What gives back what it gets is gone; what only seems to, stays."""
+
+import numpy as np
+import pytest
+
+from tests.passes.optimization.rules.support import check_kept, check_optimized
+
+IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y"}
+INTS = {"inputs": "int64[N,3] x", "outputs": "int64[N,3] y"}
+
+
+@pytest.mark.parametrize(
+    ("node", "constants"),
+    [
+        ("Identity(h)", ""),
+        ("Dropout(h)", ""),
+        ("Dropout(h, ratio, training)", "float ratio = {0.5}, bool training = {0}"),
+        ("Sum(h)", ""),
+        ("Max(h)", ""),
+        ("Concat<axis=0>(h)", ""),
+        ("Add(h, c)", "float c = {-0.0}"),
+        ("Add(c, h)", "float[3] c = {-0.0, -0.0, -0.0}"),
+        ("Sub(h, c)", "float[1,3] c = {0.0, 0.0, 0.0}"),
+        ("Mul(h, c)", "float[3] c = {1.0, 1.0, 1.0}"),
+        ("Mul(c, h)", "float c = {1.0}"),
+        ("Div(h, c)", "float[1] c = {1.0}"),
+        ("Pow(h, c)", "float c = {1.0}"),
+        ("Where(c, h, z)", "bool c = {1}, float z = {2.0}"),
+        ("Where(c, z, h)", "bool[1] c = {0}, float[3] z = {1.0, 2.0, 3.0}"),
+        ("Clip(h)", ""),
+        ("Cast<to=1>(h)", ""),
+        ("CastLike(h, h)", ""),
+        ("Reshape(h, c)", "int64[2] c = {0, 3}"),
+        ("Reshape(h, c)", "int64[2] c = {-1, 3}"),
+        ("Flatten(h)", ""),
+        ("Expand(h, c)", "int64[2] c = {1, 1}"),
+        ("Expand(h, c)", "int64[1] c = {3}"),
+        ("Transpose<perm=[0,1]>(h)", ""),
+        ("Slice(h, s, e)", "int64[1] s = {0}, int64[1] e = {9223372036854775807}"),
+        ("Slice(h, s, e, a)", "int64[1] s = {0}, int64[1] e = {3}, int64[1] a = {-1}"),
+        ("Pad(h, p)", "int64[4] p = {0, 0, 0, 0}"),
+        ("Tile(h, r)", "int64[2] r = {1, 1}"),
+        ("Split<num_outputs=1>(h)", ""),
+    ],
+)
+def test_what_gives_back_its_input_is_gone(node, constants):
+    check_optimized(f"h = Relu(x) t = {node} y = Tanh(t)", "t1 = Relu(x)\ny = Tanh(t1)", constants=constants, **IO)
+
+
+@pytest.mark.parametrize(
+    ("node", "constants"),
+    [
+        ("Sub(c, x)", "float c = {0.0}"),
+        ("Div(c, x)", "float c = {1.0}"),
+        ("Mul(x, c)", "float[3] c = {1.0, 1.0, 2.0}"),
+        ("Mul(x, c)", "float c = {0.0}"),
+        ("Pow(x, c)", "float c = {2.0}"),
+        ("Dropout(x, ratio, t)", "float ratio = {0.5}, bool t = {1}"),
+        ("Clip(x, lo)", "float lo = {0.0}"),
+        ("Transpose<perm=[1,0]>(x)", ""),
+        ("Slice(x, s, e)", "int64[1] s = {1}, int64[1] e = {9223372036854775807}"),
+        ("Slice(x, s, e, a)", "int64[1] s = {0}, int64[1] e = {2}, int64[1] a = {1}"),
+        ("Slice(x, s, e, a, st)", "int64[1] s = {0}, int64[1] e = {3}, int64[1] a = {1}, int64[1] st = {2}"),
+        ("Pad(x, p)", "int64[4] p = {0, 1, 0, 0}"),
+        ("Expand(x, c)", "int64[3] c = {2, 1, 1}"),
+        ("Reshape(x, c)", "int64[2] c = {3, -1}"),
+        ("Flatten<axis=0>(x)", ""),
+        ("Add(x, c)", "float[2,1,1] c = {-0.0, -0.0}"),
+        ("Cast<to=11>(x)", ""),
+    ],
+)
+def test_what_only_seems_to_stays(node, constants):
+    kind = "double" if "to=11" in node else "float"
+    io = {"inputs": "float[N,3] x", "outputs": f"{kind} y"}
+    check_kept(f"y = {node}", constants=constants, **io)
+
+
+@pytest.mark.parametrize("node", ["Add(x, c)", "Sub(x, c)"])
+def test_an_integer_zero_has_no_sign(node):
+    check_optimized(f"t = {node} y = Neg(t)", "y = Neg(x)", constants="int64 c = {0}", **INTS)
+
+
+def test_a_constant_that_widens_the_result_stays():
+    check_kept("y = Mul(x, c)", inputs="float[N,1] x", outputs="float[N,3] y", constants="float[3] c = {1.0, 1.0, 1.0}")
+
+
+def test_a_dropout_whose_mask_is_read_stays():
+    check_kept("y, m = Dropout(x)", inputs="float[N] x", outputs="float[N] y, bool[N] m")
+
+
+@pytest.mark.parametrize("op", ["Neg", "Not"])
+def test_what_undoes_itself_is_gone(op):
+    kind = "bool" if op == "Not" else "float"
+    io = {"inputs": f"{kind}[N] x", "outputs": f"{kind}[N,1] y", "constants": "int64[1] a = {1}"}
+    check_optimized(f"s = {op}(x) t = {op}(s) y = Unsqueeze(t, a)", "y = Unsqueeze(x, [1])", **io)
+
+
+@pytest.mark.parametrize("op", ["Abs", "Ceil", "Floor", "Relu", "Round", "Sign"])
+def test_what_changes_nothing_the_second_time_is_done_once(op):
+    check_optimized(f"t = {op}(x) y = {op}(t)", f"y = {op}(x)", **IO)
+
+
+FLOAT16, FLOAT, DOUBLE, INT32, INT64, INT8, BOOL = 10, 1, 11, 6, 7, 3, 9
+
+
+@pytest.mark.parametrize(
+    ("source", "between", "to", "after"),
+    [
+        ("float", DOUBLE, FLOAT, None),
+        ("float", DOUBLE, FLOAT16, "y = Cast<to=10>(x)"),
+        ("float16", FLOAT, FLOAT16, None),
+        ("float", DOUBLE, BOOL, "y = Cast<to=9>(x)"),
+        ("int32", INT64, INT32, None),
+        ("int32", INT64, INT8, "y = Cast<to=3>(x)"),
+        ("bool", INT64, BOOL, None),
+    ],
+)
+def test_casts_through_a_type_that_holds_everything_are_one(source, between, to, after):
+    names = {FLOAT: "float", FLOAT16: "float16", INT32: "int32", INT8: "int8", BOOL: "bool"}
+    io = {"inputs": f"{source}[N] x", "outputs": f"{names[to]}[N] y"}
+    check_optimized(f"t = Cast<to={between}>(x) y = Cast<to={to}>(t)", after or "y = Identity(x)", **io)
+
+
+@pytest.mark.parametrize(
+    ("source", "between", "to"),
+    [
+        ("float", FLOAT16, FLOAT),  # rounds
+        ("int64", FLOAT, INT64),  # rounds
+        ("float", INT64, FLOAT),  # cuts off
+        ("double", FLOAT, FLOAT16),  # rounds twice
+        ("float", DOUBLE, INT32),  # what becomes of too large a value is nobody's promise
+        ("int32", BOOL, INT32),
+    ],
+)
+def test_casts_through_a_type_that_loses_something_stay(source, between, to):
+    names = {FLOAT: "float", FLOAT16: "float16", INT32: "int32", INT64: "int64"}
+    io = {"inputs": f"{source}[N] x", "outputs": f"{names[to]}[N] y"}
+    check_kept(f"t = Cast<to={between}>(x) y = Cast<to={to}>(t)", **io)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_a_resize_by_one_is_gone(mode):
+    io = {"inputs": "float[1,1,4,4] x", "outputs": "float[1,1,4,4] y", "constants": "float[4] s = {1.0, 1.0, 1.0, 1.0}"}
+    check_optimized(f't = Resize<mode="{mode}">(x, , s) y = Relu(t)', "y = Relu(x)", **io)
+
+
+def test_a_resize_that_enlarges_or_crops_stays():
+    io = {"inputs": "float[1,1,4,4] x", "outputs": "float[1,1,4,8] y"}
+    check_kept("y = Resize(x, , s)", constants="float[4] s = {1.0, 1.0, 1.0, 2.0}", **io)
+
+
+def test_an_output_keeps_its_name():
+    made = check_optimized("t = Relu(x) y = Identity(t)", "y = Relu(x)", **IO)
+    assert [value.name for value in made.graph.output] == ["y"]
+
+
+def test_an_input_or_a_constant_that_is_an_output_needs_its_node():
+    check_kept("y = Identity(x)", **IO)
+    check_kept("y = Identity(c)", inputs="float[1] x", outputs="float[2] y", constants="float[2] c = {1.0, 2.0}")
+
+
+def test_a_value_that_is_two_outputs_needs_one_node_more():
+    io = {"inputs": "float[N] x", "outputs": "float[N] y, float[N] z"}
+    check_kept("y = Relu(x) z = Identity(y)", **io)
+
+
+BRANCHES = """
+y = If (c) <
+    then_branch = t () => (float[N,3] a) {{ s = {node} a = Relu(s) }},
+    else_branch = e () => (float[N,3] b) {{ b = Neg(x) }}
+>"""
+
+
+def test_rules_hold_inside_an_if():
+    io = {"inputs": "float[N,3] x, bool c", "outputs": "float[N,3] y", "constants": "float one = {1.0}"}
+    for c in (True, False):
+        check_optimized(
+            BRANCHES.format(node="Mul(x, one)"),
+            "y = If<else_branch={ t1 = Neg(x); t1 }, then_branch={ t1 = Relu(x); t1 }>(c)",
+            feeds={"c": np.asarray(c)},
+            **io,
+        )
+
+
+def test_a_branch_yields_a_value_of_its_own():
+    io = {"inputs": "float[N,3] x, bool c", "outputs": "float[N,3] y"}
+    body = BRANCHES.replace("s = {node} a = Relu(s)", "a = Identity(x)").format()
+    check_kept(body, **io)

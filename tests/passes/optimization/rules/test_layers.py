@@ -1,0 +1,142 @@
+"""Numbers that what a linear layer makes is multiplied by go into its weights: judged by values in float32."""
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from opshift.passes.optimization import optimize
+
+from tests.passes.optimization.rules.support import optimized
+from tests.passes.optimization.rules.test_fusions import SUMS, chain, feeds, node, weights
+from tests.support import check_values
+
+HALF = {"k": np.float32(0.5)}
+
+
+def layer(kind, op, factor="k"):
+    first = {
+        "Gemm": [node("Gemm", "x,w,b", "t", alpha=2.0, beta=0.5)],
+        "Gemm without a bias": [node("Gemm", "x,w", "t")],
+        "MatMul": [node("MatMul", "x,w", "t")],
+        "MatMul and Add": [node("MatMul", "x,w", "s"), node("Add", "s,b", "t")],
+        "Add and MatMul": [node("MatMul", "x,w", "s"), node("Add", "b,s", "t")],
+    }[kind]
+    return [*first, node(op, f"t,{factor}", "y")]
+
+
+@pytest.mark.parametrize("op", ["Mul", "Div"])
+@pytest.mark.parametrize("kind", ["Gemm", "Gemm without a bias", "MatMul", "MatMul and Add", "Add and MatMul"])
+def test_a_factor_goes_into_the_layer(kind, op):
+    shape = (2, 6) if "Gemm" in kind else (2, 3, 6)
+    source = chain(layer(kind, op), {"w": weights(6, 8), "b": weights(8), "k": np.full((1,), 0.3, np.float32)}, shape)
+    made = optimized(source)
+    assert [n.op_type for n in made.graph.node] == [n.op_type for n in source.graph.node][:-1]
+    assert optimize.attempt(source).grade == "close"
+    check_values(source, made, feeds(*shape), **SUMS)
+
+
+@pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan, -0.0])
+def test_what_is_no_number_in_the_input_is_none_in_the_output(odd):
+    source = chain(
+        layer("MatMul and Add", "Mul"), {"w": np.eye(6, dtype=np.float32), "b": weights(6), **HALF}, (2, 3, 6)
+    )
+    given = feeds(2, 3, 6)
+    given["x"][0, 0, 0] = odd
+    check_values(source, optimized(source), given, **SUMS)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "held", "outputs"),
+    [
+        (layer("MatMul", "Mul"), {"k": np.float32(0)}, ("y",)),  # infinities would become numbers
+        (layer("MatMul", "Mul"), {"k": np.float32(np.inf)}, ("y",)),
+        (layer("MatMul", "Mul"), {"k": np.float32(3e38)}, ("y",)),  # weights that are no numbers
+        (layer("MatMul", "Mul"), {"k": np.float32(1e-38)}, ("y",)),  # or none that are precise
+        (layer("MatMul", "Mul"), {"k": weights(8)}, ("y",)),  # one for each column
+        (layer("MatMul", "Mul"), {"k": np.full((2, 1, 1, 1), 0.5, np.float32)}, ("y",)),
+        (layer("MatMul and Add", "Mul"), HALF, ("y", "t")),
+        (layer("MatMul and Add", "Mul"), HALF, ("y", "s")),
+        ([node("MatMul", "x,w", "t"), node("Div", "k,t", "y")], HALF, ("y",)),
+        (
+            [node("Relu", "b", "c"), node("MatMul", "x,w", "s"), node("Add", "s,c", "t"), node("Mul", "t,k", "y")],
+            HALF,
+            ("y",),
+        ),
+    ],
+)
+def test_other_products_stay(nodes, held, outputs):
+    if len(nodes) == 4:
+        nodes[0] = node("ReduceMax", "x", "c", keepdims=0)  # a bias that is computed
+    source = chain(
+        nodes,
+        {"w": weights(6, 8) * 4, "b": weights(8), **held},
+        (2, 3, 6),
+        outputs=outputs,
+        rank=4 if np.ndim(held["k"]) == 4 else 3,
+    )
+    made = optimize.attempt(source).model.graph.node
+    assert [n.op_type for n in made] == [n.op_type for n in nodes]
+
+
+def test_large_weights_that_others_read_are_not_copied():
+    nodes = [*layer("MatMul", "Mul"), node("MatMul", "x,w", "u"), node("Add", "y,u", "z")]
+    nodes[2] = node("MatMul", "x2,w", "u")
+    nodes.insert(0, node("Neg", "x", "x2"))
+    held = {"w": np.ones((1024, 512), np.float32), **HALF}
+    source = chain(nodes, held, (2, 3, 1024), outputs=("z",), rank=3)
+    assert len(optimize.attempt(source).model.graph.node) == len(nodes)
+
+
+def reshaped(second="Add", bias="b", shape=(2, 3, 6), reshape=(0, 0, 6), outputs=("y",)):
+    nodes = [node("Reshape", "x,c", "r"), node("MatMul", "r,w", "t"), node(second, f"t,{bias}", "y")]
+    held = {"w": weights(6, 8), "b": weights(8), "m": weights(3, 8), "c": np.array(reshape)}
+    return chain(nodes, held, shape, outputs=outputs, rank=3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "reshape"), [((2, 3, 2, 3), (2, 3, 6)), (("N", 3, 2, 3), (-1, 3, 6)), ((2, "N", 2, 3), (2, -1, 6))]
+)
+def test_a_layer_of_a_value_that_was_reshaped_works_on_its_rows(shape, reshape):
+    source = reshaped(shape=shape, reshape=reshape)
+    made = optimized(source)
+    assert [n.op_type for n in made.graph.node] == ["Reshape", "Gemm", "Reshape"]
+    assert optimize.attempt(source).grade == "close"
+    check_values(source, made, feeds(2, 3, 2, 3), **SUMS)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        reshaped(shape=("N", "M", 2, 3), reshape=(0, 0, 6)),  # two dimensions that are not known
+        reshaped(second="Sub", shape=(2, 3, 2, 3)),
+        reshaped(bias="m", shape=(2, 3, 2, 3)),  # a summand for each row
+    ],
+)
+def test_layers_of_other_rows_stay(source):
+    assert [n.op_type for n in optimized(source).graph.node] == [n.op_type for n in source.graph.node]
+
+
+MODEL = """
+<ir_version: 8, opset_import: ["" : 18, "local" : 1]>
+g (float[2,3] x, bool c) => (float[2,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float k = {0.5}> {
+  y = If (c) <
+    then_branch = t () => (float[2,2] t_y) { p = MatMul(x, w) t_y = Mul(p, k) },
+    else_branch = f () => (float[2,2] f_y) { f_y = local.scaled(x) }
+  >
+}
+<domain: "local", opset_import: ["" : 18]>
+scaled (v) => (z) {
+  w = Constant<value = float[3,2] {1, 2, 3, 4, 5, 6}>() b = Constant<value_floats=[1.0, 2.0]>()
+  k = Constant<value_float=0.5>() s = MatMul(v, w) q = Add(s, b) z = Mul(q, k)
+}
+"""
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_in_a_branch_and_in_a_function(condition):
+    before = onnx.parser.parse_model(MODEL)
+    made = optimize.attempt(before).model
+    (then,) = (a.g for a in made.graph.node[0].attribute if a.name == "then_branch")
+    assert [n.op_type for n in then.node] == ["MatMul"]
+    assert [n.op_type for n in made.functions[0].node if n.op_type != "Constant"] == ["MatMul", "Add"]
+    check_values(before, made, {**feeds(2, 3), "c": np.asarray(condition)}, **SUMS)

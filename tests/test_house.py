@@ -1,0 +1,63 @@
+"""The rooms of the house: what each is for, tests beside them, and nothing imported where import-linter cannot see it."""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TOPS = ("opshift", "passes", "functions")
+MODULES = sorted(path for top in TOPS for path in (ROOT / top).rglob("*.py"))
+BY_NAME = {
+    "opshift/__init__.py",  # what a user asks for, when it is asked for
+    "opshift/catalog/lowest.py",  # the node tests of onnx
+    "opshift/probing/worker.py",  # a backend's adapter
+    "functions/compile.py",  # every file of definitions
+    "passes/model/lazy_numpy.py",
+    "passes/model/messages.py",  # onnx's message classes without onnx
+    "passes/optimization/rules/__init__.py",  # every file of rules
+    "passes/rewrite/registry.py",  # the files of an operator's family
+}
+
+
+def by_name(tree: ast.AST) -> bool:
+    """Whether a module imports others by names that are computed or texts."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and {alias.name for alias in node.names} & {"importlib", "importlib.util"}:
+            return True
+        if isinstance(node, ast.ImportFrom) and node.module in ("importlib", "importlib.util"):
+            return True
+        if isinstance(node, (ast.Name, ast.Attribute)) and getattr(node, "id", getattr(node, "attr", "")) in (
+            "__import__",
+            "import_module",
+            "run_module",
+        ):
+            return True
+    return False
+
+
+def test_only_a_handful_of_look_ups_import_by_name():
+    found = {str(path.relative_to(ROOT)) for path in MODULES if by_name(ast.parse(path.read_text(encoding="utf-8")))}
+    assert found == BY_NAME
+
+
+def test_an_import_by_name_is_found():
+    for text in ("import importlib", "from importlib import import_module", '__import__("x")', "runpy.run_module(x)"):
+        assert by_name(ast.parse(text))
+    assert not by_name(ast.parse("from importlib.metadata import version\nimport os.path"))
+
+
+def test_each_room_says_in_a_sentence_what_it_is_as_contributing_does():
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for path in MODULES:
+        room = str(path.parent.relative_to(ROOT))
+        if path.name == "__init__.py":
+            said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            sentence = " ".join(said.split("\n\n")[0].split())
+            family = room.startswith("passes/operators/") and sentence.startswith("Operators of the family ")
+            assert family or (sentence and f"| `{room}/` | {sentence} |" in page), room
+
+
+def test_tests_lie_beside_what_they_test():
+    for top in ("opshift", "passes", "functions"):
+        for path in (ROOT / "tests" / top).rglob("test_*.py"):
+            room = path.parent.relative_to(ROOT / "tests")
+            assert (ROOT / room).is_dir() or "onnx_1_13_1" in room.parts or room.name == "legacy", path
