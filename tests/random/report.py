@@ -33,7 +33,8 @@ alone and in graphs of up to 40 nodes, in the main graph, branches, loops, scans
 
 CLASSES = """## What it finds
 
-Each of these was once a defect. With its repair taken out, `python -m tests.random --seed 0 --seconds 20 --op NAME` finds it:
+Each of these was once a defect. In the state in which none of them was repaired,
+`python -m tests.random --seed 0 --seconds 20 --op NAME` finds it:
 
 | defect | found with | as |
 | --- | --- | --- |
