@@ -232,9 +232,9 @@ def _spatial_axes(node: Node) -> int:
 
 
 def _coordinate(node: Node, axis: int, axes: int, wide: int) -> str:
-    """-1 + 2 i / (n - 1) where corners are centres of pixels, else (2 i + 1) / n - 1; along one axis of the grid
+    """1 - 2 (n - 1 - i) / (n - 1) where corners are centres of pixels, else (2 i + 1) / n - 1; along one axis
 
-    At run time corners are counted from the last one, which is where onnxruntime has the only pixel of a size of 1.
+    So corners are counted from the last one, which is where onnxruntime has the only pixel of a size of 1.
     """
     import numpy as np
 
@@ -242,12 +242,8 @@ def _coordinate(node: Node, axis: int, axes: int, wide: int) -> str:
     held, shape = node.scope.ints(node.input(1)), [-1] + [1] * (axes - axis)
     if held is not None:
         n = held[axis + 2]
-        if corners and n == 1:
-            raise CannotConvert(
-                node, "align_corners=1 with a size of 1, for which runtimes differ; 2 could be expressed"
-            )
         i = np.arange(n, dtype=np.float64)
-        line = -1 + 2 * i / (n - 1) if corners else (2 * i + 1) / n - 1
+        line = 1 - 2 * (n - 1 - i) / max(n - 1, 1) if corners else (2 * i + 1) / n - 1
         return build.constant(line.reshape(shape), wide)
     size = build.Gather(node.input(1), axis + 2)
     place = build.Cast(flat_indices.count(build, size), to=wide)
