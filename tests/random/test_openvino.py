@@ -33,7 +33,7 @@ def test_a_network_that_is_read_wrong_is_found(monkeypatch):
             node.op_type = {"Max": "Min", "Mul": "Add"}.get(node.op_type, node.op_type)
         return made
 
-    monkeypatch.setattr(networks.ir, "read", wrong)
+    monkeypatch.setattr(networks.openvino_ir, "read", wrong)
     outcomes = isolation.call(networks.judged, 0, range(4), "binary")
     assert "differs" in {outcome for outcome, _, _ in outcomes}
 

@@ -63,6 +63,11 @@ def without(*ops):
     return lambda source: opshift.inline(source, list(ops))
 
 
+def kernels_of_the_newest(cases, *ops):
+    """The names of the cases; older engines lack kernels for these operators."""
+    return [pytest.param(name, marks=pytest.mark.newest) if name.split(",")[0] in ops else name for name in cases]
+
+
 CASES = {
     "Clip": (19, "y = Clip(x, lo, hi)", "x, lo, hi", ["(x)", "(x, , hi)", "(x, lo)", "(x, lo, hi)"], [18, 11, 10, 6]),
     "Clip, last": (12, "y = Clip(x, , hi)", "x, hi", ["(x)", "(x, hi)"], [13, 11, 10]),
@@ -91,7 +96,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", kernels_of_the_newest(CASES, "Attention", "QuantizeLinear"))
 def test_inputs_that_calls_leave_out(case):
     opset, body, formals, calls, targets = CASES[case]
     op = case.split(",")[0]
@@ -129,7 +134,7 @@ ATTRIBUTES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", ATTRIBUTES)
+@pytest.mark.parametrize("case", kernels_of_the_newest(ATTRIBUTES, "Swish", "LpNormalization"))
 def test_attributes_that_calls_do_not_bind(case):
     opset, body, calls, targets = ATTRIBUTES[case]
     op = body.split(" = ")[1].partition("<")[0]

@@ -156,7 +156,7 @@ def test_constant_regions_need_no_guard(tmp_path):
     assert [node.op_type for node in openvino_ir.read(path).model.graph.node] == ["MaxRoiPool"]
 
 
-@pytest.mark.parametrize(("version", "limit"), itertools.product(("opset5", "opset9"), (0.4, 1.5)))
+@pytest.mark.parametrize(("version", "limit"), list(itertools.product(("opset5", "opset9"), (0.4, 1.5))))
 def test_boxes_of_older_versions_and_limits_that_nothing_reaches(version, limit, tmp_path):
     def build(boxes, scores):
         rest = [C(np.array(4)), C(np.float32(limit)), C(np.float32(0.1))]
