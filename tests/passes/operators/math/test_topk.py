@@ -143,6 +143,7 @@ def test_bfloat16_is_ordered_as_float_below_24():
     assert CODE["bfloat16"] == 16
 
 
+@pytest.mark.newest  # an older onnxruntime ends the process where nothing is counted
 @pytest.mark.parametrize("target", [9, 8, 7])
 @pytest.mark.parametrize(
     ("dims", "shape"), [("3,4", (3, 4)), ("N,M", (3, 4)), ("3,0", (3, 0)), ("0,4", (0, 4)), ("N,M", (3, 0))]

@@ -485,6 +485,7 @@ def test_what_attention_does_not_say_is_refused(node, inputs, why):
     )
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("heads", ["q_num_heads=2, kv_num_heads=2", "q_num_heads=0", "kv_num_heads=2"])
 def test_heads_that_are_an_axis_are_not_told_from_25_on(heads):
     apart = {"inputs": "float[1,2,3,4] q, float[1,2,3,4] k, float[1,2,3,4] v", "outputs": "float[1,2,3,4] y"}
