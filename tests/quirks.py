@@ -211,9 +211,13 @@ def _shorter(call: Call) -> bool:
 
 
 def _no_step(call: Call) -> bool:
-    lengths, x = call.given(4), call.given(0)
-    steps = None if x is None else x.shape[call.attribute("layout", 0)]
-    return steps == 0 or (lengths is not None and bool((lengths == 0).any()))
+    lengths = call.given(4)
+    return lengths is not None and bool((lengths == 0).any())
+
+
+def _no_time(call: Call) -> bool:
+    x = call.given(0)
+    return x is not None and x.shape[call.attribute("layout", 0)] == 0
 
 
 def _default_threshold(call: Call) -> bool:
@@ -382,6 +386,11 @@ QUIRKS: tuple[Quirk, ...] = (
           "with the probability p", _always,
           Evidence("y = Bernoulli(p)", 15, "float[2] p", "float[2] y", {"p": _f(1, 0)}, (_f(1, 0),))),
     Quirk(RUNTIME, "1.31.1", RECURRENT, "a sequence has no step", "ends in 0", "ends in the initial state", _no_step, RUN),
+    Quirk(RUNTIME, "1.31.1", ("RNN", "LSTM"), "the axis of time is empty", "ends in 0", "ends in the initial state", _no_time,
+          Evidence("_, y = RNN<hidden_size=1>(x, w, w, , , i)", 14,
+                   "float[0,1,1] x, float[1,1,1] w, float[1,1,1] i", "float[1,1,1] y",
+                   {"x": np.zeros((0, 1, 1), np.float32), "w": _f(1, shape=(1, 1, 1)), "i": _f(0.5, shape=(1, 1, 1))},
+                   (_f(0.5, shape=(1, 1, 1)),))),
     Quirk(RUNTIME, "1.31.1", RECURRENT, "ThresholdedRelu has no alpha of its own", "takes 0", "1, as the operator has it",
           _default_threshold,
           Evidence('_, y = RNN<hidden_size=1, activations=["ThresholdedRelu"]>(x, w, r)', 14,
