@@ -18,6 +18,7 @@ from typing import Any
 from opshift import functions
 from opshift.passes.model import schemas
 from opshift.passes.rewrite import registry
+from opshift.passes.rewrite.says import sentence_of
 
 DOMAINS = ("", "ai.onnx.ml")
 _ASKS = {"rank": "the rank is unknown", "elem_type": "the type is unknown"}
@@ -112,8 +113,7 @@ def _with_types(story: Story, lost: frozenset[str]) -> Story:
 
 def story(step: Callable[..., Any]) -> Story:
     """What a step says of itself: its sentence, its grades and its reasons for refusal."""
-    text = (step.__doc__ or step.__name__.replace("_", " ")).strip().split("\n\n")[0]
-    told = Story(" ".join(text.split()).rstrip("."))
+    told = Story(sentence_of(step))
     _read(step, told, set())
     return told
 

@@ -7,7 +7,7 @@ rung by rung through the registered steps; what a step creates goes back on the 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -29,6 +29,7 @@ from opshift.passes.rewrite import registry
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.replace import _drop_stale_shards, _inherit, _lost_plans, take_over
+from opshift.passes.rewrite.says import sentence_of
 
 from opshift import functions
 
@@ -297,7 +298,7 @@ class Climb:
         for layout in work.inner if step is not None else ():
             layout.outdated = True
         if step is not None and (node.touched or result is not None):
-            self._note(node, op, before, after, _sentence(step), replaced=result is not None)
+            self._note(node, op, before, after, sentence_of(step), replaced=result is not None)
         work.versions = arrived
         work.index = None
         if result is None and node.touched:
@@ -333,7 +334,7 @@ class Climb:
         if definition is not None:
             imports = {node.domain: definition.opset or version}
             node.build.opset = imports.get("", node.build.opset)
-            nodes, how = take_over(node, definition.step(node) or ()), _sentence(definition.step)
+            nodes, how = take_over(node, definition.step(node) or ()), sentence_of(definition.step)
         else:
             nodes, imports, node.grade, how = self._expander.expand(node)
             scope.context.released.update(node.inputs)
@@ -422,7 +423,3 @@ def _unknown(domain: str, op: str, version: int) -> str:
     if not known:
         return f"ONNX defines no operator of this name in domain {domain or 'ai.onnx'!r}"
     return f"the operator exists from opset {known[0]} on, but the model imports opset {version}"
-
-
-def _sentence(step: Callable[..., object]) -> str:
-    return " ".join((step.__doc__ or step.__name__.replace("_", " ")).strip().split("\n\n")[0].split()).rstrip(".")

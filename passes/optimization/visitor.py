@@ -18,6 +18,7 @@ from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, de
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.optimization import rules, shape_values
 from opshift.passes.optimization.workspace import LARGEST, Call, Draft, content, digest
+from opshift.passes.rewrite.says import sentence_of
 
 _MOST_CHANGES = 16  # of one node in one round
 
@@ -145,8 +146,7 @@ class Visit:
         return call, None
 
     def _note_rule(self, call: Call, named: str, op: str, rule: rules.Rule) -> None:
-        how = " ".join((rule.__doc__ or "").split()).rstrip(".")
-        self._note(named, op, how, call.grade, call.remark)
+        self._note(named, op, sentence_of(rule), call.grade, call.remark)
 
     def _note(self, node: str, op: str, how: str, grade: str = "exact", remark: str = "") -> None:
         since = schemas.since("", op, self._draft.opset) or 0

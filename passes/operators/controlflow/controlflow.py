@@ -11,12 +11,13 @@ from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import Dim, tensor_type
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, Step, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
 
+@says("Both branches must yield the same shapes; where they may not, each becomes a loop of one trip or none.")
 def branches_of_one_shape(node: Node) -> Replacement:
-    """Both branches must yield the same shapes; where they may not, each becomes a loop of one trip or none."""
     then, other = _branches(node)
     if _shapes(node, then) == _shapes(node, other):
         return None
@@ -71,8 +72,8 @@ def _repeat(node: Node, branch: GraphProto, trips: str, values: list[str]) -> li
     return [node.build.typed(name, node.scope.elem_type(o)) for name, o in zip(made, node.outputs, strict=True)]
 
 
+@says("A loop had to carry a value: one that carries none is given a scalar that nobody reads.")
 def at_least_one_carried_value(node: Node) -> None:
-    """A loop had to carry a value: one that carries none is given a scalar that nobody reads."""
     if len(node.inputs) > 2:
         return
     body, fresh = node.attributes["body"], node.scope.context.names.fresh
@@ -89,8 +90,8 @@ def at_least_one_carried_value(node: Node) -> None:
 def carried_in_float(first_in: int | None, first_out: int) -> Step:
     """The inputs from `first_in` on are the graph's own; its outputs from `first_out` on are the node's."""
 
+    @says("bfloat16 could not go in and out of a graph: it does as float32, and is cast on both sides.")
     def bfloat16_in_float(node: Node) -> Replacement:
-        """bfloat16 could not go in and out of a graph: it does as float32, and is cast on both sides."""
         inputs = node.inputs
         own = range(len(inputs) if first_in is None else first_in, len(inputs))
         taken = [k for k in own if _is_bfloat16(node, inputs[k])]

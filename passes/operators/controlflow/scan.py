@@ -13,14 +13,15 @@ from opshift.passes.model.types import tensor_type
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
 SINCE_9 = dict.fromkeys(("scan_input_axes", "scan_output_axes", "scan_input_directions", "scan_output_directions"))
 
 
+@says("Each sequence of a batch was scanned on its own: a Scan over the batch holds the Scan over a sequence.")
 def scan_of_a_scan(node: Node) -> Replacement:
-    """Each sequence of a batch was scanned on its own: a Scan over the batch holds the Scan over a sequence."""
     lengths, operands, directions = _operands(node)
     scanned = len(directions)
     fresh, batch = node.scope.context.names.fresh, GraphProto(name="batch")
@@ -86,8 +87,8 @@ def _stop_at_length(node: Node, inner: NodeProto, batch: GraphProto, states: int
     inner.output.insert(0, fresh("steps"))
 
 
+@says("Only sequences in a batch could be scanned, along the first axis: the sequence is made a batch of one.")
 def batch_of_one(node: Node) -> Replacement:
-    """Only sequences in a batch could be scanned, along the first axis: the sequence is made a batch of one."""
     build, states = node.build, len(node.inputs) - node.attributes["num_scan_inputs"]
     operands = list(node.inputs)
     _state_shapes(node, states)
@@ -148,8 +149,8 @@ def _reversed(node: Node, batched: str, like: str) -> str:
     return str(node.build.Scan(None, batched, body=body, num_scan_inputs=1, directions=[1]))
 
 
+@says("Negative axes were not allowed and are counted from the front.")
 def axes_from_the_front(node: Node) -> None:
-    """Negative axes were not allowed and are counted from the front."""
     states = len(node.inputs) - node.attributes["num_scan_inputs"]
 
     def count(name: str, rank: Callable[[int], int]) -> None:
@@ -164,8 +165,8 @@ def axes_from_the_front(node: Node) -> None:
 # --- 8: before Scan existed ---------------------------------------------------------------------------------
 
 
+@says("Scan did not exist: a Loop takes the elements of a sequence one by one, inside a Loop over the batch.")
 def loop_over_elements(node: Node) -> list[str]:
-    """Scan did not exist: a Loop takes the elements of a sequence one by one, inside a Loop over the batch."""
     lengths, operands, _ = _operands(node)
     build, first = node.build, node.build.constant(0, T.INT64)
     known = [node.scope.shape(name) for name in operands]

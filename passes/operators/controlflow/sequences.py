@@ -14,6 +14,7 @@ from opshift.passes.operators.sequence.sequence import constructed
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -36,8 +37,8 @@ class Layout:
         return made
 
 
+@says("Branches yielded tensors only: of a sequence, they yield what it holds as one tensor, and the sizes.")
 def sequences_yielded_as_tensors(node: Node) -> Replacement:
-    """Branches yielded tensors only: of a sequence, they yield what it holds as one tensor, and the sizes."""
     sequences = [k for k, name in enumerate(node.outputs) if _is_sequence(node, name)]
     if not sequences:
         return None
@@ -69,8 +70,8 @@ def sequences_yielded_as_tensors(node: Node) -> Replacement:
     return _apart(node, [made] if isinstance(made, str) else made, layouts)
 
 
+@says("Loops carried tensors only: of a sequence, they carry what it holds as one tensor, and the sizes.")
 def sequences_carried_as_tensors(node: Node) -> Replacement:
-    """Loops carried tensors only: of a sequence, they carry what it holds as one tensor, and the sizes."""
     carried = node.inputs[2:]
     sequences = [k for k, name in enumerate(carried) if _is_sequence(node, name)]
     if not sequences:

@@ -11,6 +11,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import carried
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -41,15 +42,15 @@ CAST_AFTERWARDS = {
 # --- 9, 11 and 12: what a Constant may hold -----------------------------------------------------------------
 
 
+@says("Numbers and strings could not stand in attributes of their own: they become a tensor in value.")
 def short_form_to_tensor(node: Node) -> None:
-    """Numbers and strings could not stand in attributes of their own: they become a tensor in value."""
     for name in SHORT_FORMS.keys() & set(node.attributes):
         held = node.attributes.pop(name)
         node.attributes["value"] = tensors.tensor(held, SHORT_FORMS[name])
 
 
+@says("A constant could not be sparse: its zeros are written out.")
 def sparse_to_dense(node: Node) -> None:
-    """A constant could not be sparse: its zeros are written out."""
     if "sparse_value" not in node.attributes:
         return
     sparse = node.attributes["sparse_value"]
@@ -73,8 +74,8 @@ def _dense(values: Any, indices: Any, dims: list[int], elem_type: int) -> Tensor
     return tensors.tensor(dense.reshape(dims), elem_type)
 
 
+@says("A constant held floats only: any other becomes an initializer.")
 def constant_to_initializer(node: Node) -> Replacement:
-    """A constant held floats only: any other becomes an initializer."""
     tensor, scope = node.attributes["value"], node.scope
     if tensor.data_type in FLOATS:
         return None
@@ -90,8 +91,8 @@ def constant_to_initializer(node: Node) -> Replacement:
 # --- 20: types that could not be filled in ------------------------------------------------------------------
 
 
+@says("bfloat16 and float8 could not be filled in: floats are, and cast.")
 def filled_in_float(node: Node) -> Replacement:
-    """bfloat16 and float8 could not be filled in: floats are, and cast."""
     value = node.attributes.get("value")
     if value is None or value.data_type not in CAST_AFTERWARDS:
         return None
@@ -105,8 +106,8 @@ def filled_in_float(node: Node) -> Replacement:
 # --- 22: bfloat16 -------------------------------------------------------------------------------------------
 
 
+@says("bfloat16 was neither taken nor made: it is cast to float32 before and from float32 after.")
 def made_in_float(node: Node) -> Replacement:
-    """bfloat16 was neither taken nor made: it is cast to float32 before and from float32 after."""
     dtype = node.attributes.get("dtype")
     if node.inputs and node.elem_type() == T.BFLOAT16:
         node.set_input(0, node.build.Cast(node.input(0), to=T.FLOAT))
@@ -123,8 +124,8 @@ def made_in_float(node: Node) -> Replacement:
 # --- 27: Range ----------------------------------------------------------------------------------------------
 
 
+@says("16-bit floats could not be counted: they are in the type of stash_type, and the result is cast.")
 def counted_in_stash_type(node: Node) -> Replacement:
-    """16-bit floats could not be counted: they are in the type of stash_type, and the result is cast."""
     stash, elem_type = node.attributes.pop("stash_type", T.FLOAT), node.elem_type()
     if elem_type not in (T.FLOAT16, T.BFLOAT16):
         return None

@@ -12,6 +12,7 @@ from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size, never_negative
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -19,8 +20,8 @@ T = TensorProto
 # --- 9: ConstantOfShape -------------------------------------------------------------------------------------
 
 
+@says("ConstantOfShape did not exist: a scalar is expanded, or the constant written out where it is small.")
 def expanded_scalar(node: Node) -> str:
-    """ConstantOfShape did not exist: a scalar is expanded, or the constant written out where it is small."""
     value = node.attributes.get("value")
     held = tensors.array(value) if value is not None else None
     if value is not None and held is None:
@@ -38,8 +39,8 @@ def expanded_scalar(node: Node) -> str:
 # --- 9: EyeLike ---------------------------------------------------------------------------------------------
 
 
+@says("EyeLike did not exist: ones stand where the column is the row plus k.")
 def compared_coordinates(node: Node) -> str:
-    """EyeLike did not exist: ones stand where the column is the row plus k."""
     build, k = node.build, node.attributes.get("k", 0)
     dtype = node.attributes.get("dtype") or node.elem_type()
     rows, columns = flat_indices.sizes(node, node.input(0))
@@ -58,8 +59,8 @@ def compared_coordinates(node: Node) -> str:
 _WRITTEN_OUT = 1 << 20  # numbers: more are counted when the model runs
 
 
+@says("Range did not exist: as many numbers as lie in it are counted, multiplied by delta and added to start.")
 def counted(node: Node) -> str:
-    """Range did not exist: as many numbers as lie in it are counted, multiplied by delta and added to start."""
     held = [node.scope.array(name) for name in node.inputs]
     elem_type = node.elem_type()
     parts = [value.reshape(-1)[0] for value in held if value is not None]

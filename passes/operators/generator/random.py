@@ -5,14 +5,15 @@ from __future__ import annotations
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
 OTHER_DRAWS = "other numbers are drawn, from the same distribution"
 
 
+@says("Bernoulli did not exist: a 1 stands where a number drawn from 0 to 1 is below the probability.")
 def drawn_below(node: Node) -> str:
-    """Bernoulli did not exist: a 1 stands where a number drawn from 0 to 1 is below the probability."""
     node.close(OTHER_DRAWS)
     build, p, elem_type = node.build, node.input(0), node.elem_type()
     wide = _width(elem_type)
@@ -22,8 +23,8 @@ def drawn_below(node: Node) -> str:
     return below if dtype == T.BOOL else str(build.Cast(below, to=dtype))
 
 
+@says("Multinomial did not exist: of log probabilities, each with Gumbel noise of its own, the largest is sampled.")
 def likeliest_with_noise(node: Node) -> str:
-    """Multinomial did not exist: of log probabilities, each with Gumbel noise of its own, the largest is sampled."""
     node.close(OTHER_DRAWS)
     build, x, elem_type = node.build, node.input(0), node.elem_type()
     wide = _width(elem_type)

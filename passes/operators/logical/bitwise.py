@@ -6,6 +6,7 @@ from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -14,18 +15,16 @@ BITS: dict[int, int] = {T.UINT8: 8, T.UINT16: 16, T.UINT32: 32, T.UINT64: 64}
 LOGIC = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
 
 
+@says("Inverting all bits becomes a subtraction: from -1, or from the largest unsigned number.")
 def inverted_by_subtraction(node: Node) -> str:
-    """Inverting all bits becomes a subtraction: from -1, or from the largest unsigned number."""
     kind = node.elem_type()
     ones = 2 ** BITS[kind] - 1 if kind in BITS else -1
     return str(node.build.Sub(node.build.constant(ones, kind), node.input(0)))
 
 
+@says("Both operands are taken apart into bits along a new axis, combined as bools, and summed up again.")
 def bit_by_bit(node: Node) -> str:
-    """Both operands are taken apart into bits along a new axis, combined as bools, and summed up again.
-
-    Of 64 bits, the two halves are: sums of more than 53 are not exact everywhere.
-    """
+    """Of 64 bits, the two halves are: sums of more than 53 are not exact everywhere."""
     build, kind = node.build, node.elem_type()
     unsigned = UNSIGNED.get(kind, kind)
     operands = [_cast(node, name, kind, unsigned) for name in node.inputs]
@@ -57,8 +56,8 @@ def _cast(node: Node, name: str, kind: int, to: int) -> str:
     return name if kind == to else str(node.build.Cast(name, to=to))
 
 
+@says("A shift by y becomes a multiplication with 2**y, modulo the width of the type, or a division by it.")
 def shifted_by_arithmetic(node: Node) -> str:
-    """A shift by y becomes a multiplication with 2**y, modulo the width of the type, or a division by it."""
     build, kind = node.build, node.elem_type()
     wide, bits = (kind if kind == T.UINT64 else T.UINT32), BITS[kind]
     x, count = (_cast(node, name, kind, wide) for name in node.inputs)

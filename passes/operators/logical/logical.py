@@ -10,6 +10,7 @@ from opshift.passes.operators.shared.recipes import carried
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -25,8 +26,8 @@ BITS: dict[int, int] = {
 INT64_MAX = 2**63 - 1
 
 
+@says("Only bool, int32 and int64 were allowed: smaller integers are cast, others equal if neither is less.")
 def equal_numbers(node: Node) -> Replacement:
-    """Only bool, int32 and int64 were allowed: smaller integers are cast, others equal if neither is less."""
     kind, build = node.elem_type(), node.build
     if kind in (T.BOOL, T.INT32, T.INT64):
         return None
@@ -45,8 +46,8 @@ def _is_number(build: Builder, x: str, kind: int) -> str:
     return str(build.Or(build.Less(x, build.constant(1, kind)), build.Greater(x, build.constant(0, kind))))
 
 
+@says("Strings were not allowed: they are equal where their places in the list of distinct strings are.")
 def equal_strings(node: Node) -> Replacement:
-    """Strings were not allowed: they are equal where their places in the list of distinct strings are."""
     if node.elem_type() != T.STRING:
         return None
     build = node.build
@@ -63,8 +64,8 @@ def _shaped_like(node: Node, value: str, like: str) -> str:
     return str(node.build.Reshape(value, node.build.Shape(like), allowzero=None if filled else 1))
 
 
+@says("Integers were not allowed: 32 bits are compared as double, 64 bits as two halves, higher first.")
 def ordered_integers(node: Node) -> Replacement:
-    """Integers were not allowed: 32 bits are compared as double, 64 bits as two halves, higher first."""
     kind, build, op = node.elem_type(), node.build, node.op_type
     if any(_survives_rounding(node.scope.array(name)) for name in node.inputs):
         return carried(dict.fromkeys(BITS, T.DOUBLE))(node)
@@ -83,10 +84,9 @@ def _survives_rounding(held: Any) -> bool:
     return held is not None and held.dtype.kind in "iu" and bool(((held > -(2**53)) & (held < 2**53)).all())
 
 
+@says("Signed integers and shifts by all bits or more had no defined result; it is computed.")
 def defined_shift(node: Node) -> Replacement:
-    """Signed integers and shifts by all bits or more had no defined result; it is computed.
-
-    Unsigned, a shift by all bits leaves 0. To the right, a negative x is shifted as ~x, and inverted back:
+    """Unsigned, a shift by all bits leaves 0. To the right, a negative x is shifted as ~x, and inverted back:
     sign = 0 or -1;  ~x or x = (x - sign) * (1 + 2 * sign);  x >> y = (~x or x) >> y * (1 + 2 * sign) + sign
     """
     kind, build = node.elem_type(), node.build
@@ -117,8 +117,8 @@ def _cast(build: Builder, name: str, kind: int, to: int) -> str:
     return name if kind == to else str(build.Cast(name, to=to))
 
 
+@says("The comparison becomes Or(Greater(a, b), Equal(a, b)), or the same with Less; both are false for NaN.")
 def ordered_or_equal(node: Node) -> str:
-    """The comparison becomes Or(Greater(a, b), Equal(a, b)), or the same with Less; both are false for NaN."""
     build, operands = node.build, node.inputs
     strict = build.emit(node.op_type.removesuffix("OrEqual"), operands)
     return str(build.Or(strict, build.Equal(*operands)))

@@ -9,10 +9,11 @@ from opshift.passes.model.types import Dim
 from opshift.passes.operators.shared.broadcast import LEGACY, covers
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 
+@says("Operands had to be of one shape: those of different shapes are added one after another.")
 def folded_sum(node: Node) -> Replacement:
-    """Operands had to be of one shape: those of different shapes are added one after another."""
     if _of_one_shape(node):
         return None
     build, (total, *others) = node.build, node.inputs
@@ -26,8 +27,8 @@ def folded_sum(node: Node) -> Replacement:
     return str(build.Div(total, build.constant(len(node.inputs), node.elem_type())))
 
 
+@says("Operands had to be of one shape: others are multiplied by ones (x^0, which is 1 for every x) of that shape.")
 def extreme_of_one_shape(node: Node) -> None:
-    """Operands had to be of one shape: others are multiplied by ones (x^0, which is 1 for every x) of that shape."""
     if _of_one_shape(node):
         return
     build, zero = node.build, node.build.constant(0.0, node.elem_type())
@@ -64,13 +65,13 @@ def _widest(node: Node, shapes: list[list[Dim] | None]) -> int | None:
         return None
 
 
+@says("The addend was broadcast only on request, as a suffix; that is part of what numpy does.")
 def addend_as_it_stands(node: Node) -> None:
-    """The addend was broadcast only on request, as a suffix; that is part of what numpy does."""
     node.attributes.pop("broadcast", 0)
 
 
+@says("The addend was broadcast as numpy does, and now only as a row or one element; a column is repeated.")
 def addend_on_request(node: Node) -> None:
-    """The addend was broadcast as numpy does, and now only as a row or one element; a column is repeated."""
     node.rank(2)
     dims = node.scope.shape(node.input(2)) or []
     if len(dims) < 2 or dims == [1, 1]:
@@ -100,8 +101,8 @@ def _spans(dim: Dim, whole: Dim) -> bool:
     return (isinstance(dim, int) and dim != 1) or (dim == whole and dim is not None)
 
 
+@says("A vector of slopes was one per channel, the second dimension of x, and is matched from the last one on.")
 def slope_per_channel(node: Node) -> None:
-    """A vector of slopes was one per channel, the second dimension of x, and is matched from the last one on."""
     dims = node.scope.shape(node.input(1))
     if dims is None:
         node.rank(1)
@@ -111,8 +112,8 @@ def slope_per_channel(node: Node) -> None:
         node.set_input(1, node.build.Unsqueeze(node.input(1), axes=list(range(1, rank - 1))))
 
 
+@says("Slopes were broadcast to x, and now are one, or one per channel; x is reshaped where they span its end.")
 def slope_as_vector(node: Node) -> Replacement:
-    """Slopes were broadcast to x, and now are one, or one per channel; x is reshaped where they span its end."""
     build, rank = node.build, node.rank(0)
     node.rank(1)
     x, dims = node.scope.shape(node.input(0)) or [], node.scope.shape(node.input(1)) or []

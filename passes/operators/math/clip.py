@@ -11,6 +11,7 @@ from opshift.passes.operators.shared.recipes import carried
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -24,11 +25,9 @@ LARGEST: dict[int, float] = {
 }
 
 
+@says("A minimum above the maximum had no defined result; it yields the maximum, as Max and then Min do.")
 def crossed_bounds(node: Node) -> Replacement:
-    """A minimum above the maximum had no defined result; it yields the maximum, as Max and then Min do.
-
-    Bounds known only at run time stay: the runtimes did so before the text did.
-    """
+    """Bounds known only at run time stay: the runtimes did so before the text did."""
     low, high = (node.scope.array(node.input(index)) for index in (1, 2))
     if low is None or high is None or low.size != 1 or high.size != 1 or not low.item() > high.item():
         return None
@@ -41,8 +40,8 @@ def _between(build: Builder, value: str, low: str, high: str) -> str:
     return str(build.Min(value, high) if high else value)
 
 
+@says("min(max(input, min), max); an absent bound of floats is the largest one, of integers none")
 def maximum_then_minimum(node: Node) -> str:
-    """min(max(input, min), max); an absent bound of floats is the largest one, of integers none"""
     low, high = (node.input(index) or _limit(node, sign) for index, sign in ((1, -1), (2, 1)))
     return _between(node.build, node.input(0), low, high) if low or high else str(node.build.Identity(node.input(0)))
 
@@ -55,8 +54,8 @@ def _limit(node: Node, sign: int) -> str:
     return node.build.constant(sign * LARGEST[kinds[0]], kinds[0]) if kinds[0] in LARGEST else ""
 
 
+@says("Integers were not allowed: small ones are clipped as floats, others by a maximum and then a minimum.")
 def bounded_integers(node: Node) -> Replacement:
-    """Integers were not allowed: small ones are clipped as floats, others by a maximum and then a minimum."""
     kind, build = _elem_type(node), node.build
     if kind in SMALL_INTEGERS:
         return carried(HELD_BY_FLOATS)(node)
@@ -71,8 +70,8 @@ def bounded_integers(node: Node) -> Replacement:
     return value
 
 
+@says("The bounds were float attributes and become scalars of the type of the data.")
 def bounds_to_inputs(node: Node) -> None:
-    """The bounds were float attributes and become scalars of the type of the data."""
     kind = node.elem_type()
     for index, name, limit in ((1, "min", -FLOAT_MAX), (2, "max", FLOAT_MAX)):
         bound = node.attributes.pop(name, limit if kind != T.FLOAT else None)
@@ -85,8 +84,8 @@ def _rounded(bound: float, kind: int) -> float:
     return math.copysign(math.inf, bound) if kind == T.FLOAT16 and abs(bound) >= 65520 else bound
 
 
+@says("The bounds become attributes where a float holds them; others become a maximum and a minimum.")
 def bounds_to_attributes(node: Node) -> Replacement:
-    """The bounds become attributes where a float holds them; others become a maximum and a minimum."""
     kind = _elem_type(node)
     crossed = crossed_bounds(node)
     if crossed is not None:

@@ -14,13 +14,14 @@ from opshift.passes.operators.shared.recipes import unless_empty
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 OPERATION = {"CumSum": "Add", "CumProd": "Mul"}
 
 
+@says("The sums or products are made one after the other by a Scan; for an axis known at run time, one for each.")
 def scanned(node: Node) -> str:
-    """The sums or products are made one after the other by a Scan; for an axis known at run time, one for each."""
     rank, held = node.rank(), node.scope.array(node.input(1))
     if held is not None and held.size == 1:
         axis = int(held.reshape(-1)[0])

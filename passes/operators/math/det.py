@@ -11,13 +11,14 @@ from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 WRITTEN_OUT = 4  # rows of matrices that are expanded by cofactors
 
 
+@says("The determinant becomes its expansion by the first row, for large matrices an elimination; float16 is widened.")
 def cofactors_or_elimination(node: Node) -> str:
-    """The determinant becomes its expansion by the first row, for large matrices an elimination; float16 is widened."""
     shape, rank, kind = node.scope.shape(node.input(0)) or [], node.rank(), node.elem_type()
     if rank < 2:
         raise CannotConvert(node, f"the data has rank {rank}; 2 or more could be expressed")

@@ -11,6 +11,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import Dim
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 ELLIPSIS = "..."
@@ -26,8 +27,8 @@ class Term:
     dims: list[Dim]
 
 
+@says("The equation becomes products of two operands at a time, summed over what is not needed any more.")
 def contracted_pair_by_pair(node: Node) -> str:
-    """The equation becomes products of two operands at a time, summed over what is not needed any more."""
     kind = node.elem_type()
     carrier = CARRIER.get(kind, kind)
     if kind in (T.FLOAT16, T.FLOAT, T.DOUBLE):

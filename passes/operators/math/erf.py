@@ -12,6 +12,7 @@ from opshift.passes.operators.shared.recipes import selected
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -39,8 +40,8 @@ FAR = (
 )
 
 
+@says("Erf becomes two rational functions, computed in double; beyond 4 it is 1 or -1.")
 def rational_approximation(node: Node) -> str:
-    """Erf becomes two rational functions, computed in double; beyond 4 it is 1 or -1."""
     kind, build = node.elem_type(), node.build
     if kind not in (T.FLOAT16, T.FLOAT):
         raise CannotConvert(node, "double and integers; float and float16 could be expressed")

@@ -10,12 +10,13 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import carried
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
 
+@says("Expand did not exist: axes of one element are repeated as often as the shape asks.")
 def tiled(node: Node) -> str:
-    """Expand did not exist: axes of one element are repeated as often as the shape asks."""
     build, x, dims = node.build, node.input(0), node.scope.shape(node.input(0))
     wanted, length = node.scope.ints(node.input(1)), _length(node)
     if length is None and dims == []:

@@ -12,6 +12,7 @@ from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -19,8 +20,8 @@ CONSTANT = 2**16
 """The largest matrix that is written as a constant; others are computed."""
 
 
+@says("The transform becomes products of the real and imaginary parts with matrices of cosines and sines.")
 def transformed_by_matrices(node: Node) -> str:
-    """The transform becomes products of the real and imaginary parts with matrices of cosines and sines."""
     if "axis" not in node.attributes and len(node.inputs) > 2:
         raise CannotConvert(node, "axis is an input; an attribute could be expressed")
     rank, axis = node.rank(), node.attributes.get("axis", 1)
@@ -30,8 +31,8 @@ def transformed_by_matrices(node: Node) -> str:
     return _transformed(node, node.input(0), rank, axis % rank, _length(node, 1), inverse=inverse, onesided=onesided)
 
 
+@says("The frames are gathered, multiplied with the window, and transformed by matrices.")
 def transformed_frame_by_frame(node: Node) -> str:
-    """The frames are gathered, multiplied with the window, and transformed by matrices."""
     if node.rank() != 3:
         raise CannotConvert(node, f"a signal of rank {node.rank()}; batch, time and parts could be expressed")
     build, signal = node.build, node.input(0)

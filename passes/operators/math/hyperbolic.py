@@ -9,6 +9,7 @@ from opshift.passes.operators.shared.recipes import rounded_to_even, selected
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 D = T.DOUBLE
@@ -18,14 +19,14 @@ LARGE = 2.0**60
 """Beyond it, x + 1 and sqrt(x * x + 1) are x in double."""
 
 
+@says("Cosh becomes (exp(x) + exp(-x)) / 2, computed in double.")
 def hyperbolic_cosine(node: Node) -> str:
-    """Cosh becomes (exp(x) + exp(-x)) / 2, computed in double."""
     x = _double(node)
     return _back(node, _cosh(node.build, x))
 
 
+@says("Sinh becomes tanh(x) * cosh(x), computed in double; the difference of exponentials would cancel.")
 def hyperbolic_sine(node: Node) -> str:
-    """Sinh becomes tanh(x) * cosh(x), computed in double; the difference of exponentials would cancel."""
     x = _double(node)
     return _back(node, node.build.Mul(node.build.Tanh(x), _cosh(node.build, x)))
 
@@ -38,8 +39,8 @@ def _cosh(build: Builder, x: str) -> str:
     return str(build.Add(grown, build.Mul(build.Exp(build.Neg(size)), _number(build, 0.5))))
 
 
+@says("Asinh becomes the sign of x times log1p(a + a / (1 / a + sqrt(1 / a**2 + 1))), a = |x|, in double.")
 def inverse_hyperbolic_sine(node: Node) -> str:
-    """Asinh becomes the sign of x times log1p(a + a / (1 / a + sqrt(1 / a**2 + 1))), a = |x|, in double."""
     build, x = node.build, _double(node)
     size = build.Abs(x)
     inverse = build.Reciprocal(size)
@@ -48,16 +49,16 @@ def inverse_hyperbolic_sine(node: Node) -> str:
     return _back(node, _with_sign(build, _log1p_or_log(build, y, size, log(2)), x))
 
 
+@says("Acosh becomes log1p(t + sqrt(t) * sqrt(t + 2)), t = x - 1, in double.")
 def inverse_hyperbolic_cosine(node: Node) -> str:
-    """Acosh becomes log1p(t + sqrt(t) * sqrt(t + 2)), t = x - 1, in double."""
     build, x = node.build, _double(node)
     rest = build.Sub(x, _number(build, 1.0))
     y = build.Add(rest, build.Mul(build.Sqrt(rest), build.Sqrt(build.Add(rest, _number(build, 2.0)))))
     return _back(node, _log1p_or_log(build, y, x, log(2)))
 
 
+@says("Atanh becomes the sign of x times log1p(2 * a / (1 - a)) / 2, a = |x|, in double.")
 def inverse_hyperbolic_tangent(node: Node) -> str:
-    """Atanh becomes the sign of x times log1p(2 * a / (1 - a)) / 2, a = |x|, in double."""
     build, x = node.build, _double(node)
     size = build.Abs(x)
     y = build.Div(build.Add(size, size), build.Sub(_number(build, 1.0), size))
@@ -106,8 +107,8 @@ def _cast(node: Node, value: str, kind: int, to: int) -> str:
 # --- Sign, Round, ThresholdedRelu -----------------------------------------------------------------------
 
 
+@says("Sign becomes (x > 0) - (x < 0), which a NaN passes through.")
 def sign_of_comparisons(node: Node) -> str:
-    """Sign becomes (x > 0) - (x < 0), which a NaN passes through."""
     build, kind, x = node.build, node.elem_type(), node.input(0)
     if kind in UNSIGNED:
         return str(build.Cast(build.Cast(x, to=T.BOOL), to=kind))
@@ -121,14 +122,14 @@ def sign_of_comparisons(node: Node) -> str:
     return _cast(node, sign, wide, kind)
 
 
+@says("Round becomes the nearest integer found with Floor, halves to even ones.")
 def round_half_to_even(node: Node) -> str:
-    """Round becomes the nearest integer found with Floor, halves to even ones."""
     build, kind, x = node.build, node.elem_type(), node.input(0)
     return _with_sign(build, rounded_to_even(build, build.Abs(x), kind), x, kind)
 
 
+@says("ThresholdedRelu becomes x where it is greater than alpha, else 0.")
 def larger_than_threshold(node: Node) -> str:
-    """ThresholdedRelu becomes x where it is greater than alpha, else 0."""
     build, kind, x = node.build, node.elem_type(), node.input(0)
     alpha = build.constant(node.attributes.get("alpha", 1.0), kind)
     return str(build.Where(build.Greater(x, alpha), x, build.constant(0.0, kind)))

@@ -10,6 +10,7 @@ from opshift.passes.operators.shared.recipes import carried
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, Step, cannot, changed, same
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -17,8 +18,8 @@ IN_DOUBLE: dict[int, int] = dict.fromkeys((T.INT8, T.INT16, T.INT32, T.UINT8, T.
 UNSIGNED = (T.UINT8, T.UINT16, T.UINT32, T.UINT64)
 
 
+@says("consumed_inputs allowed a runtime to overwrite inputs, and goes; no value depends on it.")
 def without_hint(node: Node) -> None:
-    """consumed_inputs allowed a runtime to overwrite inputs, and goes; no value depends on it."""
     if "consumed_inputs" in node.attributes:
         del node.attributes["consumed_inputs"]
 
@@ -26,8 +27,8 @@ def without_hint(node: Node) -> None:
 def with_defaults(defaults: Mapping[str, float]) -> Step:
     """The defaults of one side, written out for the other."""
 
+    @says("The defaults differ between the versions: those in force are written out.")
     def defaults_written_out(node: Node) -> None:
-        """The defaults differ between the versions: those in force are written out."""
         without_hint(node)
         for name, value in defaults.items():
             if name not in node.attributes:
@@ -36,8 +37,8 @@ def with_defaults(defaults: Mapping[str, float]) -> Step:
     return defaults_written_out
 
 
+@says("A bound left out was the limit of the type and becomes that of float, which other types have written out.")
 def limits_of_type(node: Node) -> None:
-    """A bound left out was the limit of the type and becomes that of float, which other types have written out."""
     without_hint(node)
     if {"min", "max"} <= set(node.attributes) or node.elem_type() == T.FLOAT:
         return
@@ -48,15 +49,15 @@ def limits_of_type(node: Node) -> None:
     with_defaults({"min": -limit, "max": limit})(node)
 
 
+@says("A bound left out was the limit of float and becomes that of the type, so that it is written out.")
 def limits_of_float(node: Node) -> None:
-    """A bound left out was the limit of float and becomes that of the type, so that it is written out."""
     if {"min", "max"} <= set(node.attributes) or node.elem_type() == T.FLOAT:
         return
     with_defaults({"min": -FLOAT_MAX, "max": FLOAT_MAX})(node)
 
 
+@says("Integers were not allowed: up to 32 bits they are computed in double.")
 def in_double(node: Node) -> Replacement:
-    """Integers were not allowed: up to 32 bits they are computed in double."""
     kind = node.elem_type()
     if node.op_type == "Abs" and kind in UNSIGNED:
         return node.input(0)

@@ -6,17 +6,18 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
 
+@says("The loss becomes the log-probability gathered at each target, negated, weighted and reduced.")
 def gathered_losses(node: Node) -> str:
-    """The loss becomes the log-probability gathered at each target, negated, weighted and reduced."""
     return _loss(node, _wide(node, 0))
 
 
+@says("The loss becomes LogSoftmax over the classes, gathered at each label, negated, weighted and reduced.")
 def losses_of_log_softmax(node: Node) -> list[str]:
-    """The loss becomes LogSoftmax over the classes, gathered at each label, negated, weighted and reduced."""
     node.close("LogSoftmax rounds at other steps")
     logarithms = _log_softmax(node, _wide(node, 0))
     return [_loss(node, logarithms), _narrow(node, logarithms)][: len(node.outputs)]

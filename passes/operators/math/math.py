@@ -7,6 +7,7 @@ from opshift.passes.operators.shared.recipes import carried
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, same
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -20,8 +21,8 @@ ROUNDED = Pair(down=carried(BFLOAT16, why="bfloat16 is computed in float and rou
 SUMMED = Pair(down=carried({**BFLOAT16, T.FLOAT16: T.FLOAT}, why="16-bit floats are summed in float"))
 
 
+@says("Integers were not allowed: those that a float holds are compared as floats, 64 bits pair by pair.")
 def extreme_of_integers(node: Node) -> Replacement:
-    """Integers were not allowed: those that a float holds are compared as floats, 64 bits pair by pair."""
     if node.elem_type() not in (T.INT64, T.UINT64):
         return carried(HELD_BY_FLOATS)(node)
     value, *others = node.inputs
@@ -36,16 +37,16 @@ def picked(build: Builder, op: str, a: str, b: str) -> str:
     return str(build.Where(beaten, b, a))
 
 
+@says("Integers were not allowed: Relu(x) is Max(x, 0).")
 def nonnegative_part(node: Node) -> Replacement:
-    """Integers were not allowed: Relu(x) is Max(x, 0)."""
     kind = node.elem_type()
     if kind not in (T.INT8, T.INT16, T.INT32, T.INT64):
         return None
     return str(node.build.Max(node.input(0), node.build.constant(0, kind)))
 
 
+@says("Integers were not allowed: x * (1 + negative * (slope - 1)), where negative is 1 for x < 0, else 0.")
 def sloped_integers(node: Node) -> Replacement:
-    """Integers were not allowed: x * (1 + negative * (slope - 1)), where negative is 1 for x < 0, else 0."""
     kind, build, (x, slope) = node.elem_type(), node.build, node.inputs
     if kind in (T.UINT32, T.UINT64):
         return x
@@ -57,8 +58,8 @@ def sloped_integers(node: Node) -> Replacement:
     return str(build.Mul(x, build.Add(steeper, one)))
 
 
+@says("Only float was allowed: Celu(x) is alpha * Elu(x / alpha), computed in the type of x.")
 def celu_of_other_floats(node: Node) -> Replacement:
-    """Only float was allowed: Celu(x) is alpha * Elu(x / alpha), computed in the type of x."""
     kind, given = node.elem_type(), node.attributes.get("alpha", 1.0)
     if kind == T.FLOAT:
         return None

@@ -9,6 +9,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import carried
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, same
+from opshift.passes.rewrite.says import says
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,8 +27,8 @@ HOLDS: dict[int, set[int]] = {
 LONGEST = 64  # a longer product overflows for every integer but 0, 1 and -1
 
 
+@says("Base and exponent had to be of one floating-point type: the exponent is cast, or both are.")
 def power_of_one_type(node: Node) -> Replacement:
-    """Base and exponent had to be of one floating-point type: the exponent is cast, or both are."""
     base, exponent = node.elem_type(0), node.elem_type(1)
     if base == exponent and base in HOLDS:
         return None
@@ -79,8 +80,8 @@ def _multiplied(node: Node, base: int, times: int) -> str:
     return product
 
 
+@says("Floats had only the remainder of a truncated quotient; it moves by one divisor where the signs differ.")
 def floored_remainder(node: Node) -> Replacement:
-    """Floats had only the remainder of a truncated quotient; it moves by one divisor where the signs differ."""
     kind, build, divisor = node.elem_type(), node.build, node.input(1)
     if node.attributes.get("fmod", 0) or kind not in (*HOLDS, T.BFLOAT16):
         return None

@@ -8,6 +8,7 @@ from opshift.passes.operators.shared.recipes import carried
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined, same
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -16,8 +17,8 @@ FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
 HALF: dict[int, int] = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT}
 
 
+@says("Integers were not allowed: the factors are multiplied with broadcasting and summed over the common axis.")
 def product_of_integers(node: Node) -> Replacement:
-    """Integers were not allowed: the factors are multiplied with broadcasting and summed over the common axis."""
     if node.elem_type() not in INTEGERS:
         return None
     return _product(node.build, node.input(0), node.input(1), node.rank(0), node.rank(1))
@@ -35,8 +36,8 @@ def _product(build: Builder, a: str, b: str, rank_a: int, rank_b: int) -> str:
     return str(build.ReduceSum(build.Mul(a, b), axes=[common], keepdims=0))
 
 
+@says("Integers were not allowed: alpha * product + beta * addend, each by its own operator.")
 def sum_and_product_of_integers(node: Node) -> Replacement:
-    """Integers were not allowed: alpha * product + beta * addend, each by its own operator."""
     kind, build = node.elem_type(), node.build
     if kind not in INTEGERS:
         return None
@@ -45,8 +46,8 @@ def sum_and_product_of_integers(node: Node) -> Replacement:
     return str(build.Add(product, _scaled(node, node.input(2), "beta", kind)))
 
 
+@says("alpha * A * B + beta * C, with A and B transposed where transA and transB say so")
 def product_plus_addend(node: Node) -> str:
-    """alpha * A * B + beta * C, with A and B transposed where transA and transB say so"""
     node.close("the product, the factors and the sum round each by themselves")
     build, kind = node.build, node.elem_type()
     product = _scaled(node, build.MatMul(*_factors(node)), "alpha", kind)
@@ -71,8 +72,8 @@ def _scaled(node: Node, value: str, name: str, kind: int) -> str:
     return str(node.build.Mul(value, node.build.constant(int(factor), kind)))
 
 
+@says("The addend was not optional: none is a scalar -0.0, which leaves every sum as it is, a zero's sign included.")
 def addend_written_out(node: Node) -> None:
-    """The addend was not optional: none is a scalar -0.0, which leaves every sum as it is, a zero's sign included."""
     if node.input(2):
         return
     kind = node.elem_type()
@@ -80,8 +81,8 @@ def addend_written_out(node: Node) -> None:
     node.set_input(2, node.build.constant(0 if kind in INTEGERS else -0.0, kind, hint="none"))
 
 
+@says("16-bit scales were not allowed and are widened; 8-bit floats are multiplied as what they stand for.")
 def quantized_product(node: Node) -> Replacement:
-    """16-bit scales were not allowed and are widened; 8-bit floats are multiplied as what they stand for."""
     kinds = [node.scope.elem_type(node.input(index)) for index in (0, 3, 7)]
     if not set(kinds) & set(FLOAT8):
         return carried(HALF, why="the product is requantized with scales in float", variable="TS")(node)

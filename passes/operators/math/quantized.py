@@ -6,18 +6,19 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import saturated
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
 
+@says("The zero points are subtracted in int32, in which the product is exact.")
 def product_of_integers(node: Node) -> str:
-    """The zero points are subtracted in int32, in which the product is exact."""
     a, b = _without_zero_point(node, 0, 2, rows=True), _without_zero_point(node, 1, 3, rows=False)
     return str(node.build.MatMul(a, b))
 
 
+@says("The product of integers is exact, brought to the scale of y in float32, rounded, moved and cut off.")
 def product_of_quantized(node: Node) -> str:
-    """The product of integers is exact, brought to the scale of y in float32, rounded, moved and cut off."""
     node.close("brought to the scale of y in float32")
     build = node.build
     a, b = _without_zero_point(node, 0, 2, rows=True), _without_zero_point(node, 3, 5, rows=False)

@@ -8,6 +8,7 @@ from opshift.passes.model.types import tensor_type
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -19,8 +20,8 @@ ROUNDS: dict[int, int] = {T.FLOAT16: 2, T.FLOAT: 10}
 """Ratios reach 2**40 for float16 and 2**277 for float32, in digits."""
 
 
+@says("The remainder becomes a - a / b * b; that of floats, a long division.")
 def remainder_of_division(node: Node) -> str:
-    """The remainder becomes a - a / b * b; that of floats, a long division."""
     kind, build = node.elem_type(), node.build
     fmod = node.attributes.get("fmod", 0)
     if kind in ROUNDS and fmod:

@@ -9,10 +9,11 @@ from opshift.passes.operators.shared.recipes import nonnegative_axis, recast, un
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
+from opshift.passes.rewrite.says import says
 
 
+@says("All axes from `axis` (1 by default) on were taken as one, and now only that axis is (the last by default).")
 def over_one_axis(node: Node) -> Replacement:
-    """All axes from `axis` (1 by default) on were taken as one, and now only that axis is (the last by default)."""
     axis = node.attributes.get("axis", 1)
     if axis == -1:
         return None
@@ -44,8 +45,8 @@ def _flattened_unless_empty(node: Node, axis: int) -> str:
     return unless_empty(node, lambda build: _flattened(node, build, axis), "normalized")
 
 
+@says("Only the axis itself was taken (the last by default), and now all from it on are: it is made the last.")
 def over_all_axes_from(node: Node) -> Replacement:
-    """Only the axis itself was taken (the last by default), and now all from it on are: it is made the last."""
     axis = node.attributes.get("axis", -1)
     if axis == -1:
         return _named(node, axis)
@@ -78,8 +79,8 @@ def _from_front(node: Node, axis: int, rank: int) -> int:
     return axis % rank
 
 
+@says("exp(x - m) / sum(exp(x - m)) along axis, with m = max(x)")
 def shares_of_exponentials(node: Node) -> str:
-    """exp(x - m) / sum(exp(x - m)) along axis, with m = max(x)"""
     node.close("the operator is computed from its definition")
     build, kind, axis = node.build, node.elem_type(), node.attributes.get("axis", -1)
     x = recast(build, node.input(0), kind, wider(kind))
@@ -87,8 +88,8 @@ def shares_of_exponentials(node: Node) -> str:
     return recast(build, build.Div(powers, build.ReduceSum(powers, [axis])), wider(kind), kind)
 
 
+@says("x - m - log(sum(exp(x - m))) along axis, with m = max(x)")
 def logarithms_of_shares(node: Node) -> str:
-    """x - m - log(sum(exp(x - m))) along axis, with m = max(x)"""
     node.close("the operator is computed from its definition")
     build, kind, axis = node.build, node.elem_type(), node.attributes.get("axis", -1)
     x = recast(build, node.input(0), kind, wider(kind))
@@ -97,8 +98,8 @@ def logarithms_of_shares(node: Node) -> str:
     return recast(build, build.Sub(moved, build.Log(total)), wider(kind), kind)
 
 
+@says("index == argmax(x) along axis: 1 there, 0 elsewhere")
 def one_at_the_first_maximum(node: Node) -> str:
-    """index == argmax(x) along axis: 1 there, 0 elsewhere"""
     build, axis = node.build, node.attributes.get("axis", -1)
     dims = node.scope.shape(node.input(0))
     size = dims[axis] if dims is not None and -len(dims) <= axis < len(dims) else None

@@ -7,10 +7,11 @@ from opshift.passes.model.messages import AttributeProto
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 
+@says("axis was an attribute, 1 by default, and becomes an input, -2 by default.")
 def axis_to_input(node: Node) -> None:
-    """axis was an attribute, 1 by default, and becomes an input, -2 by default."""
     held = node.attributes.find("axis")
     if held is not None and held.ref_attr_name:
         bound = AttributeProto(name="value_int", type=AttributeProto.INT, ref_attr_name=held.ref_attr_name)
@@ -22,8 +23,8 @@ def axis_to_input(node: Node) -> None:
         del node.attributes["axis"]
 
 
+@says("axis becomes an attribute, written out because the default was 1 and is -2; a run-time one, a condition.")
 def axis_to_attribute(node: Node) -> Replacement:
-    """axis becomes an attribute, written out because the default was 1 and is -2; a run-time one, a condition."""
     held = node.scope.ints(node.input(2)) if node.input(2) else [-2]
     if held is None or len(held) != 1:
         return _along(node, node.build, 0)

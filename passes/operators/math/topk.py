@@ -12,17 +12,18 @@ from opshift.passes.operators.shared.recipes import carried, nonnegative_axis
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
 
+@says("k was an attribute and becomes an input.")
 def k_to_input(node: Node) -> None:
-    """k was an attribute and becomes an input."""
     node.set_input(1, node.build.constant(tensors.int64s([node.attributes.pop("k")]), hint="k"))
 
 
+@says("k becomes an attribute; one that is known only at run time takes from all, or as many rounds of a loop.")
 def k_to_attribute(node: Node) -> Replacement:
-    """k becomes an attribute; one that is known only at run time takes from all, or as many rounds of a loop."""
     held = node.scope.ints(node.input(1))
     if held and held[0]:
         node.set_input(1, "")
@@ -71,8 +72,8 @@ def _at(build: Builder, values: str, indices: str, axis: int, dims: list[Size]) 
     return str(build.Gather(build.Reshape(values, [-1]), flat_indices.plus(build, along, line)))
 
 
+@says("The largest were taken, in order: of negated elements for the smallest, through floats for integers.")
 def largest_in_order(node: Node) -> Replacement:
-    """The largest were taken, in order: of negated elements for the smallest, through floats for integers."""
     node.attributes.pop("sorted", 1)  # 0 allows any order
     largest = node.attributes.pop("largest", 1)
     if node.attributes.get("axis", -1) < -1:  # the default shows that -1 was allowed

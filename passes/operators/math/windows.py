@@ -7,6 +7,7 @@ from math import pi
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -17,8 +18,8 @@ COSINES = {
 }
 
 
+@says("The window becomes a0 - a1 * cos(2 * pi * n / N) + a2 * cos(4 * pi * n / N), of integers in double.")
 def window_of_cosines(node: Node) -> str:
-    """The window becomes a0 - a1 * cos(2 * pi * n / N) + a2 * cos(4 * pi * n / N), of integers in double."""
     node.close("computed from cosines")
     build, kind = node.build, node.attributes.get("output_datatype", T.FLOAT)
     wide = T.FLOAT if kind in (T.FLOAT, T.FLOAT16, T.BFLOAT16) else T.DOUBLE  # just below an integer would be cut off
@@ -38,8 +39,8 @@ def window_of_cosines(node: Node) -> str:
     return window if kind == wide else str(build.Cast(window, to=kind))
 
 
+@says("Each filter rises from the bin of its lower frequency to 1 at its center, and falls to its upper one.")
 def triangular_filters(node: Node) -> str:
-    """Each filter rises from the bin of its lower frequency to 1 at its center, and falls to its upper one."""
     node.close("frequencies are computed in double")
     build = node.build
 

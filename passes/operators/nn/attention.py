@@ -18,6 +18,7 @@ from opshift.passes.model.types import Dim
 from opshift.passes.rewrite.builder import Builder, Operand
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 QUERY, KEY, VALUE, MASK, PAST_KEY, PAST_VALUE, FILLED = range(7)  # inputs; FILLED is nonpad_kv_seqlen
@@ -29,8 +30,8 @@ Length = str | int  # known, or the name of a vector with one element
 Allowed = str | np.ndarray[Any, Any]  # which keys each query may attend: a boolean value, or one known now
 
 
+@says("A mask of width 1 stood for every key and would be padded: it is expanded to the number of keys.")
 def expand_mask(node: Node) -> None:
-    """A mask of width 1 stood for every key and would be padded: it is expanded to the number of keys."""
     if not node.input(MASK) or _is_full(node):
         return
     if isinstance(_width(node), int) and _width(node) != 1:
@@ -39,8 +40,8 @@ def expand_mask(node: Node) -> None:
     node.set_input(MASK, node.build.Expand(node.input(MASK), [keys] if isinstance(keys, int) else keys))
 
 
+@says("nonpad_kv_seqlen did not exist, nor a mask shorter than the keys: one mask of full width says both.")
 def pad_mask(node: Node) -> None:
-    """nonpad_kv_seqlen did not exist, nor a mask shorter than the keys: one mask of full width says both."""
     if node.input(MASK) and not _is_full(node):
         node.set_input(MASK, _padded(node))
     if not node.input(FILLED):
@@ -53,16 +54,16 @@ def pad_mask(node: Node) -> None:
     node.set_input(FILLED, "")
 
 
+@says("Inputs of rank 4 have an axis of heads; the numbers of heads that attributes told beside it go.")
 def heads_of_axes(node: Node) -> None:
-    """Inputs of rank 4 have an axis of heads; the numbers of heads that attributes told beside it go."""
     ranks = (node.scope.shape(node.input(index)) for index in (QUERY, KEY, VALUE))
     if any(dims is not None and len(dims) == 4 for dims in ranks):
         for name in {*HEADS} & {*node.attributes}:
             del node.attributes[name]
 
 
+@says("left_window_size and right_window_size did not exist: the mask says which keys lie in the window.")
 def window_in_mask(node: Node) -> None:
-    """left_window_size and right_window_size did not exist: the mask says which keys lie in the window."""
     left, right = (node.attributes.pop(f"{side}_window_size", -1) for side in ("left", "right"))
     if left < 0 and right < 0:
         return
@@ -75,8 +76,8 @@ def window_in_mask(node: Node) -> None:
     node.set_input(MASK, _masked(node, allowed))
 
 
+@says("The operator becomes Softmax(Q * K + mask) * V for each head, with Q and K scaled.")
 def products_and_softmax(node: Node) -> list[str]:
-    """The operator becomes Softmax(Q * K + mask) * V for each head, with Q and K scaled."""
     mode = node.attributes.get("qk_matmul_output_mode", 0)
     if mode not in range(4):
         raise CannotConvert(node, f"qk_matmul_output_mode={mode}; 0, 1, 2 and 3 could be expressed")

@@ -17,6 +17,7 @@ from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 SUMMED = (
@@ -44,8 +45,8 @@ class Axis:
     begin: int
 
 
+@says("Col2Im did not exist: every pixel gathers the elements that fall on it from a column and adds them up.")
 def gathered_and_added(node: Node) -> str:
-    """Col2Im did not exist: every pixel gathers the elements that fall on it from a column and adds them up."""
     build, kind = node.build, node.elem_type()
     if kind not in SUMMED:
         raise CannotConvert(node, "elements that cannot be added; numbers could be expressed")

@@ -10,12 +10,13 @@ from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
 
+@says("DeformConv did not exist: each sample is interpolated between its neighbours, and the weights multiply all.")
 def sampled_and_multiplied(node: Node) -> str:
-    """DeformConv did not exist: each sample is interpolated between its neighbours, and the weights multiply all."""
     node.close("samples are interpolated and summed up in another order")
     build, kind, rank = node.build, node.elem_type(), node.rank() - 2
     wide = T.DOUBLE if kind == T.DOUBLE else T.FLOAT

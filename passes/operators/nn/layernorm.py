@@ -10,13 +10,14 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import along_channels, behind_channels, recast, shape_of, wider
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 SHORT = (T.FLOAT16, T.BFLOAT16)
 
 
+@says("The operator becomes (X - mean) / sqrt(variance + epsilon) * Scale + B over its last axes.")
 def layer_statistics(node: Node) -> list[str]:
-    """The operator becomes (X - mean) / sqrt(variance + epsilon) * Scale + B over its last axes."""
     node.close("the operator is computed from its definition")
     build, kind, stash = node.build, node.elem_type(), _stash(node)
     epsilon, axes = build.constant(node.attributes.get("epsilon", 1e-5), stash), _last_axes(node)
@@ -36,8 +37,8 @@ def layer_statistics(node: Node) -> list[str]:
     return results[: len(node.outputs)]
 
 
+@says("The operator becomes X / sqrt(mean(X * X) + epsilon) * scale over its last axes, in the type of scale.")
 def root_mean_square(node: Node) -> str:
-    """The operator becomes X / sqrt(mean(X * X) + epsilon) * scale over its last axes, in the type of scale."""
     node.close("the operator is computed from its definition")
     build, kind, stash = node.build, node.elem_type(), _stash(node)
     epsilon = build.constant(node.attributes.get("epsilon", 1e-5), stash)
@@ -60,8 +61,8 @@ def _last_axes(node: Node) -> list[int]:
     return list(range(axis, 0) if axis < 0 else range(axis, node.rank()))
 
 
+@says("The operator becomes (X - mean) / (sqrt(variance) + 1e-9) over its axes.")
 def mean_and_variance(node: Node) -> str:
-    """The operator becomes (X - mean) / (sqrt(variance) + 1e-9) over its axes."""
     node.close("the operator is computed from its definition")
     build, kind = node.build, node.elem_type()
     wide, axes = wider(kind), node.attributes.get("axes", [0, 2, 3])
@@ -74,8 +75,8 @@ def mean_and_variance(node: Node) -> str:
     return recast(build, build.Div(centered, deviation), wide, kind)
 
 
+@says("The operator becomes (x - mean) / sqrt(variance + epsilon) * scale + bias, all of them for each group.")
 def groups_of_channels(node: Node) -> str:
-    """The operator becomes (x - mean) / sqrt(variance + epsilon) * scale + bias, all of them for each group."""
     node.close("group statistics are computed from their definition")
     build, x, kind = node.build, node.input(0), node.elem_type()
     wide = wider(kind)
@@ -89,8 +90,8 @@ def groups_of_channels(node: Node) -> str:
     return str(build.Reshape(recast(build, scaled, wide, kind), shape_of(node)))
 
 
+@says("(x - mean) / sqrt(variance + epsilon) * scale + B, with mean and variance of each channel of each instance")
 def statistics_of_instances(node: Node) -> str:
-    """(x - mean) / sqrt(variance + epsilon) * scale + B, with mean and variance of each channel of each instance"""
     node.close("the operator is computed from its definition")
     build, kind, axes = node.build, node.elem_type(), behind_channels(node)
     x = recast(build, node.input(0), kind, wider(kind))
@@ -102,8 +103,8 @@ def statistics_of_instances(node: Node) -> str:
     return recast(build, build.Add(build.Mul(normal, scale), bias), wider(kind), kind)
 
 
+@says("x / norm, and 0 where that is 0, with norm = sum(|x|) or sqrt(sum(x * x)) along axis")
 def divided_by_norm(node: Node) -> str:
-    """x / norm, and 0 where that is 0, with norm = sum(|x|) or sqrt(sum(x * x)) along axis"""
     power, build, kind = node.attributes.get("p", 2), node.build, node.elem_type()
     if power not in (1, 2):
         raise CannotConvert(node, f"p={power}; 1 and 2 could be expressed")

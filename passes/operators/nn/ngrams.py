@@ -11,14 +11,15 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import categories
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 END = 2**31 - 1
 MODES = ("TF", "IDF", "TFIDF")
 
 
+@says("TfIdfVectorizer did not exist: the windows of tokens that equal an n-gram of the pool are counted.")
 def counted_by_comparison(node: Node) -> str:
-    """TfIdfVectorizer did not exist: the windows of tokens that equal an n-gram of the pool are counted."""
     build, rank, mode = node.build, node.rank(), node.attributes["mode"]
     if mode not in MODES:
         raise CannotConvert(node, f"mode={mode}; {', '.join(MODES)} could be expressed")

@@ -13,6 +13,7 @@ from opshift.passes.operators.tensor.shape import in_shape
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, same
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 INT64_MAX = 2**63 - 1
@@ -30,8 +31,8 @@ FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
 # --- Dropout --------------------------------------------------------------------------------------------
 
 
+@says("is_test chose inference and is gone: what drops elements at random is drawn and scaled instead.")
 def drop_is_test(node: Node) -> Replacement:
-    """is_test chose inference and is gone: what drops elements at random is drawn and scaled instead."""
     testing, ratio = node.attributes.pop("is_test", 0), node.attributes.get("ratio", 0.5)
     if testing or not ratio:
         return None
@@ -39,15 +40,15 @@ def drop_is_test(node: Node) -> Replacement:
     return [result, node.build.Cast(mask, to=node.elem_type())][: len(node.outputs)]
 
 
+@says("Inference becomes explicit: is_test=1.")
 def set_is_test(node: Node) -> None:
-    """Inference becomes explicit: is_test=1."""
     if node.is_used(1):
         raise CannotConvert(node, "the mask is used, and is not filled there; the first output could be expressed")
     node.attributes["is_test"] = 1
 
 
+@says("The mask was of the type of the data and is bool; what read it gets it cast.")
 def mask_from_bool(node: Node) -> Replacement:
-    """The mask was of the type of the data and is bool; what read it gets it cast."""
     if not node.is_used(1):
         node.outputs = node.outputs[:1]
         return None
@@ -55,8 +56,8 @@ def mask_from_bool(node: Node) -> Replacement:
     return [result, node.build.Cast(mask, to=node.elem_type())]
 
 
+@says("The mask was bool and is of the type of the data; what read it gets it cast.")
 def mask_to_bool(node: Node) -> Replacement:
-    """The mask was bool and is of the type of the data; what read it gets it cast."""
     if not node.is_used(1):
         node.outputs = node.outputs[:1]
         return None
@@ -64,8 +65,8 @@ def mask_to_bool(node: Node) -> Replacement:
     return [result, node.build.Cast(mask, to=T.BOOL)]
 
 
+@says("ratio was an attribute and becomes an input; without one that training could drop at, it goes.")
 def ratio_to_input(node: Node) -> None:
-    """ratio was an attribute and becomes an input; without one that training could drop at, it goes."""
     held = node.attributes.find("ratio")
     if held is None:
         return
@@ -77,8 +78,8 @@ def ratio_to_input(node: Node) -> None:
     del node.attributes["ratio"]
 
 
+@says("ratio becomes an attribute and training_mode is gone: where it may hold, what is dropped is drawn and scaled.")
 def ratio_to_attribute(node: Node) -> Replacement:
-    """ratio becomes an attribute and training_mode is gone: where it may hold, what is dropped is drawn and scaled."""
     ratio = node.scope.array(node.input(1)) if node.input(1) else None
     training = node.scope.array(node.input(2)) if node.input(2) else None
     if node.input(2) and (ratio is None or ratio.any()) and (training is None or training.any()):
@@ -119,8 +120,8 @@ def _width(node: Node) -> int:
     return T.DOUBLE if node.elem_type() == T.DOUBLE else T.FLOAT
 
 
+@says("float8 data and ratios of float8 or bfloat16 were not allowed: cast, and the result cast back.")
 def narrow_dropout(node: Node) -> Replacement:
-    """float8 data and ratios of float8 or bfloat16 were not allowed: cast, and the result cast back."""
     build, elem_type = node.build, node.elem_type()
     if node.input(1) and node.elem_type(1) in (T.BFLOAT16, *FLOAT8):
         node.set_input(1, build.Cast(node.input(1), to=T.FLOAT))
@@ -134,8 +135,8 @@ def narrow_dropout(node: Node) -> Replacement:
 # --- Flatten --------------------------------------------------------------------------------------------
 
 
+@says("A negative axis was not allowed and is counted from the front.")
 def axis_from_front(node: Node) -> Replacement:
-    """A negative axis was not allowed and is counted from the front."""
     axis = node.attributes.get("axis", 1)
     if axis >= 0:
         return None
@@ -148,13 +149,13 @@ def axis_from_front(node: Node) -> Replacement:
     return None
 
 
+@says("float8 was not allowed, but Reshape takes it.")
 def float8_flatten(node: Node) -> Replacement:
-    """float8 was not allowed, but Reshape takes it."""
     return _reshaped(node) if node.elem_type() in FLOAT8 else None
 
 
+@says("Only floating-point types were allowed, but Reshape takes every type.")
 def any_type_flatten(node: Node) -> Replacement:
-    """Only floating-point types were allowed, but Reshape takes every type."""
     return None if node.elem_type() in (T.FLOAT, T.DOUBLE, T.FLOAT16) else _reshaped(node)
 
 

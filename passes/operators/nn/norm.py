@@ -9,20 +9,21 @@ from opshift.passes.operators.shared.recipes import along_channels, carried, dro
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 SHORT = (T.FLOAT16, T.BFLOAT16)
 FILLED_IN_PLACE = [0, 0, 0, 1, 1]  # consumed_inputs: the statistics are overwritten
 
 
+@says("consumed_inputs is required, and the data is an image of rank 4.")
 def image_with_consumed_inputs(node: Node) -> Replacement:
-    """consumed_inputs is required, and the data is an image of rank 4."""
     node.attributes["consumed_inputs"] = FILLED_IN_PLACE
     return as_image(node)
 
 
+@says("The data is an image of rank 4: another rank is reshaped to (N, C, -1, 1) and back.")
 def as_image(node: Node) -> Replacement:
-    """The data is an image of rank 4: another rank is reshaped to (N, C, -1, 1) and back."""
     rank = node.rank()
     if rank == 4:
         return None
@@ -39,8 +40,8 @@ def as_image(node: Node) -> Replacement:
 # --- BatchNormalization: training or not ----------------------------------------------------------------
 
 
+@says("is_test chose inference and is gone: one output means inference, more mean training.")
 def drop_is_test(node: Node) -> None:
-    """is_test chose inference and is gone: one output means inference, more mean training."""
     testing = node.attributes.pop("is_test", 0)
     extra = [k for k in range(1, len(node.outputs)) if node.outputs[k]]
     if testing and any(map(node.is_used, extra)):
@@ -56,14 +57,14 @@ def drop_is_test(node: Node) -> None:
         raise CannotConvert(node, "spatial=0 with statistics per channel; statistics per feature could be expressed")
 
 
+@says("Inference becomes explicit: is_test=1 for one output, 0 for more.")
 def set_is_test(node: Node) -> Replacement:
-    """Inference becomes explicit: is_test=1 for one output, 0 for more."""
     node.attributes["is_test"] = int(not any(node.outputs[1:]))
     return features_as_channels(node)
 
 
+@says("spatial=0 kept statistics of every feature: in flattened data every feature is a channel.")
 def features_as_channels(node: Node) -> Replacement:
-    """spatial=0 kept statistics of every feature: in flattened data every feature is a channel."""
     shape = node.scope.shape(node.input(0))
     if node.attributes.pop("spatial", 1) or (shape is not None and len(shape) == 2):
         return None
@@ -77,8 +78,8 @@ def features_as_channels(node: Node) -> Replacement:
     return list(results)
 
 
+@says("Data of rank 1, one channel, was not allowed and gets a channel axis.")
 def vector_as_matrix(node: Node) -> Replacement:
-    """Data of rank 1, one channel, was not allowed and gets a channel axis."""
     shape = node.scope.shape(node.input(0))
     if shape is None or len(shape) != 1:
         return None
@@ -88,8 +89,8 @@ def vector_as_matrix(node: Node) -> Replacement:
     return [build.Squeeze(result, axes=[1]), *rest]
 
 
+@says("Several outputs meant training, which training_mode=1 now says; the saved statistics are gone.")
 def set_training_mode(node: Node) -> Replacement:
-    """Several outputs meant training, which training_mode=1 now says; the saved statistics are gone."""
     if not any(node.outputs[1:]):
         node.outputs = node.outputs[:1]
         return None
@@ -104,16 +105,16 @@ def set_training_mode(node: Node) -> Replacement:
     return list(results[: len(node.outputs)])
 
 
+@says("training_mode=1 becomes its formula, and statistics of another type than the data were not allowed.")
 def drop_training_mode(node: Node) -> Replacement:
-    """training_mode=1 becomes its formula, and statistics of another type than the data were not allowed."""
     if node.attributes.pop("training_mode", 0):
         return _trained(node)
     node.outputs = node.outputs[:1]
     return _in_one_type(node, range(5), {node.elem_type(index) for index in range(5)})
 
 
+@says("scale and bias of another type than the data were not allowed: the wider of the two types is used.")
 def scale_in_type_of_data(node: Node) -> Replacement:
-    """scale and bias of another type than the data were not allowed: the wider of the two types is used."""
     kinds = {node.elem_type(0), node.elem_type(1)}
     if node.attributes.get("training_mode", 0) and node.elem_type(0) in SHORT:
         kinds.add(T.FLOAT)  # batch statistics of short floats are computed in float32
@@ -169,8 +170,8 @@ def _trained(node: Node) -> list[str]:
 # --- GroupNormalization: scale and bias per group or per channel ----------------------------------------
 
 
+@says("scale and bias were given per group and are given per channel; statistics keep the type of the data.")
 def scale_per_channel(node: Node) -> None:
-    """scale and bias were given per group and are given per channel; statistics keep the type of the data."""
     build, groups = node.build, node.attributes["num_groups"]
     if node.elem_type() != T.FLOAT:
         node.attributes["stash_type"] = node.elem_type()
@@ -188,8 +189,8 @@ def scale_per_channel(node: Node) -> None:
         node.set_input(index, build.Reshape(column, [-1]))
 
 
+@says("scale and bias per channel did not exist: the operator becomes its definition.")
 def group_statistics(node: Node) -> str:
-    """scale and bias per channel did not exist: the operator becomes its definition."""
     node.close("group statistics are computed from their definition")
     build, x, elem_type = node.build, node.input(0), node.elem_type()
     stash = node.attributes.get("stash_type", T.FLOAT)
@@ -207,8 +208,8 @@ def group_statistics(node: Node) -> str:
     return str(build.Reshape(scaled, build.Shape(x)))
 
 
+@says("The operator got a definition that readers bind the default of axes to: it is written out.")
 def write_axes(node: Node) -> None:
-    """The operator got a definition that readers bind the default of axes to: it is written out."""
     node.attributes.setdefault("axes", [0, 2, 3])
 
 

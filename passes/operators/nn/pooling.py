@@ -19,14 +19,15 @@ from opshift.passes.operators.shared.windows import Window, windows
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, same
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 INT64_MAX = 2**63 - 1
 IN_FLOAT = dict.fromkeys(["AveragePool", "LpPool"], "bfloat16 is computed in float32")
 
 
+@says("ceil_mode did not exist: its size is reached with padding at the end, which never counts in an average.")
 def rounded_down(node: Node) -> None:
-    """ceil_mode did not exist: its size is reached with padding at the end, which never counts in an average."""
     if not node.attributes.pop("ceil_mode", 0) or node.attributes.get("auto_pad", "NOTSET").startswith("SAME"):
         return
     before = windows(node)
@@ -80,8 +81,8 @@ def has_dilation(node: Node) -> bool:
     return any(dilation != 1 and kernel > 1 for kernel, dilation in pairs)
 
 
+@says("Windows that start in the padding at the end do not exist, which was not said; bfloat16 is cast.")
 def windows_on_data(node: Node) -> Replacement:
-    """Windows that start in the padding at the end do not exist, which was not said; bfloat16 is cast."""
     if counts_padding_windows(node) and all(w.end + _missing(node, w) < w.kernel for w in windows(node)):
         rounded_down(node)
     return carried(dict.fromkeys([T.BFLOAT16], T.FLOAT), why=IN_FLOAT.get(node.op_type, ""))(node)
@@ -140,8 +141,8 @@ def _shifted(build: Builder, x: str, axis: int, window: Window) -> list[str]:
 # --- MaxPool --------------------------------------------------------------------------------------------
 
 
+@says("The indices of the maxima did not exist: the elements of each window are gathered and compared.")
 def drop_indices(node: Node) -> Replacement:
-    """The indices of the maxima did not exist: the elements of each window are gathered and compared."""
     if node.is_used(1):
         return maxima_and_places(node)
     node.attributes.pop("storage_order", None)
@@ -149,8 +150,8 @@ def drop_indices(node: Node) -> Replacement:
     return None
 
 
+@says("ceil_mode and dilations did not exist: more padding at the end, and the largest of shifted slices.")
 def largest(node: Node) -> Replacement:
-    """ceil_mode and dilations did not exist: more padding at the end, and the largest of shifted slices."""
     rounded_down(node)
     if has_dilation(node):
         if node.is_used(1):
@@ -166,8 +167,8 @@ def _largest(node: Node, slices: list[str], window: Window) -> str:
 # --- AveragePool ----------------------------------------------------------------------------------------
 
 
+@says("dilations did not exist: the average of shifted slices.")
 def average(node: Node) -> Replacement:
-    """dilations did not exist: the average of shifted slices."""
     if has_dilation(node):
         node.close("dilated averages are computed over slices")
         rounded_down(node)
@@ -205,8 +206,8 @@ def _counts(node: Node, window: Window) -> str:
     return str(build.Sum(*_shifted(build, build.Pad(ones, pads), 0, window)))
 
 
+@says("Padding that counts in an average was not allowed, and becomes part of the data.")
 def count_padding_as_data(node: Node) -> None:
-    """Padding that counts in an average was not allowed, and becomes part of the data."""
     if node.attributes.pop("count_include_pad", 0):
         every = windows(node)
         if any(w.begin or w.end for w in every):
@@ -217,8 +218,8 @@ def count_padding_as_data(node: Node) -> None:
 # --- LpPool ---------------------------------------------------------------------------------------------
 
 
+@says("ceil_mode and dilations did not exist: more padding at the end, and the norm of shifted slices.")
 def norm(node: Node) -> Replacement:
-    """ceil_mode and dilations did not exist: more padding at the end, and the norm of shifted slices."""
     rounded_down(node)
     if has_dilation(node):
         node.close("dilated norms are computed over slices")
@@ -242,8 +243,8 @@ def _power(node: Node, x: str, p: int) -> str:
     return x if p == 1 else str(build.Pow(x, build.constant(float(p), node.elem_type())))
 
 
+@says("p was a float and is an integer; a fractional one becomes the definition.")
 def whole_p(node: Node) -> Replacement:
-    """p was a float and is an integer; a fractional one becomes the definition."""
     if "kernel_shape" not in node.attributes and node.op_type == "LpPool":
         raise CannotConvert(node, "kernel_shape is missing; a given one could be expressed")
     if "p" not in node.attributes:
@@ -271,8 +272,8 @@ def _fractional(node: Node, p: float) -> str:
     return str(build.Pow(total, build.constant(1 / p, elem_type), broadcast=1))
 
 
+@says("p was an integer and is a float.")
 def p_as_float(node: Node) -> None:
-    """p was an integer and is a float."""
     if "p" in node.attributes:
         node.attributes["p"] = float(node.attributes["p"])
 

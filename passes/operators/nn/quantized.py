@@ -9,6 +9,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import saturated
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -18,13 +19,13 @@ EXACT = 2**24
 """Up to it, float32 holds every integer."""
 
 
+@says("The zero points are subtracted, and float convolutions are exact as long as no sum reaches 2**24.")
 def convolution_of_integers(node: Node) -> str:
-    """The zero points are subtracted, and float convolutions are exact as long as no sum reaches 2**24."""
     return _convolved(node, 0, 1, 2, 3)
 
 
+@says("The convolution of integers is exact, brought to the scale of y in float32, rounded, moved and cut off.")
 def convolution_of_quantized(node: Node) -> str:
-    """The convolution of integers is exact, brought to the scale of y in float32, rounded, moved and cut off."""
     node.close("brought to the scale of y in float32")
     build = node.build
     total = _convolved(node, 0, 3, 2, 5)

@@ -11,6 +11,7 @@ from opshift.passes.model.types import tensor_type
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 END = 2**63 - 1
@@ -18,8 +19,8 @@ SHORT = (T.FLOAT16, T.BFLOAT16)
 RULES = ("linear", "gated", "delta", "gated_delta")
 
 
+@says("The state, or zeros, is joined in front of the data; Conv follows, and the end of it is the new state.")
 def convolution_after_state(node: Node) -> list[str]:
-    """The state, or zeros, is joined in front of the data; Conv follows, and the end of it is the new state."""
     build, kind = node.build, node.elem_type()
     activation = node.attributes.get("activation", "none")
     if activation not in ("none", "silu", "swish"):
@@ -44,8 +45,8 @@ def convolution_after_state(node: Node) -> list[str]:
     return [_cast(build, y, T.FLOAT if kind in SHORT else kind, kind), state][: len(node.outputs)]
 
 
+@says("The recurrence runs in a Scan over the tokens, in float32.")
 def attention_token_by_token(node: Node) -> list[str]:
-    """The recurrence runs in a Scan over the tokens, in float32."""
     node.close("the recurrence is computed token by token in float32")
     build, kind, rule = node.build, node.elem_type(), node.attributes.get("update_rule", "gated_delta")
     if rule not in RULES:

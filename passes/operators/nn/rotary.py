@@ -6,14 +6,15 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 END = 2**63 - 1
 SHORT = (T.FLOAT16, T.BFLOAT16)
 
 
+@says("The operator becomes (x1 * cos - x2 * sin, x1 * sin + x2 * cos), x1 and x2 being halves or pairs.")
 def rotated(node: Node) -> str:
-    """The operator becomes (x1 * cos - x2 * sin, x1 * sin + x2 * cos), x1 and x2 being halves or pairs."""
     node.close("products and sums round in their own order")
     build, kind, rank = node.build, node.elem_type(), node.rank()
     if rank not in (3, 4):

@@ -7,15 +7,15 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 FLOATS = (T.FLOAT16, T.FLOAT, T.DOUBLE)
 
 
+@says("Shrink becomes a choice among x + bias, x - bias and 0.")
 def shrunk_by_comparisons(node: Node) -> str:
-    """Shrink becomes a choice among x + bias, x - bias and 0.
-
-    Anything to the power 0 is 1, NaN and infinities too: one mask at most is 1, so that the product of the powers
+    """Anything to the power 0 is 1, NaN and infinities too: one mask at most is 1, so that the product of the powers
     is what it chooses, or 1, from which 1 is taken.
     """
     build, kind = node.build, node.elem_type()
@@ -36,8 +36,8 @@ def shrunk_by_comparisons(node: Node) -> str:
     return y if wide == kind else str(build.Cast(y, to=kind))
 
 
+@says("x + bias where x < -lambd, x - bias where x > lambd, else 0")
 def shifted_towards_zero(node: Node) -> str:
-    """x + bias where x < -lambd, x - bias where x > lambd, else 0"""
     build, kind = node.build, node.elem_type()
     bias, limit = node.attributes.get("bias", 0.0), node.attributes.get("lambd", 0.5)
     if kind in (T.INT64, T.UINT64):

@@ -8,12 +8,13 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
 
+@says("MaxUnpool did not exist: sorted together, each place of the result follows the last index that names it.")
 def sorted_and_looked_up(node: Node) -> str:
-    """MaxUnpool did not exist: sorted together, each place of the result follows the last index that names it."""
     build, dims = node.build, node.scope.shape(node.input(0)) or [None]
     sizes = [dim for dim in dims if isinstance(dim, int)]
     if len(sizes) < len(dims):

@@ -8,19 +8,20 @@ from opshift.passes.operators.shared.recipes import carried
 from opshift.passes.operators.shared.roi_samples import pooled_samples
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
 MODE = "coordinate_transformation_mode"
 
 
+@says("Regions were not shifted by half a pixel, which has become the default.")
 def no_pixel_shift(node: Node) -> None:
-    """Regions were not shifted by half a pixel, which has become the default."""
     node.attributes[MODE] = "output_half_pixel"
 
 
+@says("Regions were not shifted by half a pixel: large constant ones are shifted beforehand, others gathered from.")
 def shifted_regions(node: Node) -> Replacement:
-    """Regions were not shifted by half a pixel: large constant ones are shifted beforehand, others gathered from."""
     mode = node.attributes.pop(MODE, "half_pixel")
     if mode not in ("half_pixel", "output_half_pixel"):
         raise CannotConvert(node, f"{MODE}={mode}; half_pixel, output_half_pixel could be expressed")
@@ -34,8 +35,8 @@ def shifted_regions(node: Node) -> Replacement:
     return None
 
 
+@says("RoiAlign did not exist: the neighbours of each sample are gathered, weighted and pooled.")
 def gathered_samples(node: Node) -> str:
-    """RoiAlign did not exist: the neighbours of each sample are gathered, weighted and pooled."""
     return pooled_samples(node)
 
 

@@ -10,14 +10,14 @@ from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, same
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
 
+@says("NonMaxSuppression did not exist: in each round of a loop a class picks its best box and drops what overlaps it.")
 def picked_in_rounds(node: Node) -> str:
-    """NonMaxSuppression did not exist: in each round of a loop a class picks its best box and drops what overlaps it.
-
-    Boxes are told by how many there are from each one on, so that the first of equals has the greatest number, and 0
+    """Boxes are told by how many there are from each one on, so that the first of equals has the greatest number, and 0
     is a box behind the last one, which overlaps none and is picked by classes that have no other left.
     """
     node.close("the overlap of two boxes is rounded, which counts where it meets the threshold")

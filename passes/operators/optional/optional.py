@@ -7,17 +7,18 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import type_text
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
 
+@says("Only an optional could be asked for its element: anything else is its own.")
 def element_of_itself(node: Node) -> Replacement:
-    """Only an optional could be asked for its element: anything else is its own."""
     return None if _is_optional(node) else str(node.build.Identity(node.input(0)))
 
 
+@says("Only an optional could be asked whether it holds an element: nothing does not, anything else does.")
 def present_or_not(node: Node) -> Replacement:
-    """Only an optional could be asked whether it holds an element: nothing does not, anything else does."""
     if node.input(0) and _is_optional(node):
         return None
     return node.build.constant(bool(node.input(0)), T.BOOL)
@@ -34,22 +35,22 @@ def _is_optional(node: Node) -> bool:
 # --- 15: before optionals existed ---------------------------------------------------------------------------
 
 
+@says("Optionals did not exist: this one holds the input, or nothing.")
 def input_held(node: Node) -> str:
-    """Optionals did not exist: this one holds the input, or nothing."""
     node.scope.dissolve(node.outputs[0], node.inputs)
     return ""
 
 
+@says("Optionals did not exist: the element is taken where it was put in.")
 def element_held(node: Node) -> str:
-    """Optionals did not exist: the element is taken where it was put in."""
     held = _held(node)
     if not held:
         raise CannotConvert(node, "the optional is empty; one with an element could be expressed")
     return held[0]
 
 
+@says("Optionals did not exist: whether an element was put in is known.")
 def whether_one_is_held(node: Node) -> str:
-    """Optionals did not exist: whether an element was put in is known."""
     return node.build.constant(bool(_held(node)), T.BOOL)
 
 

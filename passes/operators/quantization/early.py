@@ -10,12 +10,13 @@ from opshift.passes.operators.quantization.quantization import RANGES, SCALE, ZE
 from opshift.passes.operators.shared.recipes import clipped, rounded_to_even
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
 
+@says("(x - zero_point) * scale in other operators; the difference in int32, where it cannot wrap.")
 def dequantized_by_arithmetic(node: Node) -> str:
-    """(x - zero_point) * scale in other operators; the difference in int32, where it cannot wrap."""
     scale_of_one_element(node)
     build, x, zero = node.build, node.input(X), node.input(ZERO)
     if zero:
@@ -23,8 +24,8 @@ def dequantized_by_arithmetic(node: Node) -> str:
     return str(build.Mul(build.Cast(x, to=T.FLOAT), node.input(SCALE)))
 
 
+@says("cast(clip(round(x / scale) + zero_point, lowest, highest)) in other operators.")
 def quantized_by_arithmetic(node: Node) -> str:
-    """cast(clip(round(x / scale) + zero_point, lowest, highest)) in other operators."""
     scale_of_one_element(node)
     build, x, zero = node.build, node.input(X), node.input(ZERO)
     if node.elem_type(X) == T.INT32:
@@ -38,8 +39,8 @@ def quantized_by_arithmetic(node: Node) -> str:
     return str(build.Cast(clipped(build, value, lowest, highest, T.FLOAT), to=kind))
 
 
+@says("The range of x with 0 gives the scale and the zero point that QuantizeLinear takes.")
 def quantized_in_steps(node: Node) -> list[str]:
-    """The range of x with 0 gives the scale and the zero point that QuantizeLinear takes."""
     build, x = node.build, node.input(X)
     nought = build.constant(0.0, T.FLOAT)
     lowest = build.Min(build.ReduceMin(x, keepdims=0), nought)

@@ -11,6 +11,7 @@ from opshift.passes.operators.quantization.quantization import HALVES, RANGES, S
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -19,8 +20,8 @@ LIMITS = {ELEMENT_TYPES[f"tensor({name})"]: ends for name, ends in NARROW.items(
 LIMITS |= RANGES
 
 
+@says("(x - zero_point) * scale in float32; the difference of int32 in its own type")
 def scaled_difference(node: Node) -> str:
-    """(x - zero_point) * scale in float32; the difference of int32 in its own type"""
     build, kind, of_scale = node.build, node.elem_type(X), node.elem_type(SCALE)
     out = node.attributes.get("output_dtype", 0) or of_scale
     if out in HALVES and kind in (T.INT16, T.UINT16, T.INT32):
@@ -33,8 +34,8 @@ def scaled_difference(node: Node) -> str:
     return recast(build, y, T.FLOAT, out)
 
 
+@says("saturate(round(x / scale) + zero_point), where floats are not rounded before they are cast")
 def rounded_quotient(node: Node) -> str:
-    """saturate(round(x / scale) + zero_point), where floats are not rounded before they are cast"""
     build, of_scale = node.build, node.elem_type(SCALE)
     kind = node.elem_type(ZERO) if node.input(ZERO) else node.attributes.get("output_dtype", 0) or T.UINT8
     precision = node.attributes.get("precision", 0) or (of_scale if of_scale in HALVES else T.FLOAT)

@@ -16,6 +16,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 X, SCALE, ZERO = 0, 1, 2  # inputs of both operators
@@ -49,16 +50,16 @@ CARRIERS = {
 # --- what both share ----------------------------------------------------------------------------------------
 
 
+@says("A vector of one scale meant the whole tensor and would mean one axis; it becomes a scalar.")
 def scale_of_one_element(node: Node) -> None:
-    """A vector of one scale meant the whole tensor and would mean one axis; it becomes a scalar."""
     if node.scope.shape(node.input(SCALE)) == [1]:
         for index in (SCALE, ZERO):
             if node.input(index):
                 node.set_input(index, node.build.Reshape(node.input(index), []))
 
 
+@says("Constants of a type that does not exist there are written in a type that holds the same values.")
 def constants_in_carrier_types(node: Node) -> None:
-    """Constants of a type that does not exist there are written in a type that holds the same values."""
     known = schemas.types_at(node.build.opset)
     for index, name in enumerate(node.inputs):
         kind = node.scope.elem_type(name) if name else 0
@@ -130,8 +131,8 @@ def _dequantize(node: Node) -> str:
     return _cast(node, build.Mul(_cast(node, x, kind, T.FLOAT), scale), T.FLOAT, out)
 
 
+@says("output_dtype did not exist: the scale is cast to a wider type, or the result to a narrower one.")
 def output_type_of_the_scale(node: Node) -> Replacement:
-    """output_dtype did not exist: the scale is cast to a wider type, or the result to a narrower one."""
     constants_in_carrier_types(node)
     wanted = node.attributes.pop("output_dtype", 0)
     if not wanted or wanted == (kind := node.elem_type(SCALE)):
@@ -144,15 +145,15 @@ def output_type_of_the_scale(node: Node) -> Replacement:
     return str(node.build.Cast(node.build.again(node.proto, node.inputs), to=wanted))
 
 
+@says("Scales of float8e8m0 did not exist; constant ones are written in float32.")
 def scale_of_powers_of_two(node: Node) -> None:
-    """Scales of float8e8m0 did not exist; constant ones are written in float32."""
     if node.elem_type(SCALE) not in (T.FLOAT, *HALVES) and not node.attributes.get("output_dtype", 0):
         raise CannotConvert(node, "a scale that is no type of output, without output_dtype; one could be expressed")
     constants_in_carrier_types(node)
 
 
+@says("Scales per block and 16-bit integers did not exist: the formula is written out for them.")
 def blocks_dequantized(node: Node) -> Replacement:
-    """Scales per block and 16-bit integers did not exist: the formula is written out for them."""
     constants_in_carrier_types(node)
     if _blocked(node) or node.elem_type(X) in (T.INT16, T.UINT16):
         return _dequantize(node)
@@ -160,8 +161,8 @@ def blocks_dequantized(node: Node) -> Replacement:
     return None
 
 
+@says("Scales were float32 and float8 did not exist: computed in float32 and cast to the type of the scale.")
 def dequantized_in_float(node: Node) -> Replacement:
-    """Scales were float32 and float8 did not exist: computed in float32 and cast to the type of the scale."""
     if node.elem_type(X) in FLOAT8:
         constants_in_carrier_types(node)
         return _dequantize(node)
@@ -175,8 +176,8 @@ def dequantized_in_float(node: Node) -> Replacement:
     return str(node.build.Cast(node.build.again(node.proto, inputs), to=kind))
 
 
+@says("Scales per axis did not exist: the formula is written out for them, and axis goes.")
 def dequantized_per_axis(node: Node) -> Replacement:
-    """Scales per axis did not exist: the formula is written out for them, and axis goes."""
     return None if _one_scale(node) else _dequantize(node)
 
 
@@ -223,13 +224,13 @@ def _output_type(node: Node) -> int:
     return int(kind or T.UINT8)
 
 
+@says("Output types came, named by output_dtype or the zero point; one that is missing there is refused.")
 def older_output_type(node: Node) -> None:
-    """Output types came, named by output_dtype or the zero point; one that is missing there is refused."""
     _output_type(node)
 
 
+@says("x and scale had one type, that of the division: both are cast to `precision` or the scale's type.")
 def divided_in_one_type(node: Node) -> None:
-    """x and scale had one type, that of the division: both are cast to `precision` or the scale's type."""
     _output_type(node)
     precision = node.attributes.pop("precision", 0) or node.elem_type(SCALE)
     if precision not in (T.FLOAT, T.FLOAT16, T.BFLOAT16, T.INT32):
@@ -242,8 +243,8 @@ def divided_in_one_type(node: Node) -> None:
             node.set_input(index, _cast(node, node.input(index), kind, precision))
 
 
+@says("Scales per block and 16-bit integers become a formula, output_dtype the type of a zero point.")
 def blocks_quantized(node: Node) -> Replacement:
-    """Scales per block and 16-bit integers become a formula, output_dtype the type of a zero point."""
     kind, blocked = _type_or_wider(node), _blocked(node)
     if kind in (T.INT16, T.UINT16) or (blocked and kind in RANGES):
         return _quantize(node, kind)
@@ -281,8 +282,8 @@ def _zeros(node: Node, kind: int) -> str:
     return str(build.constant(T(data_type=kind, dims=sizes, raw_data=bytes(prod(sizes)))))
 
 
+@says("Scales were float32 and float8 did not exist: x and scale are cast to float32, saturate goes.")
 def quantized_from_float(node: Node) -> None:
-    """Scales were float32 and float8 did not exist: x and scale are cast to float32, saturate goes."""
     _output_type(node)
     kind = node.elem_type(SCALE)
     if kind != T.FLOAT:
@@ -293,16 +294,16 @@ def quantized_from_float(node: Node) -> None:
     node.attributes.pop("saturate", 1)
 
 
+@says("x could be int32 beside a float32 scale; both have one type now, so x is cast to float32.")
 def integers_as_float(node: Node) -> None:
-    """x could be int32 beside a float32 scale; both have one type now, so x is cast to float32."""
     kind = node.scope.elem_type(node.input(X))
     if kind != T.FLOAT:  # what is unknown may be float32, which the cast leaves as it is
         node.close("divided in float32")
         node.set_input(X, node.build.Cast(node.input(X), to=T.FLOAT))
 
 
+@says("Scales per axis did not exist: the formula is written out for them, and axis goes.")
 def quantized_per_axis(node: Node) -> Replacement:
-    """Scales per axis did not exist: the formula is written out for them, and axis goes."""
     return None if _one_scale(node) else _quantize(node, _output_type(node))
 
 

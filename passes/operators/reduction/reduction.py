@@ -15,6 +15,7 @@ from opshift.passes.operators.shared.recipes import (
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, same
+from opshift.passes.rewrite.says import says
 
 from opshift import functions
 
@@ -40,8 +41,8 @@ WITH_INTEGERS: dict[int, int] = dict.fromkeys((T.INT32, T.INT64, T.UINT32, T.UIN
 WIDE: dict[int, int] = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT, **WITH_INTEGERS}
 
 
+@says("axes becomes an attribute; axes known only at run time become conditions or an input of ReduceSum.")
 def axes_to_attribute(node: Node) -> Replacement:
-    """axes becomes an attribute; axes known only at run time become conditions or an input of ReduceSum."""
     axes = constant_axes(node)
     if axes is None:
         return _runtime_axes(node)
@@ -130,8 +131,8 @@ def _as_sum(node: Node) -> Replacement:
     return node.outputs
 
 
+@says("select_last_index did not exist: the last of equal elements is the first of the reversed axis.")
 def last_of_equals(node: Node) -> Replacement:
-    """select_last_index did not exist: the last of equal elements is the first of the reversed axis."""
     if not node.attributes.pop("select_last_index", 0):
         return None
     build, x, axis = node.build, node.input(0), node.attributes.get("axis", 0)
@@ -146,8 +147,8 @@ def last_of_equals(node: Node) -> Replacement:
     return str(build.Sub(last, build.again(node.proto, [backwards])))
 
 
+@says("int8 and uint8 were not allowed: computed in int32, or in float32 where a reduction may be empty.")
 def small_integers(node: Node) -> Replacement:
-    """int8 and uint8 were not allowed: computed in int32, or in float32 where a reduction may be empty."""
     if node.elem_type() != T.INT8:
         return carried({T.UINT8: T.INT32})(node)
     dims = node.scope.shape(node.input(0))

@@ -7,6 +7,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import carried
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 RECURRENT = ["RNN", "GRU", "LSTM"]
@@ -18,8 +19,8 @@ INPUTS = {0: SWAPPED, 5: SWAPPED, 6: SWAPPED}
 OUTPUTS = [[2, 0, 1, 3], SWAPPED, SWAPPED]
 
 
+@says("layout did not exist: for layout 1 the batch axis is transposed away before and back after.")
 def sequence_first(node: Node) -> Replacement:
-    """layout did not exist: for layout 1 the batch axis is transposed away before and back after."""
     if not node.attributes.pop("layout", 0):
         return None
     build, inputs = node.build, node.inputs
@@ -32,25 +33,25 @@ def sequence_first(node: Node) -> Replacement:
     return [build.Transpose(value, perm=order) if name else value for name, value, order in wanted]
 
 
+@says("output_sequence went: Y is computed where it is an output.")
 def without_output_sequence(node: Node) -> None:
-    """output_sequence went: Y is computed where it is an output."""
     node.attributes.pop("output_sequence", 0)
 
 
+@says("Y, where it is an output, is asked for with output_sequence.")
 def with_output_sequence(node: Node) -> None:
-    """Y, where it is an output, is asked for with output_sequence."""
     if node.outputs and node.outputs[0]:
         node.attributes["output_sequence"] = 1
 
 
+@says("The default direction was misspelt, and a node that wrote it out gets the word that was meant.")
 def spell_forward(node: Node) -> None:
-    """The default direction was misspelt, and a node that wrote it out gets the word that was meant."""
     if node.attributes.get("direction", "forward") == "foward":
         node.attributes["direction"] = "forward"
 
 
+@says("linear_before_reset did not exist, Y_h was required, and the default direction was misspelt.")
 def reset_before_linear(node: Node) -> None:
-    """linear_before_reset did not exist, Y_h was required, and the default direction was misspelt."""
     if node.attributes.pop("linear_before_reset", 0):
         raise CannotConvert(node, "linear_before_reset is set; only 0 could be expressed")
     node.attributes.setdefault("direction", "forward")

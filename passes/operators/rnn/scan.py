@@ -14,6 +14,7 @@ from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 X, W, R, B, LENGTHS, FIRST_H, FIRST_C, PEEPHOLES = range(8)  # inputs; those of GRU and RNN end before FIRST_C
@@ -56,8 +57,8 @@ class Weights:
     peepholes: Sequence[str] = ()
 
 
+@says("H(t) is computed from X(t) * W + H(t-1) * R + B by a Scan over the time, in each direction")
 def scanned_over_time(node: Node) -> list[str]:
-    """H(t) is computed from X(t) * W + H(t-1) * R + B by a Scan over the time, in each direction"""
     node.close("the recurrence is computed from its definition")
     directions = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}
     wanted = node.attributes.get("direction", "forward")

@@ -15,6 +15,7 @@ from opshift.passes.operators.tensor.shape import size_along
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -125,18 +126,18 @@ def _released(node: Node, elements: list[str]) -> str:
     return _dissolved(node, elements)
 
 
+@says("Sequences did not exist: this one holds nothing.")
 def nothing_held(node: Node) -> str:
-    """Sequences did not exist: this one holds nothing."""
     return _dissolved(node, [])
 
 
+@says("Sequences did not exist: this one holds the inputs.")
 def inputs_held(node: Node) -> str:
-    """Sequences did not exist: this one holds the inputs."""
     return _dissolved(node, node.inputs)
 
 
+@says("Sequences did not exist: this one holds one tensor more than the other.")
 def one_more_held(node: Node) -> str:
-    """Sequences did not exist: this one holds one tensor more than the other."""
     held, more = _held(node), node.input(1)
     place = _place(node, 2, len(held), len(held))
     if isinstance(place, int):
@@ -148,8 +149,8 @@ def one_more_held(node: Node) -> str:
     return _released(node, [*elements, _either(node, passed[-1], held[-1], more)])
 
 
+@says("Sequences did not exist: this one holds one tensor less than the other.")
 def one_less_held(node: Node) -> str:
-    """Sequences did not exist: this one holds one tensor less than the other."""
     held = _held(node)
     place = _place(node, 1, len(held), len(held) - 1)
     if isinstance(place, int):
@@ -164,8 +165,8 @@ def _passed(node: Node, place: str, most: int) -> list[str]:
     return [node.build.Less(place, node.build.constant(at, T.INT64)) for at in range(1, most + 1)]
 
 
+@says("Sequences did not exist: this one holds the parts that Split makes, or Slice where only the run tells sizes.")
 def parts_held(node: Node) -> str:
-    """Sequences did not exist: this one holds the parts that Split makes, or Slice where only the run tells sizes."""
     rank, axis = node.rank(), node.attributes.get("axis", 0)
     if not -rank <= axis < rank:
         raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
@@ -214,19 +215,19 @@ def _slices(node: Node, axis: int) -> list[str]:
 # --- 11: what asks sequences --------------------------------------------------------------------------------
 
 
+@says("Sequences did not exist: the tensor at the position is taken from those that were put in.")
 def tensor_at(node: Node) -> str:
-    """Sequences did not exist: the tensor at the position is taken from those that were put in."""
     held = _held(node)
     return _at(node, held, _place(node, 1, len(held), len(held) - 1))
 
 
+@says("Sequences did not exist: how many tensors were put in is known.")
 def number_held(node: Node) -> str:
-    """Sequences did not exist: how many tensors were put in is known."""
     return node.build.constant(tensors.int64s([len(_held(node))], []))
 
 
+@says("Sequences did not exist: the tensors that were put in are concatenated.")
 def concatenated(node: Node) -> str:
-    """Sequences did not exist: the tensors that were put in are concatenated."""
     build, held, axis = node.build, _held(node), node.attributes["axis"]
     stacked = node.attributes.get("new_axis", 0)
     if not held:
@@ -254,8 +255,8 @@ changed("ConcatFromSequence", 11, Pair(down=concatenated))
 # --- 17: SequenceMap ----------------------------------------------------------------------------------------
 
 
+@says("SequenceMap did not exist: a loop takes the elements one by one and inserts what the body makes of them.")
 def mapped_by_a_loop(node: Node) -> list[str]:
-    """SequenceMap did not exist: a loop takes the elements one by one and inserts what the body makes of them."""
     build, fresh = node.build, node.scope.context.names.fresh
     body = next(graph for _, _, graph in subgraphs(node.proto))
     kinds = [_sequence_type(node, name, value.type) for name, value in zip(node.outputs, body.output, strict=True)]

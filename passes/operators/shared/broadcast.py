@@ -14,13 +14,14 @@ from opshift.passes.model.types import Dim
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair
+from opshift.passes.rewrite.says import says
 
 # Operators that may be given their operands in the other order, and what they are called then.
 SWAPPED = {op: op for op in ("Add", "Mul", "And", "Or", "Xor", "Equal")} | {"Greater": "Less", "Less": "Greater"}
 
 
+@says("The second operand was broadcast from `axis` on, and gets dimensions of 1 behind its own for that.")
 def numpy_broadcast(node: Node) -> None:
-    """The second operand was broadcast from `axis` on, and gets dimensions of 1 behind its own for that."""
     wanted, axis = node.attributes.pop("broadcast", 0), node.attributes.pop("axis", None)
     if not wanted or axis in (None, -1):  # without an axis the last dimensions are matched, as numpy does
         return
@@ -35,8 +36,8 @@ def numpy_broadcast(node: Node) -> None:
         node.set_input(1, node.build.Unsqueeze(node.input(1), axes=axes))
 
 
+@says("Both operands were broadcast as numpy does, and now only the second is: `broadcast` and `axis` say how.")
 def limited_broadcast(node: Node) -> None:
-    """Both operands were broadcast as numpy does, and now only the second is: `broadcast` and `axis` say how."""
     if node.scope.shape(node.input(1)) == [] and node.scope.shape(node.input(0)) != []:
         node.attributes["broadcast"] = 1  # a scalar takes any shape
         return

@@ -11,10 +11,11 @@ from opshift.passes.model.messages import AttributeProto, TensorProto
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Replacement, Step
+from opshift.passes.rewrite.says import says
 
 
+@says("axes was an attribute and becomes an input; none or an empty list means all axes, as an absent input does.")
 def axes_to_input(node: Node) -> None:
-    """axes was an attribute and becomes an input; none or an empty list means all axes, as an absent input does."""
     held = node.attributes.find("axes")
     if held is None:
         return
@@ -32,8 +33,8 @@ def constant_axes(node: Node, index: int = 1) -> list[int] | None:
     return [] if not name else node.scope.ints(name)
 
 
+@says("Negative axes were not allowed and are counted from the front.")
 def nonnegative_axes(node: Node) -> None:
-    """Negative axes were not allowed and are counted from the front."""
     axes = node.attributes.get("axes", [])
     if any(axis < 0 for axis in axes):
         rank = node.rank()
@@ -43,8 +44,8 @@ def nonnegative_axes(node: Node) -> None:
 def nonnegative_axis(default: int) -> Step:
     """The same for one axis in an attribute, with its default."""
 
+    @says("A negative axis was not allowed and is counted from the front.")
     def count_from_front(node: Node) -> None:
-        """A negative axis was not allowed and is counted from the front."""
         axis = node.attributes.get("axis", default)
         if axis < 0:
             node.attributes["axis"] = _from_front(node, axis, node.rank())
@@ -65,8 +66,8 @@ def carried(carriers: Mapping[int, int], why: str = "", variable: str = "T") -> 
     are the same bit for bit.
     """
 
+    @says("A type that the operator does not take there is cast to one that holds it, and the result cast back.")
     def through_a_carrier_type(node: Node) -> Replacement:
-        """A type that the operator does not take there is cast to one that holds it, and the result cast back."""
         schema = node.schema
         assert schema is not None, "steps are registered for operators with schemas"
         bound = [i for i, name in enumerate(node.inputs) if name and _is(schema.input(i), variable)]
@@ -200,8 +201,8 @@ def unless_empty(node: Node, compute: Callable[[Builder], str], hint: str) -> st
     return build.typed(result, kind, node.scope.shape(x)) if kind else str(result)
 
 
+@says("consumed_inputs allowed a runtime to overwrite inputs and is gone; no value depends on it.")
 def drop_consumed_inputs(node: Node) -> None:
-    """consumed_inputs allowed a runtime to overwrite inputs and is gone; no value depends on it."""
     if "consumed_inputs" in node.attributes:
         del node.attributes["consumed_inputs"]
 

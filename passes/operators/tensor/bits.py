@@ -9,6 +9,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -35,8 +36,8 @@ UNSIGNED = set(SIGNED.values())
 BELOW_A_BYTE = {T.INT4, T.UINT4, T.INT2, T.UINT2, T.FLOAT4E2M1}
 
 
+@says("BitCast did not exist: integers are cast, and floats looked up in a table or put together from their parts.")
 def cast_or_looked_up(node: Node) -> str:
-    """BitCast did not exist: integers are cast, and floats looked up in a table or put together from their parts."""
     build, x, source, to = node.build, node.input(0), node.elem_type(), node.attributes["to"]
     held = node.scope.array(x)
     if source == to:

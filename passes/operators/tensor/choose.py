@@ -11,6 +11,7 @@ from opshift.passes.operators.shared.recipes import recast, wider
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -30,8 +31,8 @@ MULTIPLIED: dict[int, int] = {
 # --- Where --------------------------------------------------------------------------------------------------
 
 
+@says("Where did not exist: integers are multiplied by 0 or 1, anything else is gathered from both values.")
 def chosen_by_arithmetic_or_place(node: Node) -> str:
-    """Where did not exist: integers are multiplied by 0 or 1, anything else is gathered from both values."""
     elem_type = node.elem_type(1)
     if elem_type == T.BOOL:
         return _chosen_bools(node)
@@ -145,8 +146,8 @@ changed("Where", 9, Pair(down=chosen_by_arithmetic_or_place))
 # --- Trilu --------------------------------------------------------------------------------------------------
 
 
+@says("Trilu did not exist: what lies beyond the diagonal is replaced by zero.")
 def masked_triangle(node: Node) -> str:
-    """Trilu did not exist: what lies beyond the diagonal is replaced by zero."""
     build, x, elem_type = node.build, node.input(0), node.elem_type()
     rows, columns = _last_two(node)
     k = node.scope.array(node.input(1)) if node.input(1) else 0
@@ -195,8 +196,8 @@ changed("Trilu", 14, Pair(down=masked_triangle))
 # --- IsNaN, IsInf -------------------------------------------------------------------------------------------
 
 
+@says("IsNaN did not exist: NaN alone is neither less than infinity nor greater than its negative.")
 def neither_less_nor_greater(node: Node) -> str:
-    """IsNaN did not exist: NaN alone is neither less than infinity nor greater than its negative."""
     build, x, elem_type = node.build, node.input(0), node.elem_type()
     if elem_type == T.FLOAT16:
         x, elem_type = build.Cast(x, to=T.FLOAT), T.FLOAT
@@ -204,15 +205,15 @@ def neither_less_nor_greater(node: Node) -> str:
     return str(build.Not(build.Or(build.Less(x, high), build.Greater(x, low))))
 
 
+@says("not (x == x), which holds for NaN alone")
 def unequal_to_itself(node: Node) -> str:
-    """not (x == x), which holds for NaN alone"""
     kind = node.elem_type()
     x = recast(node.build, node.input(0), kind, wider(kind))
     return str(node.build.Not(node.build.Equal(x, x)))
 
 
+@says("IsInf did not exist: an infinity is greater than the largest number, or less than its negative.")
 def beyond_the_largest_number(node: Node) -> str:
-    """IsInf did not exist: an infinity is greater than the largest number, or less than its negative."""
     import numpy as np
 
     build, x, elem_type = node.build, node.input(0), node.elem_type()

@@ -9,6 +9,7 @@ from opshift.passes.operators.shared.recipes import BFLOAT16, carried, counted_f
 from opshift.passes.operators.tensor.shape import size_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, same
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -18,8 +19,8 @@ T = TensorProto
 UNSIGNED_INTEGERS = {T.UINT8, T.UINT16, T.UINT32, T.UINT64}
 
 
+@says("Negative indices were not allowed and are counted from the front.")
 def nonnegative_indices(node: Node) -> None:
-    """Negative indices were not allowed and are counted from the front."""
     name = node.input(1)
     held = node.scope.array(name)
     if not (held < 0).any() if held is not None else never_negative(node.scope, name):
@@ -43,8 +44,8 @@ same(["Gather", "GatherElements"], 13, "bfloat16 came; the text was rewritten")
 # --- GatherND -----------------------------------------------------------------------------------------------
 
 
+@says("batch_dims did not exist: every index is preceded by its own place in the batch.")
 def batch_coordinates(node: Node) -> None:
-    """batch_dims did not exist: every index is preceded by its own place in the batch."""
     batch = node.attributes.pop("batch_dims", 0)
     if not batch:
         return
@@ -67,8 +68,8 @@ same("GatherND", 13, "bfloat16 came; the text was rewritten")
 # --- OneHot -------------------------------------------------------------------------------------------------
 
 
+@says("Indices from -depth to -1 had no meaning and are counted from the front; lower ones leave the range.")
 def nonnegative_classes(node: Node) -> None:
-    """Indices from -depth to -1 had no meaning and are counted from the front; lower ones leave the range."""
     axis = node.attributes.get("axis", -1)
     if axis < -1:
         node.attributes["axis"] = axis + node.rank() + 1

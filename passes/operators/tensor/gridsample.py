@@ -12,6 +12,7 @@ from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -24,15 +25,15 @@ A = -0.75  # the coefficient of cubic interpolation
 # --- 20 and 22: GridSample ----------------------------------------------------------------------------------
 
 
+@says("The modes of images are named like those of any rank.")
 def modes_of_any_rank(node: Node) -> None:
-    """The modes of images are named like those of any rank."""
     mode = node.attributes.get("mode")
     if mode in NEWER:
         node.attributes["mode"] = NEWER[mode]
 
 
+@says("Only images could be sampled, and the modes are named for them; volumes are gathered.")
 def modes_of_images(node: Node) -> Replacement:
-    """Only images could be sampled, and the modes are named for them; volumes are gathered."""
     shape, mode = node.scope.shape(node.input(0)), node.attributes.get("mode")
     if mode not in (None, "nearest", *NEWER, *OLDER):
         raise CannotConvert(node, f"mode={mode}; {', '.join((*OLDER, 'nearest'))} could be expressed")
@@ -43,8 +44,8 @@ def modes_of_images(node: Node) -> Replacement:
     return None
 
 
+@says("bfloat16 was neither sampled nor a position: it is interpolated in float32.")
 def bfloat16_in_float(node: Node) -> Replacement:
-    """bfloat16 was neither sampled nor a position: it is interpolated in float32."""
     inputs, wide = node.inputs, [k for k in range(2) if node.elem_type(k) == T.BFLOAT16]
     if not wide:
         return None
@@ -58,8 +59,8 @@ def bfloat16_in_float(node: Node) -> Replacement:
 # --- 16: GridSample -----------------------------------------------------------------------------------------
 
 
+@says("GridSample did not exist: the neighbours of each point are gathered and summed up by their weights.")
 def gathered_and_weighted(node: Node) -> str:
-    """GridSample did not exist: the neighbours of each point are gathered and summed up by their weights."""
     build, x, elem_type, rank = node.build, node.input(0), node.elem_type(), node.rank()
     mode, padding = node.attributes.get("mode", "linear"), node.attributes.get("padding_mode", "zeros")
     mode = NEWER.get(mode, mode)
@@ -209,8 +210,8 @@ class _Point:
 # --- 20: AffineGrid -----------------------------------------------------------------------------------------
 
 
+@says("AffineGrid did not exist: theta * (x, y, [z,] 1) is summed up with each coordinate along its own axis.")
 def transformed_coordinates(node: Node) -> str:
-    """AffineGrid did not exist: theta * (x, y, [z,] 1) is summed up with each coordinate along its own axis."""
     build, elem_type = node.build, node.elem_type()
     axes = _spatial_axes(node)
     wide = T.FLOAT if elem_type in (T.FLOAT16, T.BFLOAT16) else elem_type

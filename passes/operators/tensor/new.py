@@ -14,6 +14,7 @@ from opshift.passes.operators.tensor.choose import MULTIPLIED
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -28,8 +29,8 @@ def _axis(node: Node, rank: int, default: int = 0) -> int:
 # --- 11: GatherElements, ScatterElements --------------------------------------------------------------------
 
 
+@says("GatherElements did not exist: elements are gathered from the flattened data by their places in it.")
 def gathered_from_flat_data(node: Node) -> str:
-    """GatherElements did not exist: elements are gathered from the flattened data by their places in it."""
     build, data, rank = node.build, node.input(0), node.rank()
     axis, dims = _axis(node, rank), flat_indices.sizes(node, data)
     indices = flat_indices.nonnegative(node, 1, dims[axis])
@@ -44,8 +45,8 @@ def gathered_from_flat_data(node: Node) -> str:
     return str(build.Gather(build.Reshape(data, [-1]), places, axis=0))
 
 
+@says("ScatterElements was called Scatter, and took no negative indices.")
 def scatter_elements_to_scatter(node: Node) -> None:
-    """ScatterElements was called Scatter, and took no negative indices."""
     axis = node.attributes.get("axis", 0)
     held = node.scope.array(node.input(1))
     if held is None or (held < 0).any():
@@ -61,14 +62,14 @@ changed("ScatterElements", 11, Pair(down=scatter_elements_to_scatter))
 # --- 11: GatherND, ScatterND --------------------------------------------------------------------------------
 
 
+@says("GatherND did not exist: the axes that are indexed become one, along which slices are gathered.")
 def gathered_from_merged_axes(node: Node) -> str:
-    """GatherND did not exist: the axes that are indexed become one, along which slices are gathered."""
     indexed, data, places = _indexed(node)
     return str(node.build.Gather(flat_indices.merged(node, node.input(0), data, indexed), places, axis=0))
 
 
+@says("ScatterND did not exist: the axes that are indexed become one, along which elements are scattered.")
 def scattered_into_merged_axes(node: Node) -> str:
-    """ScatterND did not exist: the axes that are indexed become one, along which elements are scattered."""
     build, data, updates = node.build, node.input(0), node.input(2)
     if 0 in (node.scope.shape(data) or []):
         return data
@@ -120,8 +121,8 @@ changed("ScatterND", 11, Pair(down=scattered_into_merged_axes))
 # --- 10: ReverseSequence ------------------------------------------------------------------------------------
 
 
+@says("ReverseSequence did not exist: the elements of each sequence are gathered from its end.")
 def gathered_backwards(node: Node) -> str:
-    """ReverseSequence did not exist: the elements of each sequence are gathered from its end."""
     build, data = node.build, node.input(0)
     time, batch = node.attributes.get("time_axis", 0), node.attributes.get("batch_axis", 1)
     if {time, batch} != {0, 1}:
@@ -148,8 +149,8 @@ changed("ReverseSequence", 10, Pair(down=gathered_backwards))
 # --- 9: Compress, OneHot, NonZero, Scatter ------------------------------------------------------------------
 
 
+@says("Compress did not exist: the slices that the condition selects are gathered.")
 def gathered_where_true(node: Node) -> str:
-    """Compress did not exist: the slices that the condition selects are gathered."""
     build, data, condition = node.build, node.input(0), node.scope.array(node.input(1))
     if condition is None:
         chosen = flat_indices.where_true(build, node.input(1))
@@ -160,8 +161,8 @@ def gathered_where_true(node: Node) -> str:
     return str(build.Gather(data, chosen, axis=node.attributes["axis"]))
 
 
+@says("OneHot did not exist: off and on are gathered where an index differs from its place and where it does not.")
 def gathered_off_and_on(node: Node) -> str:
-    """OneHot did not exist: off and on are gathered where an index differs from its place and where it does not."""
     build, (indices, depth, values) = node.build, node.inputs
     axis = node.attributes.get("axis", -1)
     if node.elem_type() != T.INT64:
@@ -180,8 +181,8 @@ def gathered_off_and_on(node: Node) -> str:
     return str(build.Gather(values, build.Cast(build.Equal(column, places), to=T.INT32), axis=0))
 
 
+@says("values[1] where the index, or the index plus depth, is the place along axis, else values[0]")
 def compared_with_places(node: Node) -> str:
-    """values[1] where the index, or the index plus depth, is the place along axis, else values[0]"""
     build, scope, axis = node.build, node.scope, node.attributes.get("axis", -1)
     depth, values = scope.array(node.input(1)), scope.array(node.input(2))
     after = -axis - 1 if axis < 0 else node.rank() - axis
@@ -203,8 +204,8 @@ def compared_with_places(node: Node) -> str:
     return str(build.Where(here, on, off))
 
 
+@says("The slices along axis, or the elements, at the places of condition that are not zero")
 def gathered_where_nonzero(node: Node) -> str:
-    """The slices along axis, or the elements, at the places of condition that are not zero"""
     if node.scope.array(node.input(1)) is not None:
         return gathered_where_true(node)
     build, axis = node.build, node.attributes.get("axis")
@@ -220,8 +221,8 @@ BOOLEAN_BY_CAST = (T.BOOL, T.FLOAT16, T.FLOAT, T.DOUBLE, *MULTIPLIED)
 REPEATS = ("Expand", "Tile", "Reshape", "Unsqueeze", "Identity")
 
 
+@says("NonZero did not exist: it is written out for a constant, counted where all are the same, or found by a loop.")
 def found_one_after_another(node: Node) -> str:
-    """NonZero did not exist: it is written out for a constant, counted where all are the same, or found by a loop."""
     build, scope, name = node.build, node.scope, node.input(0)
     held, shape = scope.array(name), scope.shape(name)
     if shape == []:
@@ -254,8 +255,8 @@ def _coordinates(node: Node) -> str:
     return rows[0] if len(rows) == 1 else str(build.Concat(*rows, axis=0))
 
 
+@says("Scatter did not exist: each element is gathered from the data or from the updates.")
 def gathered_from_data_and_updates(node: Node) -> Replacement:
-    """Scatter did not exist: each element is gathered from the data or from the updates."""
     import numpy as np
 
     build, (data, indices, updates) = node.build, node.inputs

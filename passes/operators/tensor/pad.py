@@ -12,6 +12,7 @@ from opshift.passes.operators.shared.recipes import carried
 from opshift.passes.rewrite.builder import Builder, Operand
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -30,8 +31,8 @@ MODES = ("constant", "reflect", "edge", "wrap")
 # --- 1 and 2: what paddings means ---------------------------------------------------------------------------
 
 
+@says("paddings was read in two ways, all begins first or axis by axis; pads has all begins first.")
 def paddings_to_pads(node: Node) -> None:
-    """paddings was read in two ways, all begins first or axis by axis; pads has all begins first."""
     paddings = node.attributes.pop("paddings")
     half = len(paddings) // 2
     by_axis = paddings[0::2] + paddings[1::2]
@@ -57,8 +58,8 @@ def _leads_to(pads: list[int], rank: int, shape: Sequence[object] | None, result
     )
 
 
+@says("pads may crop and was called paddings, which cannot: what is cropped is cut off first.")
 def pads_to_paddings(node: Node) -> None:
-    """pads may crop and was called paddings, which cannot: what is cropped is cut off first."""
     pads = node.attributes.pop("pads")
     if any(pad < 0 for pad in pads):
         node.set_input(0, _cropped(node.build, node.input(0), pads))
@@ -78,16 +79,16 @@ def _cropped(build: Builder, x: str, pads: list[int]) -> str:
 # --- 2 and 11: attributes and inputs ------------------------------------------------------------------------
 
 
+@says("pads and value were attributes and become inputs.")
 def attributes_to_inputs(node: Node) -> None:
-    """pads and value were attributes and become inputs."""
     pads, value = node.attributes.pop("pads"), node.attributes.pop("value", 0.0)
     node.set_input(1, node.build.constant(tensors.int64s(pads), hint="pads"))
     if node.attributes.get("mode", "constant") == "constant" and str(value) != "0.0":
         node.set_input(2, node.build.constant(value, node.elem_type()))
 
 
+@says("pads and the value become attributes; what those cannot hold is put together from parts.")
 def inputs_to_attributes(node: Node) -> Replacement:
-    """pads and the value become attributes; what those cannot hold is put together from parts."""
     mode, pads = _mode(node), node.scope.ints(node.input(1))
     if pads is None:
         return _with_runtime_pads(node, mode)
@@ -177,8 +178,8 @@ def _cropped_at_runtime(build: Builder, x: str, pads: str, rank: int) -> tuple[s
 # --- 13: types that can only be moved -----------------------------------------------------------------------
 
 
+@says("bool was not padded and is as uint8; of strings and complex numbers the positions are padded.")
 def positions_instead_of_values(node: Node) -> Replacement:
-    """bool was not padded and is as uint8; of strings and complex numbers the positions are padded."""
     elem_type, mode = node.elem_type(), _mode(node)
     if elem_type not in ONLY_MOVED:
         return carried({T.BOOL: T.UINT8})(node)
@@ -195,8 +196,8 @@ def positions_instead_of_values(node: Node) -> Replacement:
 # --- 18: axes -----------------------------------------------------------------------------------------------
 
 
+@says("pads could not be for some axes only: the other axes are given pads of 0.")
 def pads_of_all_axes(node: Node) -> None:
-    """pads could not be for some axes only: the other axes are given pads of 0."""
     if not node.input(3):
         return
     shape, axes, pads = (
@@ -233,8 +234,8 @@ def _scattered_at_runtime(node: Node) -> str:
 # --- 19: wrap -----------------------------------------------------------------------------------------------
 
 
+@says("The mode wrap did not exist: the elements of each padded axis are gathered in its order.")
 def wrapped_by_gather(node: Node) -> Replacement:
-    """The mode wrap did not exist: the elements of each padded axis are gathered in its order."""
     if _mode(node) != "wrap":
         return None
     rank = node.rank()

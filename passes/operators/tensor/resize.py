@@ -31,6 +31,7 @@ from opshift.passes.operators.shared.sampling import Axis, Sampling, Undecided
 from opshift.passes.operators.shared.sampling_at_runtime import FLOOR_WHERE_IT_GROWS
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -46,16 +47,16 @@ SINCE_11 = (
 # --- Upsample -----------------------------------------------------------------------------------------------
 
 
+@says("Height and width had a scale each, which are two of four now; the mode bilinear is called linear.")
 def sides_to_scales(node: Node) -> None:
-    """Height and width had a scale each, which are two of four now; the mode bilinear is called linear."""
     height, width = (float(node.attributes.pop(name)) for name in ("height_scale", "width_scale"))
     node.attributes["scales"] = [1.0, 1.0, height, width]
     if node.attributes.get("mode", "nearest") == "bilinear":
         node.attributes["mode"] = "linear"
 
 
+@says("Only height and width could be scaled, of images in a batch; the mode linear was called bilinear.")
 def scales_to_sides(node: Node) -> None:
-    """Only height and width could be scaled, of images in a batch; the mode linear was called bilinear."""
     scales = node.attributes.pop("scales")
     if len(scales) != 4 or scales[:2] != [1.0, 1.0]:
         raise CannotConvert(node, f"scales={scales}; two of four axes, height and width, could be expressed")
@@ -64,13 +65,13 @@ def scales_to_sides(node: Node) -> None:
         node.attributes["mode"] = "bilinear"
 
 
+@says("scales was an attribute and becomes an input.")
 def scales_to_input(node: Node) -> None:
-    """scales was an attribute and becomes an input."""
     node.set_input(1, node.build.constant(node.attributes.pop("scales"), T.FLOAT))
 
 
+@says("scales becomes an attribute; with scales known only at run time, the elements are sampled.")
 def scales_to_attribute(node: Node) -> Replacement:
-    """scales becomes an attribute; with scales known only at run time, the elements are sampled."""
     scales = node.scope.array(node.input(1))
     if scales is None:
         return _sampled_by_scales(node)
@@ -88,16 +89,16 @@ def _sampled_by_scales(node: Node) -> str:
     return sampled_at_runtime(node, how)
 
 
+@says("Upsample was replaced by Resize, which does the same.")
 def upsample_to_resize(node: Node) -> None:
-    """Upsample was replaced by Resize, which does the same."""
     node.op_type = "Resize"
 
 
 # --- 10: shrinking ------------------------------------------------------------------------------------------
 
 
+@says("Resize did not exist: where all axes grow it is an Upsample, else its elements are sampled.")
 def resize_to_upsample(node: Node) -> Replacement:
-    """Resize did not exist: where all axes grow it is an Upsample, else its elements are sampled."""
     scales, mode = node.scope.array(node.input(1)), node.attributes.get("mode", "nearest")
     if scales is not None and (scales >= 1).all():
         node.op_type = "Upsample"
@@ -128,8 +129,8 @@ def _scaled(node: Node, scales: list[float]) -> list[Axis]:
 # --- 11: coordinates ----------------------------------------------------------------------------------------
 
 
+@says("Elements were placed from the first corner; the nearest was the one before, or after when shrinking.")
 def old_coordinates(node: Node) -> Replacement:
-    """Elements were placed from the first corner; the nearest was the one before, or after when shrinking."""
     build, scales = node.build, node.input(1)
     roi = build.constant([], T.FLOAT)
     how = {"coordinate_transformation_mode": "asymmetric"}
@@ -147,8 +148,8 @@ def old_coordinates(node: Node) -> Replacement:
     return str(build.again(node.proto, [grown, roi, build.Min(scales, one)], nearest_mode="ceil"))
 
 
+@says("Only elements placed from the first corner could be expressed; any other placement is sampled.")
 def from_the_first_corner(node: Node) -> Replacement:
-    """Only elements placed from the first corner could be expressed; any other placement is sampled."""
     how = sampling_of(node)
     scales = _scales_from_the_first_corner(node, how)
     if scales is None:
@@ -211,8 +212,8 @@ def _scale_to(along: Axis, how: Sampling) -> float:
 # --- 13: what may be left out -------------------------------------------------------------------------------
 
 
+@says("Beside sizes, empty scales are left out; tf_half_pixel_for_nn is gone.")
 def leave_out_empty_inputs(node: Node) -> Replacement:
-    """Beside sizes, empty scales are left out; tf_half_pixel_for_nn is gone."""
     if has_sizes(node):
         node.set_input(SCALES, "")
     if node.attributes.get("coordinate_transformation_mode") != "tf_half_pixel_for_nn":
@@ -225,8 +226,8 @@ def leave_out_empty_inputs(node: Node) -> Replacement:
     return sampled(node)
 
 
+@says("roi and scales had to be given: they are empty where they were left out.")
 def give_empty_inputs(node: Node) -> None:
-    """roi and scales had to be given: they are empty where they were left out."""
     for index in (ROI, SCALES):
         if not node.input(index):
             node.set_input(index, node.build.constant([], T.FLOAT))
@@ -235,8 +236,8 @@ def give_empty_inputs(node: Node) -> None:
 # --- 18: axes, antialias and the aspect ratio ---------------------------------------------------------------
 
 
+@says("All axes had to be given and were stretched without regard to their ratio or to what lies between.")
 def stretch_all_axes(node: Node) -> Replacement:
-    """All axes had to be given and were stretched without regard to their ratio or to what lies between."""
     how, policy = sampling_of(node), node.attributes.get("keep_aspect_ratio_policy", "stretch")
     if policy not in ("stretch", "not_larger", "not_smaller"):
         raise CannotConvert(node, f"keep_aspect_ratio_policy={policy}; stretch could be expressed")
@@ -342,8 +343,8 @@ def _elem_type(of: Any) -> int:
 # --- 19: half_pixel_symmetric -------------------------------------------------------------------------------
 
 
+@says("half_pixel_symmetric did not exist; it differs only where a size is cut to an integer.")
 def symmetric_where_nothing_is_cut(node: Node) -> Replacement:
-    """half_pixel_symmetric did not exist; it differs only where a size is cut to an integer."""
     if sampling_of(node).coordinates != "half_pixel_symmetric":
         return None
     stretched = node.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"

@@ -11,6 +11,7 @@ from opshift.passes.operators.shared.resize_sampled import Unknown, note_aligned
 from opshift.passes.operators.shared.sampling import Axis, Sampling, Undecided
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -19,8 +20,8 @@ LARGEST = 2**16
 POLICIES = ("stretch", "not_larger", "not_smaller")
 
 
+@says("M * x along each resized axis, a row of M holding the weights of an element, or the elements gathered")
 def multiplied_along_each_axis(node: Node) -> str:
-    """M * x along each resized axis, a row of M holding the weights of an element, or the elements gathered"""
     how, kind = sampling_of(node), node.elem_type()
     policy = node.attributes.get("keep_aspect_ratio_policy", "stretch")
     if policy not in POLICIES:

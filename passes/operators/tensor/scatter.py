@@ -12,6 +12,7 @@ from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, Step, changed, defined
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -19,13 +20,13 @@ COMBINES = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 FLOATS = (T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE)
 
 
+@says("Scatter was replaced by ScatterElements, which does the same.")
 def scatter_to_scatter_elements(node: Node) -> None:
-    """Scatter was replaced by ScatterElements, which does the same."""
     node.op_type = "ScatterElements"
 
 
+@says("data with updates written, or combined, where the coordinates of each index lead, its own along axis")
 def scattered_by_coordinates(node: Node) -> str:
-    """data with updates written, or combined, where the coordinates of each index lead, its own along axis"""
     build, kind = node.build, node.elem_type(1)
     indices, rank = recast(build, node.input(1), kind, T.INT64), node.rank()
     axis = node.attributes.get("axis", 0) % rank
@@ -51,8 +52,8 @@ def scattered_by_coordinates(node: Node) -> str:
 def combined_outside(*known: str) -> Step:
     """For a version whose reduction takes `known` at most."""
 
+    @says("reduction did not exist, or not this one: updates are combined with what is there, then written.")
     def combine_before_scattering(node: Node) -> Replacement:
-        """reduction did not exist, or not this one: updates are combined with what is there, then written."""
         reduction = node.attributes.get("reduction", "none")
         if reduction not in ("none", *COMBINES):
             raise CannotConvert(node, f"reduction={reduction}; none, {', '.join(COMBINES)} could be expressed")

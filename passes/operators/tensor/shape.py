@@ -11,6 +11,7 @@ from opshift.passes.operators.tensor.tensor import INTEGERS_AS_DOUBLE
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 INT64_MAX = 2**63 - 1
@@ -21,8 +22,8 @@ Size = int | str
 # --- Reshape ------------------------------------------------------------------------------------------------
 
 
+@says("A 0 in shape could not mean an empty dimension: an empty result is made from the shape alone.")
 def zero_copies(node: Node) -> Replacement:
-    """A 0 in shape could not mean an empty dimension: an empty result is made from the shape alone."""
     if not node.attributes.pop("allowzero", 0):
         return None
     shape = node.scope.ints(node.input(1))
@@ -56,16 +57,16 @@ def _fillable_type(node: Node) -> int:
     return elem_type
 
 
+@says("shape was an attribute and becomes an input.")
 def shape_to_input(node: Node) -> None:
-    """shape was an attribute and becomes an input."""
     node.attributes.pop("consumed_inputs", None)
     if "shape" not in node.attributes:
         raise CannotConvert(node, "there is no shape; an attribute shape could be expressed")
     node.set_input(1, node.build.constant(tensors.int64s(node.attributes.pop("shape"))))
 
 
+@says("shape becomes an attribute, and integers are reshaped as doubles.")
 def shape_to_attribute(node: Node) -> Replacement:
-    """shape becomes an attribute, and integers are reshaped as doubles."""
     shape = node.scope.ints(node.input(1))
     if shape is None:
         shape = _shape_of_result(node)
@@ -89,8 +90,8 @@ changed("Reshape", 14, Pair(down=zero_copies))
 # --- Shape --------------------------------------------------------------------------------------------------
 
 
+@says("start and end did not exist: they slice the whole shape.")
 def whole_shape(node: Node) -> Replacement:
-    """start and end did not exist: they slice the whole shape."""
     start, end = node.attributes.pop("start", 0), node.attributes.pop("end", INT64_MAX)
     if not start and end == INT64_MAX:
         return None
@@ -119,8 +120,8 @@ changed("Shape", 15, Pair(down=whole_shape))
 # --- Squeeze, Unsqueeze -------------------------------------------------------------------------------------
 
 
+@says("Negative axes were not allowed and are counted from the front, if need be at run time; they went upwards.")
 def nonnegative_dropped_axes(node: Node) -> Replacement:
-    """Negative axes were not allowed and are counted from the front, if need be at run time; they went upwards."""
     axes = node.attributes.get("axes", [])
     if all(axis >= 0 for axis in axes):
         _upwards(node, axes)
@@ -132,8 +133,8 @@ def nonnegative_dropped_axes(node: Node) -> Replacement:
     return None
 
 
+@says("Negative axes were not allowed and are counted from the front of the result; they went upwards.")
 def nonnegative_new_axes(node: Node) -> Replacement:
-    """Negative axes were not allowed and are counted from the front of the result; they went upwards."""
     axes = node.attributes["axes"]
     if all(axis >= 0 for axis in axes):
         _upwards(node, axes)
@@ -158,8 +159,8 @@ def counted(node: Node, axes: list[int], rank: int) -> list[int]:
     return [axis % rank for axis in axes]
 
 
+@says("axes becomes an attribute; axes known only at run time become a computed shape.")
 def squeezed_axes_to_attribute(node: Node) -> Replacement:
-    """axes becomes an attribute; axes known only at run time become a computed shape."""
     if not node.input(1):
         return None
     axes = node.scope.ints(node.input(1))
@@ -171,15 +172,15 @@ def squeezed_axes_to_attribute(node: Node) -> Replacement:
     return None
 
 
+@says("axes was an attribute and becomes an input.")
 def new_axes_to_input(node: Node) -> None:
-    """axes was an attribute and becomes an input."""
     axes_to_input(node)
     if not node.input(1):
         node.set_input(1, node.build.constant(tensors.int64s([])))
 
 
+@says("axes becomes an attribute; axes known only at run time become a computed shape.")
 def new_axes_to_attribute(node: Node) -> Replacement:
-    """axes becomes an attribute; axes known only at run time become a computed shape."""
     axes = node.scope.ints(node.input(1))
     if axes is None:
         return in_shape(node, _shape_with(node, node.input(1)))
@@ -225,8 +226,8 @@ def _sum(build: Builder, x: str, axis: int) -> str:
     return str(build.ReduceSum(x, axes=[axis], keepdims=0))
 
 
+@says("axes was also taken as a scalar; it is a vector.")
 def axes_to_vector(node: Node) -> None:
-    """axes was also taken as a scalar; it is a vector."""
     if node.input(1) and not node.scope.shape(node.input(1)):  # of an unknown rank, it may be one
         axes = node.scope.ints(node.input(1))
         node.set_input(

@@ -14,6 +14,7 @@ from opshift.passes.operators.tensor.tensor import INTEGERS_AS_DOUBLE
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, same
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 INT32_MAX = 2**31 - 1
@@ -22,15 +23,15 @@ INT32_MAX = 2**31 - 1
 # --- Slice --------------------------------------------------------------------------------------------------
 
 
+@says("starts, ends and axes were attributes and become inputs.")
 def bounds_to_inputs(node: Node) -> None:
-    """starts, ends and axes were attributes and become inputs."""
     starts, ends = node.attributes.pop("starts"), node.attributes.pop("ends")
     axes = node.attributes.pop("axes", []) or list(range(len(starts)))
     node.inputs = [node.input(0), *(node.build.constant(tensors.int64s(v)) for v in (starts, ends, axes))]
 
 
+@says("starts, ends and axes become attributes; steps, and bounds known only at run time, become indices.")
 def bounds_to_attributes(node: Node) -> Replacement:
-    """starts, ends and axes become attributes; steps, and bounds known only at run time, become indices."""
     starts, ends, axes, steps = (node.scope.ints(node.input(i)) if node.input(i) else [] for i in range(1, 5))
     if starts is None or ends is None or axes is None or steps is None or any(step != 1 for step in steps):
         _check_ends(node, ends or [], steps or [])
@@ -52,8 +53,8 @@ def _check_ends(node: Node, ends: list[int], steps: list[int]) -> None:
             )
 
 
+@says("Negative axes were not allowed and are counted from the front.")
 def nonnegative_slice_axes(node: Node) -> None:
-    """Negative axes were not allowed and are counted from the front."""
     if not node.input(3):
         return
     axes, elem_type = node.scope.ints(node.input(3)), node.elem_type(3)
@@ -189,8 +190,8 @@ same("Slice", 13, "bfloat16 came; the text now spells out how bounds are clamped
 # --- Split --------------------------------------------------------------------------------------------------
 
 
+@says("axis had no stated default and is told by the shapes; sizes as an input become an attribute.")
 def axis_and_sizes_are_told(node: Node) -> None:
-    """axis had no stated default and is told by the shapes; sizes as an input become an attribute."""
     if "axis" not in node.attributes:
         node.attributes["axis"] = _axis_of_parts(node)
     if node.input(1):
@@ -211,22 +212,22 @@ def _axis_of_parts(node: Node) -> int:
     raise CannotConvert(node, "axis is missing and had no default; an axis could be expressed")
 
 
+@says("axis had no stated default and is written out, and integers are split as doubles.")
 def parts_of_doubles(node: Node) -> Replacement:
-    """axis had no stated default and is written out, and integers are split as doubles."""
     if "axis" not in node.attributes:
         node.attributes["axis"] = 0
     return carried(INTEGERS_AS_DOUBLE)(node)
 
 
+@says("split was an attribute and becomes an input.")
 def sizes_to_input(node: Node) -> None:
-    """split was an attribute and becomes an input."""
     sizes = node.attributes.pop("split", [])
     if sizes:
         node.set_input(1, node.build.constant(tensors.int64s(sizes)))
 
 
+@says("split becomes an attribute; sizes known only at run time become slices.")
 def sizes_to_attribute(node: Node) -> Replacement:
-    """split becomes an attribute; sizes known only at run time become slices."""
     if not node.input(1):
         return None
     sizes = node.scope.ints(node.input(1))
@@ -247,8 +248,8 @@ def _sliced(node: Node) -> list[str]:
     return parts
 
 
+@says("Without sizes there were as many equal parts as outputs; num_outputs says so.")
 def parts_to_number(node: Node) -> None:
-    """Without sizes there were as many equal parts as outputs; num_outputs says so."""
     if node.input(1):
         return
     dims, axis, parts = node.scope.shape(node.input(0)), node.attributes.get("axis", 0), len(node.outputs)
@@ -258,8 +259,8 @@ def parts_to_number(node: Node) -> None:
         node.attributes["num_outputs"] = parts
 
 
+@says("num_outputs did not exist; the sizes are given where the parts may not be equal.")
 def number_to_parts(node: Node) -> None:
-    """num_outputs did not exist; the sizes are given where the parts may not be equal."""
     parts = node.attributes.pop("num_outputs", None)
     if parts is None or parts == 1:
         return

@@ -11,17 +11,18 @@ from opshift.passes.operators.tensor.shape import size_along
 from opshift.passes.operators.tensor.slice import count_up
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined, same
+from opshift.passes.rewrite.says import says
 
 
+@says("There was no mode CRD: the channels are put into the order that DCR reads.")
 def channels_to_depth_first(node: Node) -> None:
-    """There was no mode CRD: the channels are put into the order that DCR reads."""
     if _column_first(node):
         blocks, channels = node.attributes["blocksize"] ** 2, size_along(node, 1)
         node.set_input(0, _turned(node, node.input(0), channels, [-1, blocks]))
 
 
+@says("There was no mode CRD: the channels that DCR writes are put into its order.")
 def channels_from_depth_first(node: Node) -> Replacement:
-    """There was no mode CRD: the channels that DCR writes are put into its order."""
     if not _column_first(node):
         return None
     blocks, channels = node.attributes["blocksize"] ** 2, size_along(node, 1)
@@ -47,8 +48,8 @@ def _turned(node: Node, x: str, channels: int | str, rows: list[int]) -> str:
     return str(build.Gather(x, order, axis=1))
 
 
+@says("y[n, c, h * b + i, w * b + j] = x[n, (i * b + j) * C + c, h, w], or x[n, (c * b + i) * b + j, h, w] for CRD")
 def blocks_from_channels(node: Node) -> str:
-    """y[n, c, h * b + i, w * b + j] = x[n, (i * b + j) * C + c, h, w], or x[n, (c * b + i) * b + j, h, w] for CRD"""
     block = node.attributes["blocksize"]
     batch, channels, height, width = flat_indices.sizes(node, node.input(0))
     channels = _over(node, channels, block**2)
@@ -65,8 +66,8 @@ def blocks_from_channels(node: Node) -> str:
     return _taken_apart(node, apart, order, joined)
 
 
+@says("y[n, (i * b + j) * C + c, h, w] = x[n, c, h * b + i, w * b + j]")
 def channels_from_blocks(node: Node) -> str:
-    """y[n, (i * b + j) * C + c, h, w] = x[n, c, h * b + i, w * b + j]"""
     block = node.attributes["blocksize"]
     batch, channels, height, width = flat_indices.sizes(node, node.input(0))
     height, width = _over(node, height, block), _over(node, width, block)

@@ -8,6 +8,7 @@ from opshift.passes.model.types import elem_type_of
 from opshift.passes.operators.shared.recipes import BFLOAT16, FLOAT8, carried, nonnegative_axis
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined, same
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -19,31 +20,31 @@ INTEGERS_AS_DOUBLE: dict[int, int] = dict.fromkeys(
 # --- Cast, CastLike -----------------------------------------------------------------------------------------
 
 
+@says("to was the name of a type and becomes its number.")
 def type_name_to_number(node: Node) -> None:
-    """to was the name of a type and becomes its number."""
     name = node.attributes["to"]
     if name.upper() not in T.DataType.keys():  # noqa: SIM118
         raise CannotConvert(node, f"to={name!r}; a name of TensorProto.DataType could be expressed")
     node.attributes["to"] = T.DataType.Value(name.upper())
 
 
+@says("to was the number of a type and becomes its name.")
 def type_number_to_name(node: Node) -> None:
-    """to was the number of a type and becomes its name."""
     node.attributes["to"] = T.DataType.Name(node.attributes["to"])
 
 
+@says("saturate did not exist; it only says how float8 types are cast to, which did not exist either.")
 def without_saturate(node: Node) -> None:
-    """saturate did not exist; it only says how float8 types are cast to, which did not exist either."""
     node.attributes.pop("saturate", None)
 
 
+@says("round_mode did not exist; it only says how float8e8m0 is cast to, which did not exist either.")
 def without_round_mode(node: Node) -> None:
-    """round_mode did not exist; it only says how float8e8m0 is cast to, which did not exist either."""
     node.attributes.pop("round_mode", None)
 
 
+@says("Strings were not allowed: a cast of strings to strings leaves them as they are.")
 def without_strings(node: Node) -> Replacement:
-    """Strings were not allowed: a cast of strings to strings leaves them as they are."""
     kinds = {node.scope.elem_type(name) for name in (node.input(0), *node.outputs)}
     if kinds == {T.STRING}:
         return str(node.build.Identity(node.input(0)))
@@ -61,8 +62,8 @@ changed(["Cast", "CastLike"], 19, Pair(down=without_saturate))
 changed(["Cast", "CastLike"], 24, Pair(down=without_round_mode))
 
 
+@says("The type to cast to was given by another tensor and is written out.")
 def cast_to_the_other_type(node: Node) -> str:
-    """The type to cast to was given by another tensor and is written out."""
     kept = {name: node.attributes[name] for name in node.attributes}
     return str(node.build.Cast(node.input(0), to=node.elem_type(1), **kept))
 
@@ -74,8 +75,8 @@ defined("CastLike", cast_to_the_other_type)
 # --- Identity -----------------------------------------------------------------------------------------------
 
 
+@says("Identity took no sequence: one is copied by inserting an element at the end and erasing it again.")
 def copy_sequence(node: Node) -> Replacement:
-    """Identity took no sequence: one is copied by inserting an element at the end and erasing it again."""
     kind = node.scope.type(node.input(0))
     if kind is None:
         raise CannotConvert(node, f'the type of "{node.input(0)}" is unknown; a tensor could be expressed')
@@ -94,8 +95,8 @@ changed("Identity", 14, Pair(down=copy_sequence))
 # --- Concat -------------------------------------------------------------------------------------------------
 
 
+@says("axis was 1 by default and is required.")
 def axis_is_written(node: Node) -> None:
-    """axis was 1 by default and is required."""
     if "axis" not in node.attributes:
         node.attributes["axis"] = 1
 

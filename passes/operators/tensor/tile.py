@@ -6,14 +6,15 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 # Tile 1 took its counts and its axis in the type of the data; up to here these types hold every integer.
 COUNTS: dict[int, int] = {T.FLOAT16: 2**11, T.FLOAT: 2**24, T.DOUBLE: 2**53}
 
 
+@says("tiles copies were made along one axis; repeats counts them for every axis.")
 def copies_to_repeats(node: Node) -> None:
-    """tiles copies were made along one axis; repeats counts them for every axis."""
     build, rank, held = node.build, node.rank(), node.scope.array(node.input(2))
     if held is None:
         raise CannotConvert(node, "the axis is known only at run time; a constant could be expressed")
@@ -30,8 +31,8 @@ def copies_to_repeats(node: Node) -> None:
     node.inputs = [node.input(0), repeats]
 
 
+@says("repeats counted the copies along every axis; they are made along one axis after another.")
 def repeats_to_copies(node: Node) -> str:
-    """repeats counted the copies along every axis; they are made along one axis after another."""
     build, value, repeats = node.build, node.input(0), node.scope.ints(node.input(1))
     if repeats is not None:
         for axis, count in enumerate(repeats):

@@ -14,6 +14,7 @@ from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 END = 2**31 - 1
@@ -23,10 +24,11 @@ HELD_BY_DOUBLE = (T.BOOL, *HELD_BY_FLOATS)
 WRITTEN_OUT = 3  # columns that are sorted by without a loop
 
 
+@says(
+    "Unique did not exist: elements or slices are sorted, and compared with the one before; NaN is a value, the last."
+)
 def sorted_and_compared(node: Node) -> list[str]:
-    """Unique did not exist: elements or slices are sorted, and compared with the one before; NaN is a value, the last.
-
-    first[g] is where value g is found first, group[p] which value comes at place p of the sorted ones. Values in the
+    """first[g] is where value g is found first, group[p] which value comes at place p of the sorted ones. Values in the
     order of their first places are found by marking these.
     """
     build, x = node.build, node.input(0)

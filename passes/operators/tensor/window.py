@@ -10,6 +10,7 @@ from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.operators.shared.recipes import FLOAT8
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
@@ -17,8 +18,8 @@ T = TensorProto
 # --- 18: CenterCropPad --------------------------------------------------------------------------------------
 
 
+@says("CenterCropPad did not exist: what is missing is padded, half of it in front, and what is too much cut.")
 def padded_and_cut(node: Node) -> str:
-    """CenterCropPad did not exist: what is missing is padded, half of it in front, and what is too much cut."""
     build, x, dims = node.build, node.input(0), node.scope.shape(node.input(0))
     if dims is None:
         raise CannotConvert(node, f'the rank of "{x}" is unknown; a known rank could be expressed')
@@ -62,8 +63,8 @@ changed("CenterCropPad", 18, Pair(down=padded_and_cut))
 # --- 24: TensorScatter --------------------------------------------------------------------------------------
 
 
+@says("TensorScatter did not exist: each element of the update is scattered to its place in the cache.")
 def scattered_rows(node: Node) -> str:
-    """TensorScatter did not exist: each element of the update is scattered to its place in the cache."""
     build, (cache, update), rank = node.build, node.inputs[:2], node.rank()
     axis, mode = node.attributes.get("axis", -2), node.attributes.get("mode", "linear")
     if mode not in ("linear", "circular") or not -rank <= axis < rank:

@@ -7,12 +7,13 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import categories
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, cannot, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
 
+@says("StringNormalizer did not exist: what is not listed as a stop word is kept, or one empty string if nothing is.")
 def stop_words_looked_up(node: Node) -> str:
-    """StringNormalizer did not exist: what is not listed as a stop word is kept, or one empty string if nothing is."""
     build, x, action = node.build, node.input(0), node.attributes.get("case_change_action", "NONE")
     if action != "NONE":
         raise CannotConvert(node, f"case_change_action={action}; no operator of opset 9 changes a string")

@@ -11,6 +11,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import categories
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 ML = "ai.onnx.ml"
@@ -23,8 +24,8 @@ MISSING: dict[int, Any] = {
 }  # fmt: skip
 
 
+@says("The strings in classes_strings stood for their positions, and become pairs of keys and values.")
 def classes_to_pairs(node: Node) -> None:
-    """The strings in classes_strings stood for their positions, and become pairs of keys and values."""
     classes = node.attributes.pop("classes_strings", [])
     positions = list(range(len(classes)))
     if not classes:
@@ -36,8 +37,8 @@ def classes_to_pairs(node: Node) -> None:
         _set_pairs(node, T.INT64, positions, T.STRING, classes, _default(node, T.STRING))
 
 
+@says("Only strings and their positions were paired: others become CategoryMapper or entries of a table.")
 def pairs_to_categories(node: Node) -> Replacement:
-    """Only strings and their positions were paired: others become CategoryMapper or entries of a table."""
     (key_kind, keys), (value_kind, values) = _pairs(node)
     default = _default(node, value_kind)
     if {key_kind, value_kind} == {T.STRING, T.INT64}:
@@ -62,13 +63,13 @@ def _entry(node: Node, table: list[Any], kind: int, index: str) -> str:
     return str(node.build.Gather(node.build.constant(table, kind), index, axis=0))
 
 
+@says("Nothing was said of repeated keys, and NaN was found bit by bit; nodes with such keys are refused.")
 def unmistakable_keys(node: Node) -> None:
-    """Nothing was said of repeated keys, and NaN was found bit by bit; nodes with such keys are refused."""
     _pairs(node)
 
 
+@says("Keys and values in tensors become lists; values of types without a list, entries of a table.")
 def tensors_to_lists(node: Node) -> Replacement:
-    """Keys and values in tensors become lists; values of types without a list, entries of a table."""
     (key_kind, keys), (value_kind, values) = _pairs(node)
     if not any(name.endswith("_tensor") for name in node.attributes):
         return None

@@ -16,6 +16,7 @@ from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
 
 T = TensorProto
 ML = "ai.onnx.ml"
@@ -32,8 +33,8 @@ DISPUTED = "which runtimes read differently; NONE, SOFTMAX_ZERO and PROBIT could
 # --- both regressor and classifier, 1 and 3 ---------------------------------------------------------------
 
 
+@says("Parameters in tensors of doubles did not exist; those that float32 holds go into the lists.")
 def doubles_to_floats(node: Node) -> None:
-    """Parameters in tensors of doubles did not exist; those that float32 holds go into the lists."""
     for name in [name for name in node.attributes if name.endswith("_as_tensor")]:
         held = node.attributes[name]
         values = numbers(node, name)
@@ -57,8 +58,8 @@ def numbers(node: Node, name: str) -> list[float]:
     return [float(value) for value in values.ravel()]
 
 
+@says("The classifier is deprecated, and no text says how it chooses a label where scores are equal.")
 def deprecated(node: Node) -> None:
-    """The classifier is deprecated, and no text says how it chooses a label where scores are equal."""
     raise CannotConvert(node, "the operator is deprecated; ai.onnx.ml up to opset 4 could be expressed")
 
 
@@ -80,8 +81,8 @@ class _Trees:
     weights: list[float] = field(default_factory=list)
 
 
+@says("The regressor is deprecated and becomes TreeEnsemble, a tree for each target that a tree votes for.")
 def regressor_to_ensemble(node: Node) -> str:
-    """The regressor is deprecated and becomes TreeEnsemble, a tree for each target that a tree votes for."""
     given = node.attributes
     aggregate, transform = given.get("aggregate_function", "SUM"), given.get("post_transform", "NONE")
     count, base = given.get("n_targets", 0), _parameter(node, "base_values")
@@ -243,8 +244,8 @@ class _Rows:
     votes: list[tuple[int, int, int, float]] = field(default_factory=list)  # tree, node, target, weight
 
 
+@says("TreeEnsemble did not exist: its trees go to TreeEnsembleRegressor, each member of a set to a node.")
 def ensemble_to_regressor(node: Node) -> str:
-    """TreeEnsemble did not exist: its trees go to TreeEnsembleRegressor, each member of a set to a node."""
     kind, given = node.elem_type(), node.attributes
     if kind == T.DOUBLE:
         raise CannotConvert(node, "the output is double; float and float16 could be expressed")

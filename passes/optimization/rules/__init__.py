@@ -1,7 +1,7 @@
 """Rules of optimization: each is one function that looks at one node and, where it applies, changes it.
 
-A rule returns None where it does not apply, the name of a value that takes over the node's output, or `EDITED`. Its
-docstring is one sentence, which users read: what was true before, what is true after.
+A rule returns None where it does not apply, the name of a value that takes over the node's output, or `EDITED`. What
+it `says` is one sentence, which users read: what was true before, what is true after.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from opshift.passes.analysis.polynomial import Number
 from opshift.passes.optimization import shape_values
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.optimization.workspace import Call
+from opshift.passes.rewrite.says import says
 
 
 def _groups(parts: Sequence[Number], wholes: Sequence[Number]) -> list[list[int]] | None:
@@ -28,9 +29,9 @@ def _groups(parts: Sequence[Number], wholes: Sequence[Number]) -> list[list[int]
     return found if fits and 0 not in parts else None
 
 
+@says("A Transpose of joined axes that are taken apart after it is a Transpose of the axes themselves.")
 @rule("Reshape")
 def transpose_unjoined(call: Call) -> Outcome:
-    """A Transpose of joined axes that are taken apart after it is a Transpose of the axes themselves."""
     moved = call.maker()
     joined = moved.maker() if moved is not None and moved.op == "Transpose" else None
     if moved is None or joined is None or joined.op != "Reshape":

@@ -9,6 +9,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.optimization.rules.identities import keeps_shape, splat
 from opshift.passes.optimization.workspace import Call
+from opshift.passes.rewrite.says import says
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
@@ -24,9 +25,9 @@ def _bounded(call: Call) -> tuple[str, Any] | None:
     return None
 
 
+@says("A Max and a Min with constants, one of the other, are one Clip.")
 @rule("Min", "Max", since=11)
 def clip_at_once(call: Call) -> Outcome:
-    """A Max and a Min with constants, one of the other, are one Clip."""
     made, outer = call.maker(0) or call.maker(1), _bounded(call)
     made = call.maker(list(call.proto.input).index(outer[0])) if outer is not None else made
     if made is None or outer is None or made.op != {"Min": "Max", "Max": "Min"}[call.op]:
@@ -48,9 +49,9 @@ def _scalar(call: Call, bound: Any) -> str:
     return call.constant(onnx.numpy_helper.from_array(np.asarray(bound)))
 
 
+@says("A Clip to what is not negative needs no Relu before it.")
 @rule("Clip", since=11)
 def clip_before_relu(call: Call) -> Outcome:
-    """A Clip to what is not negative needs no Relu before it."""
     made, low = call.maker(), call.array(1) if call.input(1) else None
     if made is None or made.op != "Relu" or low is None or low.size != 1 or not (low >= 0).all():
         return None
@@ -58,9 +59,9 @@ def clip_before_relu(call: Call) -> Outcome:
     return EDITED
 
 
+@says("A Relu with a constant bound above it is one Clip.")
 @rule("Min", since=11)
 def clip_relu(call: Call) -> Outcome:
-    """A Relu with a constant bound above it is one Clip."""
     bounded = _bounded(call)
     made = call.maker(list(call.proto.input).index(bounded[0])) if bounded is not None else None
     if made is None or bounded is None or made.op != "Relu" or not bounded[1] >= 0:

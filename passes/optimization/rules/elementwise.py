@@ -10,6 +10,7 @@ from opshift.passes.optimization import shape_values
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.optimization.rules.identities import keeps_shape, splat
 from opshift.passes.optimization.workspace import Call
+from opshift.passes.rewrite.says import says
 
 _OF_ONE = frozenset(
     [
@@ -64,9 +65,9 @@ class _Between:
         return all(uses[name] == inside.count(name) and not self._last.draft.is_protected(name) for name in made)
 
 
+@says("What is computed element by element between a Reshape and one that takes it back is computed without them.")
 @rule("Reshape")
 def compute_unreshaped(call: Call) -> Outcome:
-    """What is computed element by element between a Reshape and one that takes it back is computed without them."""
     made = call.maker()
     if made is None or (made.op not in _OF_ONE and made.op not in _OF_SEVERAL):
         return None
@@ -88,9 +89,9 @@ def compute_unreshaped(call: Call) -> Outcome:
     return names[call.input(0)]
 
 
+@says("Two multiplications by constants in a row are one by their product.")
 @rule("Mul", close=True)
 def multiply_once(call: Call) -> Outcome:
-    """Two multiplications by constants in a row are one by their product."""
     outer = _factor(call)
     made = call.maker(outer[0]) if outer is not None else None
     if made is None or outer is None or made.op != "Mul" or not call.alone(outer[0]):

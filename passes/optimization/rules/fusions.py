@@ -10,15 +10,16 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.optimization import shape_values
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.optimization.workspace import GROWTH, Call
+from opshift.passes.rewrite.says import says
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 _BIAS_FIRST = "the factor goes into the weights, the summand into the bias"
 
 
+@says("A BatchNormalization after a convolution goes into its weights and bias.")
 @rule("BatchNormalization", close=True)
 def normalize_in_convolution(call: Call) -> Outcome:
-    """A BatchNormalization after a convolution goes into its weights and bias."""
     if call.attribute("training_mode", 0) or not call.attribute("spatial", 1) or any(call.proto.output[1:]):
         return None
     scale, bias, mean, variance = (call.array(k) for k in range(1, 5))
@@ -28,9 +29,9 @@ def normalize_in_convolution(call: Call) -> Outcome:
     return _into_convolution(call, 0, factor, bias.astype(np.float64) - mean.astype(np.float64) * factor)
 
 
+@says("Arithmetic with a constant for each channel after a convolution goes into its weights and bias.")
 @rule("Add", "Sub", "Mul", "Div", close=True)
 def compute_in_convolution(call: Call) -> Outcome:
-    """Arithmetic with a constant for each channel after a convolution goes into its weights and bias."""
     for value, other in ((0, 1), (1, 0)) if call.op in ("Add", "Mul") else ((0, 1),):
         made = call.maker(value)
         if made is None or made.op not in _CONVOLUTIONS or call.array(other, 1 << 16) is None:
@@ -121,9 +122,9 @@ def _become(call: Call, made: Call, names: list[str]) -> None:
     call.read(*names)
 
 
+@says("A product of two matrices and the bias that is added to it are one Gemm.")
 @rule("Add", since=11, close=True)
 def multiply_and_add(call: Call) -> Outcome:
-    """A product of two matrices and the bias that is added to it are one Gemm."""
     for product, other in ((0, 1), (1, 0)):
         made, held = call.maker(product), call.shape(other)
         if made is None or made.op != "MatMul" or not call.alone(product) or call.elem_type(other) not in _FLOATS:
@@ -143,9 +144,9 @@ def multiply_and_add(call: Call) -> Outcome:
     return None
 
 
+@says("A Gemm of a transposed matrix transposes it itself.")
 @rule("Gemm", close=True)
 def multiply_transposed(call: Call) -> Outcome:
-    """A Gemm of a transposed matrix transposes it itself."""
     for index, flag in ((0, "transA"), (1, "transB")):
         made = call.maker(index)
         if made is None or made.op != "Transpose" or made.attribute("perm", [1, 0]) != [1, 0]:
@@ -159,9 +160,9 @@ def multiply_transposed(call: Call) -> Outcome:
     return None
 
 
+@says("Zeros that are padded in front of a Conv are padded by it.")
 @rule("Conv", since=11, close=True)
 def pad_in_convolution(call: Call) -> Outcome:
-    """Zeros that are padded in front of a Conv are padded by it."""
     pads = _zeros_around(call)
     made = call.maker()
     if pads is None or made is None:
@@ -193,9 +194,9 @@ def _zeros_around(call: Call) -> list[int] | None:
     return [*pads[2:half], *pads[half + 2 :]]
 
 
+@says("Zeros that are padded in front of an AveragePool are padded by it, which counts them.")
 @rule("AveragePool", since=11, close=True)
 def pad_in_average(call: Call) -> Outcome:
-    """Zeros that are padded in front of an AveragePool are padded by it, which counts them."""
     pads, made = _zeros_around(call), call.maker()
     own = call.attribute("pads")
     if pads is None or made is None or call.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
@@ -217,9 +218,9 @@ def pad_in_average(call: Call) -> Outcome:
     return EDITED
 
 
+@says("A linear layer whose result is reshaped works on a matrix, as one Gemm.")
 @rule("Reshape", since=11, close=True)
 def multiply_rows(call: Call) -> Outcome:
-    """A linear layer whose result is reshaped works on a matrix, as one Gemm."""
     added, shape = call.maker(), _stated(call)
     if added is None or added.op != "Add" or shape is None or not call.alone():
         return None

@@ -11,34 +11,35 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.optimization import shape_values
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.optimization.workspace import Call
+from opshift.passes.rewrite.says import says
 
 _SMALL = 1 << 16  # bytes of a constant that is looked at value by value
 
 
+@says("An Identity is gone.")
 @rule("Identity", since=1)
 def pass_on(call: Call) -> Outcome:
-    """An Identity is gone."""
     return call.input(0)
 
 
+@says("A Dropout that drops nothing, as in inference, is gone.")
 @rule("Dropout")
 def pass_on_inference_dropout(call: Call) -> Outcome:
-    """A Dropout that drops nothing, as in inference, is gone."""
     training = call.opset >= 12 and call.input(2)
     if (training and (held := call.array(2)) is None) or (training and held.any()):
         return None
     return call.input(0) if call.unused(1) else None
 
 
+@says("An operator of any number of inputs that has one is gone.")
 @rule("Sum", "Max", "Min", "Mean", "Concat")
 def pass_on_only_input(call: Call) -> Outcome:
-    """An operator of any number of inputs that has one is gone."""
     return call.input(0) if len(call.proto.input) == 1 else None
 
 
+@says("A Split into one part is gone.")
 @rule("Split")
 def pass_on_only_part(call: Call) -> Outcome:
-    """A Split into one part is gone."""
     return call.input(0) if len(call.proto.output) == 1 else None
 
 
@@ -71,9 +72,9 @@ def _is_zero(held: Any, negative: bool) -> bool:
     return bool(held == 0) and (held.dtype.kind != "f" or bool(np.signbit(held)) == negative)
 
 
+@says("Adding an integer 0, or a -0.0, is gone.")
 @rule("Add")
 def pass_on_summand(call: Call) -> Outcome:
-    """Adding an integer 0, or a -0.0, is gone."""
     for value, other in ((0, 1), (1, 0)):
         held = splat(call, other)
         if held is not None and _is_zero(held, negative=True) and keeps_shape(call, value, other):
@@ -81,16 +82,16 @@ def pass_on_summand(call: Call) -> Outcome:
     return None
 
 
+@says("Subtracting an integer 0, or a 0.0, is gone.")
 @rule("Sub")
 def pass_on_minuend(call: Call) -> Outcome:
-    """Subtracting an integer 0, or a 0.0, is gone."""
     held = splat(call, 1)
     return call.input(0) if held is not None and _is_zero(held, negative=False) and keeps_shape(call, 0, 1) else None
 
 
+@says("A multiplication by 1 is gone.")
 @rule("Mul")
 def pass_on_factor(call: Call) -> Outcome:
-    """A multiplication by 1 is gone."""
     for value, other in ((0, 1), (1, 0)):
         held = splat(call, other)
         if held is not None and held == 1 and keeps_shape(call, value, other):
@@ -98,16 +99,16 @@ def pass_on_factor(call: Call) -> Outcome:
     return None
 
 
+@says("A division by 1 or a first power is gone.")
 @rule("Div", "Pow")
 def pass_on_operand_of_one(call: Call) -> Outcome:
-    """A division by 1 or a first power is gone."""
     held = splat(call, 1)
     return call.input(0) if held is not None and held == 1 and keeps_shape(call, 0, 1) else None
 
 
+@says("An And with true or an Or with false is gone.")
 @rule("And", "Or")
 def pass_on_bool(call: Call) -> Outcome:
-    """An And with true or an Or with false is gone."""
     for value, other in ((0, 1), (1, 0)):
         held = splat(call, other)
         if held is not None and bool(held) == (call.op == "And") and keeps_shape(call, value, other):
@@ -115,9 +116,9 @@ def pass_on_bool(call: Call) -> Outcome:
     return None
 
 
+@says("A Where whose constant condition takes everything from one side is gone.")
 @rule("Where")
 def choose(call: Call) -> Outcome:
-    """A Where whose constant condition takes everything from one side is gone."""
     held = splat(call, 0)
     if held is None:
         return None
@@ -125,23 +126,23 @@ def choose(call: Call) -> Outcome:
     return call.input(taken) if keeps_shape(call, taken, 0) and keeps_shape(call, taken, other) else None
 
 
+@says("An operator that undoes itself is gone together with the one before it.")
 @rule("Neg", "Not")
 def undo(call: Call) -> Outcome:
-    """An operator that undoes itself is gone together with the one before it."""
     made = call.maker()
     return made.input(0) if made is not None and made.op == call.op else None
 
 
+@says("An operator that changes nothing the second time is not repeated.")
 @rule("Abs", "Ceil", "Floor", "Relu", "Round", "Sign")
 def pass_on_repetition(call: Call) -> Outcome:
-    """An operator that changes nothing the second time is not repeated."""
     made = call.maker()
     return call.input(0) if made is not None and made.op == call.op else None
 
 
+@says("A Clip without bounds is gone.")
 @rule("Clip")
 def pass_on_unbounded(call: Call) -> Outcome:
-    """A Clip without bounds is gone."""
     bounds = call.input(1) or call.input(2) or call.attribute("min") is not None or call.attribute("max") is not None
     return None if bounds or call.opset < 11 else call.input(0)
 
@@ -174,9 +175,9 @@ _INTEGERS = (
 )
 
 
+@says("A CastLike to a type that is known is a Cast.")
 @rule("CastLike", since=15)
 def name_type(call: Call) -> Outcome:
-    """A CastLike to a type that is known is a Cast."""
     to = call.elem_type(1)
     if not to or call.elem_type(0) in (0, TensorProto.STRING) or to == TensorProto.STRING:
         return None
@@ -186,15 +187,15 @@ def name_type(call: Call) -> Outcome:
     return EDITED
 
 
+@says("A Cast to the type that a value has is gone.")
 @rule("Cast")
 def pass_on_cast(call: Call) -> Outcome:
-    """A Cast to the type that a value has is gone."""
     return call.input(0) if call.attribute("to") == call.elem_type(0) != 0 else None
 
 
+@says("A Cast of a value that was cast to a type that holds it exactly is a Cast of the value itself.")
 @rule("Cast")
 def cast_once(call: Call) -> Outcome:
-    """A Cast of a value that was cast to a type that holds it exactly is a Cast of the value itself."""
     made, to = call.maker(), call.attribute("to")
     if made is None or made.op != "Cast":
         return None
@@ -218,9 +219,9 @@ def _same_shape(a: Sequence[Number] | None, b: Sequence[Number] | None) -> bool:
     return a is not None and b is not None and tuple(a) == tuple(b)
 
 
+@says("A change of the shape to the shape that a value has is gone.")
 @rule("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand")
 def pass_on_shape(call: Call) -> Outcome:
-    """A change of the shape to the shape that a value has is gone."""
     if call.op == "Flatten":
         shape = call.shape()
         return call.input(0) if shape is not None and len(shape) == 2 and call.attribute("axis", 1) in (1, -1) else None
@@ -230,9 +231,9 @@ def pass_on_shape(call: Call) -> Outcome:
     return call.input(0) if _same_shape(call.shape(), call.shape_of(call.output)) else None
 
 
+@says("A Transpose that leaves the axes in order is gone.")
 @rule("Transpose")
 def pass_on_order(call: Call) -> Outcome:
-    """A Transpose that leaves the axes in order is gone."""
     perm = call.attribute("perm")
     if perm is None:
         shape = call.shape()
@@ -240,9 +241,9 @@ def pass_on_order(call: Call) -> Outcome:
     return call.input(0) if perm == list(range(len(perm))) else None
 
 
+@says("A Slice that takes everything is gone.")
 @rule("Slice")
 def pass_on_whole(call: Call) -> Outcome:
-    """A Slice that takes everything is gone."""
     if call.opset < 10:
         starts, ends, axes = (call.attribute(name) for name in ("starts", "ends", "axes"))
         steps = None
@@ -262,23 +263,23 @@ def pass_on_whole(call: Call) -> Outcome:
     return call.input(0)
 
 
+@says("A Pad by nothing is gone.")
 @rule("Pad")
 def pass_on_unpadded(call: Call) -> Outcome:
-    """A Pad by nothing is gone."""
     pads = call.attribute("pads") if call.opset < 11 else call.ints(1)
     return call.input(0) if pads is not None and not any(pads) and call.attribute("mode") != "wrap" else None
 
 
+@says("A Tile that repeats nothing is gone.")
 @rule("Tile")
 def pass_on_once(call: Call) -> Outcome:
-    """A Tile that repeats nothing is gone."""
     repeats = call.ints(1)
     return call.input(0) if repeats is not None and all(number == 1 for number in repeats) else None
 
 
+@says("A Resize by factors of 1 is gone.")
 @rule("Resize", since=11)
 def pass_on_size(call: Call) -> Outcome:
-    """A Resize by factors of 1 is gone."""
     scales = call.array(2, _SMALL)
     mode, crop = call.attribute("mode", "nearest"), call.attribute("coordinate_transformation_mode", "half_pixel")
     if scales is None or not scales.size or not (scales == 1).all() or mode not in ("nearest", "linear"):

@@ -11,13 +11,14 @@ from opshift.passes.optimization import shape_values
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.optimization.rules.identities import keeps_shape, splat
 from opshift.passes.optimization.workspace import GROWTH, Call
+from opshift.passes.rewrite.says import says
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
 
+@says("A multiplication by a number after a linear layer goes into its weights and bias.")
 @rule("Mul", "Div", close=True)
 def scale_in_layer(call: Call) -> Outcome:
-    """A multiplication by a number after a linear layer goes into its weights and bias."""
     for value, other in ((0, 1), (1, 0)) if call.op == "Mul" else ((0, 1),):
         held, made = splat(call, other), call.maker(value)
         if made is None or held is None or held.dtype.kind != "f" or not held or not np.isfinite(held):
@@ -86,9 +87,9 @@ def _become(call: Call, made: Call, names: list[str]) -> Outcome:
     return EDITED
 
 
+@says("A linear layer of a value that was reshaped works on a matrix, as one Gemm.")
 @rule("Add", since=11, close=True)
 def multiply_reshaped_rows(call: Call) -> Outcome:
-    """A linear layer of a value that was reshaped works on a matrix, as one Gemm."""
     for product, other in ((0, 1), (1, 0)):
         made, bias = call.maker(product), call.shape(other)
         before = made.maker() if made is not None and made.op == "MatMul" else None

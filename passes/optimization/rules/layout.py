@@ -6,14 +6,15 @@ from opshift.passes.model import tensors
 from opshift.passes.optimization import shape_values
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.optimization.workspace import Call
+from opshift.passes.rewrite.says import says
 
 _AXES_ARE_INPUTS = 13  # the opset from which on Squeeze and Unsqueeze take them so
 _VIEWS = frozenset(["Flatten", "Reshape", "Squeeze", "Unsqueeze"])
 
 
+@says("Two Transposes in a row are one.")
 @rule("Transpose")
 def transpose_once(call: Call) -> Outcome:
-    """Two Transposes in a row are one."""
     made = call.maker()
     if made is None or made.op != "Transpose":
         return None
@@ -29,9 +30,9 @@ def transpose_once(call: Call) -> Outcome:
     return EDITED
 
 
+@says("A Reshape of a value whose shape alone was changed is a Reshape of the value before.")
 @rule("Reshape")
 def reshape_once(call: Call) -> Outcome:
-    """A Reshape of a value whose shape alone was changed is a Reshape of the value before."""
     made, shape = call.maker(), call.ints(1)
     if made is None or shape is None or 0 in shape or not _is_view(made):
         return None
@@ -50,9 +51,9 @@ def _is_view(call: Call) -> bool:
     return long == sorted(long)
 
 
+@says("A Transpose between an Unsqueeze and a Squeeze of the same axes does without them.")
 @rule("Squeeze")
 def transpose_without(call: Call) -> Outcome:
-    """A Transpose between an Unsqueeze and a Squeeze of the same axes does without them."""
     moved = call.maker()
     made = moved.maker() if moved is not None and moved.op == "Transpose" else None
     if moved is None or made is None or made.op != "Unsqueeze":
@@ -72,16 +73,16 @@ def transpose_without(call: Call) -> Outcome:
     return EDITED
 
 
+@says("A Squeeze of the axes that an Unsqueeze put in is gone with it.")
 @rule("Squeeze")
 def squeeze_back(call: Call) -> Outcome:
-    """A Squeeze of the axes that an Unsqueeze put in is gone with it."""
     made = call.maker()
     return made.input(0) if made is not None and made.op == "Unsqueeze" and _same_axes(call, made) else None
 
 
+@says("An Unsqueeze of the axes that a Squeeze took out is gone with it.")
 @rule("Unsqueeze")
 def unsqueeze_back(call: Call) -> Outcome:
-    """An Unsqueeze of the axes that a Squeeze took out is gone with it."""
     made = call.maker()
     return made.input(0) if made is not None and made.op == "Squeeze" and _same_axes(made, call) else None
 
@@ -94,9 +95,9 @@ def _same_axes(squeeze: Call, unsqueeze: Call) -> bool:
     return alike and sorted(gone) == sorted(added)
 
 
+@says("Two Unsqueezes in a row are one.")
 @rule("Unsqueeze")
 def unsqueeze_once(call: Call) -> Outcome:
-    """Two Unsqueezes in a row are one."""
     made = call.maker()
     if made is None or made.op != "Unsqueeze":
         return None
@@ -124,9 +125,9 @@ def _may_lose_more(call: Call) -> bool:
     return shape is None or not all(isinstance(size, int) for size in shape)
 
 
+@says("Two changes of the shape in a row are one Reshape to the shape that comes out.")
 @rule("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 def view_once(call: Call) -> Outcome:
-    """Two changes of the shape in a row are one Reshape to the shape that comes out."""
     made = call.maker()
     if made is None or not _is_view(made) or _may_lose_more(call):
         return None

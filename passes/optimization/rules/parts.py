@@ -10,6 +10,7 @@ from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import NodeProto
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.optimization.workspace import Call
+from opshift.passes.rewrite.says import says
 
 _SIZES_ARE_INPUTS = 13  # the opset from which on Split takes them so
 _COUNT_IS_TOLD = 18  # the opset from which on a Split into equal parts says how many
@@ -35,9 +36,9 @@ def _bounds(call: Call) -> tuple[list[int], list[int], list[int], list[int]] | N
     return (starts, ends, axes, steps) if fits else None
 
 
+@says("Two Slices in a row, of different axes, are one.")
 @rule("Slice", since=10)
 def slice_once(call: Call) -> Outcome:
-    """Two Slices in a row, of different axes, are one."""
     made = call.maker()
     if made is None or made.op != "Slice":
         return None
@@ -70,9 +71,9 @@ def _cut(call: Call) -> tuple[int, int, int, int] | None:
     return found
 
 
+@says("Slices that take a value apart along an axis, with nothing left over, are one Split.")
 @rule("Slice", since=10)
 def split_at_once(call: Call) -> Outcome:
-    """Slices that take a value apart along an axis, with nothing left over, are one Split."""
     draft, found = call.draft, _cut(call)
     if found is None or not draft.whole.fixed.isdisjoint([call.input(0), call.output]):
         return None
@@ -156,9 +157,9 @@ def _sizes(cut: Call) -> tuple[int, list[int]] | None:
     return (axis % len(shape), sizes) if sum(sizes) == size and len(sizes) <= _MOST else None
 
 
+@says("A part that is taken from a sequence into which a value was split is taken from a Split of the value.")
 @rule("SequenceAt", since=11)
 def take_part(call: Call) -> Outcome:
-    """A part that is taken from a sequence into which a value was split is taken from a Split of the value."""
     cut, at = call.maker(), call.ints(1)
     if cut is None or cut.op != "SplitToSequence" or at is None:
         return None
@@ -199,9 +200,9 @@ def _emit_split(call: Call, value: str, axis: int, sizes: list[int], key: tuple[
     draft.emitted.update({(*key, index): name for index, name in enumerate(made.output)})
 
 
+@says("A member that is taken from a sequence that was put together is the member.")
 @rule("SequenceAt", since=11)
 def take_member(call: Call) -> Outcome:
-    """A member that is taken from a sequence that was put together is the member."""
     made, at = call.maker(), call.ints(1)
     if made is None or made.op != "SequenceConstruct" or at is None:
         return None
@@ -209,9 +210,9 @@ def take_member(call: Call) -> Outcome:
     return made.input(at[0] % count) if -count <= at[0] < count else None
 
 
+@says("Members that were put into a sequence to be joined are joined.")
 @rule("ConcatFromSequence", since=11)
 def join_members(call: Call) -> Outcome:
-    """Members that were put into a sequence to be joined are joined."""
     made = call.maker()
     if made is None or made.op != "SequenceConstruct" or call.attribute("new_axis", 0):
         return None

@@ -12,23 +12,24 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.optimization import shape_values
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.optimization.workspace import Call, Draft, Known
+from opshift.passes.rewrite.says import says
 
 _SHAPE_OF_PARTS = 15  # the opset from which on Shape takes a start and an end
 _ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Equal", "Greater", "Less", "Where", "Min", "Max")
 
 
+@says("The dimensions of a value can be read off it.")
 @rule("Shape", since=1)
 def remember(call: Call) -> Outcome:
-    """The dimensions of a value can be read off it."""
     shape = call.shape()
     if shape is not None and not call.draft.whole.leans:
         call.draft.measured.setdefault(shape, call.input(0))
     return None
 
 
+@says("The shape that a Reshape computes is stated, as a dimension that is kept is 0 and one that follows is -1.")
 @rule("Reshape")
 def state_shape(call: Call) -> Outcome:
-    """The shape that a Reshape computes is stated, as a dimension that is kept is 0 and one that follows is -1."""
     known, given = call.draft.known(call.input(1)), call.shape()
     if known is None or known[0] or call.ints(1) is not None or given is None:
         return None
@@ -135,9 +136,9 @@ def _read_off(call: Call, part: _Part) -> str:
     return made
 
 
+@says("Dimensions that were taken apart and put together again are read off a shape.")
 @rule("Concat", "Unsqueeze", "Reshape", "Slice", "Gather", "Cast", "Where", "Mul", "Add", "Expand")
 def read_off(call: Call) -> Outcome:
-    """Dimensions that were taken apart and put together again are read off a shape."""
     shape_values.follow(call)
     known = _noted(call)
     if known is None or known[0] or not known[1] or call.draft.kinds[call.output] != TensorProto.INT64:
@@ -163,9 +164,9 @@ def _is_plain(call: Call) -> bool:
     return made is not None and made.op == "Shape" and call.op in ("Gather", "Slice") and call.opset < _SHAPE_OF_PARTS
 
 
+@says("The same dimension is always taken from the same shape.")
 @rule("Gather")
 def read_off_one(call: Call) -> Outcome:
-    """The same dimension is always taken from the same shape."""
     shape_values.follow(call)
     known, made = _noted(call), call.maker()
     if known is None or not known[0] or made is None or made.op != "Shape" or not isinstance(known[1][0], Poly):
@@ -179,9 +180,9 @@ def read_off_one(call: Call) -> Outcome:
     return EDITED
 
 
+@says("The shape that an Expand computes is stated, as a dimension that is kept is 1.")
 @rule("Expand")
 def state_expansion(call: Call) -> Outcome:
-    """The shape that an Expand computes is stated, as a dimension that is kept is 1."""
     known, given = call.draft.known(call.input(1)), call.shape()
     if known is None or known[0] or given is None or all(isinstance(number, int) for number in known[1]):
         return None
@@ -195,9 +196,9 @@ def state_expansion(call: Call) -> Outcome:
     return EDITED
 
 
+@says("A value that is expanded to a shape that the other inputs have anyway is read before that.")
 @rule(*_ELEMENTWISE, since=8)
 def broadcast_at_once(call: Call) -> Outcome:
-    """A value that is expanded to a shape that the other inputs have anyway is read before that."""
     for index in range(len(call.proto.input)):
         made = call.maker(index)
         if made is None or made.op != "Expand":
@@ -213,9 +214,9 @@ def broadcast_at_once(call: Call) -> Outcome:
     return None
 
 
+@says("An initial state of zeros is left out, as that is what it is by default.")
 @rule("LSTM", "GRU", "RNN")
 def start_from_zero(call: Call) -> Outcome:
-    """An initial state of zeros is left out, as that is what it is by default."""
     names = list(call.proto.input)
     kept = [
         name if index not in (5, 6) or not name or not _is_zero(call, index) else "" for index, name in enumerate(names)
@@ -242,9 +243,9 @@ def _is_zero(call: Call, index: int) -> bool:
     return held is not None and held.dtype.kind == "f" and not held.any() and not np.signbit(held).any()
 
 
+@says("A Slice to the end of an axis says so.")
 @rule("Slice", since=10)
 def state_end(call: Call) -> Outcome:
-    """A Slice to the end of an axis says so."""
     starts, ends, axes = call.draft.known(call.input(1)), call.draft.known(call.input(2)), call.ints(3)
     shape = call.shape() if call.elem_type(2) == TensorProto.INT64 else None
     if ends is None or starts is None or axes is None or shape is None or len(ends[1]) != len(axes):

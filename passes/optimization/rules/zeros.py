@@ -5,6 +5,7 @@ from __future__ import annotations
 from opshift.passes.optimization.rules import Outcome, rule
 from opshift.passes.optimization.rules.identities import keeps_shape, splat
 from opshift.passes.optimization.workspace import Call
+from opshift.passes.rewrite.says import says
 
 _BLIND = frozenset(
     [
@@ -24,9 +25,9 @@ def _bare(call: Call) -> str | None:
     return None
 
 
+@says("A zero that is added before what computes the same of 0.0 and -0.0 is gone.")
 @rule("Add", "Sub")
 def pass_on_before_blind(call: Call) -> Outcome:
-    """A zero that is added before what computes the same of 0.0 and -0.0 is gone."""
     bare = _bare(call)
     if bare is None or call.draft.is_protected(call.output):
         return None
@@ -36,9 +37,9 @@ def pass_on_before_blind(call: Call) -> Outcome:
     return bare if all_blind and seen == call.draft.whole.uses[call.output] else None
 
 
+@says("A zero that is added is gone.")
 @rule("Add", "Sub", close=True)
 def pass_on_sum(call: Call) -> Outcome:
-    """A zero that is added is gone."""
     bare = _bare(call)
     if bare is not None:
         call.close("a -0.0 stays one, where the sum would be 0.0")

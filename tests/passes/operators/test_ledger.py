@@ -9,6 +9,7 @@ import pytest
 from opshift.passes.model import schemas
 from opshift.passes.rewrite import registry
 from opshift.passes.rewrite.registry import Pair
+from opshift.passes.rewrite.says import sentence_of
 
 from opshift import functions
 
@@ -121,3 +122,10 @@ def test_what_needs_nothing_says_why():
     """A registration that does nothing carries what a reader of both texts found."""
     silent = [key for key, pair in registry.registered().items() if not (pair.up or pair.down or pair.why)]
     assert not silent
+
+
+def test_every_step_says_what_it_does():
+    """Reports and tables show the sentence; a docstring is gone under `python -OO`."""
+    steps = {s for pair in registry.registered().values() if not pair.why for s in (pair.up, pair.down) if s}
+    assert len(steps) > 250
+    assert not {step.__qualname__ for step in steps if sentence_of(step) == step.__name__.replace("_", " ")}
