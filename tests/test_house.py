@@ -14,7 +14,7 @@ BY_NAME = {
     "passes/model/lazy_numpy.py",
     "passes/model/messages.py",  # onnx's message classes without onnx
     "passes/optimization/rules/__init__.py",  # every file of rules
-    "passes/rewrite/registry.py",  # the files of an operator's family
+    "passes/rewrite/registry.py",  # the file of an operator
 }
 
 

@@ -7,15 +7,13 @@ decline. `up` leads across a boundary towards newer opsets, `down` back. None me
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import pkgutil
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas
+from opshift.passes.rewrite import operator_files
 from opshift.passes.rewrite.node import Node
 
 Replacement = str | Sequence[str] | None
@@ -44,7 +42,6 @@ class OnRequest:
 Key = tuple[str, str, int]
 _on_request: dict[tuple[str, str], OnRequest] = {}
 _steps: dict[Key, Pair] = {}
-_homes: dict[Key, str] = {}
 
 
 def changed(ops: str | Iterable[str], version: int, pair: Pair, *, domain: str = "") -> None:
@@ -56,12 +53,12 @@ def changed(ops: str | Iterable[str], version: int, pair: Pair, *, domain: str =
     Raises:
         ValueError: for a second registration, or a version at which the operator did not change.
     """
-    _register(ops, version, pair, domain, sys._getframe(1).f_globals["__name__"])
+    _register(ops, version, pair, domain)
 
 
 def same(ops: str | Iterable[str], version: int, why: str, *, domain: str = "") -> None:
     """Register that somebody read both texts of a transition and found that nothing is needed."""
-    _register(ops, version, Pair(why=why), domain, sys._getframe(1).f_globals["__name__"])
+    _register(ops, version, Pair(why=why), domain)
 
 
 def cannot(ops: str | Iterable[str], version: int, why: str, *, domain: str = "") -> None:
@@ -70,7 +67,7 @@ def cannot(ops: str | Iterable[str], version: int, why: str, *, domain: str = ""
     def refuse(node: Node) -> Replacement:
         raise CannotConvert(node, why)
 
-    _register(ops, version, Pair(down=refuse, why=why), domain, sys._getframe(1).f_globals["__name__"])
+    _register(ops, version, Pair(down=refuse, why=why), domain)
 
 
 def defined(ops: str | Iterable[str], step: Step, *, opset: int = 0, domain: str = "") -> None:
@@ -92,78 +89,37 @@ def defined(ops: str | Iterable[str], step: Step, *, opset: int = 0, domain: str
 
 def definition(domain: str, op: str) -> OnRequest | None:
     """The definition that `defined` registered for an operator; None if there is none."""
-    found = schemas.schema(domain, op, schemas.latest(domain)) if schemas.known_domain(domain) else None
-    if found is not None:
-        _load(found.family, op)
+    _load(domain, op)
     return _on_request.get((domain, op))
 
 
-def _register(ops: str | Iterable[str], version: int, pair: Pair, domain: str, home: str) -> None:
+def _register(ops: str | Iterable[str], version: int, pair: Pair, domain: str) -> None:
     for op in [ops] if isinstance(ops, str) else ops:
         key = (domain, op, version)
         if key in _steps:
-            raise ValueError(f"{op} {version} is already registered in {_homes[key]}")
+            raise ValueError(f"{op} {version} is already registered")
         known = schemas.versions(domain, op)
         if version not in known or (version == known[0] and (pair.up or not pair.down)):
             raise ValueError(f"{op} has no transition to version {version}")
         _steps[key] = pair
-        _homes[key] = home
 
 
 def step(domain: str, op: str, version: int) -> Pair | None:
     """What was registered for the boundary below `version`; None if nothing was."""
-    found = schemas.schema(domain, op, version)
-    if found is not None:
-        _load(found.family, op)
+    _load(domain, op)
     return _steps.get((domain, op, version))
 
 
 def registered() -> dict[Key, Pair]:
     """Every registration, by (domain, operator, newer version)."""
-    for name in _modules():
-        importlib.import_module(f"opshift.passes.operators.{name}")
+    for domain, operators in operator_files.FILES.items():
+        for op in operators:
+            _load(domain, op)
     return dict(_steps)
 
 
-def home(domain: str, op: str, version: int) -> str:
-    """The name of the module that registered the boundary below `version`."""
-    return _homes[domain, op, version]
-
-
 @cache
-def _load(family: str, op: str) -> None:
-    """Import those files of a family's folder that mention the operator."""
-    for name in _modules():
-        if name.startswith(f"{family}.") and mentions(name, op):
-            importlib.import_module(f"opshift.passes.operators.{name}")
-
-
-def mentions(module: str, op: str) -> bool:
-    """Whether the source of a file of steps holds an operator's name in quotes; a test holds them to it.
-
-    A file without its source counts as mentioning everything.
-    """
-    text = _source(module)
-    return text is None or f'"{op}"' in text
-
-
-@cache
-def _source(module: str) -> str | None:
-    found = importlib.util.find_spec(f"opshift.passes.operators.{module}")
-    if found is None or not found.origin or not found.origin.endswith(".py"):
-        return None
-    with open(found.origin, encoding="utf-8") as file:
-        return file.read()
-
-
-@cache
-def _modules() -> tuple[str, ...]:
-    operators = importlib.util.find_spec("opshift.passes.operators")
-    assert operators is not None, "a package beside this one"
-    home = f"{operators.name}."
-    found = [
-        m.name.removeprefix(home)
-        for m in pkgutil.walk_packages(operators.submodule_search_locations, home)
-        if not m.ispkg
-    ]
-    return tuple(name for name in found if not name.startswith("shared."))
+def _load(domain: str, op: str) -> None:
+    """Import the file that tells an operator's history."""
+    for file in operator_files.FILES.get(domain, {}).get(op, "").split():
+        importlib.import_module(f"opshift.passes.operators.{file}")
