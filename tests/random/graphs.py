@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import onnx.helper
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
+import onnx.shape_inference
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model import schemas
 
 from tests.random.calls import Call, Corpus, Key
@@ -105,12 +106,37 @@ def run_body(engines: Engines, body: Body) -> list[Any] | None:
 
 
 def _typed(model: ModelProto) -> None:
-    """Types for the outputs, by onnx's inference, which raises for a call that cannot be."""
+    """Types for the outputs, by onnx's inference, which raises for a call that cannot be, or by the schema."""
     inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     for out, known in zip(model.graph.output, inferred.graph.output, strict=True):
-        if not known.type.WhichOneof("value"):
-            raise ValueError("no type")
-        out.type.CopyFrom(known.type)
+        out.type.CopyFrom(known.type if known.type.WhichOneof("value") else _by_schema(model, out.name))
+
+
+def _by_schema(model: ModelProto, name: str) -> TypeProto:
+    """The type of an output whose operator has no inference: that of the input of the same type variable, or the one
+    that the schema has for all."""
+    node = next(node for node in model.graph.node if name in node.output)
+    opset = next((i.version for i in model.opset_import if i.domain == node.domain), 1)
+    schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
+    variable = schema.outputs[min(list(node.output).index(name), len(schema.outputs) - 1)].type_str
+    types = {value.name: value.type for value in model.graph.input}
+    for at, read in enumerate(node.input):
+        if schema.inputs[min(at, len(schema.inputs) - 1)].type_str == variable and read in types:
+            return onnx.helper.make_tensor_type_proto(types[read].tensor_type.elem_type, None)
+    kinds = {str(c.type_param_str): sorted(c.allowed_type_strs) for c in schema.type_constraints}
+    kind = _chosen(node, kinds.get(variable, [variable]))
+    if not kind.startswith("tensor("):
+        raise ValueError("no type")
+    return onnx.helper.make_tensor_type_proto(TensorProto.DataType.Value(kind[7:-1].upper()), None)
+
+
+def _chosen(node: NodeProto, kinds: list[str]) -> str:
+    """Which of some types an output has: the one that an attribute names, or that of the labels that are listed."""
+    if len(kinds) == 1:
+        return kinds[0]
+    to = next((a.s.decode().lower() for a in node.attribute if a.name == "to"), "")
+    labels = "string" if any(a.name.endswith("_strings") and a.strings for a in node.attribute) else "int64"
+    return next((kind for kind in (f"tensor({to})", f"tensor({labels})") if kind in kinds), "")
 
 
 def _usable(value: Any) -> bool:

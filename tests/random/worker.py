@@ -9,7 +9,7 @@ import struct
 import sys
 from typing import Any, BinaryIO
 
-import onnx
+import onnx.defs
 import onnx.inliner
 from onnx import ModelProto
 
@@ -54,8 +54,10 @@ def flat(model: ModelProto) -> ModelProto:
     if not model.functions:
         return model
     made = onnx.inliner.inline_local_functions(_with_defaults(model))
+    opsets = {entry.domain: entry.version for entry in made.opset_import}
     for node in every_node(made.graph.node):
-        while node.input and not node.input[-1]:
+        least = onnx.defs.get_schema(node.op_type, opsets[node.domain], node.domain).min_input
+        while len(node.input) > least and not node.input[-1]:
             node.input.pop()
     return made
 
