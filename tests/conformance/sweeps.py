@@ -27,6 +27,7 @@ from tests.conformance.cases import Case, Key, digest
 from tests.conformance.engines import AsWritten, Evaluator, Judge, Runtime
 from tests.conformance.judge import UNJUDGED, Verdict, checked, judge
 from tests.support import model
+from tests.undefined import undefined
 
 OLDEST = 7  # of the opsets that onnxruntime has kernels for
 MOST = 4  # calls of each version of an operator
@@ -46,10 +47,6 @@ UNPUBLISHED = (  # operators without a test of one node
 )
 
 UNTOLD = ("to", "dtype", "seed")  # attributes that choose a type
-EQUAL = {  # the sizes, as input and axis, that the text of an operator has equal and its inference does not compare
-    "Attention": (((0, 0), (1, 0), (2, 0)), ((1, -2), (2, -2)), ((4, -2), (5, -2))),
-    "RoiAlign": (((1, 0), (2, 0)),),
-}
 COMMON = ("float32", "int64", "bool", "object")
 OUTSIDE = re.compile(
     "out of (data )?(bounds|range)|must be within"
@@ -185,7 +182,11 @@ def derived(changes: Iterable[Change], calling: Calling = plain) -> list[Case]:
     """The cases that changes make and some engine runs, each once."""
     found: dict[str, Case] = {}
     for change in changes:
-        if not change.forms or not valid(change) or (settled := _settled(change, calling)) is None:
+        if (
+            not change.forms
+            or undefined(change.bare.model, change.given)
+            or (settled := _settled(change, calling)) is None
+        ):
             continue
         if checked(
             _case(change, "", (), _all, *settled).model
@@ -195,17 +196,6 @@ def derived(changes: Iterable[Change], calling: Calling = plain) -> list[Case]:
             if not checked(case.model):
                 found.setdefault(digest(case), case)
     return list(found.values())
-
-
-def valid(change: Change) -> bool:
-    """Whether the text of the operator allows the sizes, where neither inference nor each engine looks."""
-    (node,) = change.bare.model.graph.node
-    given = [change.given.get(name) for name in node.input]
-    sizes = [
-        {given[index].shape[axis] for index, axis in places if index < len(given) and given[index] is not None}
-        for places in EQUAL.get(node.op_type, ())
-    ]
-    return all(len(equal) <= 1 for equal in sizes)
 
 
 def verdicts(of: Iterable[Base], sweep: str) -> list[Verdict]:

@@ -16,8 +16,9 @@ from opshift.passes.model import schemas
 from tests.random.calls import Call, Corpus, Key
 from tests.random.engines import Engines
 from tests.random.mutations import is_parameter, mutated, trimmed
-from tests.random.values import is_whole, tensor, type_of
+from tests.random.values import tensor, type_of
 from tests.random.worker import flat
+from tests.undefined import undefined
 
 
 @dataclass
@@ -68,24 +69,13 @@ def model_of(graph: onnx.GraphProto, opsets: dict[str, int], functions: Iterable
 
 
 def run_call(engines: Engines, call: Call) -> list[Any] | None:
-    """The outputs of a call, from the first engine that runs it; None where none does, or where they are chance."""
-    if undefined(call):
-        return None
+    """The outputs of a call, from the first engine that runs it; None where none does, or of which the text says nothing."""
     opsets = {"": call.opset} if not call.domain else {"": 17, call.domain: call.opset}
     body = Body(opsets)
     body.outs = [name for name in _add(body, call, {}) if name]
+    if undefined(*body.plain()):
+        return None
     return run_body(engines, body)
-
-
-def undefined(call: Call) -> bool:
-    """Whether the text of an operator says nothing of a call: chance, whole numbers divided by 0, one number that is many."""
-    if call.op == "Dropout" and len(call.inputs) > 2 and np.any(call.inputs[2]):
-        return True
-    if call.op in ("Div", "Mod") and len(call.inputs) > 1:
-        by = call.inputs[1]
-        return isinstance(by, np.ndarray) and is_whole(by.dtype) and not by.all()
-    singles = SINGLES.get(call.op, ())
-    return any(at < len(call.inputs) and np.size(call.inputs[at]) > 1 for at in singles)
 
 
 def run_body(engines: Engines, body: Body) -> list[Any] | None:
@@ -163,7 +153,6 @@ def _add(body: Body, call: Call, given: dict[int, str]) -> list[str]:
 
 
 TRIES = 6
-SINGLES = {"NonMaxSuppression": (2, 3, 4), "TopK": (1,), "OneHot": (1,)}  # inputs of one number, in any shape
 
 
 def single(rng: random.Random, engines: Engines, corpus: Corpus, key: Key, attribute: str = "") -> Body | None:

@@ -86,9 +86,9 @@ def _started(corpus: Corpus, seed: int, end: float, wanted: Wanted) -> tuple[Con
 def _ended(lane: _Lane) -> Iterator[Judged]:
     """What to say of a process that came to an end."""
     lane.child.join()
-    if lane.child.exitcode and lane.child.exitcode > 0:
-        raise RuntimeError(f"the judge itself fails at seed {lane.seed}")
-    if lane.child.exitcode:
+    if lane.child.exitcode and lane.child.exitcode > 0:  # its error was printed
+        yield Judged(lane.seed, [("the judge itself", "none", DIED)])
+    elif lane.child.exitcode:
         yield Judged(lane.seed, [lane.doing or ("-", "-", "not drawn")])
 
 

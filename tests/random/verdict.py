@@ -20,7 +20,8 @@ from tests.conformance.engines import OLDEST_WITH_KERNELS, every_node, opset
 from tests.random.engines import Engines
 from tests.random.models import Source, complaint, tame
 from tests.random.verbs import Verb
-from tests.random.worker import NO_JUDGE
+from tests.random.worker import NO_JUDGE, flat
+from tests.undefined import undefined
 
 OK, NEAR, REFUSED, UNJUDGED = "ok", "near", "refused", "unjudged"
 WRONG, FAILS, INVALID, CRASHED, REJECTED, HANGS = "wrong", "fails", "invalid", "crashed", "rejected", "hangs"
@@ -87,7 +88,13 @@ class Judge:
         return lacking and any(self.expected(engine)[0] is not None for engine in ORDER[2:])
 
     def judge(self, verb: Verb) -> Verdict:
-        """Do it, check it, run it."""
+        """Do it, check it, run it. Of calls that the text leaves open nothing but that something comes back is asked."""
+        verdict = self._judge(verb)
+        if verdict.status in (WRONG, FAILS, INVALID) and (why := undefined(flat(self.source.model), self.source.feeds)):
+            return replace(verdict, status=UNJUDGED, why=f"{why}; {verdict.why}")
+        return verdict
+
+    def _judge(self, verb: Verb) -> Verdict:
         try:
             with _limited(SECONDS):
                 result = verb.attempt(self.source.model)
