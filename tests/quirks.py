@@ -115,6 +115,15 @@ def _cropped_by_scales(call: Call) -> bool:
     return call.attribute("coordinate_transformation_mode") == "tf_crop_and_resize" and bool(scales)
 
 
+def _cuts_aligned(call: Call) -> bool:
+    scales, shape = call.given(2 if call.opset > 10 else 1), call.shape(0)
+    if call.attribute("coordinate_transformation_mode") != "align_corners" or scales is None or shape is None:
+        return False
+    axes = call.attribute("axes", range(len(shape)))
+    sizes = [shape[axis] * scale for axis, scale in zip(axes, scales.reshape(-1), strict=False)]
+    return any(size != np.trunc(size) for size in sizes)
+
+
 def _infinite_bound(call: Call) -> bool:
     return any(_holds(call.given(i), lambda v, sign=sign: v == sign * np.inf) for i, sign in ((1, 1), (2, -1)))
 
@@ -269,6 +278,17 @@ QUIRKS: tuple[Quirk, ...] = (
           Evidence("q, y, z = DynamicQuantizeLinear(x)", 11, "float[3] x", "float y", {"x": _f(0, 0, 0)}, (_s(0),))),
     Quirk(RUNTIME, "1.31.1", ("Resize",), "a region is cropped and scales are given", "does not crop",
           "the size is that of the region times the scales", _cropped_by_scales, CROPPED),
+    Quirk(RUNTIME, "1.31.1", ("Resize",), "corners are aligned of a size that scales make no whole number",
+          "cuts the size first", "as ONNX's tests have it: the size as the scales make it", _cuts_aligned,
+          Evidence('y = Resize<mode="linear", coordinate_transformation_mode="align_corners">(x, , s)', 13,
+                   "float[1,1,1,4] x, float[4] s", "float[1,1,1,N] y",
+                   {"x": _f(1, 2, 3, 4, shape=(1, 1, 1, 4)), "s": _f(1, 1, 1, 0.6)},
+                   (_f(1, 3.1428571, shape=(1, 1, 1, 2)),))),
+    Quirk(RUNTIME, "1.31.1", ("Cast",), "a subgraph reads a Cast of a Cast", "refuses it",
+          "the value; without optimizations, too, it takes out the one and forgets the other", _never,
+          Evidence("a = Cast<to=1>(x) b = Cast<to=1>(a) y = If(c) <then_branch = t () => (float[M] u) { u = Neg(b) }, "
+                   "else_branch = e () => (float[M] v) { v = Abs(b) }>", 13, "float[2] x, bool c", "float[2] y",
+                   {"x": _f(1, 2), "c": np.array(True)}, (_f(-1, -2),))),
     Quirk(RUNTIME, "1.31.1", ("OneHot",), "indices or the depth are not whole numbers", "sets no place at all",
           "both are cast to int64", lambda call: not (_whole(call, 0) and _whole(call, 1)),
           Evidence("y = OneHot(i, d, v)", 11, "float[1] i, float d, float[2] v", "float[1,2] y",

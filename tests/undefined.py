@@ -22,14 +22,19 @@ class Undefined:
     operators: tuple[str, ...]
     what: str
     applies: Callable[[Call], bool]
+    only: str = ""  # the difference that is left open, where it is not the whole result
 
 
-def undefined(of: ModelProto, feeds: Mapping[str, Any]) -> str:
-    """What the text of an operator leaves open in a model on these inputs; empty where it says all."""
+def undefined(of: ModelProto, feeds: Mapping[str, Any], differs: str = "") -> str:
+    """What the text of an operator leaves open in a model on these inputs; empty where it says all.
+
+    Of some calls it leaves open no more than some difference, which counts where it is what `differs`.
+    """
+    rows = [row for row in ROWS if not row.only or (row.only in differs)]
     found = (
         f"{call.node.op_type}: {row.what}"
         for call in calls(of, feeds)
-        for row in ROWS
+        for row in rows
         if call.node.op_type in row.operators and row.applies(call)
     )
     return next(found, "")
@@ -85,6 +90,29 @@ def _beyond(call: Call) -> bool:
     return bool(np.size(chosen) > (int(np.prod(x)) if axis is None else x[axis]))
 
 
+def _broadcasts_data(call: Call) -> bool:
+    x, slope = call.shape(0), call.shape(1)
+    if call.opset < 7 or x is None or slope is None:
+        return False
+    try:
+        return np.broadcast_shapes(x, slope) != x
+    except ValueError:
+        return True
+
+
+def _not_finite(call: Call) -> bool:
+    x = call.given(0)
+    return isinstance(x, np.ndarray) and x.dtype.kind == "f" and not np.isfinite(x).all()
+
+
+def _zeros_of_both_signs(call: Call) -> bool:
+    values = [call.given(at) for at in range(len(call.node.input))]
+    values += [np.float32(call.attribute(name)) for name in ("min", "max") if call.attribute(name) is not None]
+    arrays = [np.asarray(v) for v in values if v is not None and np.asarray(v).dtype.kind == "f"]
+    signs = {bool(sign) for v in arrays for sign in np.signbit(v[v == 0]).reshape(-1)}
+    return len(signs) > 1
+
+
 def _trains(call: Call) -> bool:
     return bool(np.any(call.given(2))) if call.opset >= 12 else False
 
@@ -102,6 +130,9 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("MeanVarianceNormalization",), "an axis lies outside the rank", _no_such_axis),
     Undefined(REDUCTIONS, "whole numbers go beyond their type", _out_of_range),
     Undefined(("Compress",), "there are more conditions than elements", _beyond),
+    Undefined(("PRelu",), "the slope is larger than the data", _broadcasts_data),
+    Undefined(("DynamicQuantizeLinear",), "there is no finite scale", _not_finite),
+    Undefined(("Min", "Max", "Clip"), "zeros of both signs are equal", _zeros_of_both_signs, "the sign of a zero"),
     Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",
               lambda call: (call.attribute("clip") or 0) < 0),
 )  # fmt: skip

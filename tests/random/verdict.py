@@ -32,6 +32,7 @@ FAR = "close, of NaN, infinity, or values far from 1"
 SECONDS = 20
 NO_KERNEL = (  # what an engine says of its own limits
     NO_JUDGE, "NOT_IMPLEMENTED", "is under development", "Unsupported model IR version", "is computed as opset",
+    "Missing Input: ",  # of a subgraph that reads a Cast of a Cast: onnxruntime takes the latter out, optimizations or not
     "is not implemented for", "No registered implementation", "is the newest it loads", "must have the shape set for all outputs",
     "Issues with types [<class 'NoneType'>", "can't be converted to MLDataType", "No corresponding Numpy type",
 )  # fmt: skip
@@ -90,9 +91,10 @@ class Judge:
     def judge(self, verb: Verb) -> Verdict:
         """Do it, check it, run it. Of calls that the text leaves open nothing but that something comes back is asked."""
         verdict = self._judge(verb)
-        if verdict.status in (WRONG, FAILS, INVALID) and (why := undefined(flat(self.source.model), self.source.feeds)):
-            return replace(verdict, status=UNJUDGED, why=f"{why}; {verdict.why}")
-        return verdict
+        if verdict.status not in (WRONG, FAILS, INVALID):
+            return verdict
+        why = undefined(flat(self.source.model), self.source.feeds, verdict.why)
+        return replace(verdict, status=UNJUDGED, why=f"{why}; {verdict.why}") if why else verdict
 
     def _judge(self, verb: Verb) -> Verdict:
         try:
