@@ -124,7 +124,7 @@ def initializers_to_inputs(model: ModelProto) -> None:
             if tensor.name in yielded:  # a graph yields only values of its own
                 inner.node.insert(0, NodeProto(op_type="Identity", input=[moved.name], output=[tensor.name]))
             else:
-                rename(list(inner.node), tensor.name, moved.name)
+                rename(inner.node, {tensor.name: moved.name})
         del inner.initializer[:]
         pending += [
             (g, apart or bool(default_domain(node.domain))) for node in inner.node for _, _, g in subgraphs(node)
