@@ -182,7 +182,7 @@ class Visit:
         return made
 
     def _fold(self, node: NodeProto) -> bool:
-        """Compute outputs that are constants and hold them; what has to be a node becomes a Constant. True if it goes."""
+        """Compute and hold outputs that are constants; what has to be a node becomes a Constant. True if it goes."""
         space = self._space
         if node.op_type == "Constant":
             return self._hold(node)
