@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from opshift.passes.analysis.diagnosis import blaming
-from opshift.passes.changes import Change, Result
+from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import schemas
 from opshift.passes.model.editing import dead_code
@@ -23,10 +23,10 @@ _DEAD = "What nobody reads is not computed"
 
 
 @collector_paused()
-def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
+def attempt(source: ModelProto, *, allowance: Allowance | None = None, folder: str | None = None) -> Result:
     """Optimize a copy of `source` at the opsets that it imports; nothing is refused.
 
-    `folder` is where external data lie.
+    `folder` is where external data lie; nothing is done that `allowance` does not permit.
     """
     check_imports(source)
     before = Survey(source)
@@ -34,7 +34,7 @@ def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
         raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
     model = ModelProto()
     model.CopyFrom(source)
-    whole = Whole(model, source, folder)
+    whole = Whole(model, source, folder, allowance)
     with blaming(source):
         for _ in range(_MOST_ROUNDS):
             whole.begin()

@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import chain
 
 from opshift.passes.analysis.scope import Context
-from opshift.passes.changes import Change
+from opshift.passes.changes import Allowance, Change
 from opshift.passes.model.messages import ModelProto, NodeProto
 from opshift.passes.model.traversal import bodies, referred, results, shadowed, updated
 
@@ -16,8 +16,9 @@ _MEASURING = frozenset(["ConstantOfShape", "Expand", "Flatten", "Reshape", "Shap
 class Whole:
     """What all workspaces of one model share."""
 
-    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None):
+    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None, allowance: Allowance | None = None):
         self.model = model
+        self.allowance = allowance or Allowance()
         self.folder = folder
         self.context = Context(model, source, folder, trusting=False)
         self.changes: list[Change] = []
