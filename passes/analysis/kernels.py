@@ -77,7 +77,7 @@ def _size(op: str, given: Sequence[Array]) -> float:
         return sum(value.size for value in given)
     if op == "Expand":
         return _together([first.shape, others[0].ravel().tolist()])
-    return _together([value.shape for value in given]) if op in _BROADCASTING else float(first.size)
+    return float(_together([value.shape for value in given]) if op in _BROADCASTING else first.size)
 
 
 def _together(shapes: Sequence[Sequence[int]]) -> int:
