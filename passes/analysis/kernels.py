@@ -74,7 +74,7 @@ def _size(op: str, given: Sequence[Array]) -> float:
     if op == "Gather":
         return float(first.size // min(first.shape) * others[0].size if first.size else 0)
     if op == "Concat":
-        return sum(value.size for value in given)
+        return float(sum(value.size for value in given))
     if op == "Expand":
         return _together([first.shape, others[0].ravel().tolist()])
     return float(_together([value.shape for value in given]) if op in _BROADCASTING else first.size)
