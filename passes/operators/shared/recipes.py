@@ -183,6 +183,21 @@ def behind_channels(node: Node) -> list[int]:
     return list(range(2, node.rank()))
 
 
+@says("The data is an image of rank 4: another rank is reshaped to (N, C, -1, 1) and back.")
+def as_image(node: Node) -> Replacement:
+    rank = node.rank()
+    if rank == 4:
+        return None
+    build = node.build
+    image = build.Reshape(node.input(0), [0, 0, -1, 1])
+    results = build.again(node.proto, [image, *node.inputs[1:]])
+    result, *rest = [results] if isinstance(results, str) else results
+    dims = node.scope.shape(node.input(0)) or []
+    back = [0, 0, *(dim if isinstance(dim, int) else -1 for dim in dims[2:])]
+    target = build.Shape(node.input(0)) if back.count(-1) > 1 or 0 in back[2:] else back
+    return [build.Reshape(result, target), *rest]
+
+
 def shape_of(node: Node) -> str | list[int]:
     """The shape of the data for a Reshape: numbers where no more than one of them is unknown."""
     dims = node.scope.shape(node.input(0))
@@ -227,3 +242,6 @@ FLOAT8: dict[int, int] = dict.fromkeys((T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOA
 
 
 BFLOAT16: dict[int, int] = {T.BFLOAT16: T.FLOAT}
+
+
+bfloat16_in_float = carried(BFLOAT16, why="bfloat16 is computed in float32")

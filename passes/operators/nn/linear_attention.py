@@ -1,4 +1,4 @@
-"""Convolution and attention with a state before they existed."""
+"""LinearAttention before it existed: a Scan over the tokens."""
 
 from __future__ import annotations
 
@@ -8,41 +8,14 @@ from opshift.passes.analysis.scope import Scope
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import GraphProto, TensorProto
 from opshift.passes.model.types import tensor_type
+from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-END = 2**63 - 1
-SHORT = (T.FLOAT16, T.BFLOAT16)
 RULES = ("linear", "gated", "delta", "gated_delta")
-
-
-@says("The state, or zeros, is joined in front of the data; Conv follows, and the end of it is the new state.")
-def convolution_after_state(node: Node) -> list[str]:
-    build, kind = node.build, node.elem_type()
-    activation = node.attributes.get("activation", "none")
-    if activation not in ("none", "silu", "swish"):
-        raise CannotConvert(node, f"activation={activation!r}; none, silu and swish could be expressed")
-    dims = node.scope.shape(node.input(1)) or [None, None, None]
-    channels, taps = dims[0], dims[2]
-    if not isinstance(channels, int) or not isinstance(taps, int):
-        raise CannotConvert(node, "the shape of weight is unknown; a known one could be expressed")
-    if node.input(3):
-        joined = build.Concat(node.input(3), node.input(0), axis=2)
-    else:
-        joined = build.Pad(node.input(0), [0, 0, taps - 1, 0, 0, 0]) if taps > 1 else node.input(0)
-    operands = [joined, *node.inputs[1:3]]
-    if kind in SHORT:
-        node.close("computed in float32")
-        operands = [name and build.Cast(name, to=T.FLOAT) for name in operands]
-    y = build.Conv(*operands, group=channels)
-    if activation != "none":
-        node.close("the activation is computed from its definition")
-        y = build.Mul(y, build.Sigmoid(y))
-    state = build.Slice(joined, [1 - taps if taps > 1 else END], [END], [2])
-    return [_cast(build, y, T.FLOAT if kind in SHORT else kind, kind), state][: len(node.outputs)]
 
 
 @says("The recurrence runs in a Scan over the tokens, in float32.")
@@ -56,7 +29,7 @@ def attention_token_by_token(node: Node) -> list[str]:
     for index, needed in ((4, gated), (5, corrected)):
         if needed != bool(node.input(index)):
             raise CannotConvert(node, f"update_rule={rule!r} {'without' if needed else 'with'} input {index}")
-    wide = [_cast(build, name, node.elem_type(i), T.FLOAT) if name else "" for i, name in enumerate(node.inputs)]
+    wide = [recast(build, name, node.elem_type(i), T.FLOAT) if name else "" for i, name in enumerate(node.inputs)]
     wide += [""] * (6 - len(wide))
     tokens = [  # each with the shape that one token takes for the matrix products: [B, heads, rows, columns]
         (build.Mul(wide[0], _scale(node, queries)), [heads, queries // heads, -1]),
@@ -77,7 +50,7 @@ def attention_token_by_token(node: Node) -> list[str]:
     build.typed(state, T.FLOAT, [None] * 4)
     y = build.Reshape(build.typed(y, T.FLOAT, [None] * 5), [0, 0, -1])
     kept = node.elem_type(3) if node.input(3) else kind
-    return [_cast(build, y, T.FLOAT, kind), _cast(build, state, T.FLOAT, kept)][: len(node.outputs)]
+    return [recast(build, y, T.FLOAT, kind), recast(build, state, T.FLOAT, kept)][: len(node.outputs)]
 
 
 def _token(node: Node, *, gated: bool, corrected: bool) -> GraphProto:
@@ -122,9 +95,4 @@ def _empty_state(node: Node, keys: str, values: str) -> str:
     return str(build.ConstantOfShape(shape))
 
 
-def _cast(build: Builder, name: str, kind: int, to: int) -> str:
-    return name if kind == to else str(build.Cast(name, to=to))
-
-
-changed("CausalConvWithState", 27, Pair(down=convolution_after_state))
 changed("LinearAttention", 27, Pair(down=attention_token_by_token))

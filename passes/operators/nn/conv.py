@@ -1,4 +1,6 @@
-"""Convolutions of quantized images before they existed: those of floats, in pieces small enough to be exact."""
+"""Convolutions, those of quantized images included: before these existed, those of floats in pieces small enough
+to be exact.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,12 @@ from math import prod
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import saturated
+from opshift.passes.operators.shared.recipes import bfloat16_in_float, saturated
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, changed, defined
+from opshift.passes.rewrite.registry import Pair, changed, defined, same
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-
 WHOLE, NIBBLE = 255, 16
 """The largest size of an 8-bit number minus its zero point, and of its upper and lower half."""
 EXACT = 2**24
@@ -83,6 +84,13 @@ def _channel_by_channel(node: Node, index: int, axis: int) -> str:
     return str(node.build.Unsqueeze(node.input(index), axes=[k for k in range(rank) if k != axis]))
 
 
+same("Conv", 11, "the defaults of strides and dilations, and what SAME pads to, were spelled out")
+same(
+    "ConvTranspose",
+    11,
+    "the same, and a printing error was corrected: SAME_UPPER pads the end, as runtimes did at every version",
+)
+changed(["Conv", "ConvTranspose"], 22, Pair(down=bfloat16_in_float))
 changed("ConvInteger", 10, Pair(down=convolution_of_integers))
 changed("QLinearConv", 10, Pair(down=convolution_of_quantized))
 defined("QLinearConv", convolution_of_quantized, opset=11)

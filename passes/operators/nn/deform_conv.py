@@ -8,6 +8,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
+from opshift.passes.operators.shared.recipes import bfloat16_in_float
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -94,3 +95,4 @@ def _interpolated(node: Node, x: str, axes: list[list[tuple[str, str, str]]], pa
 
 
 changed("DeformConv", 19, Pair(down=sampled_and_multiplied))
+changed("DeformConv", 22, Pair(down=bfloat16_in_float))

@@ -1,12 +1,10 @@
-"""Normalizations: training or not, statistics of several types, scale and bias per group or per channel."""
+"""BatchNormalization: training or not, statistics of features or channels, in several types."""
 
 from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
-from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import along_channels, carried, drop_consumed_inputs, shape_of
-from opshift.passes.rewrite.builder import Builder
+from opshift.passes.operators.shared.recipes import as_image, drop_consumed_inputs, recast
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
@@ -20,24 +18,6 @@ FILLED_IN_PLACE = [0, 0, 0, 1, 1]  # consumed_inputs: the statistics are overwri
 def image_with_consumed_inputs(node: Node) -> Replacement:
     node.attributes["consumed_inputs"] = FILLED_IN_PLACE
     return as_image(node)
-
-
-@says("The data is an image of rank 4: another rank is reshaped to (N, C, -1, 1) and back.")
-def as_image(node: Node) -> Replacement:
-    rank = node.rank()
-    if rank == 4:
-        return None
-    build = node.build
-    image = build.Reshape(node.input(0), [0, 0, -1, 1])
-    results = build.again(node.proto, [image, *node.inputs[1:]])
-    result, *rest = [results] if isinstance(results, str) else results
-    dims = node.scope.shape(node.input(0)) or []
-    back = [0, 0, *(dim if isinstance(dim, int) else -1 for dim in dims[2:])]
-    target = build.Shape(node.input(0)) if back.count(-1) > 1 or 0 in back[2:] else back
-    return [build.Reshape(result, target), *rest]
-
-
-# --- BatchNormalization: training or not ----------------------------------------------------------------
 
 
 @says("is_test chose inference and is gone: one output means inference, more mean training.")
@@ -128,10 +108,10 @@ def _in_one_type(node: Node, indices: range, kinds: set[int]) -> Replacement:
     node.close("data, scale and statistics of several types are computed in the widest")
     build, inputs = node.build, node.inputs
     for index in indices:
-        inputs[index] = _cast(build, inputs[index], node.elem_type(index), wide)
+        inputs[index] = recast(build, inputs[index], node.elem_type(index), wide)
     results = build.again(node.proto, inputs)
     result, *rest = [results] if isinstance(results, str) else results
-    return [_cast(build, result, wide, node.elem_type(0)), *rest]
+    return [recast(build, result, wide, node.elem_type(0)), *rest]
 
 
 def _widest(kinds: set[int]) -> int:
@@ -140,16 +120,12 @@ def _widest(kinds: set[int]) -> int:
     return T.FLOAT16 if kinds == {T.FLOAT16} else T.FLOAT
 
 
-def _cast(build: Builder, name: str, elem_type: int, to: int) -> str:
-    return name if elem_type == to else str(build.Cast(name, to=to))
-
-
 def _trained(node: Node) -> list[str]:
     """(x - mean) / sqrt(var + epsilon) * scale + B, and running * momentum + current * (1 - momentum)."""
     node.close("training is computed from its definition")
     build, rank, kinds = node.build, node.rank(), [node.elem_type(index) for index in range(5)]
     wide = _widest({*kinds, T.FLOAT})
-    x, scale, bias, *running = [_cast(build, name, kinds[i], wide) for i, name in enumerate(node.inputs)]
+    x, scale, bias, *running = [recast(build, name, kinds[i], wide) for i, name in enumerate(node.inputs)]
     axes = [axis for axis in range(rank) if axis != 1]
     channel = [-1] + [1] * (rank - 2)
     epsilon = build.constant(node.attributes.get("epsilon", 1e-5), wide)
@@ -159,70 +135,16 @@ def _trained(node: Node) -> list[str]:
     variance = build.ReduceMean(build.Mul(centered, centered), axes=axes)
     normal = build.Div(centered, build.Sqrt(build.Add(variance, epsilon)))
     y = build.Add(build.Mul(normal, build.Reshape(scale, channel)), build.Reshape(bias, channel))
-    results = [_cast(build, y, wide, kinds[0])]
+    results = [recast(build, y, wide, kinds[0])]
     for index, current in enumerate([mean, variance][: len(node.outputs) - 1]):
         kept = build.Mul(running[index], build.constant(momentum, wide))
         new = build.Mul(build.Reshape(current, [-1]), build.constant(1 - momentum, wide))
-        results.append(_cast(build, build.Add(kept, new), wide, kinds[3]))
+        results.append(recast(build, build.Add(kept, new), wide, kinds[3]))
     return results
 
 
-# --- GroupNormalization: scale and bias per group or per channel ----------------------------------------
-
-
-@says("scale and bias were given per group and are given per channel; statistics keep the type of the data.")
-def scale_per_channel(node: Node) -> None:
-    build, groups = node.build, node.attributes["num_groups"]
-    if node.elem_type() != T.FLOAT:
-        node.attributes["stash_type"] = node.elem_type()
-    shape = node.scope.shape(node.input(0))
-    channels = shape[1] if shape is not None and len(shape) > 1 else None
-    if channels == groups:
-        return
-    if isinstance(channels, int):
-        target = build.constant(tensors.int64s([1, channels // groups]))
-    else:
-        each = build.Div(build.Shape(node.input(0), start=1, end=2), [groups])
-        target = build.Concat([1], each, axis=0)
-    for index in (1, 2):
-        column = build.Expand(build.Reshape(node.input(index), [-1, 1]), target)
-        node.set_input(index, build.Reshape(column, [-1]))
-
-
-@says("scale and bias per channel did not exist: the operator becomes its definition.")
-def group_statistics(node: Node) -> str:
-    node.close("group statistics are computed from their definition")
-    build, x, elem_type = node.build, node.input(0), node.elem_type()
-    stash = node.attributes.get("stash_type", T.FLOAT)
-    epsilon = build.constant(node.attributes.get("epsilon", 1e-5), stash)
-    grouped = build.Reshape(_cast(build, x, elem_type, stash), [0, node.attributes["num_groups"], -1])
-    centered = build.Sub(grouped, build.ReduceMean(grouped, [2]))
-    variance = build.ReduceMean(build.Mul(centered, centered), [2])
-    normal = _cast(build, build.Div(centered, build.Sqrt(build.Add(variance, epsilon))), stash, elem_type)
-    if node.scope.shape(x) is not None:
-        scale, bias = (along_channels(node, index, node.elem_type(index)) for index in (1, 2))
-        return str(build.Add(build.Mul(build.Reshape(normal, shape_of(node)), scale), bias))
-    channels = build.Concat(build.Shape(x, start=0, end=2), [-1], axis=0)
-    scale, bias = (build.Unsqueeze(node.input(index), [1]) for index in (1, 2))
-    scaled = build.Add(build.Mul(build.Reshape(normal, channels), scale), bias)
-    return str(build.Reshape(scaled, build.Shape(x)))
-
-
-@says("The operator got a definition that readers bind the default of axes to: it is written out.")
-def write_axes(node: Node) -> None:
-    node.attributes.setdefault("axes", [0, 2, 3])
-
-
 changed("BatchNormalization", 6, Pair(up=drop_consumed_inputs, down=image_with_consumed_inputs))
-changed("InstanceNormalization", 6, Pair(up=drop_consumed_inputs, down=as_image))
 changed("BatchNormalization", 7, Pair(up=drop_is_test, down=set_is_test))
 changed("BatchNormalization", 9, Pair(up=features_as_channels, down=vector_as_matrix))
 changed("BatchNormalization", 14, Pair(up=set_training_mode, down=drop_training_mode))
 changed("BatchNormalization", 15, Pair(down=scale_in_type_of_data))
-changed("GroupNormalization", 21, Pair(up=scale_per_channel, down=group_statistics))
-changed("MeanVarianceNormalization", 13, Pair(up=write_axes))
-changed(
-    "InstanceNormalization",
-    22,
-    Pair(down=carried({T.BFLOAT16: T.FLOAT}, why="bfloat16 is computed in float32")),
-)

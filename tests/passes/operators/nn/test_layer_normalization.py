@@ -1,4 +1,4 @@
-"""Normalizations from their definitions, judged by float64 arithmetic."""
+"""LayerNormalization and RMSNormalization before they existed, judged by numpy in float64."""
 
 import ml_dtypes
 import numpy as np
@@ -77,31 +77,6 @@ def test_root_mean_square(kind, wide):
     check_computes(
         "y = RMSNormalization(x, s)", 23, 17, expected, feeds={"x": x, "s": scale}, grade="close", rtol=rtol, atol=rtol,
         inputs=f"{kind}[2,6,4] x, {wide}[4] s", outputs=f"{wide}[2,6,4] y",
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("axes", [None, [0, 2, 3], [1], [0, -1]])
-def test_mean_and_variance(axes):
-    x = RNG.normal(size=(2, 3, 4, 5)).astype(np.float32)
-    x[:, 2] = 7.0  # without any variance
-    over = tuple(axes or [0, 2, 3])
-    wide = x.astype(np.float64)
-    centered = wide - wide.mean(axis=over, keepdims=True)
-    expected = centered / (np.sqrt((centered**2).mean(axis=over, keepdims=True)) + 1e-9)
-    attribute = f"<axes={axes}>" if axes else ""
-    check_computes(
-        f"y = MeanVarianceNormalization{attribute}(x)", 13, 8, expected.astype(np.float32), feeds={"x": x}, grade="close",
-        rtol=1e-5, atol=1e-6, inputs="float[2,3,4,5] x", outputs="float[2,3,4,5] y",
-    )  # fmt: skip
-
-
-def test_groups_keep_their_scale_and_bias():
-    scale, bias = np.array([1.0, 2.0, -3.0], np.float32), np.array([0.0, 1.0, 0.5], np.float32)
-    grouped = standardized(X.reshape(2, 3, 8), 2)[0]
-    expected = (grouped * scale[:, None] + bias[:, None]).reshape(X.shape).astype(np.float32)
-    check_computes(
-        "y = GroupNormalization<num_groups=3>(x, s, b)", 18, 17, expected, feeds={"x": X, "s": scale, "b": bias}, grade="close",
-        rtol=1e-5, atol=1e-5, inputs="float[N,6,4] x, float[3] s, float[3] b", outputs="float[N,6,4] y",
     )  # fmt: skip
 
 

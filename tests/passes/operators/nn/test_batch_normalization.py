@@ -1,4 +1,4 @@
-"""BatchNormalization, InstanceNormalization, GroupNormalization and MeanVarianceNormalization."""
+"""BatchNormalization: training or not, statistics of features or of channels, in several types."""
 
 import numpy as np
 import onnx.numpy_helper
@@ -13,9 +13,6 @@ TRAINED = {"inputs": "float[N,3,2,2] x", "outputs": "float[N,3,2,2] y, float[3] 
 STATISTICS = "float[3] s, float[3] b, float[3] m, float[3] v"
 ONES = {name: np.ones(3, np.float32) for name in "sbmv"}
 BATCH = {"x": np.random.default_rng(0).normal(3, 2, (3, 3, 2, 2)).astype(np.float32)}
-
-
-# --- BatchNormalization: which mode -------------------------------------------------------------------------------
 
 
 def test_consumed_inputs_come_and_go_at_6():
@@ -37,16 +34,6 @@ def test_data_of_another_rank_is_an_image_below_6(op, dims, back):
     assert [node.op_type for node in converted.graph.node] == ["Reshape", op, "Reshape"]
     targets = [onnx.numpy_helper.to_array(t).tolist() for t in converted.graph.initializer]
     assert targets == [[0, 0, -1, 1], back]
-
-
-def test_two_unknown_sizes_are_read_at_run_time_below_6():
-    io = {"inputs": "float[N,3,D,E,F] x, float[3] s, float[3] b", "outputs": "float[N,3,D,E,F] y"}
-    made = check(
-        "y = InstanceNormalization(x, s, b)", 6,
-        "t1 = Reshape(x, const)\nt2 = InstanceNormalization(t1, s, b)\nt3 = Shape(x)\ny = Reshape(t2, t3)", 5,
-        run=False, **io,  # no engine runs Reshape at opset 5 with one of these operators
-    )  # fmt: skip
-    assert onnx.numpy_helper.to_array(made.graph.initializer[0]).tolist() == [0, 0, -1, 1]
 
 
 def test_an_image_stays_an_image():
@@ -132,8 +119,6 @@ def test_training_is_computed_below_14(outputs, momentum):
     assert len(result.model.graph.node) == {"y": 11, "y, rm": 15, "y, rm, rv": 19}[outputs]
     check_values(source, result.model, BATCH, rtol=1e-4, atol=1e-5)
 
-
-# --- BatchNormalization: spatial, rank and types ------------------------------------------------------------------
 
 FEATURES = {
     "inputs": "float[2,3,2] x, float[3,2] s, float[3,2] b, float[3,2] m, float[3,2] v",
@@ -246,68 +231,3 @@ def test_statistics_of_short_floats_are_computed_in_float_at_14():
         text, 15, after, 14, grade="close", inputs=short, rtol=2e-3, atol=1e-3,
         outputs="float16[N,3] y, float[3] rm, float[3] rv", feeds={"x": BATCH["x"][:, :, 0, 0].astype(np.float16)},
     )  # fmt: skip
-
-
-# --- GroupNormalization and MeanVarianceNormalization -------------------------------------------------------------
-
-GROUPS = {
-    "x": np.arange(54, dtype=np.float32).reshape(3, 6, 3) ** 1.5,
-    "s": np.float32([1, 2]),
-    "b": np.float32([3, -1]),
-}
-
-
-def test_scale_per_group_is_repeated_per_channel_at_21():
-    after = """t1 = Reshape(s, [-1, 1])
-    t2 = Expand(t1, [1, 3])
-    t3 = Reshape(t2, [-1])
-    t4 = Reshape(b, [-1, 1])
-    t5 = Expand(t4, [1, 3])
-    t6 = Reshape(t5, [-1])
-    y = GroupNormalization<epsilon=0.01, num_groups=2>(x, t3, t6)"""
-    check(
-        "y = GroupNormalization<epsilon=0.01, num_groups=2>(x, s, b)", 20, after, 21, feeds=GROUPS, rtol=1e-5,
-        atol=1e-5, inputs="float[N,6,3] x, float[2] s, float[2] b", outputs="float[N,6,3] y",
-    )  # fmt: skip
-
-
-def test_an_unknown_number_of_channels_is_read_at_run_time_at_21():
-    io = {"inputs": "float[N,C,3] x, float[2] s, float[2] b", "outputs": "float[N,C,3] y"}
-    source = model("y = GroupNormalization<num_groups=2>(x, s, b)", 20, **io)
-    converted = convert.attempt(source, {"": 21}).model
-    assert converted is not None
-    assert "Shape<end=2, start=1>" in show(converted)
-    check_values(source, converted, GROUPS, rtol=1e-5, atol=1e-5)
-
-
-def test_as_many_groups_as_channels_need_no_repetition():
-    io = {"inputs": "double[N,2,3] x, double[2] s, double[2] b", "outputs": "double[N,2,3] y"}
-    before = "y = GroupNormalization<num_groups=2>(x, s, b)"
-    after = "y = GroupNormalization<num_groups=2, stash_type=11>(x, s, b)"
-    check(before, 20, after, 21, feeds={"x": GROUPS["x"][:, :2].astype(np.float64)}, rtol=1e-9, atol=1e-9, **io)
-
-
-@pytest.mark.parametrize("kind", ["float", "float16"])
-@pytest.mark.parametrize("dims", ["N,6,3", "N,C,L"])
-def test_groups_are_normalized_by_the_definition_below_21(kind, dims):
-    io = {"inputs": f"{kind}[{dims}] x, {kind}[6] s, {kind}[6] b", "outputs": f"{kind}[{dims}] y"}
-    source = model("y = GroupNormalization<epsilon=0.01, num_groups=2>(x, s, b)", 21, **io)
-    result = convert.attempt(source, {"": 20})
-    assert result.model is not None
-    assert result.grade == "close"
-    casts = [node.op_type for node in result.model.graph.node].count("Cast")
-    assert casts == (2 if kind == "float16" else 0)
-    dtype = np.float16 if kind == "float16" else np.float32
-    feeds = {"x": GROUPS["x"], "s": np.array([1, 2, 3, -1, 0, 4]), "b": np.array([0, 1, 2, 0.5, -3, 1])}
-    feeds = {name: value.astype(dtype) for name, value in feeds.items()}
-    check_values(source, result.model, feeds, rtol=4e-3 if casts else 1e-4, atol=2e-3 if casts else 1e-5)
-
-
-def test_default_axes_are_written_out_for_the_definition_of_13():
-    io = {"inputs": "float[N,2,3,3] x", "outputs": "float[N,2,3,3] y"}
-    check(
-        "y = MeanVarianceNormalization(x)", 9, "y = MeanVarianceNormalization<axes=[0, 2, 3]>(x)", 13,
-        rtol=1e-6, **io,
-    )  # fmt: skip
-    check_unchanged("y = MeanVarianceNormalization<axes=[1]>(x)", 9, 28, **io)
-    check_unchanged("y = MeanVarianceNormalization(x)", 13, 9, **io)

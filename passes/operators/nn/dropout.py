@@ -1,34 +1,15 @@
-"""Convolutions, Dropout and Flatten, and what came to operators of nn beside their attributes: types."""
+"""Dropout: from training or not to a ratio that training may drop at."""
 
 from __future__ import annotations
 
-from math import prod
-
 from opshift.passes.errors import CannotConvert
-from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import AttributeProto, TensorProto
-from opshift.passes.model.types import Dim
-from opshift.passes.operators.shared.recipes import carried, drop_consumed_inputs
-from opshift.passes.operators.tensor.shape import in_shape
-from opshift.passes.rewrite.builder import Builder
+from opshift.passes.operators.shared.recipes import FLOAT8, drop_consumed_inputs
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, Replacement, changed, same
+from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-INT64_MAX = 2**63 - 1
-SUMS = [
-    "Conv",
-    "ConvTranspose",
-    "DeformConv",
-    "GlobalAveragePool",
-    "GlobalLpPool",
-    "LpNormalization",
-]
-FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
-
-
-# --- Dropout --------------------------------------------------------------------------------------------
 
 
 @says("is_test chose inference and is gone: what drops elements at random is drawn and scaled instead.")
@@ -132,90 +113,8 @@ def narrow_dropout(node: Node) -> Replacement:
     return [build.Cast(kept, to=elem_type, saturate=0), *mask]
 
 
-# --- Flatten --------------------------------------------------------------------------------------------
-
-
-@says("A negative axis was not allowed and is counted from the front.")
-def axis_from_front(node: Node) -> Replacement:
-    axis = node.attributes.get("axis", 1)
-    if axis >= 0:
-        return None
-    shape = node.scope.shape(node.input(0))
-    if shape is None:
-        return _reshaped(node)
-    if axis < -len(shape):
-        raise CannotConvert(node, f"axis {axis} lies outside rank {len(shape)}")
-    node.attributes["axis"] = axis + len(shape)
-    return None
-
-
-@says("float8 was not allowed, but Reshape takes it.")
-def float8_flatten(node: Node) -> Replacement:
-    return _reshaped(node) if node.elem_type() in FLOAT8 else None
-
-
-@says("Only floating-point types were allowed, but Reshape takes every type.")
-def any_type_flatten(node: Node) -> Replacement:
-    return None if node.elem_type() in (T.FLOAT, T.DOUBLE, T.FLOAT16) else _reshaped(node)
-
-
-def _reshaped(node: Node) -> str:
-    """Reshape to [product of the dimensions before axis, product of the rest]."""
-    build, x, axis = node.build, node.input(0), node.attributes.get("axis", 1)
-    shape = node.scope.shape(x)
-    if shape is not None and (columns := _count(shape[axis:])):
-        return str(build.Reshape(x, [-1, columns]))
-    if shape is not None and (rows := _count(shape[:axis])):
-        return str(build.Reshape(x, [rows, -1]))
-    if shape is not None and 0 in shape[:axis] and 0 in shape[axis:]:
-        return build.constant(np.zeros((0, 0)), node.elem_type())
-    dims = build.Shape(x)
-    sizes = [build.ReduceProd(build.Concat([1], part, axis=0)) for part in _split(build, dims, axis)]
-    target = build.Concat(*sizes, axis=0)
-    if build.opset >= 14:
-        return str(build.Reshape(x, target, allowzero=1))
-    if build.opset >= 9:
-        return in_shape(node, target)
-    empty = build.Cast(build.Equal(target, [0]), to=T.INT64)  # 0 means a copied dimension, -1 the right one
-    return str(build.Reshape(x, build.Sub(target, empty)))
-
-
-def _count(dims: list[Dim]) -> int:
-    """The product of the dimensions; 0 where one of them is 0 or unknown."""
-    return prod(dim if isinstance(dim, int) else 0 for dim in dims)
-
-
-def _split(build: Builder, dims: str, axis: int) -> list[str]:
-    bounds = [(0, axis), (axis, INT64_MAX)]
-    if build.opset < 10:
-        return [build.Slice(dims, starts=[start], ends=[end]) for start, end in bounds]
-    return [build.Slice(dims, [start], [end]) for start, end in bounds]
-
-
 changed("Dropout", 6, Pair(up=drop_consumed_inputs))
 changed("Dropout", 7, Pair(up=drop_is_test, down=set_is_test))
 changed("Dropout", 10, Pair(up=mask_from_bool, down=mask_to_bool))
 changed("Dropout", 12, Pair(up=ratio_to_input, down=ratio_to_attribute))
 changed("Dropout", 22, Pair(down=narrow_dropout))
-
-changed("Flatten", 9, Pair(down=any_type_flatten))
-changed("Flatten", 11, Pair(down=axis_from_front))
-changed("Flatten", 21, Pair(down=float8_flatten))
-
-same("Conv", 11, "the defaults of strides and dilations, and what SAME pads to, were spelled out")
-same(
-    "ConvTranspose",
-    11,
-    "the same, and a printing error was corrected: SAME_UPPER pads the end, as runtimes did at every version",
-)
-same("LRN", 13, "bfloat16 came; typesetting")
-same("MaxUnpool", 11, "the default of strides was spelled out")
-
-changed(SUMS, 22, Pair(down=carried({T.BFLOAT16: T.FLOAT}, why="bfloat16 is computed in float32")))
-changed("GlobalMaxPool", 22, Pair(down=carried({T.BFLOAT16: T.FLOAT})))
-changed("MaxUnpool", 22, Pair(down=carried({T.BFLOAT16: T.FLOAT}, variable="T1")))
-changed(
-    "MaxRoiPool",
-    22,
-    Pair(down=carried({T.BFLOAT16: T.FLOAT}, why="regions of bfloat16 are scaled in float32")),
-)

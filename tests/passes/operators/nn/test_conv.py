@@ -1,9 +1,35 @@
-"""Convolutions of quantized images: exact however many products a sum has."""
+"""Convolutions that stay, and those of quantized images, judged by convolutions of integers."""
 
 import numpy as np
 import pytest
 
-from tests.support import check_computes, check_refused
+from tests.support import check_computes, check_refused, check_unchanged, evaluate, model
+
+IMAGE = {"inputs": "float[1,2,4,4] x, float[2,2,3,3] w", "outputs": "float[1,2,A,B] y"}
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        'y = Conv<auto_pad = "SAME_UPPER", strides=[2,2]>(x, w)',
+        "y = Conv<dilations=[1,1], pads=[1,0,1,0]>(x, w)",
+        "y = ConvTranspose<output_shape=[6,6]>(x, w)",
+        'y = ConvTranspose<auto_pad = "SAME_UPPER", strides=[2,2]>(x, w)',
+    ],
+)
+def test_convolutions_stay(node):
+    for older, newer in ((1, 28), (10, 11), (28, 7)):
+        check_unchanged(node, older, newer, **IMAGE)
+
+
+@pytest.mark.parametrize(("auto", "first"), [("NOTSET", 10.0), ("SAME_UPPER", 1.0), ("SAME_LOWER", 10.0)])
+@pytest.mark.parametrize("opset", [7, 11])
+def test_odd_padding_of_a_transposed_convolution_falls_on_the_same_side_in_both_versions(auto, first, opset):
+    text = f'y = ConvTranspose<auto_pad = "{auto}", output_shape=[6], strides=[2]>(x, w)'
+    of = model(text, opset, inputs="float[1,1,3] x, float[1,1,3] w", outputs="float[1,1,6] y")
+    feeds = {"x": np.float32([[[1, 2, 3]]]), "w": np.float32([[[1, 10, 100]]])}
+    assert evaluate(of, feeds)[0][0, 0, 0] == first
+
 
 RNG = np.random.default_rng(0)
 

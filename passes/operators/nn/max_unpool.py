@@ -6,8 +6,9 @@ from math import prod
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.recipes import BFLOAT16, carried
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.registry import Pair, changed, same
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
@@ -57,3 +58,5 @@ def _unpooled(node: Node, sizes: list[int]) -> list[int]:
 
 
 changed("MaxUnpool", 9, Pair(down=sorted_and_looked_up))
+same("MaxUnpool", 11, "the default of strides was spelled out")
+changed("MaxUnpool", 22, Pair(down=carried(BFLOAT16, variable="T1")))
