@@ -9,7 +9,7 @@ from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import Dim
 from opshift.passes.operators.shared.recipes import FLOAT8
-from opshift.passes.operators.tensor.shape import in_shape
+from opshift.passes.operators.shared.shapes import in_shape
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed

@@ -33,6 +33,14 @@ def constant_axes(node: Node, index: int = 1) -> list[int] | None:
     return [] if not name else node.scope.ints(name)
 
 
+def axis_within(node: Node, rank: int, default: int = 0) -> int:
+    """The axis in an attribute, counted from the front."""
+    axis = node.attributes.get("axis", default)
+    if not -rank <= axis < rank:
+        raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+    return int(axis) % rank
+
+
 @says("Negative axes were not allowed and are counted from the front.")
 def nonnegative_axes(node: Node) -> None:
     axes = node.attributes.get("axes", [])
@@ -242,6 +250,24 @@ FLOAT8: dict[int, int] = dict.fromkeys((T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOA
 
 
 BFLOAT16: dict[int, int] = {T.BFLOAT16: T.FLOAT}
+
+
+INTEGERS_AS_DOUBLE: dict[int, int] = dict.fromkeys(
+    (T.BOOL, T.INT8, T.INT16, T.INT32, T.UINT8, T.UINT16, T.UINT32), T.DOUBLE
+)
+
+
+# Integers that are multiplied by 0 and 1, and the types that multiplication takes.
+MULTIPLIED: dict[int, int] = {
+    T.INT8: T.INT32,
+    T.INT16: T.INT32,
+    T.UINT8: T.INT32,
+    T.UINT16: T.INT32,
+    T.UINT32: T.INT64,
+    T.INT32: T.INT32,
+    T.INT64: T.INT64,
+    T.UINT64: T.UINT64,
+}
 
 
 bfloat16_in_float = carried(BFLOAT16, why="bfloat16 is computed in float32")

@@ -1,21 +1,15 @@
-"""CenterCropPad and TensorScatter: a window at the centre of the data, and one written into it."""
+"""CenterCropPad before it existed: a window at the centre of the data."""
 
 from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared import flat_indices
-from opshift.passes.operators.shared.flat_indices import Size
-from opshift.passes.operators.shared.recipes import FLOAT8
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-
-
-# --- 18: CenterCropPad --------------------------------------------------------------------------------------
 
 
 @says("CenterCropPad did not exist: what is missing is padded, half of it in front, and what is too much cut.")
@@ -58,31 +52,3 @@ def _measured(node: Node, axes: list[int], rank: int) -> str:
 
 
 changed("CenterCropPad", 18, Pair(down=padded_and_cut))
-
-
-# --- 24: TensorScatter --------------------------------------------------------------------------------------
-
-
-@says("TensorScatter did not exist: each element of the update is scattered to its place in the cache.")
-def scattered_rows(node: Node) -> str:
-    build, (cache, update), rank = node.build, node.inputs[:2], node.rank()
-    axis, mode = node.attributes.get("axis", -2), node.attributes.get("mode", "linear")
-    if mode not in ("linear", "circular") or not -rank <= axis < rank:
-        raise CannotConvert(node, f"mode={mode}, axis={axis}; linear or circular could be expressed")
-    axis %= rank
-    dims = flat_indices.sizes(node, update)
-    steps: list[Size] = [int(k == axis) for k in range(rank)]
-    place = flat_indices.places(build, [size if step else 1 for size, step in zip(dims, steps, strict=True)], steps)
-    if node.input(2):
-        place = build.Add(build.Reshape(node.input(2), [-1] + [1] * (rank - 1)), place)
-    if mode == "circular" and node.input(2):
-        place = build.Mod(place, flat_indices.sizes(node, cache)[axis])
-    indices = build.Expand(place, flat_indices.vector(build, dims))
-    elem_type = node.elem_type()
-    if elem_type in FLOAT8:
-        cache, update = (build.Cast(name, to=FLOAT8[elem_type]) for name in (cache, update))
-    result = build.ScatterElements(cache, indices, update, axis=axis)
-    return str(build.Cast(result, to=elem_type, saturate=0) if elem_type in FLOAT8 else result)
-
-
-changed("TensorScatter", 24, Pair(down=scattered_rows))

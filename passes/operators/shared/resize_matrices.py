@@ -10,7 +10,6 @@ from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.operators.shared.resize_sampled import Unknown, note_aligned, resized, sampled, sampling_of
 from opshift.passes.operators.shared.sampling import Axis, Sampling, Undecided
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
@@ -64,6 +63,3 @@ def _multiplied(
     order = list(range(rank))
     order[axis], order[-2] = order[-2], order[axis]
     return str(build.Transpose(build.MatMul(held, build.Transpose(x, perm=order)), perm=order))
-
-
-defined("Resize", multiplied_along_each_axis, opset=19)

@@ -1,34 +1,18 @@
-"""Choosing between two values element by element, before there was Where, and between an operator's two parts."""
+"""Where before it existed: one of two values, element by element."""
 
 from __future__ import annotations
 
-from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import Dim
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
-from opshift.passes.operators.shared.recipes import recast, wider
+from opshift.passes.operators.shared.recipes import BFLOAT16, MULTIPLIED, carried
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, changed, defined
+from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-
-# Integers that are multiplied by 0 and 1, and the types that multiplication takes.
-MULTIPLIED: dict[int, int] = {
-    T.INT8: T.INT32,
-    T.INT16: T.INT32,
-    T.UINT8: T.INT32,
-    T.UINT16: T.INT32,
-    T.UINT32: T.INT64,
-    T.INT32: T.INT32,
-    T.INT64: T.INT64,
-    T.UINT64: T.UINT64,
-}
-
-
-# --- Where --------------------------------------------------------------------------------------------------
 
 
 @says("Where did not exist: integers are multiplied by 0 or 1, anything else is gathered from both values.")
@@ -141,93 +125,4 @@ def _gathered_alike(node: Node) -> str:
 
 
 changed("Where", 9, Pair(down=chosen_by_arithmetic_or_place))
-
-
-# --- Trilu --------------------------------------------------------------------------------------------------
-
-
-@says("Trilu did not exist: what lies beyond the diagonal is replaced by zero.")
-def masked_triangle(node: Node) -> str:
-    build, x, elem_type = node.build, node.input(0), node.elem_type()
-    rows, columns = _last_two(node)
-    k = node.scope.array(node.input(1)) if node.input(1) else 0
-    if k is None:
-        offset: Size = build.Reshape(node.input(1), [])
-    else:
-        offset = int(k if isinstance(k, int) else k.reshape(-1)[0])
-    upper = bool(node.attributes.get("upper", 1))
-    cleared = _beyond(node, rows, columns, offset, upper)
-    if elem_type == T.BFLOAT16:
-        x = build.Cast(x, to=T.FLOAT)
-    zero = build.constant("" if elem_type == T.STRING else 0, T.FLOAT if elem_type == T.BFLOAT16 else elem_type)
-    result = str(build.Where(cleared, zero, x))
-    return result if elem_type != T.BFLOAT16 else str(build.Cast(result, to=elem_type))
-
-
-def _last_two(node: Node) -> tuple[Size, Size]:
-    shape = node.scope.shape(node.input(0))
-    if shape is not None and len(shape) < 2:
-        raise CannotConvert(node, f"the data has rank {len(shape)}; 2 or more could be expressed")
-    dims = shape[-2:] if shape is not None else [None, None]
-    if all(isinstance(dim, int) for dim in dims):
-        return dims[0], dims[1]  # type: ignore[return-value]
-    sizes = node.build.Slice(node.build.Shape(node.input(0)), [-2], [2**31 - 1], [0])
-    rows, columns = (dim if isinstance(dim, int) else node.build.Gather(sizes, i) for i, dim in enumerate(dims))
-    return rows, columns
-
-
-def _beyond(node: Node, rows: Size, columns: Size, k: Size, upper: bool) -> str:
-    """Where column - row is less than k, or greater: a constant if all of them are known."""
-    import numpy as np
-
-    build = node.build
-    if isinstance(rows, int) and isinstance(columns, int) and isinstance(k, int):
-        place = np.arange(columns) - np.arange(rows)[:, None]
-        return build.constant(place < k if upper else place > k, T.BOOL)
-    column = flat_indices.count(build, columns)
-    row = build.Reshape(flat_indices.count(build, rows), [-1, 1])
-    row = build.Add(row, k) if k != 0 else row
-    return str(build.Less(column, row) if upper else build.Greater(column, row))
-
-
-changed("Trilu", 14, Pair(down=masked_triangle))
-
-
-# --- IsNaN, IsInf -------------------------------------------------------------------------------------------
-
-
-@says("IsNaN did not exist: NaN alone is neither less than infinity nor greater than its negative.")
-def neither_less_nor_greater(node: Node) -> str:
-    build, x, elem_type = node.build, node.input(0), node.elem_type()
-    if elem_type == T.FLOAT16:
-        x, elem_type = build.Cast(x, to=T.FLOAT), T.FLOAT
-    high, low = (build.constant(limit, elem_type) for limit in (float("inf"), float("-inf")))
-    return str(build.Not(build.Or(build.Less(x, high), build.Greater(x, low))))
-
-
-@says("not (x == x), which holds for NaN alone")
-def unequal_to_itself(node: Node) -> str:
-    kind = node.elem_type()
-    x = recast(node.build, node.input(0), kind, wider(kind))
-    return str(node.build.Not(node.build.Equal(x, x)))
-
-
-@says("IsInf did not exist: an infinity is greater than the largest number, or less than its negative.")
-def beyond_the_largest_number(node: Node) -> str:
-    import numpy as np
-
-    build, x, elem_type = node.build, node.input(0), node.elem_type()
-    limits = np.finfo(np.float64 if elem_type == T.DOUBLE else np.float32)
-    found = []
-    if node.attributes.get("detect_positive", 1):
-        found.append(build.Greater(x, build.constant(limits.max, elem_type)))
-    if node.attributes.get("detect_negative", 1):
-        found.append(build.Less(x, build.constant(limits.min, elem_type)))
-    if not found:
-        return str(build.Less(x, x))
-    return str(found[0] if len(found) == 1 else build.Or(*found))
-
-
-changed("IsNaN", 9, Pair(down=neither_less_nor_greater))
-changed("IsInf", 10, Pair(down=beyond_the_largest_number))
-defined("IsNaN", unequal_to_itself, opset=13)
+changed("Where", 16, Pair(down=carried(BFLOAT16)))

@@ -1,11 +1,12 @@
-"""GridSample and AffineGrid: their names of modes, and what they compute, before they existed."""
+"""GridSample, whose modes were renamed, and before it existed."""
 
 import itertools
 
 import numpy as np
 import pytest
+from opshift.passes.conversion import convert
 
-from tests.support import check, check_down, check_refused
+from tests.support import check, check_down, check_refused, check_unchanged, check_values, model
 
 PADDINGS = ("zeros", "border", "reflection")
 rng = np.random.default_rng(0)
@@ -64,43 +65,49 @@ def test_modes_without_a_form_are_refused():
     check_refused('y = GridSample<padding_mode="wrap">(x, g)', 16, 15, "padding_mode=wrap", **io)
 
 
-def test_modes_are_renamed_at_20():
-    io = {"inputs": "float[2,3,4,5] x, float[2,6,7,2] g", "outputs": "float[2,3,6,7] y"}
-    for older, newer in (("bilinear", "linear"), ("bicubic", "cubic")):
-        bodies = [f'y = GridSample<mode="{mode}">(x, g)' for mode in (older, newer)]
-        check(bodies[0], 16, f"y = GridSample<mode={newer}>(x, g)", 20, atol=1e-6, **io)
-        check(bodies[1], 20, f"y = GridSample<mode={older}>(x, g)", 16, atol=1e-6, **io)
+GRID = {"inputs": "float[1,1,3,3] x, float[1,2,2,2] g", "outputs": "float[1,1,2,2] y"}
+QUARTERS = {
+    "x": np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3),
+    "g": np.float32([[[[-1.2, 0], [0.3, 1]], [[0, 0], [1, -0.4]]]]),
+}
+LAYERED = {"inputs": "float[2,3,D,4,5] x, float[2,2,3,4,3] g", "outputs": "float[2,3,2,3,4] y"}
 
 
+@pytest.mark.parametrize(("older", "newer"), [("bilinear", "linear"), ("bicubic", "cubic"), ("nearest", "nearest")])
+def test_grid_modes_were_renamed_at_20(older, newer):
+    old, new = (f"y = GridSample<align_corners=1, mode={mode}>(x, g)" for mode in (older, newer))
+    check(old.replace(older, f'"{older}"'), 16, new, 20, feeds=QUARTERS, **GRID)
+    check(new.replace(newer, f'"{newer}"'), 20, old, 19, feeds=QUARTERS, **GRID)
+
+
+def test_the_default_grid_mode_stays_the_default():
+    check_unchanged("y = GridSample(x, g)", 16, 20, **GRID)
+    check_unchanged("y = GridSample(x, g)", 22, 16, **GRID)
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("corners", [0, 1])
-@pytest.mark.parametrize("size", [[2, 1, 3, 4], [1, 1, 2, 2], [2, 1, 3, 4, 2]])
-def test_a_grid_is_computed_below_20(size, corners):
-    axes = len(size) - 2
-    theta = rng.random((size[0], axes, axes + 1), np.float32)
-    body, io = (
-        f"y = AffineGrid<align_corners={corners}>(t, s)",
-        {"outputs": f"float[{','.join('ABCDE'[: axes + 2])}] y"},
-    )
-    held = {"constants": f"int64[{axes + 2}] s = {{{','.join(map(str, size))}}}"}
-    given = f"float[{size[0]},{axes},{axes + 1}] t"
-    made = check_down(body, 20, 19, feeds={"t": theta}, grade="close", atol=1e-6, inputs=given, **held, **io)
-    assert len(made.graph.node) == 2 * axes + 3
-    check_down(body, 20, 13, 10, feeds={"t": theta}, grade="close", atol=1e-6, inputs=given, **held, **io)
-    feeds, given = {"t": theta, "s": np.array(size)}, f"float[N,{axes},{axes + 1}] t, int64[{axes + 2}] s"
-    check_down(body, 20, 19, 13, feeds=feeds, grade="close", atol=1e-6, inputs=given, **io)
+def test_a_volume_is_sampled_as_an_image_of_its_layers_below_20(mode, padding, corners):
+    body = f'y = GridSample<mode="{mode}", padding_mode="{padding}", align_corners={corners}>(x, g)'
+    source = model(body, 20, **LAYERED)
+    result = convert.attempt(source, {"": 16})
+    assert result.grade == "close"
+    drawn = np.random.default_rng(0)
+    points = drawn.uniform(-1.6, 1.6, (2, 2, 3, 4, 3)).astype(np.float32)
+    for depth in (6,) if corners and padding == "reflection" else (6, 1):  # onnxruntime reads beyond a single layer
+        feeds = {"x": drawn.normal(size=(2, 3, depth, 4, 5)).astype(np.float32), "g": points}
+        check_values(source, result.model, feeds, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("corners", [0, 1])
-@pytest.mark.parametrize("size", [(1, 2, 1, 3), (1, 2, 3, 1), (1, 2, 1, 1), (1, 2, 2, 3), (1, 1, 1, 2, 1)])
-def test_sizes_of_one(size, corners):
-    """Known or not, they become what onnxruntime makes of them."""
-    axes = len(size) - 2
-    theta, length = f"float[1,{axes},{axes + 1}] t", f"int64[{len(size)}] s"
-    feeds = {"t": np.arange(1, axes * (axes + 1) + 1, dtype=np.float32).reshape(1, axes, -1) / 10}
-    held = {"inputs": theta, "constants": f"{length} = {{{','.join(map(str, size))}}}", "feeds": feeds}
-    given = {"inputs": f"{theta}, {length}", "feeds": {**feeds, "s": np.array(size)}}
-    for io in (held, given):
-        check_down(
-            f"y = AffineGrid<align_corners={corners}>(t, s)", 20, 19, 16, 11,
-            outputs=f"float[{','.join('ABCDE'[: axes + 2])}] y", grade="close", rtol=1e-5, atol=1e-6, **io,
-        )  # fmt: skip
+def test_grids_that_only_20_knows_are_refused():
+    check_refused('y = GridSample<mode="wrong">(x, g)', 20, 19, "mode=wrong", **GRID)
+
+
+def test_bfloat16_is_interpolated_in_float32_below_22():
+    io = {"inputs": "bfloat16[1,1,3,3] x, float[1,2,2,2] g", "outputs": "bfloat16[1,1,2,2] y"}  # no engine takes it
+    after = "t1 = Cast<to=1>(x)\nt2 = GridSample(t1, g)\ny = Cast<to=16>(t2)"
+    check("y = GridSample(x, g)", 22, after, 21, run=False, grade="close", **io)
+    io = {"inputs": "float[1,1,3,3] x, bfloat16[1,2,2,2] g", "outputs": "float[1,1,2,2] y"}
+    after = "t1 = Cast<to=1>(g)\ny = GridSample(x, t1)"
+    check("y = GridSample(x, g)", 22, after, 20, run=False, grade="close", **io)

@@ -1,4 +1,4 @@
-"""BitCast, before the bits of a number could be read as another type."""
+"""Cast, CastLike and BitCast: names and numbers of types, and values or bits in another type."""
 
 from __future__ import annotations
 
@@ -8,10 +8,52 @@ from typing import Any
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined, same
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
+
+
+@says("to was the name of a type and becomes its number.")
+def type_name_to_number(node: Node) -> None:
+    name = node.attributes["to"]
+    if name.upper() not in T.DataType.keys():  # noqa: SIM118
+        raise CannotConvert(node, f"to={name!r}; a name of TensorProto.DataType could be expressed")
+    node.attributes["to"] = T.DataType.Value(name.upper())
+
+
+@says("to was the number of a type and becomes its name.")
+def type_number_to_name(node: Node) -> None:
+    node.attributes["to"] = T.DataType.Name(node.attributes["to"])
+
+
+@says("saturate did not exist; it only says how float8 types are cast to, which did not exist either.")
+def without_saturate(node: Node) -> None:
+    node.attributes.pop("saturate", None)
+
+
+@says("round_mode did not exist; it only says how float8e8m0 is cast to, which did not exist either.")
+def without_round_mode(node: Node) -> None:
+    node.attributes.pop("round_mode", None)
+
+
+@says("Strings were not allowed: a cast of strings to strings leaves them as they are.")
+def without_strings(node: Node) -> Replacement:
+    kinds = {node.scope.elem_type(name) for name in (node.input(0), *node.outputs)}
+    if kinds == {T.STRING}:
+        return str(node.build.Identity(node.input(0)))
+    if T.STRING in kinds:
+        raise CannotConvert(node, "no operator of opset 8 turns numbers into strings, or strings into numbers")
+    return None
+
+
+@says("The type to cast to was given by another tensor and is written out.")
+def cast_to_the_other_type(node: Node) -> str:
+    kept = {name: node.attributes[name] for name in node.attributes}
+    return str(node.build.Cast(node.input(0), to=node.elem_type(1), **kept))
+
+
+# --- BitCast ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -101,4 +143,13 @@ def _dtype(elem_type: int) -> Any:
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(elem_type))
 
 
+changed("Cast", 6, Pair(up=type_name_to_number, down=type_number_to_name))
+changed("Cast", 9, Pair(down=without_strings))  # what the text adds on numbers, runtimes did before
+same("Cast", 13, "bfloat16 came; the text now spells out the casts out of range, which runtimes did before")
+changed(["Cast", "CastLike"], 19, Pair(down=without_saturate))
+# For an infinity cast to a fnuz type the texts of 19..23 say NaN where 24 says the largest number. That is an
+# erratum: no runtime ever made NaN of it.
+changed(["Cast", "CastLike"], 24, Pair(down=without_round_mode))
+changed("CastLike", 15, Pair(down=cast_to_the_other_type))
+defined("CastLike", cast_to_the_other_type)
 changed("BitCast", 26, Pair(down=cast_or_looked_up))
