@@ -10,7 +10,7 @@ from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import Dim, elem_type_of, tensor_type
-from opshift.passes.operators.sequence.sequence import constructed
+from opshift.passes.operators.shared.sequences import constructed
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
