@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from opshift.passes.conversion import convert
 
-from tests.passes.operators.math.test_math import CODE
+from tests.passes.operators.elements import CODE
 from tests.support import check, check_down, check_unchanged, evaluate, model, show
 
 

@@ -9,7 +9,7 @@ import pytest
 from opshift.passes.conversion import convert
 
 from opshift.verification.engines import Reference
-from tests.passes.operators.test_on_request import inlined
+from tests.passes.operators.on_request import inlined
 from tests.support import evaluate, model
 
 X = np.array([[0.0, -0.0, 1.25, -2.5, 0.5, 300.0], [-300.0, 2.5, 3.5, -1.5, 1e-3, 40.0]], np.float32)

@@ -1,12 +1,13 @@
 """Steps of the math and logical families inside branches and functions, and over many boundaries at once."""
 
 import numpy as np
+import onnx.checker
 import onnx.parser
 import pytest
 from opshift.passes.conversion import convert
 
-from tests.passes.operators.math.test_math import CODE, array
-from tests.support import check_values, evaluate, model
+from tests.passes.operators.elements import CODE, array
+from tests.support import check_values, evaluate, model, show
 
 CALLS = {
     "Max": ("b = Max(a, a)", "int32", "int32"),
@@ -74,3 +75,27 @@ def test_over_many_boundaries(name, target):
     assert not made.refusals, "\n".join(map(str, made.refusals))
     feeds = {"a": array(kind, [[3, -4], [1, 5], [7, -7]]), "b": array(kind, [3, -4])}
     np.testing.assert_allclose(evaluate(made.model, feeds)[0], evaluate(source, feeds)[0], rtol=1e-6)
+
+
+def test_from_1_to_28_and_back():
+    io = {"inputs": "float[2,3] a, float[2] b", "outputs": "float[2,3] y"}
+    body = "s = Mul<axis=0, broadcast=1, consumed_inputs=[0, 0]>(a, b)\nt = Relu<consumed_inputs=[0]>(s)\ny = Clip<min=0.5>(t)"
+    up = convert.attempt(model(body, 1, **io), {"": 26}).model
+    assert show(up) == "t1 = Unsqueeze(b, [1])\nt2 = Mul(a, t1)\nt3 = Relu(t2)\ny = Clip(t3, 0.5)"
+    feeds = {"a": np.array([[1, -2, 3], [4, 5, -6]], np.float32), "b": np.array([2, -1], np.float32)}
+    np.testing.assert_array_equal(evaluate(up, feeds)[0], [[2, 0.5, 6], [0.5, 0.5, 6]])
+
+
+def test_types_of_made_values_are_known_below_6():
+    io = {"inputs": "float[3,4] x, float l, float h", "outputs": "float[3,4] y"}
+    made = convert.attempt(model("y = Clip(x, l, h)", 12, **io), {"": 5})
+    assert not made.refusals, "\n".join(map(str, made.refusals))
+    assert {n.op_type for n in made.model.graph.node} == {"Pow", "Mul", "Max", "Min"}
+    integers = {"inputs": "int64[3] a, int64[3] b", "outputs": "bool[3] y"}
+    refused = convert.attempt(model("y = Less(a, b)", 9, **integers), {"": 5}).refusals
+    assert {r.op for r in refused} == {"Less"}
+    assert {r.why.split(" ")[2] for r in refused} == {
+        "Div",
+        "Sub",
+        "Mul",
+    }  # of int64, which nothing else could compute there

@@ -1,9 +1,11 @@
-"""DFT: its axis was an attribute and became an input (20)."""
+"""DFT, which opset 17 brought: its axis was an attribute and became an input (20)."""
 
 from __future__ import annotations
 
+from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import AttributeProto
+from opshift.passes.operators.shared.fourier import given_length, transformed
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
@@ -54,4 +56,18 @@ def _along(node: Node, build: Builder, axis: int) -> str:
     return build.typed(build.If(wanted, **branches), elem_type)
 
 
+@says("The transform becomes products of the real and imaginary parts with matrices of cosines and sines.")
+def transformed_by_matrices(node: Node) -> str:
+    if "axis" not in node.attributes and len(node.inputs) > 2:
+        raise CannotConvert(node, "axis is an input; an attribute could be expressed")
+    rank, axis = node.rank(), node.attributes.get("axis", 1)
+    if not -rank <= axis < rank or axis % rank == rank - 1:
+        raise CannotConvert(node, f"axis {axis} is not one of the signal's {rank - 1}")
+    inverse, onesided = (bool(node.attributes.get(name, 0)) for name in ("inverse", "onesided"))
+    return transformed(
+        node, node.input(0), rank, axis % rank, given_length(node, 1), inverse=inverse, onesided=onesided
+    )
+
+
+changed("DFT", 17, Pair(down=transformed_by_matrices))
 changed("DFT", 20, Pair(up=axis_to_input, down=axis_to_attribute))

@@ -1,9 +1,11 @@
-"""Products of quantized matrices, exact up to the last rounding."""
+"""Products of quantized matrices, exact up to the last rounding, and with other scales."""
 
 import numpy as np
 import pytest
+from opshift.passes.conversion import convert
 
-from tests.support import check, check_computes
+from tests.passes.operators.elements import CODE, array
+from tests.support import check, check_computes, check_refused, check_unchanged, evaluate, model
 
 RNG = np.random.default_rng(0)
 
@@ -65,3 +67,54 @@ def test_nodes_without_zero_points():
         "y = MatMulInteger(a, b)", 10, "t1 = Cast<to=6>(a)\nt2 = Cast<to=6>(b)\ny = MatMul(t1, t2)", 9,
         inputs="uint8[2,3] a, int8[3,2] b", outputs="int32[2,2] y",
     )  # fmt: skip
+
+
+QUANTIZED = "{k}[2,4] a, {s} as, {k} az, {k}[4,3] b, {s} bs, {k} bz, {s} ys, {k} yz"
+CALL = "y = QLinearMatMul(a, as, az, b, bs, bz, ys, yz)"
+
+
+def test_half_scales_are_widened_below_21():
+    io = {"inputs": QUANTIZED.format(k="uint8", s="float16"), "outputs": "uint8[2,3] y"}
+    feeds = {
+        "a": array("uint8", [[208, 236, 0, 238], [3, 214, 255, 29]]), "b": array("uint8", np.arange(12).reshape(4, 3) * 20),
+        "as": array("float16", 0.0066), "bs": array("float16", 0.00705), "ys": array("float16", 0.0107),
+        "az": array("uint8", 113), "bz": array("uint8", 114), "yz": array("uint8", 118),
+    }  # fmt: skip
+    after = (
+        "t1 = Cast<to=1>(as)\nt2 = Cast<to=1>(bs)\nt3 = Cast<to=1>(ys)\ny = QLinearMatMul(a, t1, az, b, t2, bz, t3, yz)"
+    )
+    check(CALL, 21, after, 20, grade="close", feeds=feeds, **io)
+
+
+def test_8_bit_floats_are_multiplied_as_what_they_stand_for_below_21():
+    kind = "float8e4m3fn"
+    inputs = QUANTIZED.format(k=kind, s="float").replace("float as", "float[1] as")
+    io = {"inputs": inputs, "outputs": f"{kind}[2,3] y"}
+    after = """t1 = Reshape(as, [])
+        t2 = DequantizeLinear(a, t1, az)
+        t3 = DequantizeLinear(b, bs, bz)
+        t4 = MatMul(t2, t3)
+        y = QuantizeLinear(t4, ys, yz)"""
+    check(CALL, 21, after, 20, run=False, grade="close", **io)  # no engine takes the types of 21
+    low = convert.attempt(model(CALL, 21, **io), {"": 20}).model
+    dtype = array("float8e4m3fn", 0).dtype
+    a, b = np.array([[1, -2, 0.5, 4], [2, 2, 0, 1]]), np.arange(12).reshape(4, 3) / 2
+    given = {name: np.array(v).astype(dtype) for name, v in {"a": a, "b": b, "az": 0, "bz": 0, "yz": 0}.items()}
+    scales = {"as": np.array([0.5], np.float32), "bs": np.array(2, np.float32), "ys": np.array(0.25, np.float32)}
+    (y,) = evaluate(low, {**given, **scales})
+    np.testing.assert_array_equal(y, (a @ b * 4).astype(dtype))
+
+
+def test_8_bit_floats_scaled_by_row_are_refused():
+    io = {
+        "inputs": QUANTIZED.format(k="float8e5m2", s="float").replace("float as", "float[2] as"),
+        "outputs": "float8e5m2[2,3] y",
+    }
+    check_refused(CALL, 21, 20, "by row or column", **io)
+
+
+def test_float_scales_stay():
+    io = {"inputs": QUANTIZED.format(k="int8", s="float"), "outputs": "int8[2,3] y"}
+    check_unchanged(CALL, 28, 10, **io)
+    check_unchanged(CALL, 10, 28, **io)
+    assert CODE["int8"] == 3

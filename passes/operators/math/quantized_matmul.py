@@ -1,14 +1,17 @@
-"""Products of quantized matrices before they existed: 8-bit integers become int32, which MatMul takes."""
+"""MatMulInteger and QLinearMatMul: 8-bit integers become int32, which MatMul takes; other types came (21)."""
 
 from __future__ import annotations
 
+from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import saturated
+from opshift.passes.operators.shared.recipes import carried, saturated
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, changed, defined
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
+FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
+HALF: dict[int, int] = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT}
 
 
 @says("The zero points are subtracted in int32, in which the product is exact.")
@@ -44,6 +47,30 @@ def _row_by_row(node: Node, index: int, matrix: int) -> str:
     return str(node.build.Unsqueeze(node.input(index), axes=[1]))
 
 
+@says("16-bit scales were not allowed and are widened; 8-bit floats are multiplied as what they stand for.")
+def quantized_product(node: Node) -> Replacement:
+    kinds = [node.scope.elem_type(node.input(index)) for index in (0, 3, 7)]
+    if not set(kinds) & set(FLOAT8):
+        return carried(HALF, why="the product is requantized with scales in float", variable="TS")(node)
+    node.close("8-bit floats are dequantized, multiplied and quantized again")
+    build = node.build
+    a, b = (
+        build.DequantizeLinear(node.input(at), _per_tensor(node, at + 1), _per_tensor(node, at + 2)) for at in (0, 3)
+    )
+    return str(build.QuantizeLinear(build.MatMul(a, b), _per_tensor(node, 6), _per_tensor(node, 7)))
+
+
+def _per_tensor(node: Node, index: int) -> str:
+    name = node.input(index)
+    dims = node.scope.shape(name)
+    if dims == []:
+        return name
+    if dims != [1]:
+        raise CannotConvert(node, f'"{name}" scales 8-bit floats by row or column; a scalar could be expressed')
+    return str(node.build.Reshape(name, []))
+
+
 changed("MatMulInteger", 10, Pair(down=product_of_integers))
 changed("QLinearMatMul", 10, Pair(down=product_of_quantized))
+changed("QLinearMatMul", 21, Pair(down=quantized_product))
 defined("QLinearMatMul", product_of_quantized, opset=11)

@@ -11,50 +11,13 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, changed
-from opshift.passes.rewrite.says import says
 
 T = TensorProto
-
 CONSTANT = 2**16
 """The largest matrix that is written as a constant; others are computed."""
 
 
-@says("The transform becomes products of the real and imaginary parts with matrices of cosines and sines.")
-def transformed_by_matrices(node: Node) -> str:
-    if "axis" not in node.attributes and len(node.inputs) > 2:
-        raise CannotConvert(node, "axis is an input; an attribute could be expressed")
-    rank, axis = node.rank(), node.attributes.get("axis", 1)
-    if not -rank <= axis < rank or axis % rank == rank - 1:
-        raise CannotConvert(node, f"axis {axis} is not one of the signal's {rank - 1}")
-    inverse, onesided = (bool(node.attributes.get(name, 0)) for name in ("inverse", "onesided"))
-    return _transformed(node, node.input(0), rank, axis % rank, _length(node, 1), inverse=inverse, onesided=onesided)
-
-
-@says("The frames are gathered, multiplied with the window, and transformed by matrices.")
-def transformed_frame_by_frame(node: Node) -> str:
-    if node.rank() != 3:
-        raise CannotConvert(node, f"a signal of rank {node.rank()}; batch, time and parts could be expressed")
-    build, signal = node.build, node.input(0)
-    length = _length(node, 3)
-    if length is None and node.input(2):
-        dims = node.scope.shape(node.input(2))
-        length = dims[0] if dims and isinstance(dims[0], int) else _scalar(node, build.Shape(node.input(2)))
-    total = _size(node, signal, 1)
-    if length is None:
-        length = total
-    step = _scalar(node, build.Cast(node.input(1), to=T.INT64))
-    behind = build.Sub(_scalar(node, total), _scalar(node, length))
-    starts = build.Unsqueeze(build.Range(0, build.Add(behind, 1), step), [1])
-    places = build.Add(starts, build.Range(0, _scalar(node, length), 1))
-    frames = build.Gather(signal, places, axis=1)
-    if node.input(2):
-        frames = build.Mul(frames, build.Unsqueeze(node.input(2), [1]))
-    onesided = bool(node.attributes.get("onesided", 1))
-    return _transformed(node, frames, 4, 2, length, inverse=False, onesided=onesided)
-
-
-def _transformed(
+def transformed(
     node: Node, x: str, rank: int, axis: int, length: int | str | None, *, inverse: bool, onesided: bool
 ) -> str:
     """`x` along `axis`, its last axis holding real numbers or pairs; `length` None means all of the axis."""
@@ -68,7 +31,7 @@ def _transformed(
     to_end = [*(k for k in range(rank - 1) if k != axis), axis]
     components = [build.Transpose(build.Gather(x, part, axis=rank - 1), perm=to_end) for part in range(parts)]
     half = inverse and onesided  # half a spectrum, of which the other half is the mirror image, back to real numbers
-    size = _size(node, x, axis)
+    size = size_of(node, x, axis)
     if length is None:
         length = _doubled(node, size) if half else size
     if length == 0:
@@ -80,7 +43,7 @@ def _transformed(
     if all(isinstance(n, int) for n in sizes):
         rows: int | str = min(n for n in (size, used) if isinstance(n, int))
     else:
-        rows = _size(node, components[0], rank - 2)
+        rows = size_of(node, components[0], rank - 2)
     columns = length if half or not onesided else _half(node, length)
     cosine, sine = _matrices(node, rows, columns, length, wide, inverse=inverse, mirrored=half)
     results = _products(node, components, cosine, sine, inverse=inverse, real=half)
@@ -113,8 +76,8 @@ def _matrices(
         weight = (2.0 - (at == 0) - (2 * at == length)) if mirrored else 1.0
         weight = weight / length if inverse else weight  # type: ignore[operator]
         return build.constant(np.cos(angles) * weight, kind), build.constant(np.sin(angles) * weight, kind)
-    count = _scalar(node, length)
-    row, column = (build.Range(0, _scalar(node, n), 1) for n in (rows, columns))
+    count = as_scalar(node, length)
+    row, column = (build.Range(0, as_scalar(node, n), 1) for n in (rows, columns))
     row = build.Unsqueeze(row, [1])
     turns = build.Cast(build.Mod(build.Mul(row, column), count), to=T.DOUBLE)
     total = build.Cast(count, to=T.DOUBLE)
@@ -131,10 +94,7 @@ def _matrices(
     return matrices[0], matrices[1]
 
 
-# --- lengths: numbers where they are known, else int64 scalars --------------------------------------------
-
-
-def _length(node: Node, index: int) -> int | str | None:
+def given_length(node: Node, index: int) -> int | str | None:
     if not node.input(index):
         return None
     held = node.scope.array(node.input(index))
@@ -146,7 +106,7 @@ def _length(node: Node, index: int) -> int | str | None:
     return str(node.build.Cast(node.input(index), to=T.INT64))
 
 
-def _size(node: Node, value: str, axis: int) -> int | str:
+def size_of(node: Node, value: str, axis: int) -> int | str:
     dims = node.scope.shape(value)
     found = dims[axis] if dims and axis < len(dims) else None
     return found if isinstance(found, int) else str(node.build.Gather(node.build.Shape(value), axis))
@@ -156,7 +116,7 @@ def _half(node: Node, length: int | str) -> int | str:
     """How many frequencies a real signal has."""
     if isinstance(length, int):
         return length // 2 + 1
-    return str(node.build.Add(node.build.Div(_scalar(node, length), 2), 1))
+    return str(node.build.Add(node.build.Div(as_scalar(node, length), 2), 1))
 
 
 def _doubled(node: Node, size: int | str) -> int | str:
@@ -169,7 +129,7 @@ def _doubled(node: Node, size: int | str) -> int | str:
     return str(node.build.Mul(node.build.Sub(size, 1), 2))
 
 
-def _scalar(node: Node, value: int | str) -> str:
+def as_scalar(node: Node, value: int | str) -> str:
     if isinstance(value, int):
         return str(node.build.constant(value, T.INT64))
     return str(node.build.Reshape(value, node.build.constant([], T.INT64)))
@@ -179,7 +139,3 @@ def _vector(node: Node, value: int | str) -> str:
     if isinstance(value, int):
         return str(node.build.constant([value], T.INT64))
     return str(node.build.Reshape(value, [1]))
-
-
-changed("DFT", 17, Pair(down=transformed_by_matrices))
-changed("STFT", 17, Pair(down=transformed_frame_by_frame))

@@ -1,12 +1,9 @@
-"""Fourier transforms by matrices, against numpy.fft."""
+"""DFT: by matrices, against numpy.fft, and its axis from attribute to input and back."""
 
 import numpy as np
-import onnx.checker
-import onnx.parser
 import pytest
-from opshift.passes.conversion import convert
 
-from tests.support import check_computes, check_refused, check_values
+from tests.support import check, check_computes, check_refused
 
 RNG = np.random.default_rng(0)
 
@@ -52,29 +49,6 @@ def test_long_signals_and_other_types(kind, dtype, tolerance):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize(("window", "length"), [(True, False), (True, True), (False, True), (False, False)])
-@pytest.mark.parametrize("onesided", [0, 1])
-def test_short_time(onesided, window, length, known):
-    x, w = RNG.normal(size=(2, 32, 1)).astype(np.float32), RNG.uniform(size=8).astype(np.float32)
-    size = 8 if window or length else 32
-    frames = np.stack([x[:, k : k + size, 0] * (w if window else 1) for k in range(0, 32 - size + 1, 5)], axis=1)
-    y = pairs(np.fft.fft(frames, axis=2)[..., : size // 2 + 1] if onesided else np.fft.fft(frames, axis=2))
-    call = f"x, s, {'w' if window else ''}, {'n' if length else ''}".rstrip(", ")
-    dims, taps = ("2,32", "8") if known else ("B,L", "K")
-    inputs = f"float[{dims},1] x" + (f", float[{taps}] w" if window else "")
-    held = "int64 s = {5}" + (", int64 n = {8}" if length else "")
-    feeds = {"x": x} | ({"w": w} if window else {})
-    if not known:
-        inputs, held = inputs + ", int64 s" + (", int32 n" if length else ""), ""
-        inputs = inputs.replace("int64 s", "int32 s") if length else inputs  # both are of one type
-        feeds |= {"s": np.array(5, np.int32 if length else np.int64)} | ({"n": np.array(8, np.int32)} if length else {})
-    check_computes(
-        f"y = STFT<onesided={onesided}>({call})", 17, 13, y, feeds=feeds, grade="close", rtol=1e-5, atol=5e-6, inputs=inputs,
-        outputs="float[P,Q,R,S] y", constants=held,
-    )  # fmt: skip
-
-
 def test_an_axis_of_one_frequency_that_is_not_the_one():
     """Each axis gets a branch; that of size 1 would be a signal of length 0."""
     x = RNG.normal(size=(1, 5, 2)).astype(np.float32)
@@ -101,18 +75,34 @@ def test_what_cannot_be_expressed():
     )
 
 
-def test_frames_of_a_signal_in_a_function_whose_step_its_callers_give():
-    source = onnx.parser.parse_model(
-        """<ir_version: 8, opset_import: ["" : 17, "my" : 1]>
-        g (int32 a, int32 b) => (float[P,Q,R,S] y) { y = my.F(a, b) }
-        <domain: "my", opset_import: ["" : 17]> F (a, b) => (y)
-        { x = Constant<value = float[1,10,1] {1,2,3,4,5,6,7,8,9,1}>() y = STFT<onesided=0>(x, a, "", b) }"""
-    )
-    made = convert.attempt(source, {"": 16}).model
-    assert made.functions
-    onnx.checker.check_model(made, full_check=True)
-    check_values(source, made, {"a": np.array(4, np.int32), "b": np.array(5, np.int32)}, rtol=1e-4, atol=1e-4)
-
-
 def test_a_transform_of_nothing_is_refused():
     check_refused("y = DFT<axis=1>(x)", 17, 16, "length 0", inputs="float[1,0,1] x", outputs="float[1,A,2] y")
+
+
+REAL = {"inputs": "float[2,5,4,1] x", "outputs": "float[2,5,4,2] y"}
+FEEDS = {"x": np.random.default_rng(3).normal(size=(2, 5, 4, 1)).astype(np.float32)}
+
+
+@pytest.mark.parametrize(("attribute", "axis"), [("", 1), ("<axis=2>", 2), ("<axis=-3>", -3), ("<axis=0>", 0)])
+def test_axis_becomes_an_input_at_20(attribute, axis):
+    check(f"y = DFT{attribute}(x)", 17, f"y = DFT(x, _, {axis})", 20, feeds=FEEDS, **REAL)
+
+
+@pytest.mark.parametrize(("constant", "axis"), [(None, -2), (1, 1), (-3, -3)])
+def test_axis_becomes_an_attribute_below_20(constant, axis):
+    held = {"constants": f"int64 a = {{{constant}}}"} if constant is not None else {}
+    check(f"y = DFT(x{', , a' if held else ''})", 20, f"y = DFT<axis={axis}>(x)", 19, feeds=FEEDS, **REAL, **held)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -2, -3, -4])
+def test_a_run_time_axis_becomes_conditions_below_20(axis):
+    io = {"inputs": "float[2,5,4,1] x, int64 a", "outputs": "float[A,B,C,2] y"}
+    after = """t1 = Equal(a, 0)
+        t2 = Equal(a, -4)
+        t3 = Or(t1, t2)
+        y = If<else_branch={ t4 = Equal(a, 1); t5 = Equal(a, -3); t6 = Or(t4, t5); t7 = If<else_branch={ t8 = DFT<axis=2, onesided=1>(x); t8 }, then_branch={ t8 = DFT<axis=1, onesided=1>(x); t8 }>(t6); t7 }, then_branch={ t4 = DFT<axis=0, onesided=1>(x); t4 }>(t3)"""
+    check("y = DFT<onesided=1>(x, , a)", 20, after, 19, feeds={**FEEDS, "a": np.array(axis)}, **io)
+
+
+def test_a_run_time_axis_needs_a_rank_below_20():
+    check_refused("y = DFT(x, , a)", 20, 19, "rank", inputs="float[] x, int64 a", outputs="float[] y")

@@ -1,39 +1,52 @@
-"""Matrix products: integers came, the addend of Gemm became optional, quantized products took other types."""
+"""Gemm: its addend is broadcast (7), integers came (9), the addend became optional (11)."""
 
 from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import carried
-from opshift.passes.rewrite.builder import Builder
+from opshift.passes.model.types import Dim
+from opshift.passes.operators.shared.products import INTEGERS, summed_products
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined, same
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
-INTEGERS = (T.INT32, T.INT64, T.UINT32, T.UINT64)
-FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
-HALF: dict[int, int] = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT}
+
+@says("The addend was broadcast only on request, as a suffix; that is part of what numpy does.")
+def addend_as_it_stands(node: Node) -> None:
+    node.attributes.pop("broadcast", 0)
 
 
-@says("Integers were not allowed: the factors are multiplied with broadcasting and summed over the common axis.")
-def product_of_integers(node: Node) -> Replacement:
-    if node.elem_type() not in INTEGERS:
-        return None
-    return _product(node.build, node.input(0), node.input(1), node.rank(0), node.rank(1))
-
-
-def _product(build: Builder, a: str, b: str, rank_a: int, rank_b: int) -> str:
-    """sum over k of a[..., i, k, 1] * b[..., 1, k, j]; a vector has no i, or no j."""
-    if rank_b == 1:
-        common = rank_a - 1
-    elif rank_a == 1:
-        a, common = build.Unsqueeze(a, axes=[1]), rank_b - 2
+@says("The addend was broadcast as numpy does, and now only as a row or one element; a column is repeated.")
+def addend_on_request(node: Node) -> None:
+    node.rank(2)
+    dims = node.scope.shape(node.input(2)) or []
+    if len(dims) < 2 or dims == [1, 1]:
+        node.attributes["broadcast"] = 1
+        return
+    rows, columns = _dim(node, 0, "transA", 0), _dim(node, 1, "transB", 1)
+    tall, wide = _spans(dims[0], rows), _spans(dims[1], columns)
+    if tall and wide:
+        return
+    if dims[0] == 1:
+        node.set_input(2, node.build.Squeeze(node.input(2), axes=[0]))
+        node.attributes["broadcast"] = 1
+    elif tall and dims[1] == 1 and isinstance(columns, int):
+        node.set_input(2, node.build.Tile(node.input(2), [1, columns]))
     else:
-        a, b = build.Unsqueeze(a, axes=[rank_a]), build.Unsqueeze(b, axes=[rank_b - 2])
-        common = max(rank_a, rank_b) - 1
-    return str(build.ReduceSum(build.Mul(a, b), axes=[common], keepdims=0))
+        shape = ", ".join(str(dim or "?") for dim in dims)
+        raise CannotConvert(node, f"an addend of shape [{shape}]; a row, or static shapes, could be expressed")
+
+
+def _dim(node: Node, index: int, transposed: str, axis: int) -> Dim:
+    dims = node.scope.shape(node.input(index))
+    return dims[1 - axis if node.attributes.get(transposed, 0) else axis] if dims else None
+
+
+def _spans(dim: Dim, whole: Dim) -> bool:
+    """Whether a dimension that is broadcast to `whole` is that already."""
+    return (isinstance(dim, int) and dim != 1) or (dim == whole and dim is not None)
 
 
 @says("Integers were not allowed: alpha * product + beta * addend, each by its own operator.")
@@ -42,7 +55,7 @@ def sum_and_product_of_integers(node: Node) -> Replacement:
     if kind not in INTEGERS:
         return None
     a, b = _factors(node)
-    product = _scaled(node, _product(build, a, b, 2, 2), "alpha", kind)
+    product = _scaled(node, summed_products(build, a, b, 2, 2), "alpha", kind)
     return str(build.Add(product, _scaled(node, node.input(2), "beta", kind)))
 
 
@@ -81,32 +94,9 @@ def addend_written_out(node: Node) -> None:
     node.set_input(2, node.build.constant(0 if kind in INTEGERS else -0.0, kind, hint="none"))
 
 
-@says("16-bit scales were not allowed and are widened; 8-bit floats are multiplied as what they stand for.")
-def quantized_product(node: Node) -> Replacement:
-    kinds = [node.scope.elem_type(node.input(index)) for index in (0, 3, 7)]
-    if not set(kinds) & set(FLOAT8):
-        return carried(HALF, why="the product is requantized with scales in float", variable="TS")(node)
-    node.close("8-bit floats are dequantized, multiplied and quantized again")
-    build = node.build
-    a, b = (
-        build.DequantizeLinear(node.input(at), _per_tensor(node, at + 1), _per_tensor(node, at + 2)) for at in (0, 3)
-    )
-    return str(build.QuantizeLinear(build.MatMul(a, b), _per_tensor(node, 6), _per_tensor(node, 7)))
-
-
-def _per_tensor(node: Node, index: int) -> str:
-    name = node.input(index)
-    dims = node.scope.shape(name)
-    if dims == []:
-        return name
-    if dims != [1]:
-        raise CannotConvert(node, f'"{name}" scales 8-bit floats by row or column; a scalar could be expressed')
-    return str(node.build.Reshape(name, []))
-
-
-changed("MatMul", 9, Pair(down=product_of_integers))
+same("Gemm", 6, "the hint that the addend may be overwritten went from the text")
+changed("Gemm", 7, Pair(up=addend_as_it_stands, down=addend_on_request))
 changed("Gemm", 9, Pair(down=sum_and_product_of_integers))
 changed("Gemm", 11, Pair(down=addend_written_out))
 same("Gemm", 13, "the text was marked up; bfloat16 came")
 defined("Gemm", product_plus_addend, opset=13)
-changed("QLinearMatMul", 21, Pair(down=quantized_product))
