@@ -1,26 +1,19 @@
-"""The reduce family, ArgMax and ArgMin: axes moved from an attribute to an input, and types came and went."""
+"""The reduce family: axes moved from an attribute to an input, and types came and went."""
 
 from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.inlining.expand import instantiate
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import (
-    axes_to_input,
-    carried,
-    constant_axes,
-    nonnegative_axes,
-    nonnegative_axis,
-)
+from opshift.passes.operators.shared.recipes import axes_to_input, carried, constant_axes, mirrored, nonnegative_axes
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, Replacement, changed, same
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined, same
 from opshift.passes.rewrite.says import says
 
 from opshift import functions
 
 T = TensorProto
-
 # What each operator does to a single element, which is all that is left of it when no axis is reduced.
 SINGLE = {
     "ReduceL1": "Abs",
@@ -36,7 +29,6 @@ SINGLE = {
 }
 # Operators that reduce one axis after another to the same result as all at once.
 AXIS_BY_AXIS = {"ReduceLogSumExp", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"}
-INT64_MIN = -(2**63)
 WITH_INTEGERS: dict[int, int] = dict.fromkeys((T.INT32, T.INT64, T.UINT32, T.UINT64), T.DOUBLE)
 WIDE: dict[int, int] = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT, **WITH_INTEGERS}
 
@@ -131,22 +123,6 @@ def _as_sum(node: Node) -> Replacement:
     return node.outputs
 
 
-@says("select_last_index did not exist: the last of equal elements is the first of the reversed axis.")
-def last_of_equals(node: Node) -> Replacement:
-    if not node.attributes.pop("select_last_index", 0):
-        return None
-    build, x, axis = node.build, node.input(0), node.attributes.get("axis", 0)
-    shape = node.scope.shape(x)
-    dim = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
-    if isinstance(dim, int):
-        backwards = build.Gather(x, list(reversed(range(dim))), axis=axis)
-        last = build.constant(dim - 1, T.INT64)
-    else:
-        backwards = build.Slice(x, [-1], [INT64_MIN], [axis], [-1])
-        last = build.Sub(build.Gather(build.Shape(x), axis), 1)
-    return str(build.Sub(last, build.again(node.proto, [backwards])))
-
-
 @says("int8 and uint8 were not allowed: computed in int32, or in float32 where a reduction may be empty.")
 def small_integers(node: Node) -> Replacement:
     if node.elem_type() != T.INT8:
@@ -160,23 +136,27 @@ def small_integers(node: Node) -> Replacement:
     return str(build.Cast(build.Clip(wide, *limits), to=T.INT8))
 
 
-AXES_INPUT = Pair(up=axes_to_input, down=axes_to_attribute)
-NEGATIVE_AXES = Pair(down=nonnegative_axes)
-SMALL_INTEGERS = Pair(down=small_integers)
-BOOL = Pair(down=carried({T.BOOL: T.UINT8}))
-INTEGERS = Pair(up=carried(WITH_INTEGERS, why="the logarithm of integers is computed in double"))
+_DEFAULTS = {"keepdims": 1, "noop_with_empty_axes": 0}
 
-changed(SINGLE, 11, NEGATIVE_AXES)
-changed(["ArgMax", "ArgMin"], 11, Pair(down=nonnegative_axis(default=0)))
-changed(["ArgMax", "ArgMin"], 12, Pair(down=last_of_equals))
-same(["ArgMax", "ArgMin"], 13, "bfloat16 came")
-changed(["ReduceMax", "ReduceMin"], 12, SMALL_INTEGERS)
+
+@says("ReduceMin becomes a maximum of what is negated, negated; of integers, which may have no negative, of -1 - x.")
+def mirrored_maximum_along_axes(node: Node) -> str:
+    build, given, kind = node.build, node.attributes, node.elem_type()
+    options = {name: given.get(name, default) for name, default in _DEFAULTS.items()}
+    inputs = [mirrored(build, node.input(0), kind), *node.inputs[1:]]
+    return mirrored(build, str(build.emit("ReduceMax", inputs, options)), kind)
+
+
+AXES_INPUT = Pair(up=axes_to_input, down=axes_to_attribute)
+INTEGERS = Pair(up=carried(WITH_INTEGERS, why="the logarithm of integers is computed in double"))
+EXTREMA = ["ReduceMax", "ReduceMin"]
+OTHERS = [op for op in SINGLE if op != "ReduceSum"]
+
+changed(SINGLE, 11, Pair(down=nonnegative_axes))
+changed(EXTREMA, 12, Pair(down=small_integers))
 changed("ReduceSum", 13, AXES_INPUT)
-same(
-    [op for op in SINGLE if op != "ReduceSum"],
-    13,
-    "bfloat16 came; the text now says what an empty reduction yields, which runtimes did before",
-)
-changed([op for op in SINGLE if op != "ReduceSum"], 18, AXES_INPUT)
-changed(["ReduceMax", "ReduceMin"], 20, BOOL)
+same(OTHERS, 13, "bfloat16 came; the text now says what an empty reduction yields, which runtimes did before")
+changed(OTHERS, 18, AXES_INPUT)
+changed(EXTREMA, 20, Pair(down=carried({T.BOOL: T.UINT8})))
 changed(["ReduceLogSum", "ReduceLogSumExp"], 28, INTEGERS)
+defined("ReduceMin", mirrored_maximum_along_axes, opset=18)

@@ -1,17 +1,21 @@
-"""The reduce family: axes from attribute to input and back, types that came and went."""
+"""The reduce family: where axes stand, and types that come and go."""
 
 import numpy as np
 import onnx.checker
 import pytest
 from opshift.passes.conversion import convert
 
-from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model, show
+from tests.passes.operators.on_request import INF, computed, same_bits
+from tests.passes.operators.on_request import X as SPECIAL
+from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model
 
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
 AXES_SINCE_18 = [
     "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
     "ReduceProd", "ReduceSumSquare",
 ]  # fmt: skip
+
+
 OPS = [*AXES_SINCE_18, "ReduceSum"]
 
 
@@ -55,8 +59,6 @@ def test_an_empty_list_below_18_means_all_axes():
     )
 
 
-# --- no axes -------------------------------------------------------------------------------------------------
-
 SINGLE = {
     "ReduceL1": "y = Abs(x)",
     "ReduceL2": "y = Abs(x)",
@@ -91,8 +93,6 @@ def test_noop_of_unsigned_integers_is_no_absolute_value():
     io = {"inputs": "int64[3] x", "outputs": "int64[3] y"}
     check("y = ReduceLogSum<noop_with_empty_axes=1>(x)", 18, after, 17, run=False, **io)  # log(0) is no integer
 
-
-# --- run-time axes -------------------------------------------------------------------------------------------
 
 POST = {
     "ReduceL1": lambda x, **k: np.abs(x).sum(**k),
@@ -174,9 +174,6 @@ def test_run_time_axes_of_integer_means_truncate(elem):
     np.testing.assert_array_equal(evaluate(result, {"x": x, "a": np.array([1])})[0], [[2], [-2]])
 
 
-# --- axes below 11 -------------------------------------------------------------------------------------------
-
-
 def test_negative_axes_are_counted_from_the_front():
     io = {"inputs": "float[A,B,C] x", "outputs": "float[A,D,E] y"}
     check("y = ReduceL1<axes=[-1, 1]>(x)", 11, "y = ReduceL1<axes=[2, 1]>(x)", 10, **io)
@@ -191,34 +188,6 @@ def test_negative_axes_of_an_unknown_rank_are_refused():
 
 def test_axes_out_of_range_are_refused():
     check_refused("y = ReduceL1<axes=[-3]>(x)", 11, 10, "axis -3 lies outside rank 2", **ROWS)
-
-
-# --- ArgMax and ArgMin ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
-@pytest.mark.parametrize("dims", ["2,4", "N,M"])
-@pytest.mark.parametrize("keepdims", [0, 1])
-def test_the_last_of_equals(op, dims, keepdims):
-    source = model(
-        f"t = {op}<axis=1, select_last_index=1, keepdims={keepdims}>(x) y = Reshape(t, flat)", 13,
-        inputs=f"float[{dims}] x", outputs="int64[L] y", constants="int64[1] flat = {-1}",
-    )  # fmt: skip
-    result = convert.attempt(source, {"": 11})
-    assert result.grade == "exact"
-    assert "select_last_index" not in show(result.model)
-    x = np.array([[1, 2, 2, 0], [0, 0, 3, 3]], np.float32)
-    expected = [2, 3] if op == "ArgMax" else [3, 1]
-    np.testing.assert_array_equal(evaluate(result.model, {"x": x})[0], expected)
-
-
-def test_the_first_of_equals_needs_nothing_but_the_attribute_gone():
-    io = {"inputs": "float[2,4] x", "outputs": "int64[1,4] y"}
-    check("y = ArgMax<select_last_index=0>(x)", 13, "y = ArgMax(x)", 11, **io)
-    check_unchanged("y = ArgMax<axis=1>(x)", 13, 7, inputs="float[2,4] x", outputs="int64[2,1] y")
-
-
-# --- types ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin"])
@@ -267,9 +236,6 @@ def test_bfloat16_does_not_exist_below_13():
     check_refused("y = ReduceL1<axes=[1]>(x)", 13, 12, "tensor(bfloat16) does not exist at opset 12", **io)
 
 
-# --- where they stand ----------------------------------------------------------------------------------------
-
-
 def test_run_time_axes_inside_a_branch_and_a_function():
     branch = "y = If (c) <then_branch = t () => (float[A,B] p) { p = ReduceMax(x, a) }, else_branch = e () => (float[A,B] q) { q = Identity(x) }>"
     source = model(branch, 18, inputs="float[2,3] x, int64[1] a, bool c", outputs="float[A,B] y")
@@ -291,3 +257,19 @@ def test_logarithms_of_integers_are_cut_once_over_axes_known_at_run_time(axes, t
         expected = np.trunc(np.log(np.exp(x).sum(axis=over, keepdims=True)) + 1e-12)
         (actual,) = evaluate(made, {"x": x.astype(kind), "a": np.array(axes, np.int64)})
         np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int64])
+def test_minima_along_axes(dtype, opset):
+    least = np.iinfo(dtype).min if np.dtype(dtype).kind == "i" else -INF
+    x = np.array([[3, least, 7], [5, 5, 6]], dtype)
+    call = "ReduceMin<keepdims = 0, axes = [1]>(x)" if opset < 18 else "ReduceMin<keepdims = 0>(x, a)"
+    actual = computed(call, x, opset=opset, constants="" if opset < 18 else "int64[1] a = {1}", rank=1)
+    same_bits(actual, x.min(axis=1))
+    same_bits(computed("ReduceMin(x)", x, opset=opset), x.min(keepdims=True))
+
+
+def test_no_axes_may_mean_none():
+    call = "ReduceMin<noop_with_empty_axes = 1>(x)"
+    same_bits(computed(call, SPECIAL, opset=18), SPECIAL)
