@@ -1,4 +1,4 @@
-"""Comparisons, which took fewer and fewer types the older they are, and shifts."""
+"""Equal, Greater, Less and the two with `OrEqual`, which took fewer and fewer types the older they are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.broadcast import LEGACY
+from opshift.passes.operators.shared.carriers import SMALL_INTEGERS
 from opshift.passes.operators.shared.recipes import carried
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
@@ -13,16 +14,7 @@ from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-
-SMALL_INTEGERS = (T.INT8, T.INT16, T.UINT8, T.UINT16)
-WIDENED: dict[int, int] = {T.INT8: T.INT32, T.INT16: T.INT32, T.UINT8: T.UINT32, T.UINT16: T.UINT32}
-SIGNED: dict[int, int] = {T.INT8: T.UINT8, T.INT16: T.UINT16, T.INT32: T.UINT32, T.INT64: T.UINT64}
-BITS: dict[int, int] = {
-    **dict.fromkeys((T.INT8, T.UINT8), 8),
-    **dict.fromkeys((T.INT16, T.UINT16), 16),
-    **dict.fromkeys((T.INT32, T.UINT32), 32),
-    **dict.fromkeys((T.INT64, T.UINT64), 64),
-}
+INTEGERS = (*SMALL_INTEGERS, T.INT32, T.UINT32, T.INT64, T.UINT64)
 INT64_MAX = 2**63 - 1
 
 
@@ -68,7 +60,7 @@ def _shaped_like(node: Node, value: str, like: str) -> str:
 def ordered_integers(node: Node) -> Replacement:
     kind, build, op = node.elem_type(), node.build, node.op_type
     if any(_survives_rounding(node.scope.array(name)) for name in node.inputs):
-        return carried(dict.fromkeys(BITS, T.DOUBLE))(node)
+        return carried(dict.fromkeys(INTEGERS, T.DOUBLE))(node)
     if kind not in (T.INT64, T.UINT64):
         return carried(dict.fromkeys((*SMALL_INTEGERS, T.INT32, T.UINT32), T.DOUBLE))(node)
     half = build.constant(2**32, kind)
@@ -84,39 +76,6 @@ def _survives_rounding(held: Any) -> bool:
     return held is not None and held.dtype.kind in "iu" and bool(((held > -(2**53)) & (held < 2**53)).all())
 
 
-@says("Signed integers and shifts by all bits or more had no defined result; it is computed.")
-def defined_shift(node: Node) -> Replacement:
-    """Unsigned, a shift by all bits leaves 0. To the right, a negative x is shifted as ~x, and inverted back:
-    sign = 0 or -1;  ~x or x = (x - sign) * (1 + 2 * sign);  x >> y = (~x or x) >> y * (1 + 2 * sign) + sign
-    """
-    kind, build = node.elem_type(), node.build
-    held = node.scope.array(node.input(1))
-    short = held is not None and bool(((held >= 0) & (held < BITS[kind])).all())
-    if short and kind not in SIGNED:
-        return None
-    wide = WIDENED.get(kind, kind)
-    unsigned = SIGNED.get(wide, wide)
-    x, count = (_cast(build, name, kind, wide) for name in node.inputs)
-    count = _cast(build, count, wide, unsigned)
-    sign = None
-    if kind in SIGNED and node.attributes["direction"] == "RIGHT":
-        sign = build.Neg(build.Cast(build.Less(x, build.constant(0, wide)), to=wide))
-        factor = build.Add(build.Add(sign, sign), build.constant(1, wide))
-        x = build.Mul(build.Sub(x, sign), factor)
-    shifted = build.again(node.proto, [_cast(build, x, wide, unsigned), count])
-    if not short:
-        inside = build.Less(count, build.constant(BITS[unsigned], unsigned))
-        shifted = build.Mul(shifted, build.Cast(inside, to=unsigned))
-    if sign is not None:
-        shifted = build.Add(build.Mul(_cast(build, shifted, unsigned, wide), factor), sign)
-        unsigned = wide
-    return _cast(build, shifted, unsigned, kind)
-
-
-def _cast(build: Builder, name: str, kind: int, to: int) -> str:
-    return name if kind == to else str(build.Cast(name, to=to))
-
-
 @says("The comparison becomes Or(Greater(a, b), Equal(a, b)), or the same with Less; both are false for NaN.")
 def ordered_or_equal(node: Node) -> str:
     build, operands = node.build, node.inputs
@@ -125,11 +84,11 @@ def ordered_or_equal(node: Node) -> str:
 
 
 ORDER = ["Greater", "Less"]
+OR_EQUAL = ["GreaterOrEqual", "LessOrEqual"]
 
-changed(["And", "Or", "Xor", "Equal", *ORDER], 7, LEGACY)
+changed(["Equal", *ORDER], 7, LEGACY)
+changed(ORDER, 9, Pair(down=ordered_integers))
 changed("Equal", 11, Pair(down=equal_numbers))
 changed("Equal", 19, Pair(down=equal_strings))
-changed(ORDER, 9, Pair(down=ordered_integers))
-changed(["GreaterOrEqual", "LessOrEqual"], 12, Pair(down=ordered_or_equal))
-changed(["GreaterOrEqual", "LessOrEqual"], 16, Pair(down=carried({T.BFLOAT16: T.FLOAT})))
-changed("BitShift", 28, Pair(down=defined_shift))
+changed(OR_EQUAL, 12, Pair(down=ordered_or_equal))
+changed(OR_EQUAL, 16, Pair(down=carried({T.BFLOAT16: T.FLOAT})))

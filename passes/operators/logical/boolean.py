@@ -1,14 +1,14 @@
-"""Logic for a backend that has none: 0 and 1 as int32, where anything but 0 is true again."""
+"""And, Or, Xor and Not: 0 and 1 as int32 on request, where anything but 0 is true again."""
 
 from __future__ import annotations
 
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.broadcast import LEGACY
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.registry import changed, defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-
 _ARITHMETIC = {"And": "Mul", "Or": "Add", "Xor": "Sub"}
 
 
@@ -25,5 +25,6 @@ def arithmetic_of_truths(node: Node) -> str:
     return str(build.Cast(build.emit(_ARITHMETIC[node.op_type], numbers), to=T.BOOL))
 
 
+changed(["And", "Or", "Xor"], 7, LEGACY)
 defined("Not", one_minus_truth, opset=13)
 defined(["And", "Or", "Xor"], arithmetic_of_truths, opset=13)

@@ -1,11 +1,9 @@
-"""Comparisons and shifts of types that the older versions do not take."""
+"""Comparisons of types that the older versions do not take."""
 
 import numpy as np
 import pytest
-from opshift.passes.conversion import convert
 
-from tests.passes.operators.elements import CODE
-from tests.support import check, check_down, check_unchanged, evaluate, model, show
+from tests.support import check, check_down, check_unchanged, show
 
 
 def pair(kind, n=4):
@@ -118,6 +116,15 @@ def test_order_of_64_bits_is_that_of_two_halves_below_9(op, kind):
         check(f"y = {op}(a, b)", 9, after, 8, feeds=around_zero, **pair(kind))
 
 
+@pytest.mark.parametrize("held", [0, 2**53 - 1, 2**53, -(2**53), 2**60 + 1])
+@pytest.mark.parametrize("op", ["Less", "Greater"])
+def test_a_small_constant_needs_no_halves_below_9(op, held):
+    x = np.array([held - 1, held, held + 1, -(2**63), 2**63 - 1])
+    io = {"inputs": "int64[5] x", "outputs": "bool[5] y", "constants": f"int64 c = {{{held}}}"}
+    made = check_down(f"y = {op}(x, c)", 9, 8, 7, feeds={"x": x}, **io)
+    assert ("Div" in show(made)) == (abs(held) >= 2**53)
+
+
 @pytest.mark.parametrize("op", ["Greater", "Less"])
 def test_order_of_floats_stays(op):
     check_unchanged(f"y = {op}(a, b)", 28, 7, **pair("float"))
@@ -134,73 +141,6 @@ def test_order_of_bfloat16_is_that_of_floats_below_16(op):
     )
 
 
-SHIFTED = {"inputs": "{0}[6] x, {0}[6] n", "outputs": "{0}[6] y"}
-
-
-def shift(direction, kind, counts=None):
-    io = {key: text.format(kind) for key, text in SHIFTED.items()}
-    if counts is not None:
-        io = {**io, "inputs": f"{kind}[6] x", "constants": f"{kind}[6] n = {{{', '.join(map(str, counts))}}}"}
-    return f'y = BitShift<direction="{direction}">(x, n)', io
-
-
-@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
-@pytest.mark.parametrize("kind", ["uint8", "uint16", "uint32", "uint64"])
-def test_short_constant_shifts_of_unsigned_integers_stay(direction, kind):
-    body, io = shift(direction, kind, [0, 1, 2, 3, 4, 7])
-    check_unchanged(body, 28, 11, **io)
-    check_unchanged(body, 11, 28, **io)
-
-
-@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
-@pytest.mark.parametrize("bits", [32, 64])
-def test_long_shifts_of_unsigned_integers_leave_nothing_below_28(direction, bits):
-    body, io = shift(direction, f"uint{bits}")
-    code = CODE[f"uint{bits}"]
-    after = f"""t1 = BitShift<direction={direction}>(x, n)
-        t2 = Less(n, uint{bits}:{bits})
-        t3 = Cast<to={code}>(t2)
-        y = Mul(t1, t3)"""
-    counts = np.array([0, 1, bits - 1, bits, bits + 1, 200], f"uint{bits}")
-    check(body, 28, after, 27, feeds={"x": np.full(6, 2**bits - 3, f"uint{bits}"), "n": counts}, **io)
-
-
-@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
-@pytest.mark.parametrize("kind", ["uint8", "uint16", "int8", "int16", "int32", "int64"])
-@pytest.mark.parametrize("x", [5, -7, -128, 127, -1, 0])
-def test_shifts_are_those_of_python_below_28(direction, kind, x):
-    info = np.iinfo(kind)
-    values = np.full(6, x).astype(kind)
-    counts = np.array([0, 1, info.bits - 1, info.bits, info.bits + 3, 100], kind)
-    body, io = shift(direction, kind)
-    result = convert.attempt(model(body, 28, **io), {"": 26})
-    (actual,) = evaluate(result.model, {"x": values, "n": counts})
-    exact = [int(v) << int(n) if direction == "LEFT" else int(v) >> int(n) for v, n in zip(values, counts, strict=True)]
-    np.testing.assert_array_equal(actual, [(e - info.min) % 2**info.bits + info.min for e in exact])
-    assert result.grade == "exact"
-
-
-def test_negative_shifts_leave_the_sign_below_28():
-    for direction, expected in (("LEFT", [0, 0]), ("RIGHT", [-1, 0])):
-        body = f'y = BitShift<direction="{direction}">(x, n)'
-        result = convert.attempt(model(body, 28, inputs="int32[2] x, int32[1] n", outputs="int32[2] y"), {"": 26})
-        feeds = {"x": np.array([-9, 9], np.int32), "n": np.array([-1], np.int32)}
-        np.testing.assert_array_equal(evaluate(result.model, feeds)[0], expected)
-        held = model(body, 28, inputs="int32[2] x", outputs="int32[2] y", constants="int32[1] n = {-1}")
-        result = convert.attempt(held, {"": 26})
-        assert "Less" in [n.op_type for n in result.model.graph.node], "a runtime may mask the count"
-        np.testing.assert_array_equal(evaluate(result.model, feeds)[0], expected)
-
-
-def test_constant_short_shifts_of_signed_integers_need_no_mask_below_28():
-    body, io = shift("LEFT", "int32", [0, 1, 2, 3, 4, 31])
-    made = convert.attempt(model(body, 28, **io), {"": 27}).model
-    assert [n.op_type for n in made.graph.node] == ["Cast", "Cast", "BitShift", "Cast"]
-
-
-# --- GreaterOrEqual, LessOrEqual ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", ["float", "double", "int32", "int64", "uint8", "uint64"])
 @pytest.mark.parametrize("op", ["Greater", "Less"])
 def test_or_equal_is_asked_separately(op, kind):
@@ -209,12 +149,3 @@ def test_or_equal_is_asked_separately(op, kind):
         f"y = {op}OrEqual(a, b)", 12, f"t1 = {op}(a, b)\nt2 = Equal(a, b)\ny = Or(t1, t2)", 11,
         inputs=f"{kind}[12] a, {kind}[12] b", outputs="bool[12] y",
     )  # fmt: skip
-
-
-@pytest.mark.parametrize("held", [0, 2**53 - 1, 2**53, -(2**53), 2**60 + 1])
-@pytest.mark.parametrize("op", ["Less", "Greater"])
-def test_a_small_constant_needs_no_halves_below_9(op, held):
-    x = np.array([held - 1, held, held + 1, -(2**63), 2**63 - 1])
-    io = {"inputs": "int64[5] x", "outputs": "bool[5] y", "constants": f"int64 c = {{{held}}}"}
-    made = check_down(f"y = {op}(x, c)", 9, 8, 7, feeds={"x": x}, **io)
-    assert ("Div" in show(made)) == (abs(held) >= 2**53)
