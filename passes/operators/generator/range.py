@@ -1,61 +1,19 @@
-"""Constants, counts and diagonals, before there were operators that make them at run time."""
+"""Range, which opset 11 brought; 16-bit floats came (27)."""
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 from opshift.passes.errors import CannotConvert
-from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size, never_negative
+from opshift.passes.operators.shared.recipes import carried
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-
-
-# --- 9: ConstantOfShape -------------------------------------------------------------------------------------
-
-
-@says("ConstantOfShape did not exist: a scalar is expanded, or the constant written out where it is small.")
-def expanded_scalar(node: Node) -> str:
-    value = node.attributes.get("value")
-    held = tensors.array(value) if value is not None else None
-    if value is not None and held is None:
-        raise CannotConvert(node, "the value cannot be read")
-    elem_type = T.FLOAT if value is None else value.data_type
-    one: Any = 0.0 if held is None else held.reshape([])
-    shape = node.scope.ints(node.input(0))
-    if shape is not None and prod(shape) <= tensors.SMALL:
-        import numpy as np
-
-        return node.build.constant(np.full(shape, one), elem_type)
-    return str(node.build.Expand(node.build.constant(one, elem_type), node.input(0)))
-
-
-# --- 9: EyeLike ---------------------------------------------------------------------------------------------
-
-
-@says("EyeLike did not exist: ones stand where the column is the row plus k.")
-def compared_coordinates(node: Node) -> str:
-    build, k = node.build, node.attributes.get("k", 0)
-    dtype = node.attributes.get("dtype") or node.elem_type()
-    rows, columns = flat_indices.sizes(node, node.input(0))
-    if isinstance(rows, int) and isinstance(columns, int) and rows * columns <= tensors.SMALL:
-        import numpy as np
-
-        return node.build.constant(np.eye(rows, columns, k), dtype)
-    row = build.Reshape(flat_indices.count(build, rows), [-1, 1])
-    shifted = build.Add(row, k) if k else row
-    return str(build.Cast(build.Equal(flat_indices.count(build, columns), shifted), to=dtype))
-
-
-# --- 11: Range ----------------------------------------------------------------------------------------------
-
-
 _WRITTEN_OUT = 1 << 20  # numbers: more are counted when the model runs
 
 
@@ -132,6 +90,15 @@ def _of_floats(node: Node, elem_type: int) -> str:
     return str(build.Add(build.Mul(counted, delta), start))
 
 
-changed("ConstantOfShape", 9, Pair(down=expanded_scalar))
-changed("EyeLike", 9, Pair(down=compared_coordinates))
+@says("16-bit floats could not be counted: they are in the type of stash_type, and the result is cast.")
+def counted_in_stash_type(node: Node) -> Replacement:
+    stash, elem_type = node.attributes.pop("stash_type", T.FLOAT), node.elem_type()
+    if elem_type not in (T.FLOAT16, T.BFLOAT16):
+        return None
+    if stash not in (T.FLOAT, T.DOUBLE):
+        raise CannotConvert(node, f"stash_type={stash}; {T.FLOAT} and {T.DOUBLE} could be expressed")
+    return carried({elem_type: stash})(node)
+
+
 changed("Range", 11, Pair(down=counted))
+changed("Range", 27, Pair(down=counted_in_stash_type))

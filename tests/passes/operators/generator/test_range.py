@@ -1,33 +1,10 @@
-"""ConstantOfShape, EyeLike and Range before they existed."""
+"""Range before it existed, and of 16-bit floats."""
 
 import numpy as np
 import pytest
+from opshift.passes.conversion import convert
 
-from tests.support import check, check_down, check_refused
-
-
-@pytest.mark.parametrize("shape", [[2, 0, 3], [2, 4, 3], [1, 1, 1]])
-@pytest.mark.parametrize(("value", "elem_type"), [("", "float"), ("<value = int64[1] {7}>", "int64")])
-def test_constant_of_shape_below_9(shape, value, elem_type):
-    io = {"inputs": "int64[3] s", "outputs": f"{elem_type}[A,B,C] y"}
-    check_down(f"y = ConstantOfShape{value}(s)", 9, 8, 7, feeds={"s": np.array(shape)}, **io)
-    io = {"inputs": "float x", "outputs": f"{elem_type}[A,B,C] y"}
-    io["constants"] = f"int64[3] s = {{{','.join(map(str, shape))}}}"
-    check_down(f"y = ConstantOfShape{value}(s)", 9, 8, 7, **io)
-
-
-def test_constant_of_shape_that_is_a_scalar_below_9():
-    io = {"inputs": "float x", "outputs": "bool y"}
-    check_down("s = Shape(x) y = ConstantOfShape<value = bool[1] {1}>(s)", 9, 8, 7, **io)
-
-
-@pytest.mark.parametrize("shape", ["2,3", "N,3", "N,M", "0,2", "70,80"])
-@pytest.mark.parametrize("k", [-1, 0, 1, 9])
-@pytest.mark.parametrize(("dtype", "elem_type"), [("", "float"), (", dtype=7", "int64"), (", dtype=9", "bool")])
-def test_eye_like_below_9(shape, k, dtype, elem_type):
-    io = {"inputs": f"float[{shape}] x", "outputs": f"{elem_type}[{shape}] y"}
-    check_down(f"y = EyeLike<k={k}{dtype}>(x)", 9, 8, 7, **io)
-
+from tests.support import check, check_down, check_refused, check_unchanged, evaluate, model, show
 
 RANGES = [
     *[
@@ -40,6 +17,8 @@ RANGES = [
     *[("int64", (2**50, 2**50 + 3, 2)), ("int32", (10, 3, -2)), ("int32", (-1, 2, 7)), ("int16", (1, 1, 1))],
     *[("float", (0.5, 3.125, 0.25)), ("double", (1, -4, -0.5)), ("float", (0, -1, 1))],
 ]
+
+
 NUMPY = {"float": np.float32, "double": np.float64, "int16": np.int16, "int32": np.int32, "int64": np.int64}
 
 
@@ -83,3 +62,24 @@ def test_floats_that_add_up_to_others_than_they_multiply_to_are_close():
 def test_range_that_does_not_move_is_refused():
     io = {"inputs": "int64 b", "outputs": "int64[N] y", "constants": "int64 a = {0}, int64 c = {0}"}
     check_refused("y = Range(a, b, c)", 11, 10, "delta is 0", **io)
+
+
+def test_sixteen_bits_are_counted_in_the_stash_type_below_27():
+    io = {"inputs": "float16 a, float16 b, float16 c", "outputs": "float16[N] y"}
+    casts = (
+        "t1 = Cast<to={0}>(a)\nt2 = Cast<to={0}>(b)\nt3 = Cast<to={0}>(c)\nt4 = Range(t1, t2, t3)\ny = Cast<to=10>(t4)"
+    )
+    feeds = {name: np.array(value, np.float16) for name, value in zip("abc", (2047, 2052.0, 0.75), strict=True)}
+    for stash, carrier in (("", 1), ("<stash_type=1>", 1), ("<stash_type=11>", 11)):
+        source = model(f"y = Range{stash}(a, b, c)", 27, **io)
+        made = convert.attempt(source, {"": 26}).model
+        assert show(made) == casts.format(carrier)
+        expected = np.arange(2047, 2052, 0.75).astype(np.float16)
+        np.testing.assert_array_equal(evaluate(made, feeds)[0], expected)
+    check_refused("y = Range<stash_type=10>(a, b, c)", 27, 26, "stash_type=10; 1 and 11", **io)
+
+
+def test_other_ranges_lose_the_stash_type_below_27():
+    io = {"inputs": "int64 a, int64 b, int64 c", "outputs": "int64[N] y"}
+    check("y = Range<stash_type=10>(a, b, c)", 27, "y = Range(a, b, c)", 11, run=False, **io)  # ORT has no 27
+    check_unchanged("y = Range(a, b, c)", 11, 28, **io)
