@@ -13,7 +13,6 @@ from opshift.passes.model.types import tensor_type
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
@@ -255,8 +254,3 @@ def _gru(
     new = g(build, new, kind)
     kept = build.Mul(update, hidden)
     return str(build.Add(build.Mul(build.Sub(build.constant(1.0, kind), update), new), kept))
-
-
-defined("RNN", scanned_over_time, opset=13)
-defined("GRU", scanned_over_time, opset=13)
-defined("LSTM", scanned_over_time, opset=13)
