@@ -8,7 +8,8 @@ from math import prod
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import bfloat16_in_float, saturated
+from opshift.passes.operators.shared.carriers import bfloat16_in_float
+from opshift.passes.operators.shared.recipes import saturated
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined, same
 from opshift.passes.rewrite.says import says

@@ -7,8 +7,8 @@ import itertools
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.carriers import bfloat16_in_float
 from opshift.passes.operators.shared.flat_indices import Size
-from opshift.passes.operators.shared.recipes import bfloat16_in_float
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says

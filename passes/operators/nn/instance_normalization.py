@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from opshift.passes.operators.shared.carriers import bfloat16_in_float
 from opshift.passes.operators.shared.recipes import (
     along_channels,
     as_image,
     behind_channels,
-    bfloat16_in_float,
     drop_consumed_inputs,
     recast,
     wider,

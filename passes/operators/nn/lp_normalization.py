@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
-from opshift.passes.operators.shared.recipes import bfloat16_in_float, recast, wider
+from opshift.passes.operators.shared.carriers import bfloat16_in_float
+from opshift.passes.operators.shared.recipes import recast, wider
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined
 from opshift.passes.rewrite.says import says

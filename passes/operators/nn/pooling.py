@@ -13,8 +13,9 @@ from math import inf, prod
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.carriers import bfloat16_in_float
 from opshift.passes.operators.shared.maxima import maxima_and_places
-from opshift.passes.operators.shared.recipes import BFLOAT16, behind_channels, bfloat16_in_float, carried, recast, wider
+from opshift.passes.operators.shared.recipes import BFLOAT16, behind_channels, carried, recast, wider
 from opshift.passes.operators.shared.windows import Window, windows
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node

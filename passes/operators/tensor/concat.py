@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from opshift.passes.operators.shared.recipes import INTEGERS_AS_DOUBLE, carried, nonnegative_axis
+from opshift.passes.operators.shared.carriers import INTEGERS_AS_DOUBLE
+from opshift.passes.operators.shared.recipes import carried, nonnegative_axis
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says

@@ -5,7 +5,7 @@ from __future__ import annotations
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
-from opshift.passes.operators.shared.recipes import MULTIPLIED
+from opshift.passes.operators.shared.carriers import MULTIPLIED
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
+from opshift.passes.operators.shared.carriers import INTEGERS_AS_DOUBLE
 from opshift.passes.operators.shared.flat_indices import empty
-from opshift.passes.operators.shared.recipes import INTEGERS_AS_DOUBLE, carried
+from opshift.passes.operators.shared.recipes import carried
 from opshift.passes.operators.shared.shapes import fillable_type, in_shape
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
-from opshift.passes.operators.shared.recipes import INTEGERS_AS_DOUBLE, carried, nonnegative_axis
+from opshift.passes.operators.shared.carriers import INTEGERS_AS_DOUBLE
+from opshift.passes.operators.shared.recipes import carried, nonnegative_axis
 from opshift.passes.operators.shared.shapes import size_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed

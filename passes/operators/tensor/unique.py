@@ -8,8 +8,8 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import tensor_type
-from opshift.passes.operators.math.math import HELD_BY_FLOATS
 from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.carriers import HELD_BY_FLOATS
 from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.operators.shared.recipes import BFLOAT16, carried
 from opshift.passes.rewrite.builder import Builder

@@ -5,8 +5,9 @@ from __future__ import annotations
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import Dim
 from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.carriers import MULTIPLIED
 from opshift.passes.operators.shared.flat_indices import Size
-from opshift.passes.operators.shared.recipes import BFLOAT16, MULTIPLIED, carried
+from opshift.passes.operators.shared.recipes import BFLOAT16, carried
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
