@@ -93,7 +93,8 @@ class _Search:
         """The first of some values that differs."""
         for start in range(0, len(names), _AT_ONCE):
             some = names[start : start + _AT_ONCE]
-            for name, a, b in zip(some, *self._values(some), strict=True):
+            expected, actual = self._values(some)
+            for name, a, b in zip(some, expected, actual, strict=True):
                 if self._differs(a, b):
                     return name
         return ""
