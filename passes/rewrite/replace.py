@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opshift.passes.model.edit import rename
+from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.messages import NodeProto
 from opshift.passes.rewrite.node import Node
 
@@ -26,7 +26,7 @@ def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
         if value in made:
             made.discard(value)
             taken[value] = output
-            rename(nodes, value, output)
+            rename(nodes, {value: output})
             if value in scope.typed:
                 scope.typed[output] = scope.typed.pop(value)
         elif value != output:  # else the step made the output an initializer
