@@ -48,11 +48,12 @@ class Quirk:
     text: str
     applies: Callable[[Call], bool]
     evidence: Evidence
+    only: str = ""  # the difference that it makes, where it makes no other
 
 
-def excuse(engine: str, of: ModelProto, feeds: Mapping[str, Any] | None = None) -> str:
-    """Why an engine is no judge of a model on these inputs; empty where it may judge."""
-    rows = [quirk for quirk in QUIRKS if engine.startswith(quirk.engine)]
+def excuse(engine: str, of: ModelProto, feeds: Mapping[str, Any] | None = None, differs: str = "") -> str:
+    """Why an engine is no judge of a model on these inputs, or of what `differs` there; empty where it may judge."""
+    rows = [quirk for quirk in QUIRKS if engine.startswith(quirk.engine) and (not quirk.only or quirk.only in differs)]
     found = (
         f"{quirk.engine}: {call.node.op_type} where {quirk.when} {quirk.gives}"
         for call in calls(of, feeds)
@@ -246,9 +247,9 @@ QUIRKS: tuple[Quirk, ...] = (
           Evidence("y = Add<axis=0, broadcast=1>(x, s)", 6, "float[2,2] x, float[2] s", "float[2,2] y",
                    {"x": 0 * ONES[0], "s": _f(1, 2)}, (_f(1, 1, 2, 2, shape=(2, 2)),))),
     Quirk(REFERENCE, "1.23.2", ("PRelu",), "there is a zero", "multiplies it by the slope", "f(x) = x for x >= 0",
-          lambda call: _holds(call.given(0), lambda x: x == 0),
+          lambda call: call.given(0) is None or _holds(call.given(0), lambda x: x == 0),
           Evidence("p = PRelu(x, s) y = Reciprocal(p)", 16, "float[1] x, float[1] s", "float[1] y",
-                   {"x": _f(0), "s": _f(-1)}, (_f(INF),))),
+                   {"x": _f(0), "s": _f(-1)}, (_f(INF),)), "the sign of a zero"),
     Quirk(REFERENCE, "1.23.2", ("BatchNormalization",), "the opset is from 9 to 13", "updates the means before it uses them",
           "the means that are given are used where one output is named", lambda call: 9 <= call.opset < 14,
           Evidence("y = BatchNormalization(x, s, b, m, v)", 9,

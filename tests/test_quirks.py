@@ -36,7 +36,7 @@ def test_it_is_excused_there(quirk: Quirk):
     if quirk.applies is _never:  # it hangs on more than one call
         assert not excuse(quirk.engine, quirk.evidence.model, quirk.evidence.feeds)
         return
-    assert quirk.when in excuse(quirk.engine, quirk.evidence.model, quirk.evidence.feeds)
+    assert quirk.when in excuse(quirk.engine, quirk.evidence.model, quirk.evidence.feeds, quirk.only)
 
 
 UNIQUE = {"inputs": "float[3] x", "outputs": "float[N] y"}

@@ -117,6 +117,23 @@ def _trains(call: Call) -> bool:
     return bool(np.any(call.given(2))) if call.opset >= 12 else False
 
 
+def _unscaled(call: Call) -> bool:
+    """Whether the sizes of a scale are not those of what it scales, and those of a zero point not those of the scale."""
+    x, scale, zero = (call.shape(at) for at in range(3))
+    if x is None or scale is None:
+        return False
+    if zero is not None and zero != scale and not (np.prod(zero) == np.prod(scale) == 1):
+        return True
+    axis, block = call.attribute("axis", 1), call.attribute("block_size", 0)
+    if call.opset < 13 or not scale or not x or not -len(x) <= axis < len(x):
+        return bool(scale) and scale != (1,)
+    if not block:
+        return scale not in ((1,), (x[axis],))
+    blocks = [*x]
+    blocks[axis] = -(-x[axis] // block)
+    return list(scale) != blocks
+
+
 REDUCTIONS = tuple(f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Prod", "Sum", "SumSquare", "Mean"))
 ROWS: tuple[Undefined, ...] = (
     Undefined(("Dropout",), "what is dropped is chance", _trains),
@@ -133,6 +150,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("PRelu",), "the slope is larger than the data", _broadcasts_data),
     Undefined(("DynamicQuantizeLinear",), "there is no finite scale", _not_finite),
     Undefined(("Min", "Max", "Clip"), "zeros of both signs are equal", _zeros_of_both_signs, "the sign of a zero"),
+    Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", _unscaled),
     Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",
               lambda call: (call.attribute("clip") or 0) < 0),
 )  # fmt: skip

@@ -13,7 +13,7 @@ import onnx.shape_inference
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model import schemas
 
-from tests.random.calls import Call, Corpus, Key
+from tests.random.calls import LARGEST, Call, Corpus, Key
 from tests.random.engines import Engines
 from tests.random.mutations import is_parameter, mutated, trimmed
 from tests.random.values import tensor, type_of
@@ -130,7 +130,7 @@ def _chosen(node: NodeProto, kinds: list[str]) -> str:
 
 
 def _usable(value: Any) -> bool:
-    return (isinstance(value, np.ndarray) and value.size <= 20000) or (isinstance(value, list) and bool(value))
+    return (isinstance(value, np.ndarray) and value.size <= LARGEST) or (isinstance(value, list) and bool(value))
 
 
 def _add(body: Body, call: Call, given: dict[int, str]) -> list[str]:
