@@ -34,7 +34,8 @@ def main() -> int:
     seen: Counter[tuple[str, ...]] = Counter()
     unjudged: Counter[str] = Counter()
     coverage, started, last = Coverage(), time.monotonic(), 0
-    for judged in run(corpus, options.seed + 1, options.seconds, Wanted(options.verbs, options.kind, options.jobs)):
+    wanted = Wanted(options.verbs, options.kind, options.jobs, 1 if options.op else 40)
+    for judged in run(corpus, options.seed + 1, options.seconds, wanted):
         counts.update(judged.rows)
         coverage.update(judged.coverage)
         last = max(last, judged.seed)

@@ -46,7 +46,7 @@ def drawn_source(seed: int, engines: Engines, corpus: Corpus, *, longest: int = 
     rng = random.Random(seed)
     key, attribute = turn(corpus, seed)
     lived = [v for v in lifetime(*key) if v >= 7 and not key[0]]
-    if rng.random() < 0.85 or not lived:
+    if rng.random() < 0.85 or not lived or longest < 2:
         body = single(rng, engines, corpus, key, attribute)
     else:
         length = min(rng.choice([2, 2, 3, 3, 4, 5, 8, 12, 20, 40]), longest)

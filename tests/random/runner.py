@@ -35,11 +35,12 @@ class Judged:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is judged: so many verbs a model, those of a kind; by so many processes."""
+    """What is judged: so many verbs a model, those of a kind; by so many processes; models of so many nodes."""
 
     verbs: int = 6
     kind: str = ""
     jobs: int = 1
+    longest: int = 40
 
 
 @dataclass
@@ -104,7 +105,7 @@ def _judged(
     told: Connection, engines: Engines, corpus: Corpus, seed: int, wanted: Wanted, seen: dict[tuple[str, ...], int]
 ) -> Judged:
     made = Judged(seed)
-    source = drawn_source(seed, engines, corpus)
+    source = drawn_source(seed, engines, corpus, longest=wanted.longest)
     judge = Judge(engines, source) if source is not None else None
     if source is None or judge is None or not judge.sound:
         made.rows.append(("-", "-", "not drawn"))

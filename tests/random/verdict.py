@@ -18,7 +18,7 @@ from opshift.passes.errors import InvalidModel
 from opshift.verification.compare import compare
 from tests import quirks
 from tests.conformance.engines import OLDEST_WITH_KERNELS, every_node, opset
-from tests.random.engines import Engines
+from tests.random.engines import LATE, Engines
 from tests.random.models import Source, complaint, tame
 from tests.random.verbs import Verb
 from tests.random.worker import ENGINES, NO_JUDGE, flat
@@ -150,6 +150,8 @@ class Judge:
         expected, _ = self.expected(engine)
         assert expected is not None
         outputs, why = self.engines.run(engine, result, self.source.feeds)
+        if why.startswith(LATE):
+            outputs, why = self.engines.run(engine, result, self.source.feeds, SECONDS)
         if outputs is None:
             excused = _limit(engine, result, why) or self._alone(engine)
             return Verdict(UNJUDGED if excused else FAILS, why, engine, result)

@@ -27,7 +27,7 @@ from tests.conformance.engines import (
 )
 
 NO_JUDGE = "no judge"
-SECONDS = 3.0  # of computing, after which an engine has no answer
+SECONDS = 3.0  # of computing, after which an engine has no answer, unless it is given more
 MEMORY = 6 << 30
 
 
@@ -109,9 +109,10 @@ def main() -> None:
     given, told = sys.stdin.buffer, sys.stdout.buffer
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     while (asked := receive(given)) is not None:
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # its signal ends this process, whatever the engine does
+        seconds, *call = asked
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # its signal ends this process, whatever the engine does
         try:
-            found = answer(*asked)
+            found = answer(*call)
             signal.setitimer(signal.ITIMER_PROF, 0)
             send(told, found)
         except (TypeError, AttributeError, pickle.PicklingError) as error:
