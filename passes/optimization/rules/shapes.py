@@ -9,7 +9,7 @@ from opshift.passes.analysis.polynomial import Number, Poly
 from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.optimization import shape_values
+from opshift.passes.optimization import dimensions, shape_values
 from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.optimization.workspace import Known, Workspace
@@ -40,7 +40,7 @@ def state_shape(call: Call) -> Outcome:
         return None
     shape_values.follow(call)
     wanted = call.shape_of(call.output) if -1 in known[1] else known[1]
-    whole = None if wanted is None else shape_values.stated(wanted, given)
+    whole = None if wanted is None else dimensions.stated(wanted, given)
     if whole is not None:
         made: str | None = call.constant(tensors.int64s(whole))
     elif literal:  # else a size that is read off would mean "as it was" where it is 0
@@ -208,8 +208,8 @@ def broadcast_at_once(call: Call) -> Outcome:
         wide, bare = call.shape(index), made.shape()
         if wide is None or bare is None or any(shape is None for shape in others):
             continue
-        rest = shape_values.broadcast([shape for shape in others if shape is not None])
-        if rest is not None and shape_values.broadcast([bare, rest]) == shape_values.broadcast([wide, rest]) == rest:
+        rest = dimensions.broadcast([shape for shape in others if shape is not None])
+        if rest is not None and dimensions.broadcast([bare, rest]) == dimensions.broadcast([wide, rest]) == rest:
             call.read(*(made.input(0) if k == index else name for k, name in enumerate(call.proto.input)))
             return EDITED
     return None
