@@ -19,14 +19,14 @@ def product(numbers: Sequence[Number]) -> Number | None:
 
 def _reshaped(call: Call) -> tuple[Number, ...] | None:
     wanted, given = call.known(1), call.shape()
-    if wanted is None or wanted[0]:
+    if wanted is None or wanted.scalar:
         return None
-    if not call.attribute("allowzero", 0) and _takes_zero_for_size(wanted[1], given):
+    if not call.attribute("allowzero", 0) and _takes_zero_for_size(wanted.values, given):
         if call.space.exact:
             return None
         call.grant()
     dims: list[Number] = []
-    for axis, number in enumerate(wanted[1]):
+    for axis, number in enumerate(wanted.values):
         if number == 0 and not call.attribute("allowzero", 0):
             if given is None or axis >= len(given):
                 return None
@@ -196,7 +196,7 @@ def _joined(call: Call) -> tuple[Number, ...] | None:
 
 def _expanded(call: Call) -> tuple[Number, ...] | None:
     given, wanted = call.shape(), call.known(1)
-    return None if given is None or wanted is None or wanted[0] else broadcast([given, wanted[1]])
+    return None if given is None or wanted is None or wanted.scalar else broadcast([given, wanted.values])
 
 
 SHAPED: dict[str, Callable[[Call], tuple[Number, ...] | None]] = {

@@ -10,7 +10,7 @@ from opshift.passes.analysis.polynomial import Number, Poly
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.optimization import dimensions
 from opshift.passes.optimization.call import Call
-from opshift.passes.optimization.workspace import FEW, Known
+from opshift.passes.optimization.workspace import FEW, Numbers
 
 
 def knows(op: str) -> bool:
@@ -30,7 +30,7 @@ def follow(call: Call) -> None:
 def _follow(call: Call) -> None:
     found = _FOLLOWED.get(call.op)
     known = found(call) if found is not None else None
-    kind = _kind(call) if known is not None and len(known[1]) <= FEW else 0
+    kind = _kind(call) if known is not None and len(known.values) <= FEW else 0
     if known is not None and kind:
         call.space.learn(call.output, numbers=known, kind=kind)
     shape = dimensions.SHAPED.get(call.op)
@@ -67,37 +67,43 @@ def _is_better(found: Sequence[Number], known: Sequence[Number] | None) -> bool:
     return all(isinstance(a, int) or not isinstance(b, int) for a, b in zip(found, known, strict=True))
 
 
-def _shape(call: Call) -> Known | None:
+def _shape(call: Call) -> Numbers | None:
     shape = call.shape()
-    return None if shape is None else (False, shape[call.attribute("start", 0) : call.attribute("end", len(shape))])
+    return (
+        None if shape is None else Numbers(False, shape[call.attribute("start", 0) : call.attribute("end", len(shape))])
+    )
 
 
-def _size(call: Call) -> Known | None:
+def _size(call: Call) -> Numbers | None:
     shape = call.shape()
     total = None if shape is None else dimensions.product(shape)
-    return None if total is None else (True, (total,))
+    return None if total is None else Numbers(True, (total,))
 
 
-def _gather(call: Call) -> Known | None:
-    held, at = call.known(0), call.space.known(call.input(1))
-    if held is None or held[0] or at is None or call.attribute("axis", 0) not in (0, -1):
+def _gather(call: Call) -> Numbers | None:
+    held, at = call.known(0), call.known(1)
+    if held is None or held.scalar or at is None or call.attribute("axis", 0) not in (0, -1):
         return None
-    size = len(held[1])
-    places = [place for place in at[1] if isinstance(place, int) and -size <= place < size]
-    return (at[0], tuple(held[1][place] for place in places)) if len(places) == len(at[1]) else None
+    size = len(held.values)
+    places = [place for place in at.values if isinstance(place, int) and -size <= place < size]
+    return Numbers(at.scalar, tuple(held.values[place] for place in places)) if len(places) == len(at.values) else None
 
 
-def _same(call: Call) -> Known | None:
+def _same(call: Call) -> Numbers | None:
     return call.known(0)
 
 
-def _cast(call: Call) -> Known | None:
+def _cast(call: Call) -> Numbers | None:
     held, to = call.known(0), call.attribute("to")
     if held is None or to not in (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL):
         return None
     if to == TensorProto.BOOL:
-        return None if any(isinstance(n, Poly) for n in held[1]) else (held[0], tuple(int(n != 0) for n in held[1]))
-    if to == TensorProto.INT32 and not all(_fits(number) for number in held[1]):
+        return (
+            None
+            if any(isinstance(n, Poly) for n in held.values)
+            else Numbers(held.scalar, tuple(int(n != 0) for n in held.values))
+        )
+    if to == TensorProto.INT32 and not all(_fits(number) for number in held.values):
         return None
     return held
 
@@ -107,43 +113,47 @@ def _fits(number: Number) -> bool:
     return number.symbol is not None if isinstance(number, Poly) else -(2**31) <= number < 2**31
 
 
-def _unsqueeze(call: Call) -> Known | None:
+def _unsqueeze(call: Call) -> Numbers | None:
     held = call.known(0)
-    return (False, held[1]) if held is not None and held[0] and call.axes() in ([0], [-1]) else None
+    return Numbers(False, held.values) if held is not None and held.scalar and call.axes() in ([0], [-1]) else None
 
 
-def _squeeze(call: Call) -> Known | None:
+def _squeeze(call: Call) -> Numbers | None:
     held = call.known(0)
-    if held is None or held[0] or len(held[1]) != 1:
+    if held is None or held.scalar or len(held.values) != 1:
         return None
-    return (True, held[1]) if call.axes() in ([0], [-1]) or (call.input(1) == "" and call.axes() is None) else None
+    return (
+        Numbers(True, held.values)
+        if call.axes() in ([0], [-1]) or (call.input(1) == "" and call.axes() is None)
+        else None
+    )
 
 
-def _reshape(call: Call) -> Known | None:
+def _reshape(call: Call) -> Numbers | None:
     held, shape = call.known(0), call.ints(1)
     if held is None or shape is None or len(shape) > 1:
         return None
-    fits = not shape if len(held[1]) != 1 else False
+    fits = not shape if len(held.values) != 1 else False
     if fits:
         return None
     if not shape:
-        return True, held[1]
-    return (False, held[1]) if shape[0] in (-1, len(held[1])) else None
+        return Numbers(True, held.values)
+    return Numbers(False, held.values) if shape[0] in (-1, len(held.values)) else None
 
 
-def _concat(call: Call) -> Known | None:
+def _concat(call: Call) -> Numbers | None:
     parts = [call.known(index) for index in range(len(call.proto.input))]
     numbers: list[Number] = []
     for part in parts:
-        if part is None or part[0]:
+        if part is None or part.scalar:
             return None
-        numbers += part[1]
-    return False, tuple(numbers)
+        numbers += part.values
+    return Numbers(False, tuple(numbers))
 
 
-def _slice(call: Call) -> Known | None:
+def _slice(call: Call) -> Numbers | None:
     held = call.known(0)
-    if held is None or held[0]:
+    if held is None or held.scalar:
         return None
     if call.opset < 10:
         starts, ends, axes, steps = call.attribute("starts"), call.attribute("ends"), call.attribute("axes", [0]), [1]
@@ -155,26 +165,26 @@ def _slice(call: Call) -> Known | None:
         return None
     if axes[0] not in (0, -1) or not steps[0]:
         return None
-    return False, held[1][bounded(starts[0], ends[0], steps[0], len(held[1]))]
+    return Numbers(False, held.values[bounded(starts[0], ends[0], steps[0], len(held.values))])
 
 
-def _elementwise(function: Callable[[Number, Number], Number | None]) -> Callable[[Call], Known | None]:
-    def rule(call: Call) -> Known | None:
+def _elementwise(function: Callable[[Number, Number], Number | None]) -> Callable[[Call], Numbers | None]:
+    def rule(call: Call) -> Numbers | None:
         a, b = call.known(0), call.known(1)
         if a is None or b is None or len(call.proto.input) > 2:
             return None
-        length = max(len(a[1]), len(b[1]))
-        if {len(a[1]), len(b[1])} - {1, length}:
+        length = max(len(a.values), len(b.values))
+        if {len(a.values), len(b.values)} - {1, length}:
             return None
         found: list[Number] = []
-        for left, right in zip(_spread(a[1], length), _spread(b[1], length), strict=True):
+        for left, right in zip(_spread(a.values, length), _spread(b.values, length), strict=True):
             number = function(left, right)
             if number is None or (isinstance(number, int) and not -(2**31) <= number < 2**31):
                 return None
             found.append(number)
         if call.elem_type(0) == TensorProto.INT32 and any(isinstance(n, Poly) and n.symbol is None for n in found):
             return None  # it may be too large
-        return a[0] and b[0], tuple(found)
+        return Numbers(a.scalar and b.scalar, tuple(found))
 
     return rule
 
@@ -211,39 +221,34 @@ def _divide(a: Number, b: Number) -> Number | None:
     return polynomial.divide(a, b)
 
 
-def _where(call: Call) -> Known | None:
+def _where(call: Call) -> Numbers | None:
     parts = [call.known(index) for index in range(3)]
     if any(part is None for part in parts):
         return None
     held = [part for part in parts if part is not None]
-    length = max(len(part[1]) for part in held)
-    if {len(part[1]) for part in held} - {1, length}:
+    length = max(len(part.values) for part in held)
+    if {len(part.values) for part in held} - {1, length}:
         return None
     chosen: list[Number] = []
-    for condition, yes, no in zip(*(_spread(part[1], length) for part in held), strict=True):
+    for condition, yes, no in zip(*(_spread(part.values, length) for part in held), strict=True):
         if not isinstance(condition, int):
             return None
         chosen.append(yes if condition else no)
-    return all(part[0] for part in held), tuple(chosen)
+    return Numbers(all(part.scalar for part in held), tuple(chosen))
 
 
-def _product_of(call: Call) -> Known | None:
+def _product_of(call: Call) -> Numbers | None:
     held = call.known(0)
     axes = call.axes()
-    if held is None or held[0] or (axes is None and call.input(1)) or (axes and axes not in ([0], [-1])):
+    if held is None or held.scalar or (axes is None and call.input(1)) or (axes and axes not in ([0], [-1])):
         return None
-    total = dimensions.product(held[1])
-    return (
-        None
-        if total is None or call.attribute("noop_with_empty_axes", 0)
-        else (
-            not call.attribute("keepdims", 1),
-            (total,),
-        )
-    )
+    total = dimensions.product(held.values)
+    if total is None or call.attribute("noop_with_empty_axes", 0):
+        return None
+    return Numbers(not call.attribute("keepdims", 1), (total,))
 
 
-_FOLLOWED: dict[str, Callable[[Call], Known | None]] = {
+_FOLLOWED: dict[str, Callable[[Call], Numbers | None]] = {
     "Add": _elementwise(polynomial.add),
     "Cast": _cast,
     "Concat": _concat,
