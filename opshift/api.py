@@ -18,7 +18,8 @@ from opshift.passes.errors import InvalidModel, Refusal
 from opshift.passes.goals import Goal, Target
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.refine import Refinement
-from opshift.verification.verify import Verification, verify_protos
+from opshift.verification.side import Side
+from opshift.verification.verify import Verification, verify_sides
 
 if TYPE_CHECKING:
     import onnx
@@ -225,19 +226,10 @@ def verify(before: Any, after: Any, *, grade: str = "exact", seed: int = 0) -> V
     Raises:
         InvalidModel: as for `convert_version`.
     """
-    (one, one_folder), (other, other_folder) = _loaded(before), _loaded(after)
-    for model in (one, other):
-        convert.checked(model)
-    return verify_protos(
-        one,
-        other,
-        grade=grade,
-        seed=seed,
-        before_folder=one_folder,
-        after_folder=other_folder,
-        before_network=_network(before),
-        after_network=_network(after),
-    )
+    one, other = (Side(*_loaded(model), _network(model)) for model in (before, after))
+    for side in (one, other):
+        convert.checked(side.model)
+    return verify_sides(one, other, grade=grade, seed=seed)
 
 
 def _network(model: Any) -> str | None:

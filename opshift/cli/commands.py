@@ -24,6 +24,7 @@ from opshift.passes.conversion import convert as engine
 from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
 from opshift.passes.refine import Refinement
+from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart
 
 if TYPE_CHECKING:
@@ -160,21 +161,16 @@ def _folder(model: str) -> str:
 
 def verify(options: argparse.Namespace) -> int:
     """`opshift verify`."""
-    before, after = model_file.read(options.before), model_file.read(options.after)
-    for model in (before, after):
-        engine.checked(model)
-    found = verify_apart(
-        before,
-        after,
-        grade="close" if options.close else "exact",
-        seed=options.seed,
-        before_folder=_folder(options.before),
-        after_folder=_folder(options.after),
-        before_network=options.before if ir.is_network(options.before) else None,
-        after_network=options.after if ir.is_network(options.after) else None,
-    )
+    before, after = (_side(path) for path in (options.before, options.after))
+    for side in (before, after):
+        engine.checked(side.model)
+    found = verify_apart(before, after, grade="close" if options.close else "exact", seed=options.seed)
     print(json.dumps(asdict(found), indent=2) if options.format == "json" else outcome_.verdict(found))
     return code_of(found)
+
+
+def _side(path: str) -> Side:
+    return Side(model_file.read(path), _folder(path), path if ir.is_network(path) else None)
 
 
 def inspect(options: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from opshift.jobs.outcome import Outcome, facts
 from opshift.passes import process
 from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.goals import Goal
+from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart
 
 
@@ -65,13 +66,10 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
         if manner.verify:
             started = perf_counter()
             verification = verify_apart(
-                source,
-                draft.written(),
+                Side(source, folder, str(model) if network is not None else None),
+                Side(draft.written(), str(output.parent)),
                 grade=result.grade,
                 seed=manner.seed,
-                before_folder=folder,
-                after_folder=str(output.parent),
-                before_network=str(model) if network is not None else None,
             )
             seconds["verify"] = perf_counter() - started
         code = code_of(verification)

@@ -15,7 +15,7 @@ from typing import Any
 from opshift.passes.backends import target_files
 from opshift.passes.conversion import convert
 from opshift.passes.model import schemas
-from opshift.passes.model.edit import rename
+from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Op

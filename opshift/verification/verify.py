@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 from opshift.passes.model import imports
-from opshift.passes.model.messages import ModelProto, ValueInfoProto
+from opshift.passes.model.messages import ModelProto
 from opshift.verification import inputs as feeding
 from opshift.verification import isolation, random_operators
-from opshift.verification.adapters import running
 from opshift.verification.compare import Difference, compare
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference, Session
-
-Engine = Callable[..., Session]
+from opshift.verification.side import Side
 
 # onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
 # agree say as much as one. The reference alone comes last, because it is blind to some version differences.
@@ -57,30 +55,15 @@ class Verification:
         return self.status == "equal"
 
 
-def verify_protos(
-    before: ModelProto,
-    after: ModelProto,
-    *,
-    grade: str = "exact",
-    seed: int = 0,
-    before_folder: str | None = None,
-    after_folder: str | None = None,
-    before_network: str | None = None,
-    after_network: str | None = None,
-) -> Verification:
-    """Run both models on seeded inputs; `grade` sets the tolerance (see `opshift.verification.compare`).
-
-    A model that was made of OpenVINO IR runs as the network that it was made of, if its file is given.
-    """
-    mismatch = _interface(before, after)
+def verify_sides(before: Side, after: Side, *, grade: str = "exact", seed: int = 0) -> Verification:
+    """Run both models on seeded inputs; `grade` sets the tolerance (see `opshift.verification.compare`)."""
+    mismatch = _interface(before.model, after.model)
     if mismatch:
         return Verification("different", why=mismatch)
     reasons: list[str] = []
-    before_engine = running(before_network) if before_network is not None else None
-    after_engine = running(after_network) if after_network is not None else None
-    network = before_network is not None or after_network is not None
-    for first, second in dict.fromkeys((before_engine or a, after_engine or b) for a, b in PAIRS):
-        one, other = _Side(before, first, before_folder), _Side(after, second, after_folder)
+    network = before.network is not None or after.network is not None
+    for first, second in dict.fromkeys((before.in_place_of(a), after.in_place_of(b)) for a, b in PAIRS):
+        one, other = replace(before, engine=first), replace(after, engine=second)
         try:
             found = _run(one, other, grade if first is second else "close", seed)
         except EngineError as error:
@@ -97,33 +80,21 @@ def verify_protos(
     return Verification("unverified", why="; ".join(dict.fromkeys(reasons)))
 
 
-def verify_apart(
-    before: ModelProto,
-    after: ModelProto,
-    *,
-    grade: str = "exact",
-    seed: int = 0,
-    before_folder: str | None = None,
-    after_folder: str | None = None,
-    before_network: str | None = None,
-    after_network: str | None = None,
-) -> Verification:
-    """`verify_protos` in a process of its own: a model that ends it is unverified."""
-    folders = {"before_folder": before_folder, "after_folder": after_folder}
-    folders |= {"before_network": before_network, "after_network": after_network}
+def verify_apart(before: Side, after: Side, *, grade: str = "exact", seed: int = 0) -> Verification:
+    """`verify_sides` in a process of its own: a model that ends it is unverified."""
     try:
-        return isolation.call(verify_protos, before, after, grade=grade, seed=seed, **folders)
+        return isolation.call(verify_sides, before, after, grade=grade, seed=seed)
     except isolation.Ended as ended:
         return Verification("unverified", why=str(ended))
 
 
-def _blind(before: _Side, after: _Side) -> bool:
+def _blind(before: Side, after: Side) -> bool:
     """Whether onnx.reference, which does not know of all old versions of operators, ran the older of two models."""
     old, new = (imports.opsets(side.model).get("", 0) for side in (before, after))
     return before.engine is Reference and old < new
 
 
-def _agree(one: _Side, other: _Side, seed: int) -> bool:
+def _agree(one: Side, other: Side, seed: int) -> bool:
     """Whether two engines yield the same for one of the models, so that what differs is the models' doing."""
     for side, engine in ((one, other.engine), (other, one.engine)):
         try:
@@ -131,24 +102,6 @@ def _agree(one: _Side, other: _Side, seed: int) -> bool:
         except EngineError:
             continue
     return False
-
-
-@dataclass(frozen=True)
-class _Side:
-    model: ModelProto
-    engine: Engine
-    folder: str | None
-
-    def open(self, outputs: Sequence[str] = ()) -> Session:
-        model = self.model
-        if outputs:
-            model = ModelProto()
-            model.CopyFrom(self.model)
-            model.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
-        try:
-            return self.engine(model, folder=self.folder)
-        except EngineError as error:
-            raise EngineError(f"{getattr(self.engine, 'engine', 'openvino')}: {error}") from None
 
 
 def _interface(before: ModelProto, after: ModelProto) -> str:
@@ -160,7 +113,7 @@ def _interface(before: ModelProto, after: ModelProto) -> str:
     return f"the inputs are {b} instead of {a}" if a != b else ""
 
 
-def _run(before: _Side, after: _Side, grade: str, seed: int) -> Verification:
+def _run(before: Side, after: Side, grade: str, seed: int) -> Verification:
     one, other = before.open(), after.open()
     names = [value.name for value in before.model.graph.output]
     total = Verification("equal", " and ".join(dict.fromkeys([one.engine, other.engine])))
@@ -222,7 +175,7 @@ def _worse(total: Verification, found: Difference | Verification) -> Verificatio
     return replace(total, absolute=max(total.absolute, found.absolute), relative=max(total.relative, found.relative))
 
 
-def _is_random(side: _Side, given: Any, name: str, value: Any, other: Any, grade: str) -> bool:
+def _is_random(side: Side, given: Any, name: str, value: Any, other: Any, grade: str) -> bool:
     """Whether the first model does not even agree with itself; then only shape and type can be compared.
 
     Exact changes leave generators as they are: what a seed fixes has to be the same.
@@ -238,7 +191,7 @@ def _is_random(side: _Side, given: Any, name: str, value: Any, other: Any, grade
     return not compare(*(unseeded.run(given)[index] for _ in range(2))).equal
 
 
-def _behind(before: _Side, after: _Side, given: Any, grade: str, drawn: Sequence[str]) -> Verification | None:
+def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[str]) -> Verification | None:
     """Both forms run on the numbers that generators of the first drew; None where that cannot be done.
 
     What the generators take is compared, too. What is left of `drawn` could not be.
@@ -277,7 +230,7 @@ def _behind(before: _Side, after: _Side, given: Any, grade: str, drawn: Sequence
     return total
 
 
-def _locate(before: _Side, after: _Side, given: Any, grade: str) -> tuple[str, str] | None:
+def _locate(before: Side, after: Side, given: Any, grade: str) -> tuple[str, str] | None:
     """The first value, in the order of the graph, that both models have and that differs."""
     outputs = {value.name for value in before.model.graph.output}
     made = {name for node in after.model.graph.node for name in node.output if name}

@@ -10,6 +10,7 @@ from opshift.passes.analysis import claims, evaluate, formals
 from opshift.passes.analysis import element_types as elements
 from opshift.passes.analysis.type_inference import OVERRIDABLE_SINCE, Inference
 from opshift.passes.model import tensor_data, tensors
+from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import (
     FunctionProto,
     GraphProto,
@@ -20,7 +21,6 @@ from opshift.passes.model.messages import (
     ValueInfoProto,
     default_domain,
 )
-from opshift.passes.model.names import Names
 from opshift.passes.model.traversal import Body, unread
 from opshift.passes.model.types import Dim, _dims, elem_type_of, tensor_type
 from opshift.passes.model.types import has_shape as has_shape

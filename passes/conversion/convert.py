@@ -15,7 +15,8 @@ from opshift.passes.conversion.transitions import needs_work
 from opshift.passes.conversion.worklist import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.inlining.expand import Expander
-from opshift.passes.model import dead_code, legality, schemas
+from opshift.passes.model import legality, schemas
+from opshift.passes.model.editing import dead_code
 from opshift.passes.model.imports import DEEPEST, _brought, _prune_imports, _stamp_imports, check_imports, opsets
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain

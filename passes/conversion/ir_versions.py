@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas
-from opshift.passes.model.edit import in_nodes, rename
+from opshift.passes.model.editing.constants import in_nodes
+from opshift.passes.model.editing.names import Names
+from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.messages import (
     FunctionProto,
     GraphProto,
@@ -16,7 +18,6 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.names import Names
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.model.types import elem_type_of
 

@@ -19,7 +19,7 @@ from opshift.passes.conversion.transitions import _narrowed, _next_edge, _too_ea
 from opshift.passes.errors import CannotConvert, Refusal
 from opshift.passes.inlining.expand import Expander
 from opshift.passes.model import legality, schemas
-from opshift.passes.model.fields import put
+from opshift.passes.model.encoding.fields import put
 from opshift.passes.model.kinds import Kind, Layout, Survey
 from opshift.passes.model.messages import FunctionProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, Op, subgraphs

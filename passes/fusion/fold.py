@@ -13,8 +13,9 @@ from opshift.passes.fusion.reader import Reader
 from opshift.passes.fusion.reading.all import RULES
 from opshift.passes.fusion.search import Search
 from opshift.passes.fusion.terms import Terms
-from opshift.passes.model import dead_code, schemas
-from opshift.passes.model.fields import put, retain
+from opshift.passes.model import schemas
+from opshift.passes.model.editing import dead_code
+from opshift.passes.model.encoding.fields import put, retain
 from opshift.passes.model.imports import check_imports, opsets
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, Op, census, referred, subgraphs, with_nested

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opshift.passes.analysis import evaluate
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import make_attribute
-from opshift.passes.model.edit import rename
+from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto
 from opshift.passes.model.traversal import subgraphs
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 
-from opshift.passes.model import node_bytes, tensor_data
-from opshift.passes.model.fields import tag
+from opshift.passes.model import tensor_data
+from opshift.passes.model.encoding import node_bytes
+from opshift.passes.model.encoding.fields import tag
 from opshift.passes.model.messages import SparseTensorProto, TensorProto
 
 _DATA_FIELDS = {"float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data"}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas
-from opshift.passes.model.fields import retain
+from opshift.passes.model.encoding.fields import retain
 from opshift.passes.model.messages import GraphProto, TensorProto, ValueInfoProto, default_domain
 from opshift.passes.model.traversal import Body, results, subgraphs
 from opshift.passes.optimization.workspace import Whole

@@ -12,8 +12,8 @@ from opshift.passes.changes import GRANTED, Change
 from opshift.passes.model import schemas
 from opshift.passes.model import tensors as constants
 from opshift.passes.model.attributes import make_attribute
-from opshift.passes.model.edit import rename_all
-from opshift.passes.model.fields import put
+from opshift.passes.model.editing.renaming import rename_all
+from opshift.passes.model.encoding.fields import put
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.optimization import rules, shape_values

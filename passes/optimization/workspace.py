@@ -14,7 +14,8 @@ from opshift.passes.analysis.type_inference import Path
 from opshift.passes.changes import Change
 from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.attributes import attribute_value, make_attribute
-from opshift.passes.model.edit import _rename
+from opshift.passes.model.editing.constants import in_nodes
+from opshift.passes.model.editing.renaming import _rename
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model.traversal import Body, _own_names, _shadowed, _updated, bodies, referred, results
 from opshift.passes.model.types import elem_type_of, tensor_type
@@ -287,12 +288,10 @@ class Draft:
         """Nodes that make a constant: one, if it may hold that type."""
         if self.may_be_node(tensor):
             return [NodeProto(op_type="Constant", output=[name], attribute=[make_attribute("value", tensor)])]
-        from opshift.passes.model import edit
-
         named = TensorProto()
         named.CopyFrom(tensor)
         named.name = name
-        return edit.in_nodes(named, self.opset, self.whole.context.names.fresh)
+        return in_nodes(named, self.opset, self.whole.context.names.fresh)
 
     def may_be_node(self, tensor: TensorProto) -> bool:
         """Whether a Constant node holds tensors of this type."""

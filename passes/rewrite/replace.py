@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opshift.passes.model.edit import rename
+from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.messages import NodeProto
 from opshift.passes.rewrite.node import Node
 

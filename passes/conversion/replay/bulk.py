@@ -14,7 +14,7 @@ from typing import Any
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change
 from opshift.passes.conversion.replay.template import Script
-from opshift.passes.model.fields import tag
+from opshift.passes.model.encoding.fields import tag
 from opshift.passes.model.messages import NodeProto
 
 _INPUT = tag(NodeProto.INPUT_FIELD_NUMBER)

@@ -17,7 +17,7 @@ from opshift.passes.conversion.replay import bulk, template
 from opshift.passes.conversion.replay.bulk import Patch
 from opshift.passes.conversion.replay.recording import DOC, INPUTS, NAME, OUTPUTS, Stage, answer
 from opshift.passes.conversion.replay.template import Script
-from opshift.passes.model import node_bytes
+from opshift.passes.model.encoding import node_bytes
 from opshift.passes.model.kinds import Kind
 from opshift.passes.model.messages import FunctionProto, NodeProto
 from opshift.passes.model.traversal import subgraphs

@@ -12,7 +12,7 @@ from opshift.passes.analysis import evaluate
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change
 from opshift.passes.conversion.replay.recording import DOC, INPUTS, MARK, NAME, OUTPUTS, Event, Stage, Unrepeatable
-from opshift.passes.model.fields import sized, tag
+from opshift.passes.model.encoding.fields import sized, tag
 from opshift.passes.model.messages import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model.traversal import subgraphs
 

@@ -5,8 +5,8 @@ import onnx.parser
 from onnx import TensorProto, helper
 from opshift.passes.inlining.stamp import stamp
 from opshift.passes.model.attributes import make_attribute
-from opshift.passes.model.edit import rename
-from opshift.passes.model.names import Names
+from opshift.passes.model.editing.names import Names
+from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.traversal import subgraphs
 
 from tests.support import model

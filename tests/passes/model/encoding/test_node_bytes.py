@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from onnx import NodeProto
 from opshift.passes.conversion import convert
-from opshift.passes.model import node_bytes
+from opshift.passes.model.encoding import node_bytes
 
 from tests.support import model
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from opshift.passes.model.fields import tag
+from opshift.passes.model.encoding.fields import tag
 from opshift.passes.model.messages import NodeProto
 
 T = TypeVar("T")

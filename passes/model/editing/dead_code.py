@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 
-from opshift.passes.model.fields import retain
+from opshift.passes.model.encoding.fields import retain
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto
 from opshift.passes.model.traversal import Body, _results, bodies, subgraphs, with_nested
 
