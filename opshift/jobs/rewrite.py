@@ -13,20 +13,24 @@ from opshift.jobs.outcome import Outcome, facts
 from opshift.passes import process
 from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.goals import Goal
+from opshift.verification.asked import DRAWN, Asked, checked
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart
 
 
 @dataclass(frozen=True)
 class Manner:
-    """How a result is proved and written; `together` says that other models' data go to the same folder."""
+    """How a result is proved and written; `together` says that other models' data go to the same folder.
+
+    `wanted` is what a user says of the inputs to run on.
+    """
 
     external_data: str | None = None
     threshold: int = external.THRESHOLD
     verify: bool = True
     dry_run: bool = False
-    seed: int = 0
     together: bool = False
+    wanted: Asked = DRAWN
 
 
 def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int, Outcome]:
@@ -38,6 +42,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     started = perf_counter()
     network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
     source = model_file.read(model) if network is None else network.model
+    wanted = checked(manner.wanted, source) if manner.verify else manner.wanted
     folder = str(model.resolve().parent)
     seconds = {"read": perf_counter() - started}
     started = perf_counter()
@@ -69,7 +74,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
                 Side(source, folder, str(model) if network is not None else None),
                 Side(draft.written(), str(output.parent)),
                 grade=result.grade,
-                seed=manner.seed,
+                wanted=wanted,
             )
             seconds["verify"] = perf_counter() - started
         code = code_of(verification)

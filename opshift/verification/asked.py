@@ -8,17 +8,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
 from opshift.verification import feeds
 
-if TYPE_CHECKING:
-    from opshift.verification.engines import Feeds
-
-    Inputs = str | os.PathLike[str] | Feeds | Sequence[Feeds]
-    Sizes = str | Mapping[str, int | Sequence[int]] | Iterable[str]
-    Ranges = str | Mapping[str, tuple[float, float]] | tuple[float, float] | Iterable[str]
+Feeds = Mapping[str, Any]
+Inputs = str | os.PathLike[str] | Feeds | Sequence[Feeds]
+Sizes = str | Mapping[str, int | Sequence[int]] | Iterable[str]
+Ranges = str | Mapping[str, tuple[float, float]] | tuple[float, float] | Iterable[str]
 
 _LIST = re.compile(r"\[?\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)\]?")
 _RANGE = re.compile(r"\[\s*([^\s,\[\]]+)\s*,\s*([^\s,\[\]]+)\s*\]")
@@ -55,6 +53,10 @@ class Asked:
     def range_of(self, name: str) -> tuple[float, float] | None:
         """Between which numbers the elements of an input are to lie."""
         return self.ranges.get(name, self.ranges.get(""))
+
+
+DRAWN = Asked()
+"""Nothing: all inputs are drawn."""
 
 
 def asked(
