@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from opshift.jobs.optional import TakenBack
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal
@@ -35,7 +36,8 @@ class Facts:
 class Outcome:
     """A conversion from file to file, as it is reported.
 
-    `seconds` holds the time of each phase, `folded` how many operators were recognised, None where nobody asked.
+    `seconds` holds the time of each phase, `folded` how many operators were recognised, None where nobody asked,
+    `taken_back` the optional changes that were not proved, and that the result does without.
     """
 
     source: str
@@ -50,6 +52,7 @@ class Outcome:
     verification: Verification | None = None
     needs: tuple[Refusal, ...] = ()
     folded: int | None = None
+    taken_back: tuple[TakenBack, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,8 @@ def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     """The same as values that JSON has."""
     found: dict[str, Any] = asdict(held)
     found["changes"] = [change._asdict() for change in held.changes]
+    if isinstance(held, Outcome):
+        found["taken_back"] = [{**back.change._asdict(), "why": back.why} for back in held.taken_back]
     for key in ("obstacles", "refusals", "needs"):
         if key in found:
             rows: tuple[Refusal, ...] = getattr(held, key)

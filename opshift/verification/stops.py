@@ -49,15 +49,9 @@ def marked(model: ModelProto) -> ModelProto:
     """A copy whose nodes are named by their number, which engines repeat where one fails."""
     copy = ModelProto()
     copy.CopyFrom(model)
-    for number, node in enumerate(_nodes(copy)):
+    for number, node in enumerate(node for graph in with_nested([copy.graph]) for node in graph.node):
         node.name = f"~{number}~"
     return copy
-
-
-def _nodes(model: ModelProto) -> Iterator[NodeProto]:
-    """The nodes of the graph and of those in it, each before what is in it and after what it needs."""
-    for graph in with_nested([model.graph]):
-        yield from graph.node
 
 
 def _needs(node: NodeProto) -> Iterator[str]:
@@ -94,8 +88,13 @@ class Surroundings:
         self._model = model
 
     @cached_property
+    def _graphs(self) -> list[Body]:
+        """All graphs; who holds them and their nodes knows each by its identity."""
+        return list(with_nested([self._model.graph]))
+
+    @cached_property
     def _numbered(self) -> list[NodeProto]:
-        return list(_nodes(self._model))
+        return [node for graph in self._graphs for node in graph.node]
 
     @cached_property
     def _makers(self) -> dict[str, NodeProto]:
@@ -113,7 +112,7 @@ class Surroundings:
 
     @cached_property
     def _held(self) -> dict[str, TensorProto]:
-        held = {t.name: t for graph in with_nested([self._model.graph]) for t in getattr(graph, "initializer", ())}
+        held = {t.name: t for graph in self._graphs for t in getattr(graph, "initializer", ())}
         for node in self._numbered:
             if node.op_type == "Constant" and node.output:
                 held.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
@@ -123,14 +122,11 @@ class Surroundings:
     def _order(self) -> dict[int, tuple[int, ...]]:
         """When onnxruntime comes to each node: from the last result back to what it needs, graph by graph."""
         places: dict[int, tuple[int, ...]] = {}
-        for graph in with_nested([self._model.graph]):
-            owner = next((places[id(n)] for n in self._owning.get(id(graph), ())), ())
+        owners = {id(graph): node for node in self._numbered for _, _, graph in subgraphs(node)}
+        for graph in self._graphs:
+            owner = places[id(owners[id(graph)])] if id(graph) in owners else ()
             places.update((id(node), (*owner, place)) for place, node in enumerate(_backwards(graph)))
         return places
-
-    @cached_property
-    def _owning(self) -> dict[int, list[NodeProto]]:
-        return {id(graph): [node] for node in self._numbered for _, _, graph in subgraphs(node)}
 
     def progress(self, number: int) -> tuple[int, ...]:
         """How far a run got that stopped at a node, to be compared; nothing where the node is not known."""

@@ -6,6 +6,7 @@ from collections import Counter
 
 from opshift.passes.analysis.formals import refers
 from opshift.passes.analysis.scope import Scope
+from opshift.passes.changes import Allowance
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import NodeProto, TensorProto, TypeProto
 from opshift.passes.model.traversal import subgraphs
@@ -45,6 +46,7 @@ class _Whole(Whole):
 
     def __init__(self, scope: Scope):
         self.context = scope.context
+        self.allowance = Allowance()
         self.changes = []
         self.uses = Counter()
         self.fixed = frozenset()

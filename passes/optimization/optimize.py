@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes.analysis.type_inference import contradiction
-from opshift.passes.changes import Result
+from opshift.passes.changes import Allowance, Result
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import legality
 from opshift.passes.model.imports import DEEPEST, check_imports, opsets
@@ -19,10 +19,10 @@ _MOST_ROUNDS = 6
 
 
 @collector_paused()
-def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
+def attempt(source: ModelProto, *, allowance: Allowance | None = None, folder: str | None = None) -> Result:
     """Optimize a copy of `source` at the opsets that it imports; nothing is refused.
 
-    `folder` is where external data lie.
+    `folder` is where external data lie; nothing is done that `allowance` does not permit.
     """
     check_imports(source)
     before = Survey(source)
@@ -30,7 +30,7 @@ def attempt(source: ModelProto, *, folder: str | None = None) -> Result:
         raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
     model = ModelProto()
     model.CopyFrom(source)
-    whole = Whole(model, source, folder)
+    whole = Whole(model, source, folder, allowance)
     try:
         for _ in range(_MOST_ROUNDS):
             whole.begin()

@@ -43,6 +43,9 @@ _REPEATED = "A value that is computed already is not computed again"
 _SHARED = "Equal constants become one"
 
 
+_TAKEN = "The branch that a constant condition takes takes its place"
+
+
 class Visit:
     """One walk over one body."""
 
@@ -77,7 +80,7 @@ class Visit:
             found = draft.find_shared(key)
             if found is None or name in draft.results:
                 draft.shared.setdefault(key, name)
-            elif self._whole.uses[name] and draft.stand_for(name, found):
+            elif self._whole.uses[name] and self._may(name, "Constant", _SHARED) and draft.stand_for(name, found):
                 self._note(name, "Constant", _SHARED)
 
     def node(self, node: NodeProto, index: int | None) -> list[NodeProto]:
@@ -124,6 +127,8 @@ class Visit:
         call = Call(node, self._draft)
         for rule in self._rules.get(node.op_type, ()):
             op, named = node.op_type, node.name or call.output
+            if not self._may(named, op, sentence_of(rule)):
+                continue
             self._whole.leans = False
             outcome = rule(call)
             if not outcome or (outcome is not rules.EDITED and not call.output):
@@ -148,10 +153,15 @@ class Visit:
     def _note_rule(self, call: Call, named: str, op: str, rule: rules.Rule) -> None:
         self._note(named, op, sentence_of(rule), call.grade, call.remark)
 
+    def _may(self, node: str, op: str, how: str) -> bool:
+        return self._whole.allowance.permits(node, op, how)
+
     def _note(self, node: str, op: str, how: str, grade: str = "exact", remark: str = "") -> None:
         since = schemas.since("", op, self._draft.opset) or 0
+        change = Change(node, op, "", since, since, how, grade, remark)
         self._whole.changed += 1
-        self._whole.changes.append(Change(node, op, "", since, since, how, grade, remark))
+        self._whole.changes.append(change)
+        self._whole.allowance.made.append(change)
 
     def _inside(self, node: NodeProto, index: int | None) -> None:
         """Optimize the graphs that a node holds."""
@@ -174,7 +184,9 @@ class Visit:
             return None
         if not self._whole.fixed.isdisjoint(chain.from_iterable(inner.output for inner in branch.node)):
             return None
-        self._note(node.name or node.output[0], "If", "The branch that a constant condition takes takes its place")
+        if not self._may(node.name or node.output[0], "If", _TAKEN):
+            return None
+        self._note(node.name or node.output[0], "If", _TAKEN)
         return self._spliced(node, branch)
 
     def _spliced(self, node: NodeProto, branch: GraphProto) -> list[NodeProto]:
@@ -263,6 +275,8 @@ class Visit:
         name = node.name or node.output[0]
         if len(node.output) > 1 and not all(map(draft.may_hold, filter(None, node.output))):
             return False
+        if not self._may(name, op, _FOLDED):
+            return False
         self._note(name, op, _FOLDED, "close" if remark else "exact", remark)
         for output, tensor in zip(node.output, tensors, strict=False):
             if not output:
@@ -287,13 +301,13 @@ class Visit:
         if tensor is None or name in self._whole.fixed:
             return False
         key = content(tensor)
-        same = draft.find_shared(key)
+        same = draft.find_shared(key) if self._may(node.name or name, "Constant", _SHARED) else None
         if same is not None and name not in draft.results and draft.stand_for(name, same):
             self._note(node.name or name, "Constant", _SHARED)
             return True
         if key is not None:
             draft.shared.setdefault(key, name)
-        if draft.hold(name, tensor):
+        if self._may(node.name or name, "Constant", _HELD) and draft.hold(name, tensor):
             self._note(node.name or name, "Constant", _HELD)
             return True
         draft.knows(name, tensor)
@@ -326,6 +340,8 @@ class Visit:
         if not all(other for _, other in pairs) or any(mine in draft.results for mine, _ in pairs[1:]):
             return False
         if not self._whole.fixed.isdisjoint(chain.from_iterable(pairs)):
+            return False
+        if not self._may(node.name or node.output[0], node.op_type, _REPEATED):
             return False
         if not all(draft.stand_for(mine, other) for mine, other in pairs):
             return False  # the first one, which is an output

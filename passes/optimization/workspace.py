@@ -11,7 +11,7 @@ from typing import Any
 from opshift.passes.analysis.polynomial import Number, symbol
 from opshift.passes.analysis.scope import Context, Scope, has_shape
 from opshift.passes.analysis.type_inference import Path
-from opshift.passes.changes import Change
+from opshift.passes.changes import Allowance, Change
 from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.attributes import attribute_value, make_attribute
 from opshift.passes.model.editing.constants import in_nodes
@@ -32,8 +32,9 @@ Known = tuple[bool, tuple[Number, ...]]
 class Whole:
     """What all drafts of one model share."""
 
-    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None):
+    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None, allowance: Allowance | None = None):
         self.model = model
+        self.allowance = allowance or Allowance()
         self.folder = folder
         self.context = Context(model, source, folder, trusting=False)
         self.changes: list[Change] = []
