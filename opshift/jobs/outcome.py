@@ -135,7 +135,7 @@ def fed(found: Verification) -> str:
         + (f" and {len(run) - _SHOWN} more" if len(run) > _SHOWN else "")
         for run in found.inputs
     )
-    return f"verified with {'; '.join(filter(None, told))}" if any(told) else ""
+    return f"{'verified' if found.equal else 'run'} with {'; '.join(filter(None, told))}" if any(told) else ""
 
 
 def _sizes(held: Any) -> str:
