@@ -172,11 +172,11 @@ def known(name: str, names: Iterable[str], what: str) -> None:
 
 
 def _several(wanted: Asked) -> list[Feeds]:
-    given = wanted.inputs
-    held = [given] if isinstance(given, Mapping) else list(given or ())
+    given: Any = wanted.inputs
+    held = [given] if isinstance(given, Mapping) else list(given)
     if not all(isinstance(one, Mapping) for one in held):
         raise ValueError("inputs are a path, arrays by name, or a list of the latter")
-    return held  # type: ignore[return-value]
+    return held
 
 
 def _of_types(held: Feeds, taken: Mapping[str, TypeProto], wanted: Asked) -> Feeds:

@@ -139,7 +139,7 @@ def save(path: str, sets: Sequence[Feeds], inputs: Mapping[str, TypeProto]) -> N
     import numpy as np
 
     single = len(sets) == 1
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for number, held in enumerate(sets):
         for name, value in held.items():
             if value is None or isinstance(value, list):
