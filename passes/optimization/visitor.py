@@ -202,9 +202,9 @@ class Visit:
             return False
         self._whole.leans = False
         numbers = space.known(node.output[0]) if node.output[0] in space.numbers else None
-        if numbers is not None and all(isinstance(number, int) for number in numbers[1]):
+        if numbers is not None and all(isinstance(number, int) for number in numbers.values):
             tensor = constants.tensor(
-                list(numbers[1]) if not numbers[0] else numbers[1][0], space.kinds[node.output[0]]
+                list(numbers.values) if not numbers.scalar else numbers.values[0], space.kinds[node.output[0]]
             )
             return self._hold_outputs(node, [tensor], GRANTED if self._whole.leans else "")
         named = [name for name in node.input if name]
