@@ -54,6 +54,10 @@ def _one_number(*indices: int) -> Callable[[Call], bool]:
     return lambda call: any(np.size(call.given(at)) != 1 for at in indices if call.given(at) is not None)
 
 
+def _negative(index: int) -> Callable[[Call], bool]:
+    return lambda call: call.given(index) is not None and bool((call.given(index) < 0).any())
+
+
 def _unequal(*places: tuple[Place, ...]) -> Callable[[Call], bool]:
     """Whether sizes differ that are to be equal, and that inference does not compare."""
 
@@ -151,6 +155,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("DynamicQuantizeLinear",), "there is no finite scale", _not_finite),
     Undefined(("Min", "Max", "Clip"), "zeros of both signs are equal", _zeros_of_both_signs, "the sign of a zero"),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", _unscaled),
+    Undefined(("CenterCropPad",), "a size is negative", _negative(1)),
     Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",
               lambda call: (call.attribute("clip") or 0) < 0),
 )  # fmt: skip
