@@ -53,7 +53,7 @@ class Context:
         self.names = Names(source)
         self.inference = Inference(source, of_model)
         self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
-        self.settled: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at
+        self.descended: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at
         self.released: set[str] = set()  # names that lost a use, and constants that may not have found one
         self.overridable = model.ir_version >= OVERRIDABLE_SINCE  # initializers that are also inputs are only defaults
         self._source = source
@@ -407,10 +407,14 @@ class Scope:
         name = self.shared.get(key)
         if name is None:
             name = self.shared[key] = self.context.names.fresh(hint)
-            self.context.released.add(name)
             self.constants_made.add(name)
-            self.hold(name, tensor)
+            self._keep(name, tensor, key)
         return name
+
+    def _keep(self, name: str, tensor: TensorProto, key: bytes) -> None:
+        """Hold a constant that was made here, of which nobody knows yet whether it finds a use."""
+        self.context.released.add(name)
+        self.hold(name, tensor)
 
     def hold(self, name: str, tensor: TensorProto) -> None:
         """Make `name` an initializer of this graph."""
