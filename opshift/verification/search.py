@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 TYPICAL = (1, 2, 3, 8, 16, 32, 64, 128, 224, 256, 512, 640)
 RATES = (16000, 8000)  # of sound, where no constant tells
 _TRIES = 300
+_BETTER = 30  # tries for a choice on which no output is empty, once there is one
 _SECONDS = 20.0
 _MOST = 1 << 21  # elements of an input
 Run = Callable[[dict[str, Any]], list[Any]]
@@ -87,6 +88,8 @@ class Search:
         self._around = Surroundings(problem.model, as_written=side.engine is Reference)
         self._dims, self._fillable = problem.open_dims(), problem.numbers()
         self._told: dict[tuple[Any, ...], Stop | None] = {}
+        self._left = _TRIES
+        self._empty: Choice | None = None
         self._until = perf_counter() + _SECONDS
 
     def find(self, first: Choice) -> Choice | None:
@@ -111,14 +114,14 @@ class Search:
                 if self._rank(found) < state.rank[0]:  # from where it went farther, first
                     heapq.heappush(states, state)
                     break
-        return None
+        return self._empty
 
     def _rank(self, stopped: Stop) -> tuple[int, ...]:
         """The less, the farther a run went."""
         return tuple(-place for place in self._around.progress(stopped.reached)) or (1,)
 
     def _over(self) -> bool:
-        return len(self._told) >= _TRIES or perf_counter() > self._until
+        return len(self._told) >= self._left or perf_counter() > self._until
 
     def _tell(self, choice: Choice) -> Stop | None:
         """Where a run on a choice stops; None where it does not."""
@@ -133,11 +136,15 @@ class Search:
         except EngineError as error:
             return stop(error)
         try:
-            self._run(given)
+            outputs = self._run(given)
         except EngineError as error:
             found = stop(error)
             return found if found.numbers else replace(found, numbers=self._sizes(found.reached, given))
-        return None
+        if all(getattr(value, "size", 1) for value in outputs):
+            return None
+        self._empty = self._empty or choice
+        self._left = min(self._left, len(self._told) + _BETTER)
+        return Stop(-1, (), "an output is empty")
 
     def _opened(self, model: ModelProto) -> Run:
         return replace(self._side, model=model).open().run
