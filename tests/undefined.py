@@ -117,6 +117,11 @@ def _zeros_of_both_signs(call: Call) -> bool:
     return len(signs) > 1
 
 
+def _negative_zero(call: Call) -> bool:
+    x = call.given(0)
+    return x is None or (x.dtype.kind == "f" and bool((np.signbit(x) & (x == 0)).any()))
+
+
 def _trains(call: Call) -> bool:
     return bool(np.any(call.given(2))) if call.opset >= 12 else False
 
@@ -153,6 +158,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Compress",), "there are more conditions than elements", _beyond),
     Undefined(("PRelu",), "the slope is larger than the data", _broadcasts_data),
     Undefined(("DynamicQuantizeLinear",), "there is no finite scale", _not_finite),
+    Undefined(("AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMean"), "a sum may begin at 0 or not", _negative_zero,
+              "the sign of a zero"),
     Undefined(("Min", "Max", "Clip"), "zeros of both signs are equal", _zeros_of_both_signs, "the sign of a zero"),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", _unscaled),
     Undefined(("CenterCropPad",), "a size is negative", _negative(1)),
