@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from opshift.passes.analysis.scope import Context, Scope
-from opshift.passes.analysis.type_inference import OVERRIDABLE_SINCE
+from opshift.passes.analysis.weightless import OVERRIDABLE_SINCE
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.conversion import ir_versions
 from opshift.passes.fusion import patterns
