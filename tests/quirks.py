@@ -118,8 +118,11 @@ def _cropped_by_scales(call: Call) -> bool:
 
 def _cuts_aligned(call: Call) -> bool:
     scales, shape = call.given(2 if call.opset > 10 else 1), call.shape(0)
-    if call.attribute("coordinate_transformation_mode") != "align_corners" or scales is None or shape is None:
+    given = call.node.input[2 if call.opset > 10 else 1 :][:1]
+    if call.attribute("coordinate_transformation_mode") != "align_corners" or not any(given):
         return False
+    if scales is None or shape is None:
+        return True
     axes = call.attribute("axes", range(len(shape)))
     sizes = [shape[axis] * scale for axis, scale in zip(axes, scales.reshape(-1), strict=False)]
     return any(size != np.trunc(size) for size in sizes)
