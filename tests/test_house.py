@@ -17,22 +17,7 @@ BY_NAME = {
     "passes/rewrite/registry.py",  # the file of an operator
 }
 
-LONGEST_FUNCTION, LONGEST_FILE, MOST_MODULES = 50, 400, 18
-LONG_FUNCTIONS = {
-    "opshift/cli/parser.py": {"_parser": "one option after the other, in the order of the help"},
-    "opshift/jobs/batch.py": {"convert_files": "most of it tells what its arguments are"},
-    "passes/model/encoding/node_bytes.py": {
-        "read": "each byte of each node passes here: a call would cost more than it does"
-    },
-    "passes/openvino/indexing.py": {"strided_slice": "one mask after the other, each of a few lines"},
-}
-LONG_FILES = {"passes/analysis/scope.py": "one class, each of whose answers is made of the others'"}
-FULL_FOLDERS = {
-    "passes/openvino": "a file for each kind of layer",
-    "passes/operators": "a folder for each family, a file for each operator or a few of one kind",
-}
-
-LONGEST_FUNCTION, LONGEST_FILE, MOST_MODULES = 50, 400, 18
+LONGEST_FUNCTION, LONGEST_FILE, MOST_MODULES = 50, 400, 16
 LONG_FUNCTIONS = {
     "opshift/cli/parser.py": {"_parser": "one option after the other, in the order of the help"},
     "opshift/jobs/batch.py": {"convert_files": "most of it tells what its arguments are"},
@@ -106,73 +91,6 @@ def test_functions_fit_a_screen_or_say_why_not():
     for path in MODULES:
         argued = LONG_FUNCTIONS.get(str(path.relative_to(ROOT)), {})
         assert long_functions(ast.parse(path.read_text(encoding="utf-8"))) <= argued.keys(), path
-
-
-def test_a_long_function_is_found():
-    body = "\n".join(["    x = 1"] * LONGEST_FUNCTION)
-    assert long_functions(ast.parse(f"class C:\n  def f():\n{body}")) == {"f"}
-    assert not long_functions(ast.parse(f"def f():\n{body[10:]}"))
-
-
-def test_files_are_of_one_topic_or_say_why_not():
-    lines = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8").count("\n") for path in MODULES}
-    assert {path for path, count in lines.items() if count > LONGEST_FILE} <= LONG_FILES.keys()
-
-
-def test_no_folder_is_too_full_to_be_taken_in():
-    folders = {path.parent for path in MODULES}
-    full = {str(f.relative_to(ROOT)) for f in folders if len(list(f.glob("[!_]*.py"))) > MOST_MODULES}
-    assert {folder for folder in full if not folder.startswith(tuple(FULL_FOLDERS))} == set()
-
-
-def long_functions(tree: ast.AST) -> set[str]:
-    return {
-        node.name
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        if (node.end_lineno or node.lineno) - node.lineno >= LONGEST_FUNCTION
-    }
-
-
-def test_functions_fit_a_screen_or_say_why_not():
-    for path in MODULES:
-        argued = LONG_FUNCTIONS.get(str(path.relative_to(ROOT)), {})
-        assert long_functions(ast.parse(path.read_text(encoding="utf-8"))) <= argued.keys(), path
-
-
-def test_a_long_function_is_found():
-    body = "\n".join(["    x = 1"] * LONGEST_FUNCTION)
-    assert long_functions(ast.parse(f"class C:\n  def f():\n{body}")) == {"f"}
-    assert not long_functions(ast.parse(f"def f():\n{body[10:]}"))
-
-
-def test_files_are_of_one_topic_or_say_why_not():
-    lines = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8").count("\n") for path in MODULES}
-    assert {path for path, count in lines.items() if count > LONGEST_FILE} <= LONG_FILES.keys()
-
-
-def test_no_folder_is_too_full_to_be_taken_in():
-    folders = {path.parent for path in MODULES}
-    full = {str(f.relative_to(ROOT)) for f in folders if len(list(f.glob("[!_]*.py"))) > MOST_MODULES}
-    assert {folder for folder in full if not folder.startswith(tuple(FULL_FOLDERS))} == set()
-
-
-def long_functions(tree: ast.AST) -> set[str]:
-    return {
-        node.name
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        if (node.end_lineno or node.lineno) - node.lineno >= LONGEST_FUNCTION
-    }
-
-
-def test_functions_fit_a_screen_or_say_why_not():
-    found = {
-        str(path.relative_to(ROOT)): long
-        for path in MODULES
-        if (long := long_functions(ast.parse(path.read_text(encoding="utf-8"))))
-    }
-    assert found == {path: set(argued) for path, argued in LONG_FUNCTIONS.items()}
 
 
 def test_a_long_function_is_found():

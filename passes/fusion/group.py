@@ -126,30 +126,6 @@ class Grouping:
         None where they read anything else, where one is `taken`, or where there are too many.
         """
         kind = self._reader.kind(self._nodes[index].output[0])
-        walked = self._walked(index, pattern.shares, wanted, taken)
-        if walked is None:
-            return None
-        inside, names, doubled = walked
-        inside |= self._constants_of(index, inside)
-        if not self._is_closed(index, inside):
-            return None
-        for name in self._above(doubled):
-            if self._reader.kind(name) == kind:
-                names.setdefault(self._reader.term(name), name)
-        held = {variable: self._held(term, turned[term], names) for variable, term in found.bound.items()}
-        known = {variable: given for variable, given in held.items() if given is not None}
-        result = self._reader.shape(self._nodes[index].output[0])
-        whole = len(known) == len(held) and fits(pattern.call, self.shapes(pattern, known), result)
-        return Group(frozenset(inside), known) if whole else None
-
-    def _walked(
-        self, index: int, shares: bool, wanted: Mapping[int, int], taken: Container[int]
-    ) -> tuple[set[int], dict[int, str], list[str]] | None:
-        """The nodes above a result as far as what is `wanted`, a name for each such term, and values that are halves.
-
-        None where they read anything else, where one is `taken`, or where there are too many.
-        """
-        kind = self._reader.kind(self._nodes[index].output[0])
         names: dict[int, str] = {}
         doubled: list[str] = []
         inside, pending = {index}, list(self._nodes[index].input)
