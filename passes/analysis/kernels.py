@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from math import prod
 from typing import Any
 
+from opshift.passes.analysis import moving
+from opshift.passes.analysis.moving import Array, Attributes
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import ELEMENTS
 
-Array = Any
-Attributes = Mapping[str, Any]
 Rule = Callable[[Sequence[Array], Attributes, int], Array | list[Array] | None]
 Function = str | Callable[..., Array]
 """A function of numpy, by its name as numpy is imported at the first use, or one of ours."""
 
 
-def compute(op: str, opset: int, inputs: Sequence[Array], attributes: Attributes) -> tuple[list[Array], bool] | None:
+SINCE = 7  # the opset from which on operators broadcast as numpy does
+
+
+def compute(
+    op: str, opset: int, inputs: Sequence[Array], attributes: Attributes, *, most: int | None = None
+) -> tuple[list[Array], bool] | None:
     """The outputs of an operator of the default domain, and whether every engine computes the same; None if unknown.
 
-    An omitted input is None. `opset` is 7 or later.
+    An omitted input is None. `opset` is at least `SINCE`. Nothing is computed that has more than `most` elements.
     """
     rule = _ANY.get(op)
     exact = True
@@ -28,6 +36,8 @@ def compute(op: str, opset: int, inputs: Sequence[Array], attributes: Attributes
         return None
     with np.errstate(all="ignore"):
         try:
+            if most is not None and _size(op, [held for held in inputs if held is not None]) > most:
+                return None
             found = rule(inputs, attributes, opset)
         except (
             ValueError,
@@ -36,6 +46,7 @@ def compute(op: str, opset: int, inputs: Sequence[Array], attributes: Attributes
             IndexError,
             OverflowError,
             MemoryError,
+            ZeroDivisionError,
         ):  # what is not valid stays as it is
             return None
     if found is None:
@@ -47,6 +58,32 @@ def compute(op: str, opset: int, inputs: Sequence[Array], attributes: Attributes
 def can_compute(op: str) -> bool:
     """Whether `compute` knows the operator at all."""
     return op in _ANY or op in _ARITHMETIC
+
+
+_BROADCASTING = frozenset(["Add", "Div", "Equal", "Less", "Mod", "Mul", "Sub", "Where"])
+
+
+def _size(op: str, given: Sequence[Array]) -> float:
+    """How many elements a result has, or fewer."""
+    first, *others = given
+    if op == "ConstantOfShape":
+        return float(prod(first.ravel().tolist()))
+    if op == "Range":
+        start, limit, delta = (float(value.item()) for value in given)
+        return (limit - start) / delta
+    if op == "Gather":
+        return float(first.size // min(first.shape) * others[0].size if first.size else 0)
+    if op == "Concat":
+        return float(sum(value.size for value in given))
+    if op == "Expand":
+        return _together([first.shape, others[0].ravel().tolist()])
+    return float(_together([value.shape for value in given]) if op in _BROADCASTING else first.size)
+
+
+def _together(shapes: Sequence[Sequence[int]]) -> int:
+    """How many elements tensors of these shapes have, once each has the other's dimensions."""
+    aligned = zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1)
+    return prod(0 if 0 in dims else max(dims) for dims in aligned)
 
 
 def _wide(value: Array) -> Array:
@@ -90,19 +127,14 @@ def _comparison(function: Function) -> Rule:
     return rule
 
 
-def _axes(inputs: Sequence[Array], attributes: Attributes, position: int = 1) -> list[int] | None:
-    if len(inputs) > position and inputs[position] is not None:
-        return [int(axis) for axis in inputs[position].reshape(-1)]
-    return list(attributes["axes"]) if "axes" in attributes else None
-
-
 def _cast(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
     import onnx.helper
 
     value, to = inputs[0], int(attributes["to"])
     if value.dtype.kind in "OUS" or to == TensorProto.STRING or attributes.get("saturate", 1) != 1:
         return None
-    if to not in _PLAIN or value.dtype.kind not in "fiub":
+    plain = to in ELEMENTS and (ELEMENTS[to].code or to == TensorProto.BFLOAT16)
+    if not plain or value.dtype.kind not in "fiub":
         return None  # float8 and narrower have rules of their own
     kind = onnx.helper.tensor_dtype_to_np_dtype(to)
     if value.dtype.kind == "f" and kind.kind in "iu":
@@ -110,123 +142,11 @@ def _cast(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
         limits = np.iinfo(kind)
         if not (np.isfinite(cut).all() and (cut >= limits.min).all() and (cut < float(limits.max)).all()):
             return None  # what becomes of it is nobody's promise
-    if kind.kind not in "fiub":  # bfloat16
-        return value.astype(np.float32).astype(kind) if value.dtype.kind == "f" and value.dtype.itemsize <= 4 else None
+    if kind.kind not in "fiub":  # bfloat16, by way of float32, which has to hold the value itself
+        wide = value.astype(np.float32)
+        narrow = value.dtype.kind == "f" and value.dtype.itemsize <= 4
+        return wide.astype(kind) if narrow or (value.dtype.kind != "f" and (wide == value).all()) else None
     return value.astype(kind)
-
-
-_PLAIN = {
-    TensorProto.FLOAT,
-    TensorProto.DOUBLE,
-    TensorProto.FLOAT16,
-    TensorProto.BFLOAT16,
-    TensorProto.BOOL,
-    TensorProto.INT8,
-    TensorProto.INT16,
-    TensorProto.INT32,
-    TensorProto.INT64,
-    TensorProto.UINT8,
-    TensorProto.UINT16,
-    TensorProto.UINT32,
-    TensorProto.UINT64,
-}
-
-
-def _reshape(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    value, shape = inputs[0], [int(dim) for dim in inputs[1]]
-    if not attributes.get("allowzero", 0):
-        shape = [value.shape[i] if dim == 0 else dim for i, dim in enumerate(shape)]
-    return value.reshape(shape)
-
-
-def _squeeze(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    axes = _axes(inputs, attributes)
-    if axes == []:
-        return None  # engines disagree
-    return np.squeeze(inputs[0], axis=None if axes is None else tuple(axes))
-
-
-def _unsqueeze(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    axes = _axes(inputs, attributes)
-    return None if axes is None else np.expand_dims(inputs[0], tuple(axes))
-
-
-def _slice(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    value = inputs[0]
-    if opset < 10:
-        starts, ends = list(attributes["starts"]), list(attributes["ends"])
-        axes, steps = list(attributes.get("axes", range(len(starts)))), [1] * len(starts)
-    else:
-        starts, ends = inputs[1].tolist(), inputs[2].tolist()
-        axes = _axes(inputs, {}, 3) or list(range(len(starts)))
-        steps = inputs[4].tolist() if len(inputs) > 4 and inputs[4] is not None else [1] * len(starts)
-    cut: list[slice] = [slice(None)] * value.ndim
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        cut[axis] = bounded(start, end, step, value.shape[axis])
-    return value[tuple(cut)]
-
-
-def bounded(start: int, end: int, step: int, size: int) -> slice:
-    """What Slice takes of an axis, as Python writes it."""
-    low, high = (0, size) if step > 0 else (-1, size - 1)
-    start, end = (at + size if at < 0 else at for at in (start, end))
-    start, end = min(max(start, 0), size if step > 0 else size - 1), min(max(end, low), high)
-    return slice(start, None if end < 0 else end, step)
-
-
-def _gather(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    axis = int(attributes.get("axis", 0))
-    size = inputs[0].shape[axis]
-    if not ((inputs[1] >= -size) & (inputs[1] < size)).all():
-        return None
-    return np.take(inputs[0], inputs[1], axis=axis)
-
-
-def _gather_elements(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    value, places = inputs
-    axis = int(attributes.get("axis", 0)) % value.ndim
-    if not ((places >= 0) & (places < value.shape[axis])).all():
-        return None
-    whole = [slice(None) if at == axis else slice(size) for at, size in enumerate(places.shape)]
-    return np.take_along_axis(value[tuple(whole)], places, axis)
-
-
-def _concat(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    return np.concatenate(inputs, axis=int(attributes["axis"]))
-
-
-def _split(inputs: Sequence[Array], attributes: Attributes, opset: int) -> list[Array] | None:
-    sizes = inputs[1].tolist() if len(inputs) > 1 and inputs[1] is not None else attributes.get("split")
-    axis = int(attributes.get("axis", 0))
-    if not sizes or sum(sizes) != inputs[0].shape[axis]:
-        return None
-    return list(np.split(inputs[0], np.cumsum(sizes)[:-1], axis=axis))
-
-
-def _transpose(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    return np.transpose(inputs[0], attributes.get("perm"))
-
-
-def _expand(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    return np.broadcast_to(inputs[0], np.broadcast_shapes(inputs[0].shape, tuple(inputs[1].tolist())))
-
-
-def _constant_of_shape(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    import onnx.numpy_helper
-
-    held = attributes.get("value")
-    value = np.zeros(1, np.float32) if held is None else onnx.numpy_helper.to_array(held)
-    return np.broadcast_to(value.reshape(()), tuple(inputs[0].tolist()))
-
-
-def _range(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    start, limit, delta = (value.item() for value in inputs)
-    return np.arange(start, limit, delta).astype(inputs[0].dtype) if inputs[0].dtype.kind in "iu" and delta else None
-
-
-def _shape(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    dims = list(inputs[0].shape)
-    return np.asarray(dims[attributes.get("start", 0) : attributes.get("end", len(dims))], np.int64)
 
 
 def _integer_division(a: Array, b: Array) -> Array:
@@ -247,7 +167,7 @@ def _mod(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
 
 def _reduction(function: str) -> Rule:
     def rule(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-        axes, value = _axes(inputs, attributes), inputs[0]
+        axes, value = moving.axes_of(inputs, attributes), inputs[0]
         if not axes and attributes.get("noop_with_empty_axes", 0):
             return None
         if value.dtype.kind not in "iu":
@@ -256,11 +176,6 @@ def _reduction(function: str) -> Rule:
         return _apply(function, value, axis=tuple(axes) if axes else None, keepdims=keep).astype(value.dtype)
 
     return rule
-
-
-def _trilu(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    k = int(inputs[1].reshape(-1)[0]) if len(inputs) > 1 and inputs[1] is not None else 0
-    return (np.triu if attributes.get("upper", 1) else np.tril)(inputs[0], k)
 
 
 def _power(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
@@ -313,29 +228,30 @@ def _engines_agree(inputs: Sequence[Array]) -> bool:
 # What moves values, compares them, or is computed in integers.
 _ANY: dict[str, Rule] = {
     "Cast": _cast,
-    "Concat": _concat,
-    "ConstantOfShape": _constant_of_shape,
-    "Expand": _expand,
+    "Concat": moving.concat,
+    "ConstantOfShape": moving.constant_of_shape,
+    "Expand": moving.expand,
     "Flatten": lambda i, a, o: (
         i[0].reshape(int(np.prod(i[0].shape[: a.get("axis", 1)], dtype=np.int64)), -1)
         if i[0].size and a.get("axis", 1) >= 0
         else None
     ),
-    "Gather": _gather,
-    "GatherElements": _gather_elements,
+    "Gather": moving.gather,
+    "GatherElements": moving.gather_elements,
     "Mod": _mod,
     "NonZero": lambda i, a, o: np.stack(np.nonzero(i[0])).astype(np.int64) if i[0].ndim else None,
-    "Range": _range,
-    "Reshape": _reshape,
-    "Shape": _shape,
+    "Range": moving.count_up,
+    "Reshape": moving.reshape,
+    "Shape": moving.dims_of,
     "Size": lambda i, a, o: np.asarray(i[0].size, np.int64),
-    "Slice": _slice,
-    "Split": _split,
-    "Squeeze": _squeeze,
+    "Slice": moving.cut_out,
+    "Split": moving.split,
+    "Squeeze": moving.squeeze,
     "Tile": lambda i, a, o: np.tile(i[0], i[1].tolist()) if len(i[1]) == i[0].ndim else None,
-    "Transpose": _transpose,
-    "Trilu": _trilu,
-    "Unsqueeze": _unsqueeze,
+    "Transpose": moving.transpose,
+    "Trilu": moving.trilu,
+    "Unique": moving.unique,
+    "Unsqueeze": moving.unsqueeze,
     "Where": lambda i, a, o: np.where(*i),
     "ReduceMax": _reduction("max"),
     "ReduceMin": _reduction("min"),
