@@ -219,7 +219,10 @@ def ledger(options: argparse.Namespace) -> int:
     """`opshift ledger`."""
     from opshift.catalog import ledger as table
 
-    if options.opset is not None:
+    if options.op:
+        histories = [table.history(name) for name in options.op]
+        print("\n\n".join("\n".join(history.lines(options.opset)) for history in histories))
+    elif options.opset is not None:
         found = table.needed(options.opset)
         print("\n".join(found) if found else f"the installed onnx changes nothing at opset {options.opset}")
     elif options.markdown:
