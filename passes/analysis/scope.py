@@ -22,7 +22,7 @@ from opshift.passes.model.messages import (
     default_domain,
 )
 from opshift.passes.model.traversal import Body, unread
-from opshift.passes.model.types import Dim, _dims, elem_type_of, tensor_type
+from opshift.passes.model.types import Dim, dims_of, elem_type_of, tensor_type
 from opshift.passes.model.types import has_shape as has_shape
 
 if TYPE_CHECKING:
@@ -365,7 +365,7 @@ class Scope:
     def shape(self, name: str) -> list[Dim] | None:
         """The dimensions of a tensor: a number, a symbol, or None; None altogether where the rank is unknown."""
         found = self.type(name)
-        return _dims(found) if found is not None and has_shape(found) else None
+        return dims_of(found) if found is not None and has_shape(found) else None
 
     def inferred_shape(self, name: str) -> list[Dim] | None:
         """The same for a value of the source model, by inference even where the model declares less."""
@@ -373,7 +373,7 @@ class Scope:
         if scope is None or scope.path is None:
             return self.shape(name)
         found = self.context.inference.type(scope.path, name)
-        return _dims(found) if found is not None and has_shape(found) else None
+        return dims_of(found) if found is not None and has_shape(found) else None
 
     # --- what a step adds -----------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from opshift.passes.analysis import polynomial
 from opshift.passes.analysis.kernels import bounded
 from opshift.passes.analysis.polynomial import Number, Poly
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.optimization.workspace import FEW, Call, Known
+from opshift.passes.optimization.call import Call
+from opshift.passes.optimization.workspace import FEW, Known
 
 
 def knows(op: str) -> bool:
@@ -18,7 +19,7 @@ def knows(op: str) -> bool:
 
 def follow(call: Call) -> None:
     """Note what is known of the node's output: its numbers, and its shape where inference did not find it."""
-    whole = call.draft.whole
+    whole = call.space.whole
     before, whole.leans = whole.leans, False
     if call.output:
         _follow(call)
@@ -30,7 +31,7 @@ def _follow(call: Call) -> None:
     known = found(call) if found is not None else None
     kind = _kind(call) if known is not None and len(known[1]) <= FEW else 0
     if known is not None and kind:
-        call.draft.learn(call.output, numbers=known, kind=kind)
+        call.space.learn(call.output, numbers=known, kind=kind)
     shape = _SHAPED.get(call.op)
     dims = shape(call) if shape is not None else None
     if dims is not None:
@@ -42,13 +43,13 @@ def _follow(call: Call) -> None:
 
 def _note(call: Call, name: str, dims: tuple[Number, ...]) -> None:
     """Note the dimensions of an output, unless as much is known of it that holds of more sizes."""
-    whole = call.draft.whole
+    whole = call.space.whole
     leans, whole.leans = whole.leans, False
-    known = call.draft.shape(name) if name else None
+    known = call.space.shape(name) if name else None
     same = known is not None and (tuple(known) == dims and not whole.leans)
     whole.leans = leans
     if name and not (leans and same) and _is_better(dims, known):
-        call.draft.learn(name, dims)
+        call.space.learn(name, dims)
 
 
 def _kind(call: Call) -> int:
@@ -66,7 +67,7 @@ def _is_better(found: Sequence[Number], known: Sequence[Number] | None) -> bool:
 
 
 def _known(call: Call, index: int) -> Known | None:
-    return call.draft.known(call.input(index)) if call.input(index) else None
+    return call.space.known(call.input(index)) if call.input(index) else None
 
 
 def _shape(call: Call) -> Known | None:
@@ -89,7 +90,7 @@ def product(numbers: Sequence[Number]) -> Number | None:
 
 
 def _gather(call: Call) -> Known | None:
-    held, at = _known(call, 0), call.draft.known(call.input(1))
+    held, at = _known(call, 0), call.space.known(call.input(1))
     if held is None or held[0] or at is None or call.attribute("axis", 0) not in (0, -1):
         return None
     size = len(held[1])
@@ -283,7 +284,7 @@ def _reshaped(call: Call) -> tuple[Number, ...] | None:
     if wanted is None or wanted[0]:
         return None
     if not call.attribute("allowzero", 0) and _takes_zero_for_size(wanted[1], given):
-        if call.draft.exact:
+        if call.space.exact:
             return None
         call.grant()
     dims: list[Number] = []

@@ -26,7 +26,7 @@ def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
         if value in made:
             made.discard(value)
             taken[value] = output
-            rename(nodes, value, output)
+            rename(nodes, {value: output})
             if value in scope.typed:
                 scope.typed[output] = scope.typed.pop(value)
         elif value != output:  # else the step made the output an initializer

@@ -11,7 +11,7 @@ from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import elem_type_of, tensor_type
 from opshift.passes.operators.shared.recipes import counted_from_front
 from opshift.passes.operators.shared.sequences import constructed
-from opshift.passes.operators.tensor.shape import size_along
+from opshift.passes.operators.shared.shapes import size_along
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed

@@ -33,6 +33,14 @@ def constant_axes(node: Node, index: int = 1) -> list[int] | None:
     return [] if not name else node.scope.ints(name)
 
 
+def axis_within(node: Node, rank: int, default: int = 0) -> int:
+    """The axis in an attribute, counted from the front."""
+    axis = node.attributes.get("axis", default)
+    if not -rank <= axis < rank:
+        raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+    return int(axis) % rank
+
+
 @says("Negative axes were not allowed and are counted from the front.")
 def nonnegative_axes(node: Node) -> None:
     axes = node.attributes.get("axes", [])
@@ -194,6 +202,21 @@ def behind_channels(node: Node) -> list[int]:
     if node.rank() < 3:
         raise CannotConvert(node, f"data of rank {node.rank()}; 3 and more could be expressed")
     return list(range(2, node.rank()))
+
+
+@says("The data is an image of rank 4: another rank is reshaped to (N, C, -1, 1) and back.")
+def as_image(node: Node) -> Replacement:
+    rank = node.rank()
+    if rank == 4:
+        return None
+    build = node.build
+    image = build.Reshape(node.input(0), [0, 0, -1, 1])
+    results = build.again(node.proto, [image, *node.inputs[1:]])
+    result, *rest = [results] if isinstance(results, str) else results
+    dims = node.scope.shape(node.input(0)) or []
+    back = [0, 0, *(dim if isinstance(dim, int) else -1 for dim in dims[2:])]
+    target = build.Shape(node.input(0)) if back.count(-1) > 1 or 0 in back[2:] else back
+    return [build.Reshape(result, target), *rest]
 
 
 def shape_of(node: Node) -> str | list[int]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from opshift.passes.analysis.polynomial import Number
 from opshift.passes.optimization import shape_values
+from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
-from opshift.passes.optimization.workspace import Call
 from opshift.passes.rewrite.says import says
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from opshift.passes.model import tensors
 from opshift.passes.optimization import shape_values
+from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
-from opshift.passes.optimization.workspace import Call
 from opshift.passes.rewrite.says import says
 
 _AXES_ARE_INPUTS = 13  # the opset from which on Squeeze and Unsqueeze take them so

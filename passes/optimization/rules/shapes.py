@@ -10,8 +10,9 @@ from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.optimization import shape_values
+from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
-from opshift.passes.optimization.workspace import Call, Draft, Known
+from opshift.passes.optimization.workspace import Known, Workspace
 from opshift.passes.rewrite.says import says
 
 _SHAPE_OF_PARTS = 15  # the opset from which on Shape takes a start and an end
@@ -22,15 +23,15 @@ _ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Equal", "Greate
 @rule("Shape", since=1)
 def remember(call: Call) -> Outcome:
     shape = call.shape()
-    if shape is not None and not call.draft.whole.leans:
-        call.draft.measured.setdefault(shape, call.input(0))
+    if shape is not None and not call.space.whole.leans:
+        call.space.measured.setdefault(shape, call.input(0))
     return None
 
 
 @says("The shape that a Reshape computes is stated, as a dimension that is kept is 0 and one that follows is -1.")
 @rule("Reshape")
 def state_shape(call: Call) -> Outcome:
-    known, given = call.draft.known(call.input(1)), call.shape()
+    known, given = call.space.known(call.input(1)), call.shape()
     if known is None or known[0] or call.ints(1) is not None or given is None:
         return None
     written = call.maker(1)
@@ -72,7 +73,7 @@ class _Part:
     start: int = 0
 
 
-def _parts(draft: Draft, numbers: Sequence[Number]) -> list[_Part] | None:
+def _parts(space: Workspace, numbers: Sequence[Number]) -> list[_Part] | None:
     """The fewest runs, from the left, that make up the numbers; None where one cannot be read off any value."""
     found: list[_Part] = []
     at = 0
@@ -84,7 +85,7 @@ def _parts(draft: Draft, numbers: Sequence[Number]) -> list[_Part] | None:
             found.append(_Part(tuple(numbers[at:end])))
             at = end
             continue
-        run = _longest(draft, numbers[at:])
+        run = _longest(space, numbers[at:])
         if run is None:
             return None
         found.append(run)
@@ -92,9 +93,9 @@ def _parts(draft: Draft, numbers: Sequence[Number]) -> list[_Part] | None:
     return found
 
 
-def _longest(draft: Draft, numbers: Sequence[Number]) -> _Part | None:
+def _longest(space: Workspace, numbers: Sequence[Number]) -> _Part | None:
     best: _Part | None = None
-    place: Draft | None = draft
+    place: Workspace | None = space
     while place is not None:
         for shape, name in place.measured.items():
             for start in range(len(shape)):
@@ -111,20 +112,20 @@ def _longest(draft: Draft, numbers: Sequence[Number]) -> _Part | None:
 
 def _put_together(call: Call, numbers: Sequence[Number]) -> str | None:
     """The name of an int64 vector of these numbers; None where it takes more than what is there."""
-    parts = _parts(call.draft, numbers)
+    parts = _parts(call.space, numbers)
     if parts is None or len(parts) > 3:
         return None
     names = [_read_off(call, part) if part.source else call.constant(_ints(part.numbers)) for part in parts]
     if len(names) == 1:
         return names[0]
     made = call.emit("Concat", names, axis=0)
-    call.draft.learn(made, numbers=(False, tuple(numbers)), kind=TensorProto.INT64)
+    call.space.learn(made, numbers=(False, tuple(numbers)), kind=TensorProto.INT64)
     return made
 
 
 def _read_off(call: Call, part: _Part) -> str:
     end = part.start + len(part.numbers)
-    whole = len(call.draft.shape(part.source) or ()) == len(part.numbers)
+    whole = len(call.space.shape(part.source) or ()) == len(part.numbers)
     if whole:
         made = call.emit("Shape", [part.source])
     elif call.opset >= _SHAPE_OF_PARTS:
@@ -132,7 +133,7 @@ def _read_off(call: Call, part: _Part) -> str:
     else:
         held = call.emit("Shape", [part.source])
         made = call.emit("Gather", [held, call.constant(tensors.int64s(list(range(part.start, end))))], axis=0)
-    call.draft.learn(made, numbers=(False, part.numbers), kind=TensorProto.INT64)
+    call.space.learn(made, numbers=(False, part.numbers), kind=TensorProto.INT64)
     return made
 
 
@@ -141,11 +142,11 @@ def _read_off(call: Call, part: _Part) -> str:
 def read_off(call: Call) -> Outcome:
     shape_values.follow(call)
     known = _noted(call)
-    if known is None or known[0] or not known[1] or call.draft.kinds[call.output] != TensorProto.INT64:
+    if known is None or known[0] or not known[1] or call.space.kinds[call.output] != TensorProto.INT64:
         return None
     if all(isinstance(number, int) for number in known[1]) or _is_plain(call):
         return None
-    parts = _parts(call.draft, known[1])
+    parts = _parts(call.space, known[1])
     if parts is None or (call.op == "Concat" and len(parts) >= len(call.proto.input)) or len(parts) > 3:
         return None
     if call.op != "Concat" and len(parts) > 1:
@@ -155,7 +156,7 @@ def read_off(call: Call) -> Outcome:
 
 def _noted(call: Call) -> Known | None:
     """The numbers that were followed to the node's output."""
-    return call.draft.known(call.output) if call.output in call.draft.numbers else None
+    return call.space.known(call.output) if call.output in call.space.numbers else None
 
 
 def _is_plain(call: Call) -> bool:
@@ -171,7 +172,7 @@ def read_off_one(call: Call) -> Outcome:
     known, made = _noted(call), call.maker()
     if known is None or not known[0] or made is None or made.op != "Shape" or not isinstance(known[1][0], Poly):
         return None
-    run = _longest(call.draft, known[1])
+    run = _longest(call.space, known[1])
     if run is None or run.source == made.input(0):
         return None
     at = tensors.int64s([run.start], [])
@@ -183,7 +184,7 @@ def read_off_one(call: Call) -> Outcome:
 @says("The shape that an Expand computes is stated, as a dimension that is kept is 1.")
 @rule("Expand")
 def state_expansion(call: Call) -> Outcome:
-    known, given = call.draft.known(call.input(1)), call.shape()
+    known, given = call.space.known(call.input(1)), call.shape()
     if known is None or known[0] or given is None or all(isinstance(number, int) for number in known[1]):
         return None
     offset = len(known[1]) - len(given)
@@ -246,7 +247,7 @@ def _is_zero(call: Call, index: int) -> bool:
 @says("A Slice to the end of an axis says so.")
 @rule("Slice", since=10)
 def state_end(call: Call) -> Outcome:
-    starts, ends, axes = call.draft.known(call.input(1)), call.draft.known(call.input(2)), call.ints(3)
+    starts, ends, axes = call.space.known(call.input(1)), call.space.known(call.input(2)), call.ints(3)
     shape = call.shape() if call.elem_type(2) == TensorProto.INT64 else None
     if ends is None or starts is None or axes is None or shape is None or len(ends[1]) != len(axes):
         return None
