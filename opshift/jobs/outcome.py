@@ -125,6 +125,24 @@ def text(name: str | bytes) -> str:
     return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
 
 
+_SHOWN = 8  # inputs of a run
+
+
+def fed(found: Verification) -> str:
+    """On which inputs two models ran, in one line; empty where they did not."""
+    told = dict.fromkeys(
+        ", ".join(f"{text(name)} {_sizes(held)}" for name, held in list(run.items())[:_SHOWN])
+        + (f" and {len(run) - _SHOWN} more" if len(run) > _SHOWN else "")
+        for run in found.inputs
+    )
+    return f"{'verified' if found.equal else 'run'} with {'; '.join(filter(None, told))}" if any(told) else ""
+
+
+def _sizes(held: Any) -> str:
+    """A shape, those of a sequence, or a single number."""
+    return f"= {held}" if isinstance(held, int) else json.dumps(held, separators=(",", ""))
+
+
 def verdict(found: Verification) -> str:
     """One sentence on a verification."""
     if found.status == "unverified":

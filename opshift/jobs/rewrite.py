@@ -15,20 +15,24 @@ from opshift.passes import process
 from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
+from opshift.verification.asked import DRAWN, Asked, checked
 from opshift.verification.side import Side
 from opshift.verification.verify import Verification, verify_apart
 
 
 @dataclass(frozen=True)
 class Manner:
-    """How a result is proved and written; `together` says that other models' data go to the same folder."""
+    """How a result is proved and written; `together` says that other models' data go to the same folder.
+
+    `wanted` is what a user says of the inputs to run on.
+    """
 
     external_data: str | None = None
     threshold: int = external.THRESHOLD
     verify: bool = True
     dry_run: bool = False
-    seed: int = 0
     together: bool = False
+    wanted: Asked = DRAWN
 
 
 def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int, Outcome]:
@@ -40,6 +44,8 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     started = perf_counter()
     network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
     source = model_file.read(model) if network is None else network.model
+    if manner.verify:
+        manner = replace(manner, wanted=checked(manner.wanted, source))
     folder = str(model.resolve().parent)
     seconds = {"read": perf_counter() - started}
     read = network.changes if network is not None else ()
@@ -118,4 +124,4 @@ class _Job:
         return self._verified(Side(result.model, self.source.folder), result.grade)
 
     def _verified(self, after: Side, grade: str) -> Verification:
-        return verify_apart(self.source, after, grade=grade, seed=self.manner.seed)
+        return verify_apart(self.source, after, grade=grade, wanted=self.manner.wanted)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto
 from opshift.verification import inputs as feeding
 from opshift.verification import isolation, random_operators
+from opshift.verification.asked import DRAWN, Asked
 from opshift.verification.compare import Difference, compare
-from opshift.verification.engines import EngineError, OnnxRuntime, Reference, Session
+from opshift.verification.engines import EngineError, OnnxRuntime, Reference
 from opshift.verification.side import Side
 
 # onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
@@ -39,6 +39,7 @@ class Verification:
             main graph, whose output has one name in both models, is compared by value: both get the same numbers.
         tensor: the first tensor, in the order of the graph, that differs.
         why: what differs there, or why nothing could be run.
+        inputs: the shape of each input, run by run; of a single integer, its value.
     """
 
     status: str
@@ -49,13 +50,14 @@ class Verification:
     tensor: str = ""
     why: str = ""
     drawn: tuple[str, ...] = ()
+    inputs: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def equal(self) -> bool:
         return self.status == "equal"
 
 
-def verify_sides(before: Side, after: Side, *, grade: str = "exact", seed: int = 0) -> Verification:
+def verify_sides(before: Side, after: Side, *, grade: str = "exact", wanted: Asked = DRAWN) -> Verification:
     """Run both models on seeded inputs; `grade` sets the tolerance (see `opshift.verification.compare`)."""
     mismatch = _interface(before.model, after.model)
     if mismatch:
@@ -65,7 +67,7 @@ def verify_sides(before: Side, after: Side, *, grade: str = "exact", seed: int =
     for first, second in dict.fromkeys((before.in_place_of(a), after.in_place_of(b)) for a, b in PAIRS):
         one, other = replace(before, engine=first), replace(after, engine=second)
         try:
-            found = _run(one, other, grade if first is second else "close", seed)
+            found = _run(one, other, grade if first is second else "close", wanted)
         except EngineError as error:
             reasons.append(str(error))
             continue
@@ -74,16 +76,16 @@ def verify_sides(before: Side, after: Side, *, grade: str = "exact", seed: int =
         if _blind(one, other):
             why = "onnx.reference runs some older operators as they are now"
             return Verification("unverified", found.engine, why=why)
-        if _agree(one, other, seed):
+        if _agree(one, other, wanted):
             return found
         return Verification("unverified", found.engine, why="the engines disagree on one and the same model")
     return Verification("unverified", why="; ".join(dict.fromkeys(reasons)))
 
 
-def verify_apart(before: Side, after: Side, *, grade: str = "exact", seed: int = 0) -> Verification:
+def verify_apart(before: Side, after: Side, *, grade: str = "exact", wanted: Asked = DRAWN) -> Verification:
     """`verify_sides` in a process of its own: a model that ends it is unverified."""
     try:
-        return isolation.call(verify_sides, before, after, grade=grade, seed=seed)
+        return isolation.call(verify_sides, before, after, grade=grade, wanted=wanted)
     except isolation.Ended as ended:
         return Verification("unverified", why=str(ended))
 
@@ -94,11 +96,11 @@ def _blind(before: Side, after: Side) -> bool:
     return before.engine is Reference and old < new
 
 
-def _agree(one: Side, other: Side, seed: int) -> bool:
+def _agree(one: Side, other: Side, wanted: Asked) -> bool:
     """Whether two engines yield the same for one of the models, so that what differs is the models' doing."""
     for side, engine in ((one, other.engine), (other, one.engine)):
         try:
-            return _run(side, replace(side, engine=engine), "close", seed).equal
+            return _run(side, replace(side, engine=engine), "close", wanted).equal
         except EngineError:
             continue
     return False
@@ -113,17 +115,13 @@ def _interface(before: ModelProto, after: ModelProto) -> str:
     return f"the inputs are {b} instead of {a}" if a != b else ""
 
 
-def _run(before: Side, after: Side, grade: str, seed: int) -> Verification:
+def _run(before: Side, after: Side, grade: str, wanted: Asked) -> Verification:
     one, other = before.open(), after.open()
     names = [value.name for value in before.model.graph.output]
     total = Verification("equal", " and ".join(dict.fromkeys([one.engine, other.engine])))
-    problem = ""
-    larger = (attempts for attempts in feeding.larger_trials(before.model, seed) if not total.runs)
-    for attempts in chain(feeding.trials(before.model, seed), larger):
-        given, expected, failure = _first_that_runs(one, attempts)
-        if given is None:
-            problem = problem or failure
-            continue
+    for fed in feeding.running(before, one.run, wanted):
+        given, expected = fed.given, fed.outputs
+        total = replace(total, inputs=(*total.inputs, fed.shapes))
         try:
             actual = other.run(given)
         except EngineError as error:
@@ -146,29 +144,17 @@ def _run(before: Side, after: Side, grade: str, seed: int) -> Verification:
                 tensor, why = _locate(before, after, given, grade) or (name, found.why)
                 return replace(_worse(total, found), status="different", tensor=tensor, why=why)
         if drawn:
-            fed = _behind(before, after, given, grade, drawn) or Verification("equal", drawn=tuple(drawn))
-            total = _worse(total, fed)
-            if not fed.equal:
-                return replace(total, status="different", tensor=fed.tensor, why=fed.why)
-            total = replace(total, drawn=tuple(dict.fromkeys([*total.drawn, *fed.drawn])))
-    if not total.runs:
-        raise EngineError(f"{one.engine}: no inputs could be found that the first model takes: {problem}")
+            behind = _behind(before, after, given, grade, drawn) or Verification("equal", drawn=tuple(drawn))
+            total = _worse(total, behind)
+            if not behind.equal:
+                return replace(total, status="different", tensor=behind.tensor, why=behind.why)
+            total = replace(total, drawn=tuple(dict.fromkeys([*total.drawn, *behind.drawn])))
     return total
 
 
 def _as_computed(value: Any) -> Any:
     """A value as exact as OpenVINO knows it, which computes double as float."""
     return value.astype("float32") if getattr(value, "dtype", None) == "float64" else value
-
-
-def _first_that_runs(session: Session, attempts: Iterator[Any]) -> tuple[Any, list[Any], str]:
-    problem = ""
-    for given in attempts:
-        try:
-            return given, session.run(given), ""
-        except EngineError as error:
-            problem = problem or str(error)
-    return None, [], problem
 
 
 def _worse(total: Verification, found: Difference | Verification) -> Verification:

@@ -8,7 +8,7 @@ from typing import Any
 from opshift.passes.analysis.polynomial import Number
 from opshift.passes.model.attributes import attribute_value, make_attribute
 from opshift.passes.model.messages import NodeProto, TensorProto
-from opshift.passes.optimization.workspace import LARGEST, Workspace
+from opshift.passes.optimization.workspace import LARGEST, Numbers, Workspace
 
 
 class Call:
@@ -59,10 +59,14 @@ class Call:
 
     def ints(self, index: int) -> list[int] | None:
         """The integers of a small constant at an input."""
-        found = self.space.known(self.input(index)) if self.input(index) else None
-        if found is None or not all(isinstance(number, int) for number in found[1]):
+        found = self.known(index)
+        if found is None or not all(isinstance(number, int) for number in found.values):
             return None
-        return [number for number in found[1] if isinstance(number, int)]
+        return [number for number in found.values if isinstance(number, int)]
+
+    def known(self, index: int) -> Numbers | None:
+        """The numbers of a small integer scalar or vector at an input."""
+        return self.space.known(self.input(index)) if self.input(index) else None
 
     def axes(self, position: int = 1) -> list[int] | None:
         """The axes that an attribute or a constant input names; None where they are unknown or left out."""

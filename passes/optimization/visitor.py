@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from itertools import chain
 
 from opshift.passes.analysis import kernels
-from opshift.passes.analysis.type_inference import HOLDING_GRAPHS, Path
+from opshift.passes.analysis.claims import Path
+from opshift.passes.analysis.node_inference import HOLDING_GRAPHS
 from opshift.passes.changes import GRANTED, Change
 from opshift.passes.model import schemas
 from opshift.passes.model import tensors as constants
@@ -202,9 +203,9 @@ class Visit:
             return False
         self._whole.leans = False
         numbers = space.known(node.output[0]) if node.output[0] in space.numbers else None
-        if numbers is not None and all(isinstance(number, int) for number in numbers[1]):
+        if numbers is not None and all(isinstance(number, int) for number in numbers.values):
             tensor = constants.tensor(
-                list(numbers[1]) if not numbers[0] else numbers[1][0], space.kinds[node.output[0]]
+                list(numbers.values) if not numbers.scalar else numbers.values[0], space.kinds[node.output[0]]
             )
             return self._hold_outputs(node, [tensor], GRANTED if self._whole.leans else "")
         named = [name for name in node.input if name]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.polynomial import Number, symbol
 from opshift.passes.analysis.scope import Scope
-from opshift.passes.analysis.type_inference import Path
 from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.editing.constants import in_nodes
@@ -22,8 +22,12 @@ GROWTH = 1 << 20  # bytes by which a constant may be larger than what it makes n
 LARGEST = 1 << 28  # bytes of a weight that is read at all
 FEW = 64  # numbers whose values are followed one by one
 
-Known = tuple[bool, tuple[Number, ...]]
-"""Whether it is a scalar, and its numbers."""
+
+class Numbers(NamedTuple):
+    """The numbers of a small integer scalar or vector, as far as they are known."""
+
+    scalar: bool
+    values: tuple[Number, ...]
 
 
 class Workspace:
@@ -54,7 +58,7 @@ class Workspace:
         self.own = set()
         self.alias: dict[str, str] = {}
         self.makers: dict[str, NodeProto] = {}
-        self.numbers: dict[str, Known] = {}
+        self.numbers: dict[str, Numbers] = {}
         self.kinds: dict[str, int] = {}
         self.shapes: dict[str, tuple[Number, ...]] = {}
         self.granted: set[str] = set()  # values of which something holds of sizes of 1 or more alone
@@ -148,8 +152,8 @@ class Workspace:
                 dims.append(symbol(dim.dim_param or f"{name}\0{axis}"))
         return tuple(dims)
 
-    def known(self, name: str) -> Known | None:
-        """The numbers of a small integer scalar or vector: whether it is a scalar, and the numbers."""
+    def known(self, name: str) -> Numbers | None:
+        """What is known of a small integer scalar or vector."""
         space: Workspace | None = self
         while space is not None:
             if name in space.numbers:
@@ -160,10 +164,10 @@ class Workspace:
         if held is None or held.data_type not in _INTEGERS or len(held.dims) > 1 or tensors.size(held) > FEW:
             return None
         value = self.array(name)
-        return None if value is None else (value.ndim == 0, tuple(int(number) for number in value.reshape(-1)))
+        return None if value is None else Numbers(value.ndim == 0, tuple(int(number) for number in value.reshape(-1)))
 
     def learn(
-        self, name: str, dims: Sequence[Number] | None = None, numbers: Known | None = None, kind: int = 0
+        self, name: str, dims: Sequence[Number] | None = None, numbers: Numbers | None = None, kind: int = 0
     ) -> None:
         """Note the dimensions of a value, or the numbers that it holds and their type."""
         if dims is not None:

@@ -7,7 +7,7 @@ from typing import Any
 from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.optimization import shape_values
+from opshift.passes.optimization import dimensions, shape_values
 from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.optimization.workspace import GROWTH
@@ -255,4 +255,4 @@ def _stated(call: Call) -> list[int] | None:
         return shape
     shape_values.follow(call)
     made = call.shape_of(call.output)
-    return None if made is None else shape_values.stated(made, ())
+    return None if made is None else dimensions.stated(made, ())

@@ -7,7 +7,7 @@ from typing import Any
 from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.optimization import shape_values
+from opshift.passes.optimization import dimensions
 from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.optimization.rules.identities import keeps_shape, splat
@@ -99,7 +99,7 @@ def multiply_reshaped_rows(call: Call) -> Outcome:
         weights, rows = made.shape(1), made.shape()
         if weights is None or len(weights) != 2 or rows is None or len(rows) < 3 or bias[0] not in (1, weights[1]):
             continue
-        width, shape = weights[0], shape_values.stated([*rows[:-1], weights[1]], ())
+        width, shape = weights[0], dimensions.stated([*rows[:-1], weights[1]], ())
         if not isinstance(width, int) or width < 1 or shape is None or call.elem_type(other) not in _FLOATS:
             continue
         if call.space.tensor(made.input(1)) is None or not call.alone(product) or not made.alone():

@@ -10,6 +10,7 @@ from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import NodeProto
 from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
+from opshift.passes.optimization.workspace import Numbers
 from opshift.passes.rewrite.says import says
 
 _SIZES_ARE_INPUTS = 13  # the opset from which on Split takes them so
@@ -147,11 +148,11 @@ def _sizes(cut: Call) -> tuple[int, list[int]] | None:
     size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
     if shape is None or not isinstance(size, int) or size < 1:
         return None
-    known = cut.space.known(cut.input(1)) if cut.input(1) else (True, (1,))
-    if known is None or not all(isinstance(number, int) and number > 0 for number in known[1]):
+    known = cut.known(1) if cut.input(1) else Numbers(True, (1,))
+    if known is None or not all(isinstance(number, int) and number > 0 for number in known.values):
         return None
-    sizes = [number for number in known[1] if isinstance(number, int)]
-    if known[0]:
+    sizes = [number for number in known.values if isinstance(number, int)]
+    if known.scalar:
         step = sizes[0]
         sizes = [min(step, size - start) for start in range(0, size, step)]
     return (axis % len(shape), sizes) if sum(sizes) == size and len(sizes) <= _MOST else None
