@@ -39,11 +39,12 @@ def attempt(
 ) -> Result:
     """Convert a copy of `source` to `targets` (opset by domain), expanding `ops` wherever they occur.
 
-    `folder` is where external data lie; `survey`, if there is one already, is used up. Model-local functions are
+    `folder` is where external data lie; `survey`, if the source was `checked`, is used up. Model-local functions are
     converted where they stand; one that cannot be, for want of what only its callers know, is inlined, and below IR 8
     all are.
     """
-    check_imports(source)
+    if survey is None:
+        check_imports(source)
     absent = sorted(set(targets) - set(opsets(source)) - {""})
     if absent:
         raise InvalidModel(f"the model imports no opset of domain {absent[0]!r}")
@@ -155,7 +156,7 @@ def _attempt(
         raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
     model = ModelProto()
     model.CopyFrom(source)
-    context = Context(model, source, folder)
+    context = Context(model, source, folder, before)
     local: dict[Op, list[FunctionProto]] = {}
     for function in source.functions:
         if (op := (default_domain(function.domain), function.name)) in inlined:

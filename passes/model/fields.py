@@ -59,16 +59,27 @@ def tag(number: int) -> bytes:
     return bytes([number << 3 | 2])
 
 
+def length(data: bytes, at: int) -> tuple[int, int]:
+    """Where what stands behind the length at `at` begins, and how many bytes it has."""
+    size, start = 0, at
+    while True:
+        size |= (data[at] & 127) << 7 * (at - start)
+        at += 1
+        if data[at - 1] < _SHORT:
+            return at, size
+
+
 def sized(data: bytes) -> bytes:
     """Bytes behind their length, as a field holds them."""
-    length = len(data)
-    if length < len(_LENGTHS):
-        return _LENGTHS[length] + data
+    size = len(data)
+    if size < _SHORT:
+        return _LENGTHS[size] + data
     head = bytearray()
-    while length > 127:
-        head.append(length & 127 | 128)
-        length >>= 7
-    return bytes([*head, length]) + data
+    while size >= _SHORT:
+        head.append(size & 127 | 128)
+        size >>= 7
+    return bytes([*head, size]) + data
 
 
-_LENGTHS = [bytes([length]) for length in range(128)]
+_SHORT = 128  # what takes one byte
+_LENGTHS = [bytes([size]) for size in range(_SHORT)]

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from opshift.passes.errors import InvalidModel
-from opshift.passes.model import node_bytes, tensor_validity, validity
+from opshift.passes.model import node_bytes, tensor_bytes, validity
+from opshift.passes.model.fields import sized
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto
 from opshift.passes.model.node_bytes import Values
 from opshift.passes.model.traversal import Body, Census, census, graphless, subgraphs
 
-_LONGEST = 256  # bytes of a call without its names: what is longer is hardly repeated
 _MOST = 4096  # kinds that are told apart by their attributes' values
 
 
@@ -54,7 +54,7 @@ Above = tuple[tuple[Layout, int], ...]
 class Survey:
     """The layouts of a model's bodies, how often each (domain, operator) is called, and how deep graphs are nested.
 
-    With `checked`, also whether all is as ONNX allows.
+    With `checked`, also whether all is as ONNX allows, and the names of all bodies.
 
     Raises:
         InvalidModel: it is not.
@@ -65,6 +65,7 @@ class Survey:
         self._alike: dict[tuple[str, str, int, int, int], Kind] = {}
         self._valued = 0
         self._judges: dict[tuple[tuple[str, int], ...], Judge] = {}
+        self.values: list[tuple[Body, Values]] = []
         if checked:
             validity.check_header(model)
         judge = Judge(validity.Walk(model.ir_version, validity.imports(model))) if checked else None
@@ -94,11 +95,12 @@ class Survey:
             body, layout, above = pending.pop()
             if judge is not None:
                 judge.frame(body, layout.values, main=not above)
-            layout.kinds = node_bytes.read(body.node, apart, layout.values, self._same, self._kind)
+            layout.kinds = node_bytes.read(body.node, apart if above else None, layout.values, self._same, self._kind)
             layout.counts = Counter(layout.kinds)
             if judge is not None:
                 judge.nodes(body, layout, above)
                 held.append(layout)
+                self.values.append((body, layout.values))
             holding = {kind for kind in layout.counts if not kind.graphless}
             for index in [index for index, kind in enumerate(layout.kinds) if kind in holding] if holding else ():
                 graphs = [graph for _, _, graph in subgraphs(body.node[index])]
@@ -131,7 +133,8 @@ class Survey:
     def _kind(self, node: NodeProto, key: node_bytes.Key | None) -> Kind:
         form = node.domain, node.op_type, len(node.input), len(node.output), len(node.attribute)
         noted = node.doc_string or node.metadata_props
-        if key and len(key[0]) <= _LONGEST and not noted and (not node.attribute or self._valued < _MOST):
+        apart = node.attribute and node.op_type not in graphless()
+        if key and not noted and not apart and (not node.attribute or self._valued < _MOST):
             self._valued += bool(node.attribute)
             self._same[key] = kind = Kind(*form, same=True)
             return kind
@@ -149,6 +152,10 @@ class Survey:
 
 def _distinct(functions: Sequence[FunctionProto]) -> bool:
     return len({(f.domain, f.name, f.overload) for f in functions}) == len(functions)
+
+
+def _spelled(names: Iterable[str]) -> dict[bytes, int]:
+    return dict.fromkeys([sized(name.encode()) for name in names], -1)
 
 
 class Judge:
@@ -169,18 +176,20 @@ class Judge:
         except (InvalidModel, AttributeError):  # a name that is no text
             self.sound = False
             return
-        values.made.update(dict.fromkeys(names, -1))
+        values.made.update(names)
         values.given = len(values.made)
 
-    def _names(self, body: Body, *, main: bool) -> Iterable[bytes]:
+    def _names(self, body: Body, *, main: bool) -> dict[bytes, int]:
         if isinstance(body, FunctionProto):
-            return [name.encode() for name in self._walk.formals(body)]
+            return _spelled(self._walk.formals(body))
         if self._walk.is_early or body.sparse_initializer:
-            return [name.encode() for name in self._walk.frame(body, main=main)]
-        own = [name.encode() for name in self._walk.values(body, main=main)]
-        held = tensor_validity.names(body.initializer) if body.initializer else []
-        self.sound = held is not None and len(set(held)) == len(held)
-        return own + (held or [])
+            return _spelled(self._walk.frame(body, main=main))
+        own = self._walk.values(body, main=main)
+        held = tensor_bytes.names(body.initializer) if body.initializer else []
+        found = dict.fromkeys(held or (), -1)
+        self.sound = held is not None and len(found) == len(held)
+        found.update(_spelled(own))
+        return found
 
     def nodes(self, body: Body, layout: Layout, above: Above) -> None:
         """Look at the nodes of a body, and at what they make and read."""
@@ -190,7 +199,7 @@ class Judge:
             self.sound = False
 
     def _calls_fit(self, body: Body, layout: Layout) -> bool:
-        at, looked, each = 0, set(layout.values.omitting), set[Kind]()
+        at, looked, each = 0, set[int](), set[Kind]()
         for kind in layout.counts:  # in the order in which they come first
             if kind not in self._right:
                 at = layout.kinds.index(kind, at)
@@ -198,6 +207,9 @@ class Judge:
                 (self._right if kind.same else each).add(kind)
         if each:
             looked.update(index for index, kind in enumerate(layout.kinds) if kind in each)
+        if self._walk.has_operators:
+            looked -= layout.values.constants
+        looked.update(layout.values.omitting)
         return all(self._walk.passes(body.node[index]) for index in looked)
 
     def _names_fit(self, body: Body, layout: Layout, above: Above) -> bool:
@@ -207,9 +219,9 @@ class Judge:
         if outputs - sum(omitted) != len(made) - layout.values.given:
             return False
         for name in layout.values.early:
-            if name and not any(one.values.made.get(name, at) < at for one, at in above):
+            if len(name) > 1 and not any(one.values.made.get(name, at) < at for one, at in above):
                 return False
-        return isinstance(body, FunctionProto) or all(value.name.encode() in made for value in body.output)
+        return isinstance(body, FunctionProto) or all(sized(value.name.encode()) in made for value in body.output)
 
     def distinct(self, layouts: Iterable[Layout]) -> None:
         """Look whether what several graphs make is called differently."""

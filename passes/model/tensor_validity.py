@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 
-from opshift.passes.model import node_bytes, tensor_data
-from opshift.passes.model.fields import tag
+from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import SparseTensorProto, TensorProto
 
 _DATA_FIELDS = {"float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data"}
@@ -20,57 +19,6 @@ _STORED: dict[int, str] = {
 }
 _PAIRS = {_TENSOR.COMPLEX64, _TENSOR.COMPLEX128}
 _KNOWN_TYPES = set(_TENSOR.DataType.values()) - {_TENSOR.UNDEFINED}
-_FIELDS = TensorProto.DESCRIPTOR.fields_by_name
-_NAME = tag(_FIELDS["name"].number)[0]
-_RAW, _FLOATS = (tag(_FIELDS[name].number) for name in ("raw_data", "float_data"))
-_NUMBERS = [bytes([_FIELDS[name].number << 3]) for name in ("dims", "data_type")]
-_SHORT = 128  # what takes one byte
-
-
-def names(tensors: Iterable[TensorProto]) -> list[bytes] | None:
-    """What tensors are called, as bytes; None unless all of them are surely right, and are called something.
-
-    Of those whose type and sizes are the same one is looked at.
-    """
-    found, right = list[bytes](), set[tuple[bytes, bytes]]()
-    head, between, tail, behind = b"\xff", 0, b"", 0
-    for data in map(TensorProto.SerializeToString, tensors):
-        if not data.startswith(head):
-            head, between = _head(data)
-        at = len(head) + between
-        end = 0
-        if at + 1 < len(data) and data[at] == _NAME:
-            start, size = at + 2, data[at + 1]
-            if size >= _SHORT:
-                start, size = node_bytes.length(data, at + 1)
-            end = start + size
-            if end + behind == len(data) and data.startswith(tail, end) and (head, tail) in right:
-                found.append(data[start:end])
-                continue
-        tensor = TensorProto.FromString(data)
-        if not tensor.name or fault(tensor):
-            return None
-        found.append(tensor.name.encode())
-        tail, behind = (
-            (data[end : node_bytes.length(data, end + 1)[0]] if 0 < end < len(data) else b""),
-            len(data) - end,
-        )
-        if behind == len(tensor.raw_data) + len(tail) if tail[:1] == _RAW else between and not behind:
-            right.add((head, tail))
-    return found
-
-
-def _head(data: bytes) -> tuple[bytes, int]:
-    """What stands before a tensor's floats and name, and how many bytes the floats are."""
-    at = 0
-    while data[at : at + 1] in _NUMBERS:
-        at += 2
-        while data[at - 1] >= _SHORT:
-            at += 1
-    if data[at : at + 1] != _FLOATS:
-        return data[:at], 0
-    start, size = node_bytes.length(data, at + 1)
-    return data[:start], size
 
 
 def fault(tensor: TensorProto) -> str:

@@ -154,6 +154,11 @@ class Walk:
         """Whether every initializer is an input as well."""
         return self._ir < _OPTIONAL_INPUTS_SINCE
 
+    @property
+    def has_operators(self) -> bool:
+        """Whether the default domain is imported."""
+        return "" in self._opsets
+
     def graph(self, graph: GraphProto, outer: Scope, *, main: bool = False) -> None:
         """Raise `InvalidModel` for the first fault of a graph, in which the names of `outer` are known."""
         own = self.frame(graph, main=main)
