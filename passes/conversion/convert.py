@@ -16,7 +16,16 @@ from opshift.passes.conversion.worklist import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.inlining.expand import Expander
 from opshift.passes.model import dead_code, legality, schemas
-from opshift.passes.model.imports import DEEPEST, _brought, _prune_imports, _stamp_imports, check_imports, opsets
+from opshift.passes.model.imports import (
+    DEEPEST,
+    _brought,
+    _prune_imports,
+    _stamp_imports,
+    check_imports,
+    check_opsets,
+    check_recursion,
+    opsets,
+)
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Op, census, with_nested
@@ -100,8 +109,11 @@ def attempt(
 @collector_paused()
 def checked(source: ModelProto) -> Survey:
     """What a model consists of; raises `InvalidModel` for one that ONNX does not allow."""
-    check_imports(source)
-    return Survey(source, checked=True)
+    check_opsets(source)
+    survey = Survey(source, checked=True)
+    if source.functions:
+        check_recursion(source, survey.called())
+    return survey
 
 
 def _asks(source: ModelProto, targets: Mapping[str, int], wanted: Container[Op]) -> formals.Asks:

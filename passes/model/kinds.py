@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import node_bytes, tensor_bytes, validity
-from opshift.passes.model.fields import sized
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto
+from opshift.passes.model.fields import length, sized, tag
+from opshift.passes.model.imports import Callee
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.node_bytes import Values
 from opshift.passes.model.traversal import Body, Census, census, graphless, subgraphs
 
 _MOST = 4096  # kinds that are told apart by their attributes' values
+_LONGEST = 1 << 14  # bytes of a function without its name: what is longer is hardly repeated
+_NAME = tag(FunctionProto.NAME_FIELD_NUMBER)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Kind:
     """Calls of an operator with so many inputs, outputs and attributes; `same` if they differ in their names alone."""
 
@@ -25,6 +28,7 @@ class Kind:
     inputs: int
     outputs: int
     attributes: int
+    overload: str
     same: bool
 
     @property
@@ -62,9 +66,11 @@ class Survey:
 
     def __init__(self, model: ModelProto, *, checked: bool = False):
         self._same: dict[node_bytes.Key, Kind] = {}
-        self._alike: dict[tuple[str, str, int, int, int], Kind] = {}
+        self._alike: dict[tuple[str, str, int, int, int, str], Kind] = {}
         self._valued = 0
         self._judges: dict[tuple[tuple[str, int], ...], Judge] = {}
+        self._written: dict[bytes, Layout] = {}
+        self.checked = checked
         self.values: list[tuple[Body, Values]] = []
         if checked:
             validity.check_header(model)
@@ -73,7 +79,7 @@ class Survey:
         if judge is not None and not judge.sound:
             validity.check_graph(model)  # in order, to tell what comes first, if anything does
         checked = checked and model.ir_version >= validity.FUNCTIONS_SINCE
-        self.functions = [self.layout(f, self._judge(model, f) if checked else None) for f in model.functions]
+        self.functions = [self._function(f, self._judge(model, f) if checked else None) for f in model.functions]
         if checked and not (all(judge.sound for judge in self._judges.values()) and _distinct(model.functions)):
             validity.check_functions(model)
         self.calls: Counter[tuple[str, str]] = Counter()
@@ -85,6 +91,21 @@ class Survey:
                 self.calls[kind.domain, kind.op] += count
             self.depth = max(self.depth, depth)
             pending += [(inner, depth + 1) for held in layout.inner.values() for inner in held]
+
+    def _function(self, function: FunctionProto, judge: Judge | None) -> Layout:
+        """The layout of a function; of those that differ in their name alone one is looked at."""
+        data = function.SerializeToString()
+        start, size = length(data, 1) if data.startswith(_NAME) else (0, 0)
+        if not size or len(data) - start - size > _LONGEST:
+            return self.layout(function, judge)
+        key = data[start + size :]
+        known = self._written.get(key)
+        if known is not None:
+            return Layout(known.kinds.copy(), known.counts, values=known.values)
+        found = self.layout(function, judge)
+        if not found.inner:
+            self._written[key] = found
+        return found
 
     def layout(self, body: Body, judge: Judge | None = None) -> Layout:
         """The layout of a body and of all graphs that are nested in it, which a judge looks at."""
@@ -100,7 +121,7 @@ class Survey:
             if judge is not None:
                 judge.nodes(body, layout, above)
                 held.append(layout)
-                self.values.append((body, layout.values))
+            self.values.append((body, layout.values))
             holding = {kind for kind in layout.counts if not kind.graphless}
             for index in [index for index, kind in enumerate(layout.kinds) if kind in holding] if holding else ():
                 graphs = [graph for _, _, graph in subgraphs(body.node[index])]
@@ -110,6 +131,16 @@ class Survey:
         if len(held) > 1 and judge is not None:
             judge.distinct(held)
         return found
+
+    def called(self) -> Iterator[Counter[Callee]]:
+        """How often each operator is called in the main graph, and then in each function."""
+        for first in (self.graph, *self.functions):
+            found, pending = Counter[Callee](), [first]
+            for layout in pending:
+                for kind, count in layout.counts.items():
+                    found[default_domain(kind.domain), kind.op, kind.overload] += count
+                pending += [inner for held in layout.inner.values() for inner in held]
+            yield found
 
     def census(self, model: ModelProto) -> Census:
         """The bodies of the model as it is now, and its calls; only those with an outdated layout are walked again."""
@@ -131,7 +162,7 @@ class Survey:
         return held, calls
 
     def _kind(self, node: NodeProto, key: node_bytes.Key | None) -> Kind:
-        form = node.domain, node.op_type, len(node.input), len(node.output), len(node.attribute)
+        form = node.domain, node.op_type, len(node.input), len(node.output), len(node.attribute), node.overload
         noted = node.doc_string or node.metadata_props
         apart = node.attribute and node.op_type not in graphless()
         if key and not noted and not apart and (not node.attribute or self._valued < _MOST):
@@ -201,6 +232,8 @@ class Judge:
     def _calls_fit(self, body: Body, layout: Layout) -> bool:
         at, looked, each = 0, set[int](), set[Kind]()
         for kind in layout.counts:  # in the order in which they come first
+            if not kind.attributes and kind.op and kind.inputs + kind.outputs and self._walk.takes_all_of(kind.domain):
+                self._right.add(kind)
             if kind not in self._right:
                 at = layout.kinds.index(kind, at)
                 looked.add(at)

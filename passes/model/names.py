@@ -65,7 +65,7 @@ class Names:
     @cached_property
     def _held(self) -> bytes:
         """Bytes that hold every name, those of nested graphs included, but not the weights."""
-        if self._survey is not None and self._survey.values:
+        if self._survey is not None and self._survey.checked:
             held = [b"\n".join([*names.made, *names.early, *names.nodes]) for _, names in self._survey.values]
             stated = [value.name for body, _ in self._survey.values for value in body.value_info]
             return b"\n".join([*held, "\n".join(stated).encode()])

@@ -159,6 +159,11 @@ class Walk:
         """Whether the default domain is imported."""
         return "" in self._opsets
 
+    def takes_all_of(self, domain: str) -> bool:
+        """Whether a domain is imported, and nobody says how its operators are called."""
+        name = default_domain(domain)
+        return name in self._opsets and not schemas.known_domain(name) and name != _WITHOUT_OPERATORS
+
     def graph(self, graph: GraphProto, outer: Scope, *, main: bool = False) -> None:
         """Raise `InvalidModel` for the first fault of a graph, in which the names of `outer` are known."""
         own = self.frame(graph, main=main)
