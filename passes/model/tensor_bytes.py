@@ -5,18 +5,22 @@ What is not sure to be right by that is left to a look at the message, see `tens
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from math import prod
 from typing import NamedTuple
 
 from opshift.passes.model import tensor_data, tensor_validity
 from opshift.passes.model.fields import length, sized, tag
 from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto
+from opshift.passes.model.tensor_validity import UNCOUNTED
 
 _FIELDS = TensorProto.DESCRIPTOR.fields_by_name
 _DIM, _TYPE = (_FIELDS[name].number << 3 for name in ("dims", "data_type"))
 _FLOATS, _NAME, _RAW = (tag(_FIELDS[name].number)[0] for name in ("float_data", "name", "raw_data"))
 _SHORT = 128  # bytes of a name whose length takes one byte
-_UNCOUNTED = 1 << 63
+_MUCH = 1 << 16  # numbers, which are not copied more often than it takes to count them
+_FIRST = 1024  # tensors
 _BITS = {
     kind: tensor_data.bits(kind)
     for kind in TensorProto.DataType.values()
@@ -41,13 +45,13 @@ def right(data: bytes, at: int, stop: int) -> Head | None:
     count, kind, filled = 1, 0, 0
     while at < stop and data[at] == _DIM:
         at, size = length(data, at + 1)
-        if size >= _UNCOUNTED:
-            return None
         count *= size
+        if size >= UNCOUNTED or count >= UNCOUNTED:
+            return None
     if at < stop and data[at] == _TYPE:
         at, kind = length(data, at + 1)
     bits, floats, name, end = _BITS.get(kind), 0, 0, 0
-    if bits is None or count >= _UNCOUNTED:
+    if bits is None:
         return None
     if at < stop and data[at] == _FLOATS and kind == TensorProto.FLOAT:
         floats, filled = length(data, at + 1)
@@ -75,6 +79,19 @@ def is_constant(data: bytes, at: int) -> bool:
     return stop + len(_IS_TENSOR) == len(data) and right(data, start, stop) is not None
 
 
+def _bytes(tensors: Iterable[TensorProto]) -> Iterator[bytes]:
+    """Those of each tensor, or nothing for one that holds much; where the first ones do not, no other is asked."""
+    left, found = iter(tensors), False
+    for tensor in islice(left, _FIRST):
+        much = prod(tensor.dims) > _MUCH
+        found |= much
+        yield b"" if much else tensor.SerializeToString()
+    if not found:
+        yield from map(TensorProto.SerializeToString, left)
+    for tensor in left:
+        yield b"" if prod(tensor.dims) > _MUCH else tensor.SerializeToString()
+
+
 def names(tensors: Sequence[TensorProto]) -> list[bytes] | None:
     """What tensors are called, as it is spelled; None unless all of them are right, and are called something.
 
@@ -82,7 +99,7 @@ def names(tensors: Sequence[TensorProto]) -> list[bytes] | None:
     """
     found = list[bytes]()
     head, at, tail, others = b"\xff", 0, b"", 0
-    for data in map(TensorProto.SerializeToString, tensors):
+    for data in _bytes(tensors):
         if data.startswith(head):
             size = len(data) - others
             if 0 < size < _SHORT and data[at] == size and data[at - 1] == _NAME:

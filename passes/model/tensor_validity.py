@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import SparseTensorProto, TensorProto
 
-_DATA_FIELDS = {"float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data"}
+_DATA_FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data")
 _TENSOR = TensorProto
 _STORED: dict[int, str] = {
     **dict.fromkeys([_TENSOR.FLOAT, _TENSOR.COMPLEX64], "float_data"),
@@ -18,6 +18,7 @@ _STORED: dict[int, str] = {
     _TENSOR.STRING: "string_data",
 }
 _PAIRS = {_TENSOR.COMPLEX64, _TENSOR.COMPLEX128}
+UNCOUNTED = 1 << 63  # elements
 _KNOWN_TYPES = set(_TENSOR.DataType.values()) - {_TENSOR.UNDEFINED}
 
 
@@ -26,20 +27,21 @@ def fault(tensor: TensorProto) -> str:
     kind = tensor.data_type
     if not kind:
         return "has no element type"
-    held = [field.name for field, data in tensor.ListFields() if field.name in _DATA_FIELDS and len(data)]
+    sizes = {field: size for field in _DATA_FIELDS if (size := len(getattr(tensor, field)))}
+    held = [*sizes]
     if tensor_data.is_stored(tensor):
         return _stored_fault(tensor, held)
     if any(dim < 0 for dim in tensor.dims):
         return f"has a negative dimension: {list(tensor.dims)}"
     count = _count(tensor)
-    if count >= 1 << 63:
+    if count >= UNCOUNTED:
         return f"has more elements than can be counted: {list(tensor.dims)}"
     if not count:
         return f"has no elements, but holds data in {held[0]}" if held else ""
     if len(held) != 1:
         return f"holds data in {' and '.join(held) or 'no field'}; in one they could be"
     if held == ["raw_data"]:
-        needed, there = (tensor_data.nbytes(tensor) if kind in _KNOWN_TYPES else 0), len(tensor.raw_data)
+        needed, there = (tensor_data.nbytes(tensor) if kind in _KNOWN_TYPES else 0), sizes["raw_data"]
         if kind == _TENSOR.STRING:
             return "holds strings as raw data, which cannot be"
         return f"has {there} bytes of data; its shape and type need {needed}" if there < needed else ""
@@ -48,16 +50,16 @@ def fault(tensor: TensorProto) -> str:
     field = _STORED.get(kind, "int32_data")
     if held != [field]:
         return f"holds data in {held[0]}; for its type they belong in {field}"
-    packed = 32 // tensor_data.bits(kind) if tensor_data.bits(kind) < 8 else 1
+    packed = {2: 16, 4: 8}.get(tensor_data.bits(kind), 1)
     needed = 2 * count if kind in _PAIRS else -(-count // packed)
-    there = len(getattr(tensor, field))
+    there = sizes[field]
     return f"has {there} values in {field}; its shape needs {needed}" if there < needed else ""
 
 
 def _stored_fault(tensor: TensorProto, held: list[str]) -> str:
     if held:
         return f"is stored externally, but holds data in {held[0]}"
-    if not any(entry.key == "location" for entry in tensor.external_data):
+    if not any(entry.key == "location" and entry.value for entry in tensor.external_data):
         return "is stored externally, but nothing says where"
     if tensor_data.is_embedded(tensor):
         there, needed = tensor_data.place(tensor).length, tensor_data.nbytes(tensor)
@@ -67,9 +69,12 @@ def _stored_fault(tensor: TensorProto, held: list[str]) -> str:
 
 
 def _count(tensor: TensorProto) -> int:
+    """How many elements a tensor has; at least `UNCOUNTED` if the sizes in front of a 0 are more already."""
     count = 1
     for dim in tensor.dims:
         count *= dim
+        if count >= UNCOUNTED:
+            break
     return count
 
 
