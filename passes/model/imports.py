@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
-from opshift.passes.model.traversal import Calls, with_nested
+from opshift.passes.model.traversal import Body, Calls, with_nested
 
 DEEPEST = 32  # a graph in a node's attribute is three messages deeper, and protobuf reads 100 levels
 
@@ -58,7 +58,8 @@ Called = Iterable[Counter[Callee]]
 
 
 def _calls(model: ModelProto) -> Called:
-    for holder in (model.graph, *model.functions):
+    holders: list[Body] = [model.graph, *model.functions]
+    for holder in holders:
         nodes = (node for body in with_nested([holder]) for node in body.node)
         yield Counter([(default_domain(n.domain), n.op_type, n.overload) for n in nodes])
 
