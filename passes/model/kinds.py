@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from opshift.passes.errors import InvalidModel
-from opshift.passes.model import node_bytes, tensor_bytes, validity
-from opshift.passes.model.fields import length, sized, tag
+from opshift.passes.model import validity
+from opshift.passes.model.encoding import node_bytes, tensor_bytes
+from opshift.passes.model.encoding.fields import sized, tag, varint
+from opshift.passes.model.encoding.node_bytes import Values
 from opshift.passes.model.imports import Callee
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
-from opshift.passes.model.node_bytes import Values
 from opshift.passes.model.traversal import Body, Census, census, graphless, subgraphs
 
 _MOST = 4096  # kinds that are told apart by their attributes' values
@@ -95,7 +96,7 @@ class Survey:
     def _function(self, function: FunctionProto, judge: Judge | None) -> Layout:
         """The layout of a function; of those that differ in their name alone one is looked at."""
         data = function.SerializeToString()
-        start, size = length(data, 1) if data.startswith(_NAME) else (0, 0)
+        size, start = varint(data, 1) if data.startswith(_NAME) else (0, 0)
         if not size or len(data) - start - size > _LONGEST:
             return self.layout(function, judge)
         key = data[start + size :]

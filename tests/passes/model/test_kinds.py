@@ -9,8 +9,8 @@ import pytest
 from onnx import NodeProto
 from opshift.passes.conversion import convert
 from opshift.passes.model import kinds as survey
+from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import ModelProto
-from opshift.passes.model.names import Names
 from opshift.passes.model.traversal import bodies
 
 from tests.frozen import store
