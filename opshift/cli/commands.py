@@ -193,11 +193,9 @@ def verify(options: argparse.Namespace) -> int:
     wanted = checked(_asked(options), before.model)
     found = verify_apart(before, after, grade="close" if options.close else "exact", wanted=wanted)
     if options.report:
-        facts = [
-            outcome_.facts(side.model, os.path.getsize(path))
-            for side, path in zip((before, after), (options.before, options.after), strict=True)
-        ]
-        told = Outcome(options.before, "", *facts, (), (), "", {}, verification=found)
+        sides = ((options.before, before), (options.after, after))
+        one, other = (outcome_.facts(side.model, os.path.getsize(path)) for path, side in sides)
+        told = Outcome(options.before, options.after, one, other, (), (), "", {}, verification=found)
         _report(options.report, told, None, None)
     if options.format == "json":
         print(json.dumps(asdict(found), indent=2))
