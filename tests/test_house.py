@@ -17,7 +17,7 @@ BY_NAME = {
     "passes/rewrite/registry.py",  # the file of an operator
 }
 
-LONGEST_FUNCTION, LONGEST_FILE, MOST_MODULES = 50, 400, 16
+LONGEST_FUNCTION, LONGEST_FILE, MOST_MODULES = 50, 400, 18
 LONG_FUNCTIONS = {
     "opshift/cli/parser.py": {"_parser": "one option after the other, in the order of the help"},
     "opshift/jobs/batch.py": {"convert_files": "most of it tells what its arguments are"},
