@@ -180,7 +180,7 @@ def verify(options: argparse.Namespace) -> int:
     if options.format == "json":
         print(json.dumps(asdict(found), indent=2))
     else:
-        print("\n".join(filter(None, [outcome_.verdict(found), outcome_.fed(found)])))
+        print("\n".join(filter(None, [outcome_.verdict(found), outcome_.fed(found), *outcome_.remarked(found)])))
     return code_of(found)
 
 

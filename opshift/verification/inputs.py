@@ -61,7 +61,7 @@ def running(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
 
 def _given(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
     """Those of the user; what is left out is drawn, of the sizes that the others have."""
-    problem = _problem(side.model, wanted)
+    problem = problem_of(side.model, wanted)
     for number, held in enumerate(wanted.sets[: wanted.runs]):
         choice = Choice(SIZES[0], _sizes(problem, held), seed=wanted.seed + number)
         given = problem.draw(choice) if len(held) < len(problem.taken) else {}
@@ -87,7 +87,7 @@ def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
 
     Each number that an input is compared with has its turn, as something else is done for it.
     """
-    problem = _problem(side.model, wanted)
+    problem = problem_of(side.model, wanted)
     turns = 1 + max(map(len, problem.meanings.compared.values()), default=0)
     bases: dict[int, Choice] = {}  # that were looked for, by turn
     fits: Choice | None = None
@@ -117,7 +117,7 @@ def _name(side: Side) -> str:
     return getattr(side.engine, "engine", "openvino")
 
 
-def _problem(model: ModelProto, wanted: Asked) -> Problem:
+def problem_of(model: ModelProto, wanted: Asked) -> Problem:
     taken = feeds.taken(model)
     return Problem(model, taken, meanings(model, taken), wanted)
 
