@@ -15,7 +15,7 @@ from opshift.passes import process
 from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
-from opshift.verification.asked import DRAWN, Asked, checked
+from opshift.verification.feeding.asked import DRAWN, Asked, checked
 from opshift.verification.side import Side
 from opshift.verification.verify import Verification, verify_apart
 

@@ -13,8 +13,8 @@ from typing import Any
 from opshift.verification import isolation
 from opshift.verification.compare import compare
 from opshift.verification.engines import EngineError, Feeds, OnnxRuntime, Reference
-from opshift.verification.inputs import Fed
-from opshift.verification.search import Problem
+from opshift.verification.feeding.inputs import Fed
+from opshift.verification.feeding.search import Problem
 from opshift.verification.side import Side
 
 Run = Callable[[Feeds], list[Any]]

@@ -9,12 +9,12 @@ from typing import Any
 
 from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto
-from opshift.verification import inputs as feeding
 from opshift.verification import isolation, random_operators
-from opshift.verification.asked import DRAWN, Asked
 from opshift.verification.compare import Difference, compare
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference
-from opshift.verification.inputs import Fed
+from opshift.verification.feeding import inputs as feeding
+from opshift.verification.feeding.asked import DRAWN, Asked
+from opshift.verification.feeding.inputs import Fed
 from opshift.verification.rounds import Tried, tried
 from opshift.verification.side import Side
 

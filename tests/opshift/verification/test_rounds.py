@@ -10,9 +10,10 @@ import pytest
 import opshift
 from opshift.cli import main as cli
 from opshift.jobs import rewrite
-from opshift.verification import inputs, rounds
-from opshift.verification.asked import DRAWN
+from opshift.verification import rounds
 from opshift.verification.engines import OnnxRuntime
+from opshift.verification.feeding import inputs
+from opshift.verification.feeding.asked import DRAWN
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_sides
 from tests.support import model

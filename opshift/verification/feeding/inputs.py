@@ -8,13 +8,14 @@ from itertools import islice
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto
-from opshift.verification import feeds, isolation
-from opshift.verification.asked import Asked
+from opshift.verification import isolation
 from opshift.verification.engines import EngineError, Feeds
-from opshift.verification.meanings import meanings
-from opshift.verification.search import Problem, Search
+from opshift.verification.feeding import files
+from opshift.verification.feeding.asked import Asked
+from opshift.verification.feeding.meanings import meanings
+from opshift.verification.feeding.search import Problem, Search
+from opshift.verification.feeding.values import FALLBACKS, Choice
 from opshift.verification.side import Side
-from opshift.verification.values import FALLBACKS, Choice
 
 SIZES = (3, 1, 4)  # what a symbolic dimension becomes, in turn
 _MORE = (2, 5, 7)  # where more runs are asked for
@@ -55,7 +56,7 @@ def running(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
     for fed in _given(side, run, wanted) if wanted.sets else _found(side, run, wanted):
         found.append(fed.given)
         if wanted.save is not None:  # each as it comes: what ends the process is kept, too
-            feeds.save(wanted.save, found, feeds.taken(side.model))
+            files.save(wanted.save, found, files.taken(side.model))
         yield fed
 
 
@@ -118,7 +119,7 @@ def _name(side: Side) -> str:
 
 
 def problem_of(model: ModelProto, wanted: Asked) -> Problem:
-    taken = feeds.taken(model)
+    taken = files.taken(model)
     return Problem(model, taken, meanings(model, taken), wanted)
 
 
