@@ -1,9 +1,15 @@
-"""What many tests need is there once in a process, and not again in each process that it forks."""
+"""What many tests need is made once: modules are compiled for all processes, and engines are there where they fork."""
+
+import os
+import sys
 
 import onnx.parser
 import pytest
 
 from opshift.verification import engines
+
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from opshift.passes.errors import Refused
 
+import opshift.files.openvino_xml
+import opshift.passes.openvino.translate  # noqa: F401 - both are here before processes fork
 from opshift.files import openvino_ir
 from opshift.verification import isolation
 from opshift.verification.compare import compare
@@ -69,7 +71,7 @@ def exported() -> Iterator[Case]:
 
 def judge(case: Case) -> Verdict:
     """The verdict on a case, whose conversion may end the process that does it."""
-    import openvino  # noqa: F401 - before the process forks, not in each that it forks
+    import openvino.tools.ovc.moc_frontend.offline_transformations  # noqa: F401 - not in each process that is forked
 
     load()
     try:
