@@ -24,6 +24,8 @@ from opshift.passes.conversion import convert as engine
 from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
 from opshift.passes.refine import Refinement
+from opshift.verification.asked import Asked, asked, checked
+from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart
 
 if TYPE_CHECKING:
@@ -87,8 +89,12 @@ def _denied(path: Path) -> list[str]:
 
 def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     """One model to a path of its own, or many into a folder."""
-    manner = Manner(options.external_data, options.threshold, not options.no_verify, options.dry_run, options.seed)
+    manner = Manner(
+        options.external_data, options.threshold, not options.no_verify, options.dry_run, wanted=_asked(options)
+    )
     if options.out_dir is not None:
+        if options.save_inputs:
+            raise ValueError("--save-inputs is for one model; give no --out-dir")
         return _rewrite_all(options, goal, manner)
     if options.jobs is not None or options.backend is not None:
         raise ValueError("--jobs and --backend are for many models; give --out-dir")
@@ -98,6 +104,12 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     else:
         display.show(outcome, _console())
     return code
+
+
+def _asked(options: argparse.Namespace) -> Asked:
+    return asked(
+        options.inputs, options.input_shape, options.val_range, options.runs, options.seed, options.save_inputs
+    )
 
 
 def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int:
@@ -160,21 +172,20 @@ def _folder(model: str) -> str:
 
 def verify(options: argparse.Namespace) -> int:
     """`opshift verify`."""
-    before, after = model_file.read(options.before), model_file.read(options.after)
-    for model in (before, after):
-        engine.checked(model)
-    found = verify_apart(
-        before,
-        after,
-        grade="close" if options.close else "exact",
-        seed=options.seed,
-        before_folder=_folder(options.before),
-        after_folder=_folder(options.after),
-        before_network=options.before if ir.is_network(options.before) else None,
-        after_network=options.after if ir.is_network(options.after) else None,
-    )
-    print(json.dumps(asdict(found), indent=2) if options.format == "json" else outcome_.verdict(found))
+    before, after = (_side(path) for path in (options.before, options.after))
+    for side in (before, after):
+        engine.checked(side.model)
+    wanted = checked(_asked(options), before.model)
+    found = verify_apart(before, after, grade="close" if options.close else "exact", wanted=wanted)
+    if options.format == "json":
+        print(json.dumps(asdict(found), indent=2))
+    else:
+        print("\n".join(filter(None, [outcome_.verdict(found), outcome_.fed(found)])))
     return code_of(found)
+
+
+def _side(path: str) -> Side:
+    return Side(model_file.read(path), _folder(path), path if ir.is_network(path) else None)
 
 
 def inspect(options: argparse.Namespace) -> int:

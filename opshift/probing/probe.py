@@ -15,7 +15,7 @@ from typing import Any
 from opshift.passes.backends import target_files
 from opshift.passes.conversion import convert
 from opshift.passes.model import schemas
-from opshift.passes.model.edit import rename
+from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Op
@@ -227,7 +227,7 @@ def _cast(case: Case) -> Case:
         if kind in (TensorProto.UNDEFINED, TensorProto.STRING):
             continue
         held = f"{value.name}/held"
-        rename(list(model.graph.node), value.name, held)
+        rename(model.graph.node, {value.name: held})
         if kind == TensorProto.INT64:
             model.graph.node.append(onnx.helper.make_node("Cast", [held], [f"{held}/32"], to=TensorProto.INT32))
             held = f"{held}/32"

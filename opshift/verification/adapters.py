@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from opshift.verification.engines import EngineError, Feeds, one_line
@@ -79,6 +79,7 @@ class OpenVinoNetwork(OpenVino):
             raise EngineError(f"{counts[0]} inputs and {counts[1]} outputs, which the model does not have")
 
 
+@cache
 def running(network: str) -> Callable[..., OpenVinoNetwork]:
     """What opens a network instead of the model that was made of it; it is the same for the same file."""
     return partial(OpenVinoNetwork, network)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import ModelProto, default_domain
-from opshift.passes.model.names import Names
 from opshift.passes.model.traversal import bodies
 
 GENERATORS = frozenset(

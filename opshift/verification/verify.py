@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from opshift.passes.model import imports
-from opshift.passes.model.messages import ModelProto, ValueInfoProto
+from opshift.passes.model.messages import ModelProto
 from opshift.verification import inputs as feeding
 from opshift.verification import isolation, random_operators
-from opshift.verification.adapters import running
+from opshift.verification.asked import DRAWN, Asked
 from opshift.verification.compare import Difference, compare
-from opshift.verification.engines import EngineError, OnnxRuntime, Reference, Session
-
-Engine = Callable[..., Session]
+from opshift.verification.engines import EngineError, OnnxRuntime, Reference
+from opshift.verification.side import Side
 
 # onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
 # agree say as much as one. The reference alone comes last, because it is blind to some version differences.
@@ -41,6 +39,7 @@ class Verification:
             main graph, whose output has one name in both models, is compared by value: both get the same numbers.
         tensor: the first tensor, in the order of the graph, that differs.
         why: what differs there, or why nothing could be run.
+        inputs: the shape of each input, run by run; of a single integer, its value.
     """
 
     status: str
@@ -51,38 +50,24 @@ class Verification:
     tensor: str = ""
     why: str = ""
     drawn: tuple[str, ...] = ()
+    inputs: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def equal(self) -> bool:
         return self.status == "equal"
 
 
-def verify_protos(
-    before: ModelProto,
-    after: ModelProto,
-    *,
-    grade: str = "exact",
-    seed: int = 0,
-    before_folder: str | None = None,
-    after_folder: str | None = None,
-    before_network: str | None = None,
-    after_network: str | None = None,
-) -> Verification:
-    """Run both models on seeded inputs; `grade` sets the tolerance (see `opshift.verification.compare`).
-
-    A model that was made of OpenVINO IR runs as the network that it was made of, if its file is given.
-    """
-    mismatch = _interface(before, after)
+def verify_sides(before: Side, after: Side, *, grade: str = "exact", wanted: Asked = DRAWN) -> Verification:
+    """Run both models on seeded inputs; `grade` sets the tolerance (see `opshift.verification.compare`)."""
+    mismatch = _interface(before.model, after.model)
     if mismatch:
         return Verification("different", why=mismatch)
     reasons: list[str] = []
-    before_engine = running(before_network) if before_network is not None else None
-    after_engine = running(after_network) if after_network is not None else None
-    network = before_network is not None or after_network is not None
-    for first, second in dict.fromkeys((before_engine or a, after_engine or b) for a, b in PAIRS):
-        one, other = _Side(before, first, before_folder), _Side(after, second, after_folder)
+    network = before.network is not None or after.network is not None
+    for first, second in dict.fromkeys((before.in_place_of(a), after.in_place_of(b)) for a, b in PAIRS):
+        one, other = replace(before, engine=first), replace(after, engine=second)
         try:
-            found = _run(one, other, grade if first is second else "close", seed)
+            found = _run(one, other, grade if first is second else "close", wanted)
         except EngineError as error:
             reasons.append(str(error))
             continue
@@ -91,64 +76,34 @@ def verify_protos(
         if _blind(one, other):
             why = "onnx.reference runs some older operators as they are now"
             return Verification("unverified", found.engine, why=why)
-        if _agree(one, other, seed):
+        if _agree(one, other, wanted):
             return found
         return Verification("unverified", found.engine, why="the engines disagree on one and the same model")
     return Verification("unverified", why="; ".join(dict.fromkeys(reasons)))
 
 
-def verify_apart(
-    before: ModelProto,
-    after: ModelProto,
-    *,
-    grade: str = "exact",
-    seed: int = 0,
-    before_folder: str | None = None,
-    after_folder: str | None = None,
-    before_network: str | None = None,
-    after_network: str | None = None,
-) -> Verification:
-    """`verify_protos` in a process of its own: a model that ends it is unverified."""
-    folders = {"before_folder": before_folder, "after_folder": after_folder}
-    folders |= {"before_network": before_network, "after_network": after_network}
+def verify_apart(before: Side, after: Side, *, grade: str = "exact", wanted: Asked = DRAWN) -> Verification:
+    """`verify_sides` in a process of its own: a model that ends it is unverified."""
     try:
-        return isolation.call(verify_protos, before, after, grade=grade, seed=seed, **folders)
+        return isolation.call(verify_sides, before, after, grade=grade, wanted=wanted)
     except isolation.Ended as ended:
         return Verification("unverified", why=str(ended))
 
 
-def _blind(before: _Side, after: _Side) -> bool:
+def _blind(before: Side, after: Side) -> bool:
     """Whether onnx.reference, which does not know of all old versions of operators, ran the older of two models."""
     old, new = (imports.opsets(side.model).get("", 0) for side in (before, after))
     return before.engine is Reference and old < new
 
 
-def _agree(one: _Side, other: _Side, seed: int) -> bool:
+def _agree(one: Side, other: Side, wanted: Asked) -> bool:
     """Whether two engines yield the same for one of the models, so that what differs is the models' doing."""
     for side, engine in ((one, other.engine), (other, one.engine)):
         try:
-            return _run(side, replace(side, engine=engine), "close", seed).equal
+            return _run(side, replace(side, engine=engine), "close", wanted).equal
         except EngineError:
             continue
     return False
-
-
-@dataclass(frozen=True)
-class _Side:
-    model: ModelProto
-    engine: Engine
-    folder: str | None
-
-    def open(self, outputs: Sequence[str] = ()) -> Session:
-        model = self.model
-        if outputs:
-            model = ModelProto()
-            model.CopyFrom(self.model)
-            model.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
-        try:
-            return self.engine(model, folder=self.folder)
-        except EngineError as error:
-            raise EngineError(f"{getattr(self.engine, 'engine', 'openvino')}: {error}") from None
 
 
 def _interface(before: ModelProto, after: ModelProto) -> str:
@@ -160,17 +115,13 @@ def _interface(before: ModelProto, after: ModelProto) -> str:
     return f"the inputs are {b} instead of {a}" if a != b else ""
 
 
-def _run(before: _Side, after: _Side, grade: str, seed: int) -> Verification:
+def _run(before: Side, after: Side, grade: str, wanted: Asked) -> Verification:
     one, other = before.open(), after.open()
     names = [value.name for value in before.model.graph.output]
     total = Verification("equal", " and ".join(dict.fromkeys([one.engine, other.engine])))
-    problem = ""
-    larger = (attempts for attempts in feeding.larger_trials(before.model, seed) if not total.runs)
-    for attempts in chain(feeding.trials(before.model, seed), larger):
-        given, expected, failure = _first_that_runs(one, attempts)
-        if given is None:
-            problem = problem or failure
-            continue
+    for fed in feeding.running(before, one.run, wanted):
+        given, expected = fed.given, fed.outputs
+        total = replace(total, inputs=(*total.inputs, fed.shapes))
         try:
             actual = other.run(given)
         except EngineError as error:
@@ -193,13 +144,11 @@ def _run(before: _Side, after: _Side, grade: str, seed: int) -> Verification:
                 tensor, why = _locate(before, after, given, grade) or (name, found.why)
                 return replace(_worse(total, found), status="different", tensor=tensor, why=why)
         if drawn:
-            fed = _behind(before, after, given, grade, drawn) or Verification("equal", drawn=tuple(drawn))
-            total = _worse(total, fed)
-            if not fed.equal:
-                return replace(total, status="different", tensor=fed.tensor, why=fed.why)
-            total = replace(total, drawn=tuple(dict.fromkeys([*total.drawn, *fed.drawn])))
-    if not total.runs:
-        raise EngineError(f"{one.engine}: no inputs could be found that the first model takes: {problem}")
+            behind = _behind(before, after, given, grade, drawn) or Verification("equal", drawn=tuple(drawn))
+            total = _worse(total, behind)
+            if not behind.equal:
+                return replace(total, status="different", tensor=behind.tensor, why=behind.why)
+            total = replace(total, drawn=tuple(dict.fromkeys([*total.drawn, *behind.drawn])))
     return total
 
 
@@ -208,21 +157,11 @@ def _as_computed(value: Any) -> Any:
     return value.astype("float32") if getattr(value, "dtype", None) == "float64" else value
 
 
-def _first_that_runs(session: Session, attempts: Iterator[Any]) -> tuple[Any, list[Any], str]:
-    problem = ""
-    for given in attempts:
-        try:
-            return given, session.run(given), ""
-        except EngineError as error:
-            problem = problem or str(error)
-    return None, [], problem
-
-
 def _worse(total: Verification, found: Difference | Verification) -> Verification:
     return replace(total, absolute=max(total.absolute, found.absolute), relative=max(total.relative, found.relative))
 
 
-def _is_random(side: _Side, given: Any, name: str, value: Any, other: Any, grade: str) -> bool:
+def _is_random(side: Side, given: Any, name: str, value: Any, other: Any, grade: str) -> bool:
     """Whether the first model does not even agree with itself; then only shape and type can be compared.
 
     Exact changes leave generators as they are: what a seed fixes has to be the same.
@@ -238,7 +177,7 @@ def _is_random(side: _Side, given: Any, name: str, value: Any, other: Any, grade
     return not compare(*(unseeded.run(given)[index] for _ in range(2))).equal
 
 
-def _behind(before: _Side, after: _Side, given: Any, grade: str, drawn: Sequence[str]) -> Verification | None:
+def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[str]) -> Verification | None:
     """Both forms run on the numbers that generators of the first drew; None where that cannot be done.
 
     What the generators take is compared, too. What is left of `drawn` could not be.
@@ -277,7 +216,7 @@ def _behind(before: _Side, after: _Side, given: Any, grade: str, drawn: Sequence
     return total
 
 
-def _locate(before: _Side, after: _Side, given: Any, grade: str) -> tuple[str, str] | None:
+def _locate(before: Side, after: Side, given: Any, grade: str) -> tuple[str, str] | None:
     """The first value, in the order of the graph, that both models have and that differs."""
     outputs = {value.name for value in before.model.graph.output}
     made = {name for node in after.model.graph.node for name in node.output if name}

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas
-from opshift.passes.model.fields import retain
+from opshift.passes.model.editing.names import Names
+from opshift.passes.model.encoding.fields import retain
 from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, default_domain
-from opshift.passes.model.names import Names
 from opshift.passes.model.traversal import Body, graphless, subgraphs, with_nested
 
 Op = tuple[str, str]

@@ -15,7 +15,8 @@ from opshift.passes.conversion.transitions import needs_work
 from opshift.passes.conversion.worklist import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.inlining.expand import Expander
-from opshift.passes.model import dead_code, legality, schemas
+from opshift.passes.model import legality, schemas
+from opshift.passes.model.editing import dead_code
 from opshift.passes.model.imports import DEEPEST, _brought, _prune_imports, _stamp_imports, check_imports, opsets
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
@@ -183,7 +184,7 @@ def _attempt(
         if any((default_domain(domain), op) in ops for domain, op in calls):
             ledger.refusals += legality.left(model, ops)
         if not ledger.refusals:
-            ledger.refusals += ir_versions.settle(model, targets, ir_version, held)
+            ledger.refusals += ir_versions.write_ir_version(model, targets, ir_version, held)
         if not ledger.refusals:
             wrong = context.inference.contradictions() if ledger.changes else []
             return Result(model, (*ledger.changes, *wrong), (), before.calls, calls)

@@ -43,7 +43,7 @@ def function_proto(domain: str, op: str, elem_type: int, opset: int = 0) -> Func
 def _carry(function: FunctionProto, form: Form) -> None:
     """Cast in front of and behind the nodes, which compute in the carrier type."""
     from opshift.passes.model.attributes import make_attribute
-    from opshift.passes.model.edit import rename
+    from opshift.passes.model.editing.renaming import rename
 
     def cast(name: str, to: int, result: str) -> NodeProto:
         attribute = make_attribute("to", to)
@@ -53,7 +53,7 @@ def _carry(function: FunctionProto, form: Form) -> None:
     before = [(name := function.input[index], f"{name}_carried") for index in form.carried_inputs]
     after = [(name, f"{name}_carried") for name in function.output]
     for name, inner in (*before, *after):
-        rename(nodes, name, inner)
+        rename(nodes, {name: inner})
     casts = [cast(name, form.carrier, inner) for name, inner in before]
     back = [cast(inner, form.elem_type, name) for name, inner in after]
     del function.node[:]

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from opshift.passes.errors import InvalidModel
-from opshift.passes.model import node_bytes, tensor_validity, validity
+from opshift.passes.model import tensor_validity, validity
+from opshift.passes.model.encoding import node_bytes
+from opshift.passes.model.encoding.node_bytes import Values
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto
-from opshift.passes.model.node_bytes import Values
 from opshift.passes.model.traversal import Body, Census, census, graphless, subgraphs
 
 _LONGEST = 256  # bytes of a call without its names: what is longer is hardly repeated

@@ -14,7 +14,7 @@ from typing import Any
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change
 from opshift.passes.conversion.replay.template import Script
-from opshift.passes.model.fields import tag
+from opshift.passes.model.encoding.fields import tag
 from opshift.passes.model.messages import NodeProto
 
 _INPUT = tag(NodeProto.INPUT_FIELD_NUMBER)
@@ -76,7 +76,7 @@ def find(script: Script, keys: Sequence[bytes], call: NodeProto, done: NodeProto
         or not all(constants.values())
         or not all(constants.get(name) for name in more)
         or script.released
-        or script.settled
+        or script.descended
         or any(kind is not None for _, kind, _ in script.outputs)
         or [number for number, _, _ in script.outputs] != list(range(inputs, inputs + outputs))
         or not all(0 <= number <= outputs for number in numbers)

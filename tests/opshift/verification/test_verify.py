@@ -9,9 +9,11 @@ from onnx import TensorProto
 
 import opshift
 from opshift.jobs import outcome
+from opshift.verification.asked import DRAWN
 from opshift.verification.compare import compare
-from opshift.verification.inputs import trials
-from opshift.verification.verify import verify_protos
+from opshift.verification.inputs import running
+from opshift.verification.side import Side
+from opshift.verification.verify import verify_sides
 from tests.support import model
 
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
@@ -35,12 +37,13 @@ def test_sizes_that_stand_in_the_model_are_found():
     )
     found = opshift.verify(source, source)
     assert found.equal
-    assert found.runs == 1
+    assert found.runs == 3
+    assert found.inputs[0] == {"x": [3, 7, 3], "m": [5, 2]}
 
 
 def test_images_that_are_large_enough_are_found():
     source = model("y = MaxPool<kernel_shape=[7,7]>(x)", 13, inputs="float[1,1,H,W] x", outputs="float[1,1,h,w] y")
-    assert opshift.verify(source, source).runs == 1
+    assert opshift.verify(source, source).inputs[0] == {"x": [1, 1, 7, 7]}
 
 
 def test_the_first_tensor_that_differs_is_named():
@@ -80,7 +83,7 @@ def test_the_reference_does_not_judge_by_an_older_model():
     before = model("t = Softmax(x) y = Clip(t, , , w)", 12, constants="float w = {1}", **io)
     held = "int64[2] s = {2, 12}, int64[3] r = {2, 3, 4}"
     after = model("t = Reshape(x, s) u = Softmax<axis = 1>(t) y = Reshape(u, r)", 13, constants=held, **io)
-    found = verify_protos(before, after)
+    found = verify_sides(Side(before), Side(after))
     assert (found.status, found.why) == ("unverified", "onnx.reference runs some older operators as they are now")
 
 
@@ -183,8 +186,8 @@ def test_integer_inputs_are_valid_where_they_are_used(body, io):
 
 def test_feeds_are_seeded():
     source = model("y = Relu(x)", 13, inputs="float[N,3] x", outputs="float[N,3] y")
-    first = [next(attempts)["x"] for attempts in trials(source)]
-    again = [next(attempts)["x"] for attempts in trials(source)]
+    side = Side(source)
+    first, again = ([fed.given["x"] for fed in running(side, side.open().run, DRAWN)] for _ in range(2))
     assert [x.shape for x in first] == [(3, 3), (1, 3), (4, 3)]
     for one, other in zip(first, again, strict=True):
         np.testing.assert_array_equal(one, other)

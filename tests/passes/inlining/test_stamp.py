@@ -5,8 +5,8 @@ import onnx.parser
 from onnx import TensorProto, helper
 from opshift.passes.inlining.stamp import stamp
 from opshift.passes.model.attributes import make_attribute
-from opshift.passes.model.edit import rename
-from opshift.passes.model.names import Names
+from opshift.passes.model.editing.names import Names
+from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.traversal import subgraphs
 
 from tests.support import model
@@ -182,8 +182,8 @@ def test_rename_reaches_subgraphs():
         18, inputs="float[2] x, bool c", outputs="float[2] y",
     )  # fmt: skip
     nodes = list(source.graph.node)
-    rename(nodes, "x", "w")
-    rename(nodes, "y", "v")
+    rename(nodes, {"x": "w"})
+    rename(nodes, {"y": "v"})
     assert text(nodes) == [
         "v = If(c)",
         "  then_branch() -> q",

@@ -1,7 +1,7 @@
 """Fresh names: used nowhere else, however many are asked for."""
 
 import pytest
-from opshift.passes.model.names import Names
+from opshift.passes.model.editing.names import Names
 
 from tests.support import model
 

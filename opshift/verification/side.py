@@ -1,0 +1,45 @@
+"""One of two models that are compared: what it is, where its data lie, and what runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from opshift.passes.model.messages import ModelProto, ValueInfoProto
+from opshift.verification.adapters import running
+from opshift.verification.engines import EngineError, OnnxRuntime, Session
+
+Engine = Callable[..., Session]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A model to run.
+
+    Attributes:
+        model: the message.
+        folder: of its external data.
+        network: the OpenVINO network that the model was made of, which runs in its place.
+        engine: what runs it.
+    """
+
+    model: ModelProto
+    folder: str | None = None
+    network: str | None = None
+    engine: Engine = OnnxRuntime
+
+    def in_place_of(self, engine: Engine) -> Engine:
+        """What runs this model where `engine` would: a network has its own."""
+        return engine if self.network is None else running(self.network)
+
+    def open(self, outputs: Sequence[str] = ()) -> Session:
+        """A session that yields `outputs` after those of the graph; raises `EngineError`, which names the engine."""
+        model = self.model
+        if outputs:
+            model = ModelProto()
+            model.CopyFrom(self.model)
+            model.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
+        try:
+            return self.engine(model, folder=self.folder)
+        except EngineError as error:
+            raise EngineError(f"{getattr(self.engine, 'engine', 'openvino')}: {error}") from None

@@ -1,0 +1,119 @@
+"""The head of a node's bytes: the names of its inputs, its outputs and itself, which stand in front of all else.
+
+Fields are written in the order of their numbers, and the names have the lowest. A name is spelled as a file holds it:
+its bytes behind their length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from opshift.passes.model.encoding.fields import tag, varint
+from opshift.passes.model.messages import NodeProto
+
+T = TypeVar("T")
+Key = tuple[bytes, int, int]
+"""What stands behind the head of a node, and how many inputs and outputs it has."""
+
+_INPUT, _OUTPUT, _NAME = (
+    tag(NodeProto.DESCRIPTOR.fields_by_name[name].number)[0] for name in ("input", "output", "name")
+)
+_SHORT = 128  # bytes of a name whose length takes one byte
+_EMPTY = b"\0"
+
+
+@dataclass
+class Values:
+    """The names of a body: which node makes a value, the last one if there are more, or -1 for those `given` without;
+    what a node reads that none before it makes; and which nodes leave out an input or an output, once for each."""
+
+    made: dict[bytes, int] = field(default_factory=dict)
+    given: int = 0
+    early: set[bytes] = field(default_factory=set)
+    omitting: list[int] = field(default_factory=list)
+
+
+def read(
+    nodes: Iterable[NodeProto],
+    apart: Container[str],
+    values: Values,
+    known: Mapping[Key, T],
+    learn: Callable[[NodeProto, Key | None], T],
+) -> list[T]:
+    """What is `known` of each node by its key, or else learned; of their names, `values` learn.
+
+    Nodes of operators that are not `apart` have no key where they have attributes: graphs would be serialized once for
+    each level of their nesting.
+    """
+    made, early, omitting, found = values.made, values.early, values.omitting, list[T]()
+    last = _EMPTY  # what was made last, which is what is mostly read next
+    for number, node in enumerate(nodes):
+        plain = node.op_type in apart or not node.attribute
+        data = (node if plain else NodeProto(input=node.input, output=node.output)).SerializeToString()
+        at = inputs = outputs = 0
+        try:
+            while data[at] == _INPUT:
+                inputs += 1
+                start, size = at + 2, data[at + 1]
+                if size >= _SHORT:
+                    size, start = varint(data, at + 1)
+                at = start + size
+                name = data[start:at]
+                if name != last and name not in made:
+                    early.add(name)
+                    if not size:
+                        omitting.append(number)
+            while data[at] == _OUTPUT:
+                outputs += 1
+                start, size = at + 2, data[at + 1]
+                if size >= _SHORT:
+                    size, start = varint(data, at + 1)
+                at = start + size
+                if size:
+                    last = data[start:at]
+                    made[last] = number
+                else:
+                    omitting.append(number)
+            if data[at] == _NAME:
+                start, size = at + 2, data[at + 1]
+                if size >= _SHORT:
+                    size, start = varint(data, at + 1)
+                at = start + size
+        except IndexError:  # there is nothing but names
+            pass
+        key = data[at:], inputs, outputs
+        found.append((known.get(key) or learn(node, key)) if plain else learn(node, None))
+    return found
+
+
+def names(data: bytes, values: int) -> list[bytes]:
+    """The names of so many inputs and outputs, and that of the node, as they are spelled."""
+    at, found = 1, list[bytes]()
+    for _ in range(values):
+        size = data[at]
+        end = at + (size + 1 if size < _SHORT else _length(data, at))
+        found.append(data[at:end])
+        at = end + 1
+    if at <= len(data) and data[at - 1] == _NAME:
+        size = data[at]
+        found.append(data[at : at + (size + 1 if size < _SHORT else _length(data, at))])
+    else:
+        found.append(_EMPTY)
+    return found
+
+
+def _length(data: bytes, at: int) -> int:
+    """How many bytes a name takes that is spelled at `at`."""
+    size, start = varint(data, at)
+    return start + size - at
+
+
+def texts(spelled: list[bytes]) -> list[str]:
+    """The names that are spelled so; raises `UnicodeDecodeError` for what is no text."""
+    return [name[1:].decode() if name[0] < _SHORT else _text(name) for name in spelled]
+
+
+def _text(spelled: bytes) -> str:
+    return spelled[next(i for i, byte in enumerate(spelled) if byte < _SHORT) + 1 :].decode()
