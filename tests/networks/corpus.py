@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import opshift.passes.openvino.translate  # noqa: F401
 from opshift.passes.errors import Refused
 
-import opshift.files.openvino_xml
-import opshift.passes.openvino.translate  # noqa: F401 - both are here before processes fork
+import opshift.files.openvino_xml  # with the next, what reading imports late: here before processes fork
 from opshift.files import openvino_ir
 from opshift.verification import isolation
 from opshift.verification.compare import compare
