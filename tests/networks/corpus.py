@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,10 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import opshift.passes.openvino.translate  # noqa: F401
 from opshift.passes.errors import Refused
 
-import opshift.files.openvino_xml  # with the next, what reading imports late: here before processes fork
 from opshift.files import openvino_ir
 from opshift.verification import isolation
 from opshift.verification.compare import compare
@@ -30,6 +29,11 @@ OUTCOMES = (
     "differs",
     "fails",  # no engine runs the model
     "unread",  # OpenVINO does not make a network of the case
+)
+LATE = (  # what is imported where it is needed, and here before processes fork
+    "openvino.tools.ovc.moc_frontend.offline_transformations",
+    "opshift.files.openvino_xml",
+    "opshift.passes.openvino.translate",
 )
 
 
@@ -71,8 +75,8 @@ def exported() -> Iterator[Case]:
 
 def judge(case: Case) -> Verdict:
     """The verdict on a case, whose conversion may end the process that does it."""
-    import openvino.tools.ovc.moc_frontend.offline_transformations  # noqa: F401 - not in each process that is forked
-
+    for name in LATE:
+        importlib.import_module(name)
     load()
     try:
         return isolation.call(_judge, case)
