@@ -110,11 +110,11 @@ def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refi
 
 def recognisable(name: str) -> Op:
     """An operator to fold, by name; raises `ValueError` for one that is not known, or has no definition."""
-    from opshift.passes.fusion import patterns
+    from opshift.passes.fusion import families
     from opshift.passes.inlining import definable
 
     op = operator(name)
-    if patterns.family(op) is not None:
+    if families.family(op) is not None:
         return op
     if definable.is_defined(*op):
         why = "its definition is no pattern (docs/definitions.md tells which ones are)"

@@ -3,16 +3,18 @@
 import os
 import sys
 
-import onnx.parser
 import pytest
-
-from opshift.verification import engines
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
+    """Load the engines, but not where tests are only handed out."""
+    import onnx.parser
+
+    from opshift.verification import engines
+
     model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> g (float x) => (float y) { y = Neg(x) }')
     for engine in engines.ENGINES:
         engine(model)

@@ -85,11 +85,11 @@ def _first_sentence(text: str) -> str:
 
 def folds(domain: str, op: str) -> str:
     """Whether an operator is recognised where its definition is written out: `yes`, `by name` or `no`."""
-    from opshift.passes.fusion import patterns
+    from opshift.passes.fusion import families
 
-    if patterns.family((domain, op)) is None:
+    if families.family((domain, op)) is None:
         return "no"
-    return "yes" if (domain, op) in patterns.FAMILIES else "by name"
+    return "yes" if (domain, op) in families.FAMILIES else "by name"
 
 
 def without() -> list[str]:

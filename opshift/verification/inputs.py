@@ -14,7 +14,6 @@ from opshift.verification.engines import EngineError, Feeds
 from opshift.verification.meanings import meanings
 from opshift.verification.search import Problem, Search
 from opshift.verification.side import Side
-from opshift.verification.stops import marked
 from opshift.verification.values import FALLBACKS, Choice
 
 SIZES = (3, 1, 4)  # what a symbolic dimension becomes, in turn
@@ -167,8 +166,4 @@ def _searched(side: Side, problem: Problem, first: Choice) -> Choice | None:
 
 
 def _search(side: Side, problem: Problem, first: Choice) -> Choice | None:
-    try:
-        session = replace(side, model=marked(side.model)).open()
-    except EngineError:  # as with what no engine knows by the names of its nodes
-        session = side.open()
-    return Search(problem, session.run).find(first)
+    return Search(problem, side).find(first)

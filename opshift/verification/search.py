@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from time import perf_counter
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
 from opshift.verification import feeds, values
-from opshift.verification.engines import EngineError
+from opshift.verification.engines import EngineError, Reference
 from opshift.verification.meanings import INTEGERS
-from opshift.verification.stops import Stop, Surroundings, crossings, stop
+from opshift.verification.side import Side
+from opshift.verification.stops import Stop, Surroundings, before, crossings, marked, stop
 from opshift.verification.values import Choice
 
 if TYPE_CHECKING:
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 TYPICAL = (1, 2, 3, 8, 16, 32, 64, 128, 224, 256, 512, 640)
 RATES = (16000, 8000)  # of sound, where no constant tells
 _TRIES = 300
+_BETTER = 30  # tries for a choice on which no output is empty, once there is one
 _SECONDS = 20.0
-_MOST = 1 << 23  # elements of an input
+_MOST = 1 << 21  # elements of an input
+Run = Callable[[dict[str, Any]], list[Any]]
 _FEW = 8  # elements of an input whose numbers are looked for
 _SAID = 12  # numbers of an engine, and of a node
 
@@ -77,11 +80,16 @@ class _State:
 class Search:
     """Best first: from the choice that went farthest, one step at a time."""
 
-    def __init__(self, problem: Problem, run: Callable[[dict[str, Any]], Any]):
-        self._problem, self._run = problem, run
-        self._around = Surroundings(problem.model)
+    def __init__(self, problem: Problem, side: Side):
+        self._problem, self._side = problem, side
+        self._model = marked(side.model)
+        self._run = self._opened(self._model)
+        self._parts: dict[int, Run | None] = {}
+        self._around = Surroundings(problem.model, as_written=side.engine is Reference)
         self._dims, self._fillable = problem.open_dims(), problem.numbers()
         self._told: dict[tuple[Any, ...], Stop | None] = {}
+        self._left = _TRIES
+        self._empty: Choice | None = None
         self._until = perf_counter() + _SECONDS
 
     def find(self, first: Choice) -> Choice | None:
@@ -106,14 +114,14 @@ class Search:
                 if self._rank(found) < state.rank[0]:  # from where it went farther, first
                     heapq.heappush(states, state)
                     break
-        return None
+        return self._empty
 
     def _rank(self, stopped: Stop) -> tuple[int, ...]:
         """The less, the farther a run went."""
         return tuple(-place for place in self._around.progress(stopped.reached)) or (1,)
 
     def _over(self) -> bool:
-        return len(self._told) >= _TRIES or perf_counter() > self._until
+        return len(self._told) >= self._left or perf_counter() > self._until
 
     def _tell(self, choice: Choice) -> Stop | None:
         """Where a run on a choice stops; None where it does not."""
@@ -124,10 +132,37 @@ class Search:
 
     def _stop(self, choice: Choice) -> Stop | None:
         try:
-            self._run(self._problem.draw(choice, _MOST))
+            given = self._problem.draw(choice, _MOST)
         except EngineError as error:
             return stop(error)
-        return None
+        try:
+            outputs = self._run(given)
+        except EngineError as error:
+            found = stop(error)
+            return found if found.numbers else replace(found, numbers=self._sizes(found.reached, given))
+        if all(getattr(value, "size", 1) for value in outputs):
+            return None
+        self._empty = self._empty or choice
+        self._left = min(self._left, len(self._told) + _BETTER)
+        return Stop(-1, (), "an output is empty")
+
+    def _opened(self, model: ModelProto) -> Run:
+        return replace(self._side, model=model).open().run
+
+    def _sizes(self, number: int, given: dict[str, Any]) -> tuple[int, ...]:
+        """The sizes of what a node is given, where the engine says nothing of them."""
+        if number not in self._parts:
+            part = before(self._model, number)
+            try:
+                self._parts[number] = None if part is None else self._opened(part)
+            except EngineError:
+                self._parts[number] = None
+        run = self._parts[number]
+        try:
+            values = [] if run is None else run(given)
+        except EngineError:
+            return ()
+        return tuple(size for value in values for size in getattr(value, "shape", ())) + self._around.held(number)
 
     def _next(self, state: _State) -> Iterator[Choice]:
         """The choices next to one, the likeliest first; each is a step of one size, of several, or of a number."""
@@ -138,9 +173,11 @@ class Search:
         fills = [name for name in self._fillable if name in causes]
         said = [n for n in dict.fromkeys(state.stop.numbers) if 0 < n <= 1 << 16][:_SAID]
         held = self._around.numbers(state.stop.reached)[:_SAID]
-        near = list(dict.fromkeys([*said, *held, *(n + 1 for n in said)]))
-        for dim in dims:
-            yield from self._meeting(state, dim)
+        beside = [d.dim_value for name in causes for d in feeds.tensor(self._problem.taken[name]).shape.dim][:_SAID]
+        near = [n for n in dict.fromkeys([*said, *held, *sorted(beside), *(n + 1 for n in said)]) if n > 1]
+        square = tuple(dim for dim in dims if all(self._is_spatial(*place) for place in self._dims[dim]))
+        for together in dict.fromkeys([square, *((dim,) for dim in dims)]):
+            yield from self._meeting(state, together)
         for name in fills:
             for number in self._problem.meanings.compared.get(name, ()):
                 yield _filled(state.choice, name, number)
@@ -157,20 +194,26 @@ class Search:
                 yield _sized(state.choice, [dim], number)
             yield _sized(state.choice, dims, number)
 
-    def _meeting(self, state: _State, dim: str) -> Iterator[Choice]:
-        """Sizes at which what the engine complains of would meet what it asks for, if it grows evenly."""
-        now = state.choice.sizes.get(dim, state.choice.size)
+    def _is_spatial(self, name: str, axis: int) -> bool:
+        """Whether an axis is one of an image's, which are changed together."""
+        return axis > 1 and len(feeds.tensor(self._problem.taken[name]).shape.dim) > 3
+
+    def _meeting(self, state: _State, dims: Sequence[str]) -> Iterator[Choice]:
+        """Sizes at which what the engine complains of would meet what it asks for."""
+        if not dims:
+            return
+        now = state.choice.sizes.get(dims[0], state.choice.size)
         for other in (2 * now, 64, 512):
-            step = _sized(state.choice, [dim], other)
+            step = _sized(state.choice, dims, other)
             found = self._tell(step)
             if found is None:
                 yield step
                 return
-            for size in crossings(now, state.stop, other, found):
-                yield _sized(state.choice, [dim], size)
+            for size in crossings(now, state.stop, other, found, len(dims)):
+                yield _sized(state.choice, dims, size)
 
 
-def _sized(choice: Choice, dims: list[str], size: int) -> Choice:
+def _sized(choice: Choice, dims: Sequence[str], size: int) -> Choice:
     return replace(choice, sizes={**choice.sizes, **dict.fromkeys(dims, size)})
 
 

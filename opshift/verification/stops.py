@@ -10,7 +10,7 @@ from functools import cached_property
 
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import attribute_value
-from opshift.passes.model.messages import AttributeProto, ModelProto, NodeProto, TensorProto
+from opshift.passes.model.messages import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from opshift.passes.model.traversal import Body, subgraphs, with_nested
 from opshift.verification.engines import EngineError
 
@@ -38,11 +38,44 @@ class Stop:
 
 def stop(error: EngineError) -> Stop:
     """What an error tells; the whole text of the engine is behind the line that is shown of it."""
-    words = " ".join(str(error.__context__ or error).split())
-    marks = _MARK.findall(words)
+    cause = error.__context__ or error
+    words = " ".join(str(cause).split())
+    marks = _MARK.findall(words) or _MARK.findall(_at(cause))
     rest = _NOISE.sub("", words)
     numbers = tuple(int(number) for number in _NUMBER.findall(rest) if len(number) < 8)
     return Stop(int(marks[-1]) if marks else -1, numbers, _NUMBER.sub("#", rest))
+
+
+def before(model: ModelProto, number: int) -> ModelProto | None:
+    """A copy that ends before a node and yields what the node takes; None for a node that is not in the main graph."""
+    if number >= len(model.graph.node):
+        return None
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    makers = {name: node for node in copy.graph.node for name in node.output if name}
+    pending = [name for name in copy.graph.node[number].input if name in makers]
+    del copy.graph.output[:], copy.graph.value_info[:]
+    copy.graph.output.extend(ValueInfoProto(name=name) for name in dict.fromkeys(pending))
+    needed: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name in makers and name not in needed:
+            needed.update(makers[name].output)
+            pending += _needs(makers[name])
+    for index in reversed(range(len(copy.graph.node))):
+        if not needed & set(copy.graph.node[index].output):
+            del copy.graph.node[index]
+    return copy if copy.graph.output else None
+
+
+def _at(cause: BaseException) -> str:
+    """The name of the node at which onnx.reference was, which does not tell it."""
+    name, trace = "", cause.__traceback__
+    while trace is not None:
+        node = getattr(trace.tb_frame.f_locals.get("node"), "onnx_node", None)
+        name = name if node is None else node.name
+        trace = trace.tb_next
+    return name
 
 
 def marked(model: ModelProto) -> ModelProto:
@@ -84,8 +117,9 @@ def _backwards(graph: Body) -> list[NodeProto]:
 class Surroundings:
     """What stands around the nodes of a model: what they hang on, and the numbers that they hold."""
 
-    def __init__(self, model: ModelProto):
-        self._model = model
+    def __init__(self, model: ModelProto, *, as_written: bool = False):
+        """`as_written` for an engine that runs nodes in the order in which they stand, not in that of onnxruntime."""
+        self._model, self._as_written = model, as_written
 
     @cached_property
     def _graphs(self) -> list[Body]:
@@ -120,13 +154,16 @@ class Surroundings:
 
     @cached_property
     def _order(self) -> dict[int, tuple[int, ...]]:
-        """When onnxruntime comes to each node: from the last result back to what it needs, graph by graph."""
+        """When an engine comes to each node, graph by graph."""
         places: dict[int, tuple[int, ...]] = {}
         owners = {id(graph): node for node in self._numbered for _, _, graph in subgraphs(node)}
         for graph in self._graphs:
             owner = places[id(owners[id(graph)])] if id(graph) in owners else ()
-            places.update((id(node), (*owner, place)) for place, node in enumerate(_backwards(graph)))
+            places.update((id(node), (*owner, place)) for place, node in enumerate(self._sorted(graph)))
         return places
+
+    def _sorted(self, graph: Body) -> Iterable[NodeProto]:
+        return graph.node if self._as_written else _backwards(graph)
 
     def progress(self, number: int) -> tuple[int, ...]:
         """How far a run got that stopped at a node, to be compared; nothing where the node is not known."""
@@ -148,6 +185,11 @@ class Surroundings:
             for name in (*names, *node.output):
                 pending += [found for found in (self._makers.get(name), self._owners.get(name)) if found is not None]
         return reached & set(inputs) or set(inputs)
+
+    def held(self, number: int) -> tuple[int, ...]:
+        """The sizes of the constants that a node takes."""
+        node = self._numbered[number]
+        return tuple(size for name in node.input if name in self._held for size in self._held[name].dims)
 
     def numbers(self, number: int) -> list[int]:
         """Numbers at a node that sizes may have to be: the sizes of what it holds, and small integers of its own."""
@@ -185,16 +227,21 @@ def _with_totals(numbers: list[int]) -> list[int]:
     return [*held, sum(held), math.prod(held)] if held else []
 
 
-def crossings(size: int, before: Stop, other: int, after: Stop) -> list[int]:
-    """Sizes at which a number that grew with a size meets one that did not, going by two runs that stopped alike."""
+def crossings(size: int, before: Stop, other: int, after: Stop, power: int) -> list[int]:
+    """Sizes at which a number that grew with a size meets one that did not, going by two runs that stopped alike.
+
+    `power` is how many dimensions have the size: what is made of all of them grows as the area does, not evenly.
+    """
     if before.text != after.text or len(before.numbers) != len(after.numbers) or size == other:
         return []
-    found = []
     pairs = list(zip(before.numbers, after.numbers, strict=True))
-    for a, b in pairs:
-        if a == b:
-            continue
-        for fixed in (c for c, d in pairs if c == d):
+    held = [a for a, b in pairs if a == b]
+    found = []
+    for a, b in ((a, b) for a, b in pairs if a != b):
+        for fixed in held:
             met = size + (fixed - a) * (other - size) / (b - a)
             found += [math.ceil(met), math.ceil(met) + 1]
-    return [met for met in dict.fromkeys(found) if 1 <= met <= LARGEST]
+            if power > 1 and b > 0:
+                area = other * math.pow(fixed / b, 1 / 2)
+                found += [math.ceil(area), *(round(area / whole) * whole for whole in (32, 16, 8, 4))]
+    return [met for met in dict.fromkeys(found) if 1 < met <= LARGEST]

@@ -6,14 +6,14 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from opshift.passes.fusion import forms
+from opshift.passes.fusion import emission
 from opshift.passes.fusion.match import Found
 from opshift.passes.fusion.patterns import Pattern, Tensor
 from opshift.passes.fusion.reader import FLOATS, Reader
 from opshift.passes.fusion.shape_rules import fits
 from opshift.passes.fusion.terms import NUMBER, ONES, SUM, TENSOR, VECTOR
-from opshift.passes.model.messages import FunctionProto, TensorProto, default_domain
-from opshift.passes.model.traversal import Body, subgraphs, with_nested
+from opshift.passes.model.messages import TensorProto, default_domain
+from opshift.passes.model.traversal import Body, results, subgraphs, with_nested
 from opshift.passes.model.types import Dim
 
 T = TensorProto
@@ -45,10 +45,6 @@ class Uses:
                     self.pinned.update(name for held in inner.node for name in held.input)
                     self.pinned.update(results(inner))
         self.pinned.update(results(self.body))
-
-
-def results(body: Body) -> list[str]:
-    return list(body.output) if isinstance(body, FunctionProto) else [value.name for value in body.output]
 
 
 class Held(NamedTuple):
@@ -184,7 +180,7 @@ class Grouping:
         if held.shape:
             return list(held.shape)
         if held.half:
-            return forms.half_of(self._scope, held.name)
+            return emission.half_of(self._scope, held.name)
         if held.plus:
             return self._reader.broadcast(held.name, held.plus)
         if held.behind:

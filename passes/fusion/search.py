@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isclose
 
 from opshift.passes.changes import GRANTED, Allowance, Change
-from opshift.passes.fusion import forms, masks, patterns
-from opshift.passes.fusion.forms import Form
+from opshift.passes.fusion import emission, families, masks, patterns
+from opshift.passes.fusion.emission import Emission
+from opshift.passes.fusion.families import Clues
 from opshift.passes.fusion.group import Group, Grouping, Held, Uses
 from opshift.passes.fusion.match import Found, Matcher
-from opshift.passes.fusion.patterns import Call, Clues, Pattern, Splat, Tensor
+from opshift.passes.fusion.patterns import Call, Pattern, Splat, Tensor
 from opshift.passes.fusion.reader import FLOATS, Reader
 from opshift.passes.fusion.terms import OP, PRODUCT, SUM, Terms
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
@@ -50,7 +51,7 @@ class Search:
         self._terms = reader.terms
         self._nodes = reader.scope.body.node
         self._ops = ops
-        self._families = {op: found for op in ops if (found := patterns.family(op)) is not None}
+        self._families = {op: found for op in ops if (found := families.family(op)) is not None}
         self._allowance = allowance
         self._taken: dict[int, list[NodeProto]] = {}
         self._made: dict[tuple[str, str], str] = {}
@@ -95,12 +96,12 @@ class Search:
         if held.plus:
             return str(build.Add(name, held.plus))
         if held.behind:
-            return forms.reshaped(build, name, [-1])
+            return emission.reshaped(build, name, [-1])
         if held.op:
             return self._beside(name, held.op, lambda made: str(made.emit(held.op, [name])))
         if held.half:
-            return forms.first_half(build, name, kind)
-        return forms.reshaped(build, name, held.shape) if held.shape else name
+            return emission.first_half(build, name, kind)
+        return emission.reshaped(build, name, held.shape) if held.shape else name
 
     def _suspects(self) -> dict[int, set[Op]]:
         """The nodes that may make the result of an operator: those behind its anchors."""
@@ -215,9 +216,9 @@ class Search:
             inputs[_MASK] = self._raised(build, str(inputs[_MASK]), group.held[_MASK], _kind_of(call, _MASK))
         floats = {name: found.floats.get(name) for name in call.marks}
         shapes = self._grouping.shapes(pattern, group.held)
-        form = Form(build, call, inputs, {**dict(call.attributes), **floats}, shapes, self._beside)
-        forms.settle(call.op, form)
-        build.emit(call.op[1], form.inputs, form.attributes, domain=call.op[0])
+        written = Emission(build, call, inputs, {**dict(call.attributes), **floats}, shapes, self._beside)
+        emission.canonicalize(call.op, written)
+        build.emit(call.op[1], written.inputs, written.attributes, domain=call.op[0])
         made = build.nodes[-1]
         made.output[:] = old.output[:1]
         made.name, made.doc_string = old.name, old.doc_string

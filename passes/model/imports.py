@@ -90,7 +90,7 @@ def _check_recursion(model: ModelProto) -> None:
         raise InvalidModel(f"with its functions written out the model has {_MOST_NODES} nodes or more")
 
 
-def _stamp_imports(holder: ModelProto | FunctionProto, targets: Mapping[str, int], *, required: bool) -> None:
+def stamp_imports(holder: ModelProto | FunctionProto, targets: Mapping[str, int], *, required: bool) -> None:
     present = set()
     for entry in holder.opset_import:
         domain = default_domain(entry.domain)
@@ -101,7 +101,7 @@ def _stamp_imports(holder: ModelProto | FunctionProto, targets: Mapping[str, int
         holder.opset_import.add(domain=domain, version=targets[domain])
 
 
-def _prune_imports(
+def prune_imports(
     model: ModelProto,
     source: ModelProto,
     targets: Mapping[str, int],
@@ -125,7 +125,7 @@ def _prune_imports(
                 holder.opset_import.add(domain=domain, version=targets.get(domain, version))
 
 
-def _brought(source: ModelProto, before: Calls) -> dict[str, int]:
+def brought_in(source: ModelProto, before: Calls) -> dict[str, int]:
     """The opset by domain that what takes a node's place brings in where nothing is imported.
 
     For the call of a function it is that of the first one; what steps make of other domains never changed.

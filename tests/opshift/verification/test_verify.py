@@ -43,7 +43,8 @@ def test_sizes_that_stand_in_the_model_are_found():
 
 def test_images_that_are_large_enough_are_found():
     source = model("y = MaxPool<kernel_shape=[7,7]>(x)", 13, inputs="float[1,1,H,W] x", outputs="float[1,1,h,w] y")
-    assert opshift.verify(source, source).inputs[0] == {"x": [1, 1, 7, 7]}
+    (first, *_) = opshift.verify(source, source).inputs
+    assert min(first["x"][2:]) >= 7
 
 
 def test_the_first_tensor_that_differs_is_named():
