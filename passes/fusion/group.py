@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -102,6 +102,30 @@ class Grouping:
         for term, of in turned.items():
             if of is not None:
                 wanted = {of.term: wanted[term], **({of.plus: wanted[term]} if of.plus >= 0 else {}), **wanted}
+        walked = self._walked(index, pattern.shares, wanted, taken)
+        if walked is None:
+            return None
+        inside, names, doubled = walked
+        inside |= self._constants_of(index, inside)
+        if not self._is_closed(index, inside):
+            return None
+        for name in self._above(doubled):
+            if self._reader.kind(name) == kind:
+                names.setdefault(self._reader.term(name), name)
+        held = {variable: self._held(term, turned[term], names) for variable, term in found.bound.items()}
+        known = {variable: given for variable, given in held.items() if given is not None}
+        result = self._reader.shape(self._nodes[index].output[0])
+        whole = len(known) == len(held) and fits(pattern.call, self.shapes(pattern, known), result)
+        return Group(frozenset(inside), known) if whole else None
+
+    def _walked(
+        self, index: int, shares: bool, wanted: Mapping[int, int], taken: Container[int]
+    ) -> tuple[set[int], dict[int, str], list[str]] | None:
+        """The nodes above a result as far as what is `wanted`, a name for each such term, and values that are halves.
+
+        None where they read anything else, where one is `taken`, or where there are too many.
+        """
+        kind = self._reader.kind(self._nodes[index].output[0])
         names: dict[int, str] = {}
         doubled: list[str] = []
         inside, pending = {index}, list(self._nodes[index].input)
@@ -114,7 +138,7 @@ class Grouping:
                 if self._precision(names.setdefault(term, name)) != self._precision(name):
                     return None  # one is the other, rounded
                 continue
-            if pattern.shares and self._terms.is_op(term, "Twice"):
+            if shares and self._terms.is_op(term, "Twice"):
                 doubled.append(name)
                 continue
             at = self._uses.makers.get(name)
@@ -125,35 +149,23 @@ class Grouping:
             if at in inside:
                 continue
             maker = self._nodes[at]
-            if (
-                len(inside) >= _LARGEST
-                or default_domain(maker.domain)
-                or (len(maker.output) > 1 and maker.op_type != "Split")
-            ):
+            several = len(maker.output) > 1 and maker.op_type != "Split"
+            if len(inside) >= _LARGEST or default_domain(maker.domain) or several:
                 return None
             if self._is_narrower(maker.output[0], kind):
                 return None
             inside.add(at)
             pending += maker.input
-        inside |= self._constants_of(index, inside)
-        if not self._is_closed(index, inside):
+        return inside, names, doubled
+
+    def _held(self, term: int, moved: Moved | None, names: Mapping[int, str]) -> Held | None:
+        """What an input gets that stands for a term, of which there is a value, or of what it is moved from."""
+        if term in names:
+            return Held(names[term])
+        if moved is None or moved.term not in names or (moved.plus >= 0 and moved.plus not in names):
             return None
-        for name in self._above(doubled):
-            if self._reader.kind(name) == kind:
-                names.setdefault(self._reader.term(name), name)
-        held: dict[int, Held] = {}
-        for variable, term in found.bound.items():
-            of = turned[term]
-            if term in names:
-                held[variable] = Held(names[term])
-            elif of is not None and of.term in names and (of.plus < 0 or of.plus in names):
-                held[variable] = Held(
-                    names[of.term], of.perm, of.shape, names.get(of.plus, ""), of.behind, of.half, of.op
-                )
-            else:
-                return None
-        result = self._reader.shape(self._nodes[index].output[0])
-        return Group(frozenset(inside), held) if fits(pattern.call, self.shapes(pattern, held), result) else None
+        plus = names.get(moved.plus, "")
+        return Held(names[moved.term], moved.perm, moved.shape, plus, moved.behind, moved.half, moved.op)
 
     def _constants_of(self, index: int, inside: set[int]) -> set[int]:
         """Nodes that make constants from what the nodes make, such as a number of its type, for them alone."""

@@ -322,15 +322,19 @@ class Matcher:
         if not open_:
             if not rest:
                 yield from self._number(constant, given, found)
-            return
-        if len(open_) > 1:
+        elif len(open_) == 1:
+            yield from self._last_member(constant, *open_[0], given, rest, found)
+        else:
             for shares in _shared(rest, len(open_)):
                 held = found
                 for (variable, coefficient), share in zip(open_, shares, strict=True):
                     held = held.binding(variable, self._other.sum(0.0, {m: c / coefficient for m, c in share.items()}))
                 yield from self._number(constant, given, held)
-            return
-        ((variable, coefficient),) = open_
+
+    def _last_member(
+        self, constant: float, variable: int, coefficient: float, given: float, rest: dict[int, float], found: Found
+    ) -> Iterator[Found]:
+        """The only variable that is open takes all that is left, a number that is too much included."""
         if not rest:
             return
         fixed_constant = self._is(constant, given) or self._mark(constant) is not None
