@@ -50,7 +50,7 @@ def test_folding_comes_before_optimization_and_after_it(calls):
 def test_what_is_folded_after_optimization_is_optimized_again(calls, monkeypatch):
     """Here optimization puts back what was there, so that there is something to fold once more."""
 
-    def undone(given, *, folder=None):
+    def undone(given, *, allowance=None, folder=None):
         calls.append(("optimize", given.graph.node[0].op_type))
         return Result(source(), (), ())
 
