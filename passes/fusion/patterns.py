@@ -124,7 +124,7 @@ def pattern(call: Call) -> Pattern | None:
         reader.read(made)
     root = reader.term("y")
     marks = dict(zip(call.marks, _MARKS, strict=False))
-    if terms.keys[root][0] not in (OP, PRODUCT, SUM):
+    if terms.keys[root].kind not in (OP, PRODUCT, SUM):
         return None
     return Pattern(
         call, terms, root, marks, result.grade, tuple(made.op_type for made in graph.node), call.op == ROTARY
