@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from opshift.cli.printing import printable
 from opshift.jobs.batch import FileResult
-from opshift.jobs.exit_codes import DEFECT, DIFFERENT, DONE, REFUSED, UNREADABLE, USAGE
+from opshift.jobs.exit_codes import DEFECT, DIFFERENT, DONE, REFUSED, UNREADABLE, UNWRITABLE, USAGE
 from opshift.jobs.optional import TakenBack
 from opshift.jobs.outcome import Facts, Outcome, Prospect, fed, verdict
 from opshift.passes.backends.backend import Backend
@@ -242,6 +242,7 @@ WORDS = {
     REFUSED: "refused",
     DIFFERENT: "different",
     UNREADABLE: "unreadable",
+    UNWRITABLE: "cannot be written",
 }
 
 

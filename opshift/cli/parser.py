@@ -58,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("after")
     verify.add_argument("--close", action="store_true", help="allow for other rounding, not only for other kernels")
     _add_inputs(verify)
+    _add_report(verify)
     _add_format(verify)
 
     inspect = verbs.add_parser("inspect", help="show what a model consists of and which opsets it can reach")
@@ -124,7 +125,16 @@ def _add_rewriting(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-verify", action="store_true", help="do not run both forms")
     parser.add_argument("--dry-run", action="store_true", help="show what would be done; write nothing")
     _add_inputs(parser)
+    _add_report(parser)
     _add_format(parser)
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--report",
+        metavar="FILE.html",
+        help="also write what was done and what was seen as one page, which fetches nothing",
+    )
 
 
 def _add_inputs(parser: argparse.ArgumentParser) -> None:

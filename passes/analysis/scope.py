@@ -36,6 +36,7 @@ from opshift.passes.analysis.type_inference import Inference
 from opshift.passes.analysis.weightless import OVERRIDABLE_SINCE
 from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.editing.names import Names
+from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import (
     FunctionProto,
     GraphProto,
@@ -68,14 +69,23 @@ class Context:
     """What all scopes of one model share. `source` is the model before any change, for type inference.
 
     A `trusting` one takes the shapes that the model declares where inference is silent, as a conversion has to.
+    `survey` is that of the source, if there is one.
     """
 
-    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None = None, *, trusting: bool = True):
+    def __init__(
+        self,
+        model: ModelProto,
+        source: ModelProto,
+        folder: str | None = None,
+        survey: Survey | None = None,
+        *,
+        trusting: bool = True,
+    ):
         self.model = model
         self.folder = folder
         self.trusting = trusting
         # not of `model`: functions that are inlined are gone from it
-        self.names = Names(source)
+        self.names = Names(source, survey)
         self.inference = Inference(source, of_model)
         self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
         self.descended: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at

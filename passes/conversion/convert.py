@@ -17,7 +17,16 @@ from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.inlining.expand import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.editing import dead_code
-from opshift.passes.model.imports import DEEPEST, brought_in, check_imports, opsets, prune_imports, stamp_imports
+from opshift.passes.model.imports import (
+    DEEPEST,
+    brought_in,
+    check_imports,
+    check_opsets,
+    check_recursion,
+    opsets,
+    prune_imports,
+    stamp_imports,
+)
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Calls, Op, census, with_nested
@@ -40,11 +49,12 @@ def attempt(
 ) -> Result:
     """Convert a copy of `source` to `targets` (opset by domain), expanding `ops` wherever they occur.
 
-    `folder` is where external data lie; `survey`, if there is one already, is used up. Model-local functions are
+    `folder` is where external data lie; `survey`, if the source was `checked`, is used up. Model-local functions are
     converted where they stand; one that cannot be, for want of what only its callers know, is inlined, and below IR 8
     all are.
     """
-    check_imports(source)
+    if survey is None:
+        check_imports(source)
     absent = sorted(set(targets) - set(opsets(source)) - {""})
     if absent:
         raise InvalidModel(f"the model imports no opset of domain {absent[0]!r}")
@@ -119,8 +129,11 @@ def _as_written(result: Result, copied: Mapping[Op, str], source: ModelProto) ->
 @collector_paused()
 def checked(source: ModelProto) -> Survey:
     """What a model consists of; raises `InvalidModel` for one that ONNX does not allow."""
-    check_imports(source)
-    return Survey(source, checked=True)
+    check_opsets(source)
+    survey = Survey(source, checked=True)
+    if source.functions:
+        check_recursion(source, survey.called())
+    return survey
 
 
 def _never_taken(node: NodeProto, source: ModelProto) -> Change:
@@ -156,7 +169,7 @@ def _converted(
         raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
     model = ModelProto()
     model.CopyFrom(source)
-    context = Context(model, source, folder)
+    context = Context(model, source, folder, before)
     climb = Climb(context, targets, Expander(ops, _taken_out(model, source, before, inlined)), ledger, before)
     brought = brought_in(source, before.calls)
     climb.body(model.graph, before.graph, {**brought, **opsets(model)})
