@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from opshift.passes.fusion import emission
+from opshift.passes.fusion.keys import NUMBER, ONES, SUM, TENSOR, VECTOR
 from opshift.passes.fusion.match import Found
 from opshift.passes.fusion.patterns import Pattern, Tensor
 from opshift.passes.fusion.reader import FLOATS, Reader
 from opshift.passes.fusion.shape_rules import fits
-from opshift.passes.fusion.terms import NUMBER, ONES, SUM, TENSOR, VECTOR
 from opshift.passes.model.messages import TensorProto, default_domain
 from opshift.passes.model.traversal import Body, results, subgraphs, with_nested
 from opshift.passes.model.types import Dim

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from math import inf, isclose
 
-from opshift.passes.fusion.terms import LEAF, NUMBER, OP, PRODUCT, SUM, TENSOR, VARIABLE, Operator, Terms
+from opshift.passes.fusion.keys import LEAF, NUMBER, OP, PRODUCT, SUM, TENSOR, VARIABLE, Operator
+from opshift.passes.fusion.terms import Terms
 
 _EXPONENTS = (1.0, -1.0, 0.5, -0.5, 2.0, -2.0)
 _SWAPPABLE = frozenset(("Max", "Min", "Equal", "And", "Or", "Xor", "Mul", "Add"))

@@ -14,9 +14,10 @@ from functools import cache
 from typing import Any
 
 from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.fusion.keys import OP, PRODUCT, SUM, VARIABLE
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.fusion.reading.all import RULES
-from opshift.passes.fusion.terms import OP, PRODUCT, SUM, VARIABLE, Terms
+from opshift.passes.fusion.terms import Terms
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import ModelProto, NodeProto

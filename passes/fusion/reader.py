@@ -8,7 +8,8 @@ from math import prod
 from typing import Any, NamedTuple
 
 from opshift.passes.analysis.scope import Scope
-from opshift.passes.fusion.terms import LEAF, NUMBER, ONES, TENSOR, VECTOR, Key, Terms
+from opshift.passes.fusion.keys import LEAF, NUMBER, ONES, TENSOR, VECTOR, Key
+from opshift.passes.fusion.terms import Terms
 from opshift.passes.model import numbers, schemas
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain

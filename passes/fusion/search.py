@@ -11,10 +11,11 @@ from opshift.passes.fusion import emission, families, masks, patterns
 from opshift.passes.fusion.emission import Emission
 from opshift.passes.fusion.families import Clues
 from opshift.passes.fusion.group import Group, Grouping, Held, Uses
+from opshift.passes.fusion.keys import OP, PRODUCT, SUM
 from opshift.passes.fusion.match import Found, Matcher
 from opshift.passes.fusion.patterns import Call, Pattern, Splat, Tensor
 from opshift.passes.fusion.reader import FLOATS, Reader
-from opshift.passes.fusion.terms import OP, PRODUCT, SUM, Terms
+from opshift.passes.fusion.terms import Terms
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import Dim

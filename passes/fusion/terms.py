@@ -7,90 +7,11 @@ is as large as the nodes that it stands for. What would cancel, and with it lose
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from math import inf, isclose, isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
-Key = tuple[Any, ...]
-
-NUMBER, ONES, TENSOR, VECTOR = "number", "ones", "tensor", "vector"
-LEAF, VARIABLE, OP, PRODUCT, SUM = "leaf", "variable", "op", "*", "+"
-"""Kinds of terms. ONES is a number of some rank with dimensions of 1 alone; VECTOR holds the elements of a shape."""
-
-
-class Number(NamedTuple):
-    kind: str
-    value: float
-
-
-class Ones(NamedTuple):
-    kind: str
-    value: float
-    rank: int
-
-
-class Tensor(NamedTuple):
-    """The elements of a small constant; of a float, its `type` is not told."""
-
-    kind: str
-    type: int | bool
-    dims: tuple[int, ...]
-    values: tuple[float, ...]
-
-
-class Vector(NamedTuple):
-    kind: str
-    elements: tuple[int, ...]
-
-
-class Leaf(NamedTuple):
-    kind: str
-    owner: object
-    name: str = ""
-
-
-class Variable(NamedTuple):
-    kind: str
-    number: int
-
-
-class Operator(NamedTuple):
-    """An operator that the normal form does not take apart: its parameters are (name, value) pairs."""
-
-    kind: str
-    name: str
-    parameters: Key
-    operands: tuple[int, ...]
-
-    @property
-    def parameter(self) -> Any:
-        """The value of the first one."""
-        return self.parameters[0][1]
-
-
-class Product(NamedTuple):
-    kind: str
-    coefficient: float
-    powers: tuple[tuple[int, float], ...]
-
-
-class Sum(NamedTuple):
-    kind: str
-    constant: float
-    members: tuple[tuple[int, float], ...]
-
-
-_FORMS: dict[str, Callable[..., Any]] = {
-    NUMBER: Number,
-    ONES: Ones,
-    TENSOR: Tensor,
-    VECTOR: Vector,
-    LEAF: Leaf,
-    VARIABLE: Variable,
-    OP: Operator,
-    PRODUCT: Product,
-    SUM: Sum,
-}
+from opshift.passes.fusion.keys import FORMS, NUMBER, OP, PRODUCT, SUM, Key
 
 _MOST = 8  # factors of a product, members of a sum: a longer one is no operator's, and hides in a leaf of its own
 
@@ -100,7 +21,7 @@ class Terms:
 
     def __init__(self) -> None:
         self.keys: list[Any] = []
-        """Each is one of the tuples above."""
+        """Each is one of the tuples of `keys.py`."""
         self.sizes: dict[int, int] = {}
         """How many elements each sum over axes adds up, where that is known."""
         self.reshaped: dict[int, Key] = {}
@@ -112,7 +33,7 @@ class Terms:
         found = self._numbers.get(key)
         if found is None:
             found = self._numbers[key] = len(self.keys)
-            self.keys.append(_FORMS[key[0]](*key))
+            self.keys.append(FORMS[key[0]](*key))
         return found
 
     def number(self, value: float) -> int:

@@ -7,9 +7,10 @@ from math import inf, nan, prod
 from operator import add, mul, sub
 from typing import Any
 
+from opshift.passes.fusion.keys import NUMBER, ONES, TENSOR, Key
 from opshift.passes.fusion.reader import FLOATS, PER_AXIS, Reader, Rule
 from opshift.passes.fusion.reading.layout import elementwise, product_of_sizes
-from opshift.passes.fusion.terms import NUMBER, ONES, TENSOR, Key, clip, mean
+from opshift.passes.fusion.terms import clip, mean
 from opshift.passes.model import numbers
 from opshift.passes.model.messages import NodeProto, TensorProto
 from opshift.passes.model.traversal import integer

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from opshift.passes.fusion.keys import LEAF
 from opshift.passes.fusion.reader import Dims, DimsRule, Reader
-from opshift.passes.fusion.terms import LEAF
 from opshift.passes.model.messages import NodeProto, default_domain
 from opshift.passes.model.traversal import integer
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from opshift.passes.fusion.keys import NUMBER, ONES, TENSOR, VECTOR, Key
 from opshift.passes.fusion.reader import FLOATS, Reader, Rule
-from opshift.passes.fusion.terms import NUMBER, ONES, TENSOR, VECTOR, Key, Terms
+from opshift.passes.fusion.terms import Terms
 from opshift.passes.model import numbers
 from opshift.passes.model.messages import NodeProto, TensorProto
 from opshift.passes.model.traversal import integer
