@@ -121,9 +121,16 @@ def recognisable(name: str) -> Op:
         raise ValueError(f"{name} cannot be recognised: {why}")
     if schemas.versions(*op):
         raise ValueError(f"{name} has no definition to recognise it by (docs/definitions.md lists those that have one)")
+    raise unknown(name)
+
+
+def unknown(name: str) -> ValueError:
+    """The error for an operator that nobody knows, with the known one that is spelled most like it."""
+    from opshift.passes.inlining import definable
+
     known = [f"{domain}::{op}" if domain else op for domain in definable.DOMAINS for op in definable.operators(domain)]
     likely = get_close_matches(name, known, 1)
-    raise ValueError(f"unknown operator {name!r}{f'; did you mean {likely[0]}?' if likely else ''}")
+    return ValueError(f"unknown operator {name!r}{f'; did you mean {likely[0]}?' if likely else ''}")
 
 
 def _check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:

@@ -116,9 +116,9 @@ def _report(path: str, outcome: Outcome, before: str | None, after: str | None) 
     """Write the page; what changed is drawn where both files are there."""
     from opshift.cli import report
 
-    models = [_side(file).model if file is not None else None for file in (before, after)]
+    source, result = (_side(file).model if file is not None else None for file in (before, after))
     with writing(path):
-        Path(path).write_text(report.page(outcome, *models, ["opshift", *sys.argv[1:]]), encoding="utf-8")
+        Path(path).write_text(report.page(outcome, source, result, ["opshift", *sys.argv[1:]]), encoding="utf-8")
 
 
 def _asked(options: argparse.Namespace) -> Asked:
@@ -254,7 +254,10 @@ def ledger(options: argparse.Namespace) -> int:
     """`opshift ledger`."""
     from opshift.catalog import ledger as table
 
-    if options.opset is not None:
+    if options.op:
+        histories = [table.history(name) for name in options.op]
+        print("\n\n".join("\n".join(history.lines(options.opset)) for history in histories))
+    elif options.opset is not None:
         found = table.needed(options.opset)
         print("\n".join(found) if found else f"the installed onnx changes nothing at opset {options.opset}")
     elif options.markdown:

@@ -68,6 +68,9 @@ def _parser() -> argparse.ArgumentParser:
 
     ledger = verbs.add_parser("ledger", help="show what is done about each change of each operator")
     ledger.add_argument("--opset", type=int, metavar="N", help="only the changes at this opset of the installed onnx")
+    ledger.add_argument(
+        "--op", action="append", default=[], help="the history of an operator, and the file that tells it; repeatable"
+    )
     ledger.add_argument("--markdown", action="store_true", help="the whole table, as it stands in docs/support.md")
     ledger.add_argument("--definitions", action="store_true", help="what operators become: docs/definitions.md")
 

@@ -46,6 +46,7 @@ class Inference:
         self._source = source
         self._opened = opened
         self._types: dict[Path, dict[str, TypeProto]] | None = None
+        self._told: set[tuple[Known, str]] | None = None
         self.granted: frozenset[str] = frozenset()
         """Values whose inferred shapes hold of sizes of 1 or more alone."""
 
@@ -69,11 +70,28 @@ class Inference:
         return [] if self._types is None else list(claims.contradictions(self._source, self.type))
 
     def node(self, node: NodeProto, opset: int, scope: Known) -> None:
-        """Infer the outputs of one made node, and of the made nodes it hangs on, into `scope.typed`."""
+        """Infer the outputs of one made node, and of the made nodes it hangs on, into `scope.typed`.
+
+        The graphs that nodes hold ask in turn. Until the first question is answered each node is inferred once: what it
+        hangs on was inferred before it, so that a second time would tell nothing else.
+        """
+        if self._told is not None:
+            self._follow(node, opset, scope, self._told)
+            return
+        self._told = set()
+        try:
+            self._follow(node, opset, scope, self._told)
+        finally:
+            self._told = None
+
+    def _follow(self, node: NodeProto, opset: int, scope: Known, told: set[tuple[Known, str]]) -> None:
         pending = [(node, opset)]
         visited: set[str] = set()
         while pending:
             current, version = pending[-1]
+            if (scope, current.output[0]) in told:
+                pending.pop()
+                continue
             origins = [scope.origin(name) for name in current.input if not is_known(scope.stated(name))]
             waiting = [o for o in origins if o is not None and o[0].output[0] not in visited]
             visited.add(current.output[0])
@@ -83,6 +101,7 @@ class Inference:
             pending.pop()
             infer_node(current, version, scope)
             scope.judged(current)
+            told.add((scope, current.output[0]))
 
 
 def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, TypeProto]], frozenset[str]]:

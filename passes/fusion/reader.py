@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from opshift.passes.analysis.scope import Scope
-from opshift.passes.fusion.keys import LEAF, NUMBER, ONES, TENSOR, VECTOR, Key
+from opshift.passes.fusion.keys import LEAF, NUMBER, ONES, OP, TENSOR, VECTOR, Key
 from opshift.passes.fusion.terms import Terms
 from opshift.passes.model import numbers, schemas
 from opshift.passes.model.attributes import attribute_value
@@ -233,11 +233,17 @@ class Reader:
                     return None
                 target[axis] = before[axis]
         computed = [axis for axis, element in enumerate(target) if self.terms.value(element) == -1]
+        if not computed and len(opaque := [axis for axis, dim in enumerate(target) if self._is_computed(dim)]) == 1:
+            computed, target[opaque[0]] = opaque, self.terms.number(-1)  # it follows from the others
         if len(computed) == 1 and before is not None:
             rest = self._quotient(before, [element for element in target if self.terms.value(element) != -1])
             if rest is not None:
                 target[computed[0]] = rest
         return tuple(target)
+
+    def _is_computed(self, dim: int) -> bool:
+        """Whether a dimension is none that a value has, but made of such."""
+        return self.terms.keys[dim].kind == OP and not self.terms.is_op(dim, "Dim")
 
     def _takes_zero_for_size(self, wanted: Dims, before: Dims | None) -> bool:
         """Whether a dimension that may be 0 is read as it stands, where 0 means "as it was" to Reshape.

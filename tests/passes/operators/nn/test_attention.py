@@ -11,7 +11,16 @@ from onnx import TensorProto
 from opshift.passes.conversion import convert
 
 from opshift.verification.engines import Reference
-from tests.support import check, check_down, check_refused, check_unchanged, evaluate, model, show
+from tests.support import (
+    check,
+    check_computes,
+    check_down,
+    check_refused,
+    check_unchanged,
+    evaluate,
+    model,
+    show,
+)
 
 RANDOM = np.random.default_rng(3)
 SELF = {"inputs": "float[2,3,4,8] q, float[2,3,6,8] k, float[2,3,6,8] v", "outputs": "float[2,3,4,8] y"}
@@ -496,3 +505,18 @@ def test_heads_that_are_an_axis_are_not_told_from_25_on(heads):
 def test_heads_that_are_joined_are_told_from_25_on():
     io = {"inputs": "float[1,3,8] q, float[1,3,8] k, float[1,3,8] v", "outputs": "float[1,3,8] y"}
     check_unchanged("y = Attention<q_num_heads=2, kv_num_heads=2>(q, k, v)", 24, 28, **io)
+
+
+@pytest.mark.parametrize("width", ["8", "K"])
+@pytest.mark.parametrize("queries", [2, 4])
+@pytest.mark.parametrize(("batch", "length", "keys"), [(0, 3, 4), (2, 0, 4), (2, 1, 0), (0, 1, 0)])
+@pytest.mark.parametrize("target", [22, 9])
+def test_no_batch_no_query_and_no_key(width, queries, batch, length, keys, target):
+    """Nothing to attend to leaves zeros."""
+    wide = f"{4 * queries}" if width == "8" else "Q"
+    x, kv = np.ones((batch, length, 4 * queries), np.float32), np.ones((batch, keys, 8), np.float32)
+    expected = np.zeros_like(x) if not keys else np.ones_like(x)
+    check_computes(
+        f"y = Attention<q_num_heads={queries}, kv_num_heads=2>(q, k, v)", 23, target, expected, feeds={"q": x, "k": kv, "v": kv},
+        grade="close", inputs=f"float[B,L,{wide}] q, float[B,S,{width}] k, float[B,S,{width}] v", outputs="float[X,Y,Z] y",
+    )  # fmt: skip
