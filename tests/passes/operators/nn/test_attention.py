@@ -1,5 +1,7 @@
 """Attention: what windows, padded caches and short masks become, and what the operator itself does."""
 
+from functools import cache
+
 import numpy as np
 import onnx
 import onnx.checker
@@ -39,6 +41,16 @@ def feeds_for(mask: str, width: int) -> dict[str, np.ndarray]:
     return feeds
 
 
+@cache
+def in_each_form(text: str, inputs: str, opset: int, targets: tuple[int, ...]):
+    """The model, and what it becomes at each of the targets: once for all values of its inputs."""
+    source = model(text, opset, inputs=inputs, outputs="float[B,H,S,D] y")
+    results = [convert.attempt(source, {"": target}) for target in targets]
+    for result in results:
+        assert result.model is not None, "\n".join(map(str, result.refusals))
+    return source, *results
+
+
 def check_against_reference(node: str, opset: int, target: int, *, cache: str, mask: str, width: int, known: bool):
     """Both versions in onnx.reference, whose Attention is the text of the newest version at each opset."""
     dims = "2,3,{},8" if known else "B,H,{},D"
@@ -51,16 +63,12 @@ def check_against_reference(node: str, opset: int, target: int, *, cache: str, m
     operands += {"past": ["pk", "pv"], "filled": ["", "", "n"], "": []}[cache]
     outputs = "y, a, c" if cache == "past" else "y"
     text = f"{outputs} = Attention<{node}>({', '.join(operands).rstrip(', ')})"
-    source = model(text, opset, inputs=", ".join(inputs), outputs="float[B,H,S,D] y")
-    result = convert.attempt(source, {"": target})
-    assert result.model is not None, "\n".join(map(str, result.refusals))
+    source, result, *older = in_each_form(text, ", ".join(inputs), opset, (target, LAST, 8))
     assert result.grade == "exact"
     feeds = feeds_for(mask, width)
     (expected,), (actual,) = (Reference(of).run(feeds) for of in (source, result.model))
     np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-7)
-    for older in (LAST, 8):
-        computed = convert.attempt(source, {"": older})
-        assert computed.model is not None, "\n".join(map(str, computed.refusals))
+    for computed in older:
         np.testing.assert_allclose(evaluate(computed.model, feeds)[0], expected, rtol=1e-5, atol=1e-6)
     return show(result.model)
 
