@@ -73,7 +73,7 @@ def _is_zero(held: Any, negative: bool) -> bool:
 
 
 def beside_unit(call: Call, is_unit: Callable[[Any], bool], *, commutes: bool = True) -> str | None:
-    """The operand that an operator yields as the other one is a unit: the first, or, where it `commutes`, any of both."""
+    """The operand that an operator yields as the other one is a unit: the first, or any where it `commutes`."""
     for value, other in ((0, 1), (1, 0)) if commutes else ((0, 1),):
         held = splat(call, other)
         if held is not None and is_unit(held) and keeps_shape(call, value, other):
