@@ -231,6 +231,10 @@ QUIRKS: tuple[Quirk, ...] = (
     Quirk(REFERENCE, "1.23.2", ("Hardmax",), "the opset is below 13", "is computed along the last axis alone",
           "along all axes from the given one on, 1 by default", _below(13),
           Evidence("y = Hardmax(x)", 11, **CUBE, right=(np.stack([EYES, EYES]).reshape(2, 2, 2),))),
+    Quirk(REFERENCE, "1.23.2", ("Scan",), "the opset is below 9", "refuses it",
+          "sequence_lens come first, and each sequence of a batch is scanned",  # a body that takes the absent one runs
+          _below(9), Evidence("y = Scan<num_scan_inputs=1, body = b (float e) => (float r) { r = Neg(e) }>(, x)", 8,
+                              "float[1,2] x", "float[1,2] y", {"x": _f(1, 2, shape=(1, 2))}, (_f(-1, -2, shape=(1, 2)),))),
     Quirk(REFERENCE, "1.23.2", ("PRelu",), "the opset is below 7", "takes one slope for each place of the last axis",
           "one slope for each channel", _below(7),
           Evidence("y = PRelu(x, s)", 6, "float[1,2,2] x, float[2] s", "float[1,2,2] y",

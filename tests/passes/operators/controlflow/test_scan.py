@@ -6,6 +6,7 @@ import onnx.checker
 import pytest
 from opshift.passes.conversion import convert
 
+from opshift.verification.engines import OnnxRuntime
 from tests.support import check_refused, check_unchanged, check_values, evaluate, model
 
 BODY = "num_scan_inputs=1, body = b (float[3] old, float[3] e) => (float[3] new, float[3] o) { new = Add(old, e) o = Mul(new, e) }"
@@ -151,3 +152,21 @@ def test_what_is_stated_in_the_body_of_a_scan_is_kept():
     made = convert.attempt(source, {"": 7}).model
     x = np.arange(18, dtype=np.uint8).reshape(2, 1, 1, 3, 3)
     check_values(source, made, {"x": x}, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("target", [10, 9, 8, 7])
+def test_a_scan_says_what_shape_comes_of_an_if_that_became_loops(target):
+    """onnxruntime asks a Scan for the shapes that its body yields, and infers none of a Loop."""
+    body = """y = Scan<num_scan_inputs=1, body = b (float[4] e) => (float[] r) {
+        r = If (q) <
+            then_branch = t () => (float[] a) { a = Slice(e, s, f) },
+            else_branch = h () => (float[] c) { d = Neg(e) c = Slice(d, s, f) }
+        >
+    }>(x)"""
+    source = model(body, 11, inputs="float[3,4] x, bool q, int64[1] s, int64[1] f", outputs="float[3,N] y")
+    made = convert.attempt(source, {"": target}).model
+    onnx.checker.check_model(made, full_check=True)
+    feeds = {"x": drawn(3, 4), "s": np.int64([1]), "f": np.int64([3])}
+    for q in (True, False):
+        expected, actual = (OnnxRuntime(m).run({**feeds, "q": np.array(q)}) for m in (source, made))
+        np.testing.assert_array_equal(actual[0], expected[0], strict=True)
