@@ -108,7 +108,7 @@ def _empty(call: Call) -> bool:
 
 def _ignores(call: Call) -> bool:
     ignored, targets = call.attribute("ignore_index"), call.given(1)
-    return ignored is not None and targets is not None and bool((targets == ignored).any())
+    return ignored is not None and (targets is None or bool((targets == ignored).any()))
 
 
 def _empty_parts(call: Call) -> bool:
@@ -123,8 +123,11 @@ def _cropped_by_scales(call: Call) -> bool:
 
 def _cuts_aligned(call: Call) -> bool:
     scales, shape = call.given(2 if call.opset > 10 else 1), call.shape(0)
-    if call.attribute("coordinate_transformation_mode") != "align_corners" or scales is None or shape is None:
+    given = call.node.input[2 if call.opset > 10 else 1 :][:1]
+    if call.attribute("coordinate_transformation_mode") != "align_corners" or not any(given):
         return False
+    if scales is None or shape is None:
+        return True
     axes = call.attribute("axes", range(len(shape)))
     sizes = [shape[axis] * scale for axis, scale in zip(axes, scales.reshape(-1), strict=False)]
     return any(size != np.trunc(size) for size in sizes)
@@ -142,6 +145,11 @@ def _lowest(call: Call) -> bool:
 def _shorter(call: Call) -> bool:
     lengths, x = call.given(4), call.given(0)
     return lengths is not None and x is not None and bool((lengths != x.shape[call.attribute("layout", 0)]).any())
+
+
+def _other_batches(call: Call) -> bool:
+    a, b = call.shape(0) or (), call.shape(1) or ()
+    return len(b) > 2 and 0 in (*a[:-2], *b[:-2]) and a[:-2] != b[:-2]
 
 
 def _no_step(call: Call) -> bool:
@@ -349,7 +357,7 @@ QUIRKS: tuple[Quirk, ...] = (
           _ignores,
           Evidence('l = NegativeLogLikelihoodLoss<ignore_index=-5, reduction="none">(x, t) y = Reciprocal(l)', 13,
                    "float[1,1,1] x, int64[1,1] t", "float[1,1] y", {"x": ONES[:1, :1, :1], "t": np.array([[-5]])},
-                   (_f(INF, shape=(1, 1)),))),
+                   (_f(INF, shape=(1, 1)),)), "the sign of a zero"),
     Quirk(RUNTIME, "1.31.1", ("Split",), "parts are numbered and the last ones are empty", "refuses it", "they are smaller",
           _empty_parts, Evidence("y, z = Split<num_outputs=2>(x)", 18, "float[N] x", "float[A] y, float[B] z",
                                  {"x": _f()}, (_f(), _f()))),
@@ -379,11 +387,19 @@ QUIRKS: tuple[Quirk, ...] = (
                    "float[1,1,1] x, float[1,1,1] w, float[1,1,1] r", "float[1,1,1] y",
                    {"x": _f(1, shape=(1, 1, 1)), "w": _f(1, shape=(1, 1, 1)), "r": _f(0, shape=(1, 1, 1))},
                    (_f(1e-5, shape=(1, 1, 1)),))),
-    Quirk(RUNTIME, "1.31.1", ("MatMul",), "a matrix is multiplied by no matrix", "refuses it", "there is no product",
-          lambda call: len(call.shape(0) or ()) == 2 and 0 in (call.shape(1) or ())[:-2],
+    Quirk(RUNTIME, "1.31.1", ("MatMul",), "a matrix is multiplied by none of many", "refuses it", "there is no product",
+          _other_batches,
           Evidence("y = MatMul(a, x)", 13, "float[2,3] a, float[0,3,4] x", "float[A,B,C] y",
                    {"a": np.ones((2, 3), np.float32), "x": np.zeros((0, 3, 4), np.float32)},
                    (np.zeros((0, 2, 4), np.float32),))),
+    Quirk(RUNTIME, "1.31.1", ("MaxPool", "AveragePool", "LpPool"), "there is no channel", "refuses it", "none comes out",
+          lambda call: (call.shape(0) or (1, 1))[1] == 0,
+          Evidence("y = MaxPool<kernel_shape=[1]>(x)", 12, "float[1,0,2] x", "float[A,B,C] y",
+                   {"x": np.zeros((1, 0, 2), np.float32)}, (np.zeros((1, 0, 2), np.float32),))),
+    Quirk(RUNTIME, "1.31.1", ("ReduceMax", "ReduceMin"), "there are no truths", "refuses it", "False and True",
+          lambda call: call.given(0) is not None and call.given(0).dtype == bool and 0 in call.given(0).shape,
+          Evidence("y = ReduceMax<keepdims=0>(x, a)", 20, "bool[2,0] x, int64[1] a", "bool[A] y",
+                   {"x": np.zeros((2, 0), bool), "a": np.array([1])}, (np.zeros(2, bool),))),
     Quirk(RUNTIME, "1.31.1", ("Sub",), "float16 is behind other float16", "leaves out the rounding between them",
           "each value is a float16; `AsWritten` has onnxruntime round it", _never,
           Evidence("a = Mul(x, s) y = Sub(a, t)", 14, "float16[1] x, float16[1] s, float16[1] t", "float16[1] y", HALVES,

@@ -47,6 +47,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("the wrong way round", "_, y = RNN<hidden_size=1, clip=-1.0>(x, w, r)", 14, "float[A,B,C] y",
      {"x": np.ones((1, 1, 1), F), "w": np.ones((1, 1, 1), F), "r": np.ones((1, 1, 1), F)}, {}),
     ("both signs", "y = Max(x, z)", 13, "float[N] y", {"x": np.zeros(1, F), "z": -np.zeros(1, F)}, {"z": np.zeros(1, F)}),
+    ("begin at 0", "y = AveragePool<kernel_shape=[1]>(x)", 13, "float[A,B,C] y", {"x": -np.zeros((1, 1, 1), F)},
+     {"x": np.zeros((1, 1, 1), F)}),
     ("negative", "y = CenterCropPad(x, n)", 18, "float[N] y", {"x": np.ones(1, F), "n": np.array([-1])}, {"n": np.array([2])}),
 ]  # fmt: skip
 

@@ -110,15 +110,22 @@ def _not_finite(call: Call) -> bool:
 
 
 def _zeros_of_both_signs(call: Call) -> bool:
-    values = [call.given(at) for at in range(len(call.node.input))]
+    values = [call.given(at) for at, name in enumerate(call.node.input) if name]
+    if any(value is None for value in values):
+        return True
     values += [np.float32(call.attribute(name)) for name in ("min", "max") if call.attribute(name) is not None]
     arrays = [np.asarray(v) for v in values if v is not None and np.asarray(v).dtype.kind == "f"]
     signs = {bool(sign) for v in arrays for sign in np.signbit(v[v == 0]).reshape(-1)}
     return len(signs) > 1
 
 
+def _negative_zero(call: Call) -> bool:
+    x = call.given(0)
+    return x is None or (x.dtype.kind == "f" and bool((np.signbit(x) & (x == 0)).any()))
+
+
 def _trains(call: Call) -> bool:
-    return bool(np.any(call.given(2))) if call.opset >= 12 else False
+    return bool(np.any(call.given(2))) if call.opset >= 12 else call.opset < 7 and not call.attribute("is_test", 0)
 
 
 def _unscaled(call: Call) -> bool:
@@ -153,6 +160,9 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Compress",), "there are more conditions than elements", _beyond),
     Undefined(("PRelu",), "the slope is larger than the data", _broadcasts_data),
     Undefined(("DynamicQuantizeLinear",), "there is no finite scale", _not_finite),
+    Undefined(("AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMean"), "a sum may begin at 0 or not", _negative_zero,
+              "the sign of a zero"),
+    Undefined(("Relu",), "zeros of both signs are equal", _negative_zero, "the sign of a zero"),
     Undefined(("Min", "Max", "Clip"), "zeros of both signs are equal", _zeros_of_both_signs, "the sign of a zero"),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", _unscaled),
     Undefined(("CenterCropPad",), "a size is negative", _negative(1)),

@@ -26,7 +26,7 @@ from opshift.passes.conversion import convert as engine
 from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
 from opshift.passes.refine import Refinement
-from opshift.verification.asked import Asked, asked, checked
+from opshift.verification.feeding.asked import Asked, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart
 
@@ -200,7 +200,7 @@ def verify(options: argparse.Namespace) -> int:
     if options.format == "json":
         print(json.dumps(asdict(found), indent=2))
     else:
-        print("\n".join(filter(None, [outcome_.verdict(found), outcome_.fed(found)])))
+        print("\n".join(filter(None, [outcome_.verdict(found), outcome_.fed(found), *outcome_.remarked(found)])))
     return code_of(found)
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from opshift.passes.fusion import emission
+from opshift.passes.fusion.keys import NUMBER, ONES, SUM, TENSOR, VECTOR
 from opshift.passes.fusion.match import Found
 from opshift.passes.fusion.patterns import Pattern, Tensor
 from opshift.passes.fusion.reader import FLOATS, Reader
 from opshift.passes.fusion.shape_rules import fits
-from opshift.passes.fusion.terms import NUMBER, ONES, SUM, TENSOR, VECTOR
 from opshift.passes.model.messages import TensorProto, default_domain
 from opshift.passes.model.traversal import Body, results, subgraphs, with_nested
 from opshift.passes.model.types import Dim
@@ -142,7 +142,7 @@ class Grouping:
                 doubled.append(name)
                 continue
             at = self._uses.makers.get(name)
-            if self._terms.keys[term][0] in _CONSTANT:
+            if self._terms.keys[term].kind in _CONSTANT:
                 continue
             if at is None or at in taken:
                 return None
@@ -175,7 +175,7 @@ class Grouping:
                 made = self._nodes[user].output
                 if user in inside or len(made) != 1 or made[0] in self._uses.pinned:
                     continue
-                constant = self._terms.keys[self._reader.term(made[0])][0] in _CONSTANT
+                constant = self._terms.keys[self._reader.term(made[0])].kind in _CONSTANT
                 if constant and inside.issuperset(self._uses.users.get(made[0], ())):
                     found.add(user)
         return found
@@ -226,19 +226,19 @@ class Grouping:
         """What a term is a Transpose, a Reshape or a sum of, where a node can make it again."""
         key = self._terms.keys[term]
         if self._terms.is_op(term, "Transpose"):
-            return Moved(key[3][0], perm=key[2][0][1])
-        if key[0] == SUM and not key[1] and len(key[2]) == 2 and all(c == 1 for _, c in key[2]):
-            return Moved(key[2][0][0], plus=key[2][1][0])
+            return Moved(key.operands[0], perm=key.parameter)
+        if key.kind == SUM and not key.constant and len(key.members) == 2 and all(c == 1 for _, c in key.members):
+            return Moved(key.members[0][0], plus=key.members[1][0])
         if self._terms.is_op(term, "Half"):
-            return Moved(key[3][0], half=True)
+            return Moved(key.operands[0], half=True)
         if self._terms.is_op(term, "Cos") or self._terms.is_op(term, "Sin"):
-            return Moved(key[3][0], op=key[1])
+            return Moved(key.operands[0], op=key.name)
         if self._terms.is_op(term, "Vector"):
-            return Moved(key[3][0], behind=key[2][0][1])
+            return Moved(key.operands[0], behind=key.parameter)
         if self._terms.is_op(term, "Reshape"):
-            sizes = [self._terms.value(dim) for dim in key[2][0][1]]
+            sizes = [self._terms.value(dim) for dim in key.parameter]
             if all(size is not None and size > 0 for size in sizes):
-                return Moved(key[3][0], shape=tuple(int(size) for size in sizes if size is not None))
+                return Moved(key.operands[0], shape=tuple(int(size) for size in sizes if size is not None))
         return None
 
     def _is_narrower(self, name: str, kind: int) -> bool:

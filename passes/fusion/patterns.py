@@ -14,9 +14,10 @@ from functools import cache
 from typing import Any
 
 from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.fusion.keys import OP, PRODUCT, SUM, VARIABLE
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.fusion.reading.all import RULES
-from opshift.passes.fusion.terms import OP, PRODUCT, SUM, VARIABLE, Terms
+from opshift.passes.fusion.terms import Terms
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import ModelProto, NodeProto
@@ -124,7 +125,7 @@ def pattern(call: Call) -> Pattern | None:
         reader.read(made)
     root = reader.term("y")
     marks = dict(zip(call.marks, _MARKS, strict=False))
-    if terms.keys[root][0] not in (OP, PRODUCT, SUM):
+    if terms.keys[root].kind not in (OP, PRODUCT, SUM):
         return None
     return Pattern(
         call, terms, root, marks, result.grade, tuple(made.op_type for made in graph.node), call.op == ROTARY

@@ -11,10 +11,11 @@ from opshift.passes.fusion import emission, families, masks, patterns
 from opshift.passes.fusion.emission import Emission
 from opshift.passes.fusion.families import Clues
 from opshift.passes.fusion.group import Group, Grouping, Held, Uses
+from opshift.passes.fusion.keys import OP, PRODUCT, SUM
 from opshift.passes.fusion.match import Found, Matcher
 from opshift.passes.fusion.patterns import Call, Pattern, Splat, Tensor
 from opshift.passes.fusion.reader import FLOATS, Reader
-from opshift.passes.fusion.terms import OP, PRODUCT, SUM, Terms
+from opshift.passes.fusion.terms import Terms
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import Dim
@@ -135,7 +136,7 @@ class Search:
     def _fold(self, index: int, ops: set[Op]) -> None:
         node = self._nodes[index]
         term, kind = self._reader.term(node.output[0]), self._reader.kind(node.output[0])
-        if len(node.output) != 1 or self._terms.keys[term][0] not in (OP, PRODUCT, SUM) or kind not in FLOATS:
+        if len(node.output) != 1 or self._terms.keys[term].kind not in (OP, PRODUCT, SUM) or kind not in FLOATS:
             return
         dims = self._reader.shape(node.output[0])
         rank, size = (None, None) if dims is None else (len(dims), dims[-1] if dims else None)
@@ -149,7 +150,7 @@ class Search:
 
     def _as_call(self, index: int, term: int, kind: int, pattern: Pattern) -> bool:
         own, other = pattern.terms.keys[pattern.root], self._terms.keys[term]
-        if own[0] != other[0] or (own[0] == OP and own[1] != other[1]):
+        if own.kind != other.kind or (own.kind == OP and own.name != other.name):
             return False
         matcher = Matcher(pattern.terms, pattern.root, pattern.marks, self._terms, _TOLERANCES[kind])
         for found in matcher.all(term):
@@ -284,9 +285,9 @@ def _axes(terms: Terms, term: int) -> dict[str, list[tuple[int, ...]]]:
     for _ in range(_DEPTH):
         for at in front:
             key = terms.keys[at]
-            if key[0] == OP and key[2] and key[2][0][0] == "axes":
-                found.setdefault(key[1], []).append(key[2][0][1])
-            if terms.is_op(at, "Reshape") and len(shape := key[2][0][1]) == 3 and (groups := terms.value(shape[1])):
+            if key.kind == OP and key.parameters and key.parameters[0][0] == "axes":
+                found.setdefault(key.name, []).append(key.parameter)
+            if terms.is_op(at, "Reshape") and len(shape := key.parameter) == 3 and (groups := terms.value(shape[1])):
                 found.setdefault("groups", []).append((int(groups),))
         front = [inner for at in front for inner in terms.operands(at) if inner not in seen]
         seen.update(front)

@@ -10,7 +10,7 @@ import pytest
 
 import opshift
 from opshift.cli import main as cli
-from opshift.verification.asked import asked
+from opshift.verification.feeding.asked import asked
 from tests.support import model
 
 TWO = {"inputs": "float[batch,seq] image, int64[batch] ids", "outputs": "float[batch,seq] y"}
@@ -152,6 +152,12 @@ def test_what_was_saved_is_read_again(source, tmp_path, name):
     for file in files:
         again = tmp_path / f"again-{name}" / file.relative_to(kept) if kept.is_dir() else tmp_path / f"again-{name}"
         assert file.read_bytes() == again.read_bytes()
+
+
+def test_sets_are_not_mixed_with_older_ones(source, tmp_path, capsys):
+    assert run(source, "--save-inputs", tmp_path / "used") == 0
+    assert run(source, "--save-inputs", tmp_path / "used", "--runs", "1") == 2
+    assert "holds something already" in capsys.readouterr().err
 
 
 def test_types_that_numpy_does_not_have_are_saved_too(tmp_path):
