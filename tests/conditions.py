@@ -10,6 +10,11 @@ import numpy as np
 from tests.node_calls import Call
 
 
+def slices_of_strings(call: Call) -> bool:
+    x, axis = call.given(0), call.attribute("axis", 0)
+    return x is not None and np.asarray(x).dtype.kind in "OUS" and axis % np.ndim(x) < np.ndim(x) - 1
+
+
 def below(opset: int) -> Callable[[Call], bool]:
     return lambda call: call.opset < opset
 
