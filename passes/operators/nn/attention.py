@@ -59,7 +59,7 @@ def pad_mask(node: Node) -> None:
 @says("Inputs of rank 4 have an axis of heads; the numbers of heads that attributes told beside it go.")
 def heads_of_axes(node: Node) -> None:
     ranks = (node.scope.shape(node.input(index)) for index in (QUERY, KEY, VALUE))
-    if any(dims is not None and len(dims) == 4 for dims in ranks):
+    if not node.attributes.get(HEADS[0]) or any(dims is not None and len(dims) == 4 for dims in ranks):
         for name in {*HEADS} & {*node.attributes}:
             del node.attributes[name]
 

@@ -510,6 +510,15 @@ def test_heads_that_are_an_axis_are_not_told_from_25_on(heads):
     onnx.checker.check_model(made, full_check=True)
 
 
+@pytest.mark.newest
+def test_inputs_of_unknown_rank_have_an_axis_of_heads_where_nothing_tells_their_number():
+    before = onnx.parser.parse_model("""<ir_version: 12, opset_import: ["" : 24, "f" : 1]>
+        g (float[1,2,3,4] q, float[1,2,3,4] k, float[1,2,3,4] v) => (float[1,2,3,4] y) { y = f.F(q, k, v) }
+        <domain: "f", opset_import: ["" : 24]> F (q, k, v) => (y) { y = Attention<kv_num_heads=0>(q, k, v) }""")
+    after = convert.attempt(before, {"": 25}).model
+    onnx.checker.check_model(after, full_check=True)
+
+
 def test_heads_that_are_joined_are_told_from_25_on():
     io = {"inputs": "float[1,3,8] q, float[1,3,8] k, float[1,3,8] v", "outputs": "float[1,3,8] y"}
     check_unchanged("y = Attention<q_num_heads=2, kv_num_heads=2>(q, k, v)", 24, 28, **io)

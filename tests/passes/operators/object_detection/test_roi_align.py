@@ -124,3 +124,14 @@ def test_no_channels_and_no_regions(mode, ratio, dims, regions):
     for channels in (0, 2) if "C" in dims else (0,):
         feeds = {"x": np.ones((1, channels, 4, 4), np.float32), "r": boxes, "b": images}
         check_down(body, 16, 15, 9, 7, feeds=feeds, atol=1e-6, grade="close", **io)
+
+
+@pytest.mark.parametrize("size", ["output_height=0, output_width=2", "output_height=2, output_width=0"])
+def test_regions_of_nothing_are_refused(size):
+    check_refused(
+        f"y = RoiAlign<{size}>(x, r, b)",
+        10,
+        9,
+        "regions of some elements could be expressed",
+        **IO | {"outputs": "float[2,1,A,B] y"},
+    )
