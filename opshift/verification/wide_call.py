@@ -1,0 +1,192 @@
+"""One call of an operator in float64: in onnxruntime, or, where that has no kernel, in numpy or onnx.reference.
+
+What the others compute is held against onnxruntime in float32 on the same values. Where that is something else, or nobody
+knows the operator in double, the call stays as narrow as the model has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from opshift.passes.model import schemas
+from opshift.passes.model.attributes import attribute_value
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, ValueInfoProto
+from opshift.verification import wide_kernels
+from opshift.verification.engines import EngineError, OnnxRuntime, Reference
+
+Array = Any
+DOUBLE = "tensor(double)"
+APART = 1e-2
+"""How far a kernel in float64 may be from onnxruntime's in float32, as a part of the largest element."""
+
+
+@dataclass
+class Calls:
+    """Runs calls; equal ones share what was prepared for them. `elsewhere` and `narrow` count by operator."""
+
+    elsewhere: dict[str, int] = field(default_factory=dict)
+    narrow: dict[str, int] = field(default_factory=dict)
+    _sessions: dict[Any, Any] = field(default_factory=dict)
+    _judged: dict[Any, bool] = field(default_factory=dict)
+
+    def run(
+        self, node: NodeProto, opset: int, inputs: Sequence[Array | None], widths: Sequence[np.dtype[Any] | None]
+    ) -> list[Array]:
+        """The outputs. `widths` are the types that inputs have in the model; only what is narrow there was widened.
+
+        Raises:
+            EngineError: nobody runs it.
+        """
+        schema = schemas.schema(node.domain, node.op_type, opset)
+        if schema is None:
+            return self._narrowly(node, opset, inputs, widths)
+        mixed: list[Array | None] = []
+        for index, (value, width) in enumerate(zip(inputs, widths, strict=True)):
+            formal = schema.input(index)
+            fixed = formal is not None and DOUBLE not in formal.types
+            mixed.append(_as(value, width) if fixed else value)
+        if any(isinstance(value, list) for value in inputs):
+            return self._in_reference(node, opset, mixed)
+        key = _key(node, opset, mixed)
+        if key not in self._judged:
+            self._judged[key] = True
+            try:
+                return self._in_runtime(node, opset, mixed, key)
+            except EngineError:
+                self._judged[key] = False
+        elif self._judged[key]:
+            return self._in_runtime(node, opset, mixed, key)
+        return self._elsewhere(node, opset, inputs, mixed, widths)
+
+    def _elsewhere(
+        self,
+        node: NodeProto,
+        opset: int,
+        inputs: Sequence[Array | None],
+        mixed: Sequence[Array | None],
+        widths: Sequence[np.dtype[Any] | None],
+    ) -> list[Array]:
+        made = None
+        if not node.domain and all(
+            value is None or value.dtype.kind in "iub" or value.dtype == np.float64 for value in mixed[:2]
+        ):
+            try:
+                with np.errstate(all="ignore"):
+                    made = wide_kernels.compute(node.op_type, opset, mixed, _attributes(node))
+            except (ValueError, IndexError, KeyError, TypeError):
+                made = None
+        if made is None:
+            try:
+                made = self._in_reference(node, opset, mixed)
+            except EngineError:
+                made = None
+        single = [np.dtype(np.float32) if width is not None else None for width in widths]
+        narrow = None
+        try:
+            narrow = self._in_runtime(node, opset, [_as(v, w) for v, w in zip(inputs, single, strict=True)])
+        except EngineError:
+            if made is None:
+                return self._narrowly(node, opset, inputs, widths)
+        if made is not None and (narrow is None or _near(made, narrow)):
+            self.elsewhere[node.op_type] = self.elsewhere.get(node.op_type, 0) + 1
+            return made
+        self.narrow[node.op_type] = self.narrow.get(node.op_type, 0) + 1
+        assert narrow is not None
+        return narrow
+
+    def _narrowly(
+        self, node: NodeProto, opset: int, inputs: Sequence[Array | None], widths: Sequence[np.dtype[Any] | None]
+    ) -> list[Array]:
+        self.narrow[node.op_type] = self.narrow.get(node.op_type, 0) + 1
+        given = [_as(value, width) for value, width in zip(inputs, widths, strict=True)]
+        try:
+            return self._in_runtime(node, opset, given)
+        except EngineError:
+            return self._in_reference(node, opset, given)
+
+    def _in_runtime(self, node: NodeProto, opset: int, inputs: Sequence[Array | None], key: Any = None) -> list[Array]:
+        key = ("runtime", key or _key(node, opset, inputs))
+        if key not in self._sessions:
+            self._sessions[key] = OnnxRuntime(_model(node, opset, inputs))
+        made: list[Array] = self._sessions[key].run(_feeds(inputs))
+        return made
+
+    def _in_reference(self, node: NodeProto, opset: int, inputs: Sequence[Array | None]) -> list[Array]:
+        key = ("reference", _key(node, opset, inputs))
+        if key not in self._sessions:
+            self._sessions[key] = Reference(_model(node, opset, inputs))
+        made: list[Array] = self._sessions[key].run(_feeds(inputs))
+        return made
+
+
+def _as(value: Array | None, width: np.dtype[Any] | None) -> Array | None:
+    if value is None or width is None:
+        return value
+    if isinstance(value, list):
+        return [_as(item, width) for item in value]
+    return value.astype(width) if value.dtype == np.float64 else value
+
+
+def _near(made: Sequence[Array], narrow: Sequence[Array]) -> bool:
+    """Whether two kernels compute the same, but for rounding, and for what only the narrow one cannot hold."""
+    for wide, single in zip(made, narrow, strict=False):
+        if getattr(wide, "shape", None) != getattr(single, "shape", None):
+            return False
+        if wide is None or wide.dtype.kind not in "f":
+            continue
+        finite = np.isfinite(single)
+        if (np.isnan(single) != np.isnan(wide)).any() or not np.isfinite(wide[finite]).all():
+            return False
+        with np.errstate(all="ignore"):
+            gap = np.abs(wide - single)[finite].max(initial=0.0)
+        if gap > APART * np.abs(wide[finite]).max(initial=1e-30):
+            return False
+    return True
+
+
+def _feeds(inputs: Sequence[Array | None]) -> dict[str, Array]:
+    return {f"i{index}": value for index, value in enumerate(inputs) if value is not None}
+
+
+def _key(node: NodeProto, opset: int, inputs: Sequence[Array | None]) -> Any:
+    attributes = tuple(sorted(a.SerializeToString() for a in node.attribute))
+    types = tuple(None if v is None else "list" if isinstance(v, list) else v.dtype.str + v.dtype.name for v in inputs)
+    return node.domain, node.op_type, opset, attributes, types, tuple(map(bool, node.output))
+
+
+def _model(node: NodeProto, opset: int, inputs: Sequence[Array | None]) -> ModelProto:
+    """A model of the call alone; shapes are left open."""
+    import onnx.helper
+
+    model = ModelProto(ir_version=min(schemas.ir_version("", opset) if not node.domain else 8, 10))
+    model.opset_import.add(domain=node.domain, version=opset)
+    if node.domain:
+        model.opset_import.add(domain="", version=17)
+    graph, call = model.graph, model.graph.node.add(op_type=node.op_type, domain=node.domain)
+    graph.name = "call"
+    call.attribute.extend(node.attribute)
+    for index, value in enumerate(inputs):
+        call.input.append("" if value is None else f"i{index}")
+        if value is None:
+            continue
+        kind = graph.input.add(name=f"i{index}").type
+        items = value if isinstance(value, list) else [value]
+        elem_type = onnx.helper.np_dtype_to_tensor_dtype(items[0].dtype) if items else TensorProto.DOUBLE
+        if isinstance(value, list):
+            kind.sequence_type.elem_type.tensor_type.elem_type = elem_type
+        else:
+            kind.tensor_type.elem_type = elem_type
+    for index, name in enumerate(node.output):
+        call.output.append(f"o{index}" if name else "")
+        if name:
+            graph.output.append(ValueInfoProto(name=f"o{index}"))
+    return model
+
+
+def _attributes(node: NodeProto) -> Mapping[str, Any]:
+    found = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
+    return {name: value.decode() if isinstance(value, bytes) else value for name, value in found.items()}
