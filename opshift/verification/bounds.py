@@ -1,15 +1,15 @@
-"""How far two forms of a model may be apart: the factors, each with its reason, and the two questions about an output.
+"""How far two forms of a model may be apart: the factors, each with its reason, and the two questions on an output.
 
-The scale of an element is its magnitude, but at least the root of the mean square of its tensor: sums that cancel are as
-inexact as what went into them. `u` is half a unit of the last place: 2^-53 for float64, 2^-24, 2^-11 and 2^-8 for
+The scale of an element is its magnitude, but at least the root of the mean square of its tensor: sums that cancel are
+as inexact as what went into them. `u` is half a unit of the last place: 2^-53 for float64, 2^-24, 2^-11 and 2^-8 for
 float32, float16 and bfloat16.
 
-1. *The same function?* The twins may differ by `ROUNDINGS[grade]` times 2^-53 of the scale, and as much again for each u
-   that the run of the source in its own precision is away from its twin: this is the conditioning that the run shows. Forms
-   of grade `close` may store constants that were rounded to the model's precision: the twin of the result may be as far away
-   as `CONSTANTS` times what rounding did to the source, and four roundings, up to `CAPS` of the scale.
-2. *As accurate?* Each form against its twin: the result may be `ANYWAY` times as far away as the source is; or `TIMES[grade]`
-   times as far and `UNITS[grade]` times u of the scale, up to `CAPS` of it.
+1. *The same function?* The twins may differ by `ROUNDINGS[grade]` times 2^-53 of the scale, and as much again for each
+   u that the run of the source in its own precision is away from its twin: the conditioning that the run shows. Forms of
+   grade `close` may store constants that were rounded to the model's precision: their twins may be apart by `CONSTANTS`
+   times what rounding did to the source, and four roundings. Nothing excuses more than `CAPS` of the scale.
+2. *As accurate?* Each form against its twin: the result may be `ANYWAY` times as far away as the source is; or
+   `TIMES[grade]` times as far and `UNITS[grade]` times u of the scale, up to `CAPS` of it.
 
 Without twins the forms are compared with each other: `UNITS[grade]` times u of the scale, up to `CAPS` of it.
 """
@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from opshift.verification.judgement import DIRECT, TWINS, Judgement
+
 Array = Any
 
 ROUNDINGS = {"exact": 64, "close": 8192}
@@ -30,7 +32,7 @@ CONSTANTS = 8
 """A folded constant is rounded once more; through a network that does about what one more layer of rounding does."""
 
 TIMES = {"exact": 4, "close": 16}
-"""Errors of one run are a sample: the largest of another one is a few times as large; other formulas round more often."""
+"""Errors of one run are a sample: the largest of another is a few times as large; other formulas round more often."""
 
 ANYWAY = 2
 """Two samples of the same errors: their largest ones differ by less."""
@@ -46,53 +48,9 @@ CAPS = {
 """As parts of the scale: no rounding excuses more, unless the source itself is as far away."""
 
 FAR = 0.05
-"""A source that is farther from its twin, where the result is not, took another way: the forms are compared directly."""
+"""A source that is farther from its twin, where the result is not, took another way: the two are compared directly."""
 
-TWINS, DIRECT, BITS, SHAPE = "float64", "printed bound", "bit for bit", "type and shape"
 WIDE = 2.0**-53
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What was found of one output.
-
-    Attributes:
-        output: its name.
-        judge: `bit for bit`; `float64`, its twins; or `printed bound`, the two runs compared with each other.
-        function: how far the twins are apart, at the element that is nearest to its bound, or above it.
-        function_bound: that bound.
-        accuracy: how far the result is from its twin, or without twins from the source.
-        accuracy_bound: the bound of that.
-        ties: elements that were decided otherwise, by less than the bound.
-        why: what is wrong; empty where nothing is.
-    """
-
-    output: str
-    judge: str
-    function: float = 0.0
-    function_bound: float = 0.0
-    accuracy: float = 0.0
-    accuracy_bound: float = 0.0
-    ties: int = 0
-    why: str = ""
-
-    def worse(self, other: Judgement) -> Judgement:
-        """Of two runs of one output, what is nearer to its bounds of either question."""
-        if self.judge == BITS or other.why or other.judge == SHAPE:
-            return replace(other, ties=self.ties + other.ties)
-        if other.judge == BITS or self.judge == SHAPE:
-            return self
-        judge = DIRECT if DIRECT in (self.judge, other.judge) else TWINS
-        found = replace(self, ties=self.ties + other.ties, judge=judge)
-        if _part(other.function, other.function_bound) > _part(self.function, self.function_bound):
-            found = replace(found, function=other.function, function_bound=other.function_bound)
-        if _part(other.accuracy, other.accuracy_bound) > _part(self.accuracy, self.accuracy_bound):
-            found = replace(found, accuracy=other.accuracy, accuracy_bound=other.accuracy_bound)
-        return found
-
-
-def _part(difference: float, bound: float) -> float:
-    return difference / bound if bound else float(difference > 0)
 
 
 def half_unit(dtype: Any) -> float:
@@ -129,12 +87,12 @@ class Runs:
 
 
 def judge(
-    name: str, runs: Runs, grade: str, *, unit: float = WIDE, narrow: Any = None, rounded: bool = False
+    name: str, runs: Runs, grade: str, *, unit: float = 0.0, narrow: Any = None, rounded: bool = False
 ) -> Judgement | None:
     """Both questions about an output of floats; None where the twins cannot answer.
 
-    `unit` is the rounding of the twins, whose nodes may not all have run in float64; `narrow` the precision that the forms
-    compute in, where the output is wider; `rounded` says that they are written in different ones.
+    `unit` is the rounding of those nodes of the twins that did not run in float64; `narrow` the precision that the
+    forms compute in, where the output is wider; `rounded` says that they are written in different ones.
     """
     a, b, x, y = runs.before, runs.after, runs.wide_before, runs.wide_after
     if not a.shape == b.shape == getattr(x, "shape", None) == getattr(y, "shape", None):
@@ -155,10 +113,11 @@ def judge(
         source, result = float(near.max(initial=0.0)), float(far.max(initial=0.0))
         if source > FAR * float(width.max(initial=0.0)) and result * TIMES["close"] < source:
             return None
-        same = ROUNDINGS[grade] * unit * (width + source / u)
+        same = (ROUNDINGS[grade] * WIDE + ROUNDINGS["exact"] * unit) * (width + source / u)
         if grade == "close" or rounded:
             moved = CONSTANTS * (max(source, result) if rounded else source) + 4 * u * width
-            same = np.maximum(same, np.minimum(moved, most * width))
+            same = np.maximum(same, moved)
+        same = np.minimum(same, most * width)
         good = np.minimum(TIMES[grade] * source + UNITS[grade] * u * width, most * width)
         good = np.maximum(ANYWAY * source, most * width if rounded else good)
     found = Judgement(name, TWINS, *_nearest(apart, same), *_nearest(far, good))

@@ -13,9 +13,10 @@ import numpy as np
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto
 from opshift.passes.model.traversal import bodies
 from opshift.verification import bounds, decisions, interfaces, random_operators
-from opshift.verification.bounds import BITS, DIRECT, TWINS, Judgement, Runs
+from opshift.verification.bounds import Runs
 from opshift.verification.compare import compare
 from opshift.verification.engines import EngineError
+from opshift.verification.judgement import BITS, DIRECT, TWINS, Judgement
 from opshift.verification.side import Side
 from opshift.verification.twin import Twin, unrounded
 
@@ -98,10 +99,9 @@ class Pair:
         except EngineError as error:
             self.why = str(error)
             return None
-        unit = bounds.WIDE
-        if any(set(twin.calls.narrow) - _ROUNDING for twin in twins):
-            unit = 2.0**-24
-        return Verdict(tuple(self._output(*row, unit) for row in zip(self.names, expected, actual, *wide, strict=True)))
+        unit = max(twin.calls.unit for twin in twins)
+        rows = zip(self.names, expected, actual, wide[0], wide[1], strict=True)
+        return Verdict(tuple(self._output(name, a, b, x, y, unit) for name, a, b, x, y in rows))
 
     def _feeds(self, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         return given, interfaces.as_second(given, self.cast)
@@ -123,7 +123,7 @@ class Pair:
         if any(row is None for row in rows) or len({len(row or ()) for row in rows}) > 1:
             return self._directly(name, a, b)
         found = Judgement(name, BITS)
-        for one, other, wide, wide_other in zip(*rows, strict=True):  # type: ignore[arg-type]
+        for one, other, wide, wide_other in zip(*rows, strict=True):
             found = found.worse(self._array(name, one, other, wide, wide_other, unit))
             if found.why:
                 break
@@ -240,12 +240,13 @@ class Pair:
             return None
         rest = [value.name for value in self.before.model.graph.output if value.name not in forced]
         values = [dict(zip(rest, run, strict=False)) | dict(forced) for run in runs]
-        return self._judged(given, *([row[name] for name in self.names] for row in values), forced)
+        expected, actual = ([row[name] for name in self.names] for row in values)
+        return self._judged(given, expected, actual, forced)
 
     # --- where ----------------------------------------------------------------------------------------------
 
     def locate(self, given: Mapping[str, Any]) -> tuple[str, str] | None:
-        """The first value, in the order of the graph, that both models have and that differs, by itself or in float64."""
+        """The first value in the order of the graph that both models have and that differs, as it is or in float64."""
         known = set(self.names)
         made = {name for node in self.after.model.graph.node for name in node.output if name}
         shared = [n for node in self.before.model.graph.node for n in node.output if n in made and n not in known]
@@ -265,13 +266,10 @@ class Pair:
                 return name, found.why
             x, y = (watch.values.get(name) for watch in wide)
             if is_float(x) and is_float(y) and is_float(a):
-                judged = self._array(name, a, b, x, y, bounds.WIDE)
+                judged = self._array(name, a, b, x, y, 0.0)
                 if judged.why:
                     return name, judged.why
         return None
-
-
-_ROUNDING = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
 
 
 class _Watch:
@@ -319,14 +317,9 @@ def _observed(
     names = list(dict.fromkeys(names))
     known = {value.name for value in side.model.graph.output}
     more = [name for name in names if name not in known]
-    count = len([name for name in known if name not in forced])
-    if forced:
-        run = _cut(side, forced, more, mark).open().run({**given, **forced})
-    else:
-        run = side.open(more).run(given)
+    session = _cut(side, forced, more, mark).open() if forced else side.open(more)
     outputs = [value.name for value in side.model.graph.output if value.name not in forced]
-    found = dict(zip([*outputs, *more], run, strict=True))
-    assert len(outputs) == count
+    found = dict(zip([*outputs, *more], session.run({**given, **forced}), strict=True))
     return {name: found[name] for name in names if name in found}
 
 
@@ -339,8 +332,8 @@ def identical(a: Any, b: Any) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.dtype.kind in "OSU":
-        return a.tolist() == b.tolist()
-    return a.tobytes() == b.tobytes()
+        return bool(a.tolist() == b.tolist())
+    return bool(a.tobytes() == b.tobytes())
 
 
 def is_float(value: Any) -> bool:
@@ -348,7 +341,7 @@ def is_float(value: Any) -> bool:
     dtype = getattr(value, "dtype", None)
     if dtype is None or dtype.kind not in "fcV":
         return False
-    return dtype.kind != "V" or dtype.name == "bfloat16" or dtype.name.startswith("float8")
+    return bool(dtype.kind != "V" or dtype.name == "bfloat16" or dtype.name.startswith("float8"))
 
 
 def is_float8(value: Any) -> bool:

@@ -6,17 +6,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto
 from opshift.verification import inputs as feeding
 from opshift.verification import interfaces, isolation, random_operators
-from opshift.verification.bounds import SHAPE, Judgement
 from opshift.verification.compare import Difference, compare
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference, Session
-from opshift.verification.judge import Pair
+from opshift.verification.judgement import SHAPE, Judgement
 from opshift.verification.side import Side
+
+if TYPE_CHECKING:
+    from opshift.verification.judge import Pair
 
 # onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
 # agree say as much as one. The reference alone comes last, because it is blind to some version differences.
@@ -128,6 +130,8 @@ def _interface(before: ModelProto, after: ModelProto) -> str:
 
 
 def _run(before: Side, after: Side, grade: str, seed: int) -> Verification:
+    from opshift.verification.judge import Pair
+
     one, other = before.open(), after.open()
     pair = Pair(before, after, grade)
     cast = interfaces.casts(before.model, after.model)
@@ -228,6 +232,8 @@ def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[s
 
     What the generators take is compared, too. What is left of `drawn` could not be.
     """
+    from opshift.verification.judge import Pair
+
     if not {before.engine, after.engine} <= {OnnxRuntime, Reference}:  # others run files, not what is made of them
         return None
     yielded, taken = random_operators.shared(before.model, after.model)
@@ -247,8 +253,8 @@ def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[s
         given = {**given, **values}
         results = [side.open().run(given) for side in sides]
         total = Verification("equal", drawn=tuple(name for name in drawn if name in values))
-        pair = Pair(*sides, grade)
-        verdict = pair.judge(given, *results)
+        pair = Pair(sides[0], sides[1], grade)
+        verdict = pair.judge(given, results[0], results[1])
         for judged, a, b in zip(verdict.outputs, *results, strict=True):
             name = judged.output
             if not judged.why:

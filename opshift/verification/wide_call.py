@@ -1,21 +1,24 @@
 """One call of an operator in float64: in onnxruntime, or, where that has no kernel, in numpy or onnx.reference.
 
-What the others compute is held against onnxruntime in float32 on the same values. Where that is something else, or nobody
-knows the operator in double, the call stays as narrow as the model has it.
+What the others compute is held against onnxruntime in float32 on the same values. Where that is something else, or
+where nobody knows the operator in double, the call stays as narrow as the model has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_value
-from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, ValueInfoProto
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, ValueInfoProto, default_domain
 from opshift.verification import wide_kernels
+from opshift.verification.bounds import half_unit
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference
 
 Array = Any
@@ -24,14 +27,21 @@ APART = 1e-2
 """How far a kernel in float64 may be from onnxruntime's in float32, as a part of the largest element."""
 
 
+_ROUNDING = {"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"}
+
+
 @dataclass
 class Calls:
-    """Runs calls; equal ones share what was prepared for them. `elsewhere` and `narrow` count by operator."""
+    """Runs calls; equal ones share what was prepared for them.
+
+    `elsewhere` and `narrow` count calls by operator; `unit` is the rounding of narrow ones that do not quantize.
+    """
 
     elsewhere: dict[str, int] = field(default_factory=dict)
     narrow: dict[str, int] = field(default_factory=dict)
+    unit: float = 0.0
     _sessions: dict[Any, Any] = field(default_factory=dict)
-    _judged: dict[Any, bool] = field(default_factory=dict)
+    _able: dict[Any, bool] = field(default_factory=dict)
 
     def run(
         self, node: NodeProto, opset: int, inputs: Sequence[Array | None], widths: Sequence[np.dtype[Any] | None]
@@ -52,14 +62,13 @@ class Calls:
         if any(isinstance(value, list) for value in inputs):
             return self._in_reference(node, opset, mixed)
         key = _key(node, opset, mixed)
-        if key not in self._judged:
-            self._judged[key] = True
+        if key not in self._able:
+            self._able[key] = not any(map(_is_wide, mixed)) or _has_kernel(node, opset)
+        if self._able[key]:
             try:
                 return self._in_runtime(node, opset, mixed, key)
-            except EngineError:
-                self._judged[key] = False
-        elif self._judged[key]:
-            return self._in_runtime(node, opset, mixed, key)
+            except EngineError:  # some are registered and refuse to run
+                self._able[key] = False
         return self._elsewhere(node, opset, inputs, mixed, widths)
 
     def _elsewhere(
@@ -70,43 +79,44 @@ class Calls:
         mixed: Sequence[Array | None],
         widths: Sequence[np.dtype[Any] | None],
     ) -> list[Array]:
-        made = None
-        if not node.domain and all(
-            value is None or value.dtype.kind in "iub" or value.dtype == np.float64 for value in mixed[:2]
-        ):
-            try:
-                with np.errstate(all="ignore"):
-                    made = wide_kernels.compute(node.op_type, opset, mixed, _attributes(node))
-            except (ValueError, IndexError, KeyError, TypeError):
-                made = None
-        if made is None:
-            try:
-                made = self._in_reference(node, opset, mixed)
-            except EngineError:
-                made = None
+        made, narrow = self._wide(node, opset, mixed), None
         single = [np.dtype(np.float32) if width is not None else None for width in widths]
-        narrow = None
-        try:
+        with suppress(EngineError):
             narrow = self._in_runtime(node, opset, [_as(v, w) for v, w in zip(inputs, single, strict=True)])
-        except EngineError:
-            if made is None:
-                return self._narrowly(node, opset, inputs, widths)
         if made is not None and (narrow is None or _near(made, narrow)):
             self.elsewhere[node.op_type] = self.elsewhere.get(node.op_type, 0) + 1
             return made
-        self.narrow[node.op_type] = self.narrow.get(node.op_type, 0) + 1
-        assert narrow is not None
+        if narrow is None:
+            return self._narrowly(node, opset, inputs, widths)
+        self._count(node, [None if width is None else np.dtype(np.float32) for width in widths])
         return narrow
+
+    def _wide(self, node: NodeProto, opset: int, inputs: Sequence[Array | None]) -> list[Array] | None:
+        """What is computed by numpy, by onnxruntime with the operator's definition, or by onnx.reference."""
+        if not node.domain and all(_is_number(value) for value in inputs[:2]):
+            with suppress(ValueError, IndexError, KeyError, TypeError), np.errstate(all="ignore"):
+                made = wide_kernels.compute(node.op_type, opset, inputs, _attributes(node))
+                if made is not None:
+                    return made
+        for way in (self._in_runtime, self._in_reference):
+            with suppress(EngineError):
+                return way(node, opset, inputs)
+        return None
 
     def _narrowly(
         self, node: NodeProto, opset: int, inputs: Sequence[Array | None], widths: Sequence[np.dtype[Any] | None]
     ) -> list[Array]:
-        self.narrow[node.op_type] = self.narrow.get(node.op_type, 0) + 1
+        self._count(node, widths)
         given = [_as(value, width) for value, width in zip(inputs, widths, strict=True)]
         try:
             return self._in_runtime(node, opset, given)
         except EngineError:
             return self._in_reference(node, opset, given)
+
+    def _count(self, node: NodeProto, widths: Sequence[np.dtype[Any] | None]) -> None:
+        self.narrow[node.op_type] = self.narrow.get(node.op_type, 0) + 1
+        if node.op_type not in _ROUNDING:
+            self.unit = max([self.unit, *(half_unit(width) for width in widths if width is not None)])
 
     def _in_runtime(self, node: NodeProto, opset: int, inputs: Sequence[Array | None], key: Any = None) -> list[Array]:
         key = ("runtime", key or _key(node, opset, inputs))
@@ -121,6 +131,32 @@ class Calls:
             self._sessions[key] = Reference(_model(node, opset, inputs))
         made: list[Array] = self._sessions[key].run(_feeds(inputs))
         return made
+
+
+@cache
+def _kernels() -> dict[tuple[str, str], list[tuple[int, int]]]:
+    """The versions of operators that onnxruntime has for double."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for kernel in state.get_all_opkernel_def():
+        kinds = list(kernel.type_constraints.values())
+        if kernel.provider == "CPUExecutionProvider" and (not kinds or any(DOUBLE in types for types in kinds)):
+            found.setdefault((default_domain(kernel.domain), kernel.op_name), []).append(kernel.version_range)
+    return found
+
+
+def _has_kernel(node: NodeProto, opset: int) -> bool:
+    ranges = _kernels().get((default_domain(node.domain), node.op_type), ())
+    return any(first <= opset <= last for first, last in ranges)
+
+
+def _is_wide(value: Array | None) -> bool:
+    return getattr(value, "dtype", None) == np.float64
+
+
+def _is_number(value: Array | None) -> bool:
+    return value is None or value.dtype.kind in "iub" or value.dtype == np.float64
 
 
 def _as(value: Array | None, width: np.dtype[Any] | None) -> Array | None:

@@ -59,6 +59,10 @@ def _place(at: Sequence[int], strides: Sequence[int], dilations: Sequence[int], 
     return (..., *(slice(i * d, i * d + (n - 1) * s + 1, s) for i, s, d, n in spots))
 
 
+def _at(place: Sequence[int]) -> Any:
+    return (..., *place)
+
+
 def _conv(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array | None:
     x, w, bias = inputs[0], inputs[1], inputs[2] if len(inputs) > 2 else None
     group, kernel = int(attributes.get("group", 1)), w.shape[2:]
@@ -72,7 +76,7 @@ def _conv(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array 
     weights = w.reshape(group, made // group, channels // group, *kernel)
     for at in product(*map(range, kernel)):
         part = x[_place(at, strides, dilations, sizes)].reshape(batch, group, channels // group, -1)
-        total += np.matmul(weights[(..., *at)], part)
+        total += np.matmul(weights[_at(at)], part)
     total = total.reshape(batch, made, *sizes)
     return total if bias is None else total + bias.reshape(-1, *[1] * len(sizes))
 
@@ -94,10 +98,11 @@ def _conv_transpose(inputs: Sequence[Array], attributes: Attributes, opset: int)
     weights = w.reshape(group, channels // group, made, *kernel)
     parts = x.reshape(batch, group, channels // group, -1)
     for at in product(*map(range, kernel)):
-        part = np.matmul(np.swapaxes(weights[(..., *at)], -1, -2), parts)
+        part = np.matmul(np.swapaxes(weights[_at(at)], -1, -2), parts)
         total[_place(at, strides, dilations, sizes)] += part.reshape(batch, group * made, *sizes)
     ends = [n - pads[i + len(kernel)] for i, n in enumerate(whole)]
-    total = total[(..., *(slice(pads[i], end) for i, end in enumerate(ends)))]
+    inside: Any = (..., *(slice(pads[i], end) for i, end in enumerate(ends)))
+    total = total[inside]
     return total if bias is None else total + bias.reshape(-1, *[1] * len(sizes))
 
 
@@ -192,6 +197,7 @@ _KERNELS: dict[str, Callable[..., Array | None]] = {
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     "GlobalAveragePool": _global_average_pool,
+    "GlobalMaxPool": lambda inputs, _, __: inputs[0].max(axis=tuple(range(2, inputs[0].ndim)), keepdims=True),
     "InstanceNormalization": _instance_normalization,
     "Resize": _resize,
     "Upsample": lambda inputs, attributes, _: _resize(inputs, attributes, 10) if len(inputs) > 1 else None,

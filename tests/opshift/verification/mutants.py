@@ -110,7 +110,12 @@ def scorer(elem_type: int) -> ModelProto:
     v = w("Where", gate, w("Elu", v, alpha=0.7), w("Exp", w("Neg", w("Abs", v))))
     low, high = w("Split", v, w.tensor(np.array([4, 5], np.int64)), outputs=2, axis=1)
     joined = w("Concat", w("Max", low, w.weight(4, scale=0.1)), w("ReduceSum", high, w.tensor(np.array([1]))), axis=1)
-    return w.model([3, 10], w("LogSoftmax", joined, axis=1), w("ArgMax", v, axis=1, keepdims=0), w("CumSum", joined, w.tensor(np.int64(1))))
+    return w.model(
+        [3, 10],
+        w("LogSoftmax", joined, axis=1),
+        w("ArgMax", v, axis=1, keepdims=0),
+        w("CumSum", joined, w.tensor(np.int64(1))),
+    )
 
 
 MODELS: dict[str, Callable[[int], ModelProto]] = {
@@ -148,7 +153,10 @@ def mutants(model: ModelProto) -> Iterator[Mutant]:
         if tensor.data_type == TensorProto.INT64:
             continue
         yield Mutant(f"{tensor.name} zeroed", _weight(index, np.zeros_like))
-        yield Mutant(f"{tensor.name} permuted", _weight(index, lambda v: np.roll(v.reshape(-1), v.size // 2 + 1).reshape(v.shape)))
+        yield Mutant(
+            f"{tensor.name} permuted",
+            _weight(index, lambda v: np.roll(v.reshape(-1), v.size // 2 + 1).reshape(v.shape)),
+        )
         yield Mutant(f"{tensor.name} scaled", _weight(index, lambda v: v * np.asarray(1.25, v.dtype)))
     for index, node in enumerate(model.graph.node):
         if node.op_type in EXCHANGED:
@@ -157,9 +165,15 @@ def mutants(model: ModelProto) -> Iterator[Mutant]:
             yield Mutant(f"{node.op_type} {index} without bias", _without_bias(index))
         for attribute in node.attribute:
             if attribute.name in CHANGED:
-                yield Mutant(f"{node.op_type} {index} {attribute.name}", _attribute(index, attribute.name, "f", CHANGED[attribute.name]))
+                yield Mutant(
+                    f"{node.op_type} {index} {attribute.name}",
+                    _attribute(index, attribute.name, "f", CHANGED[attribute.name]),
+                )
             for value in AXES.get(attribute.name, ()):
-                yield Mutant(f"{node.op_type} {index} {attribute.name}={value}", _attribute(index, attribute.name, "i", lambda _, v=value: v))
+                yield Mutant(
+                    f"{node.op_type} {index} {attribute.name}={value}",
+                    _attribute(index, attribute.name, "i", lambda _, v=value: v),
+                )
 
 
 def _weight(index: int, change: Callable[[Array], Array]) -> Callable[[ModelProto], None]:
