@@ -18,6 +18,7 @@ from opshift.passes.errors import InvalidModel, Refusal
 from opshift.passes.goals import Goal, Target
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.refine import Refinement
+from opshift.verification.asked import Inputs, Ranges, Sizes, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.verify import Verification, verify_sides
 
@@ -206,11 +207,23 @@ def plan(
         return Plan(result.changes, result.refusals, goal.nearest(proto, result, folder), needs)
 
 
-def verify(before: Any, after: Any, *, grade: str = "exact", seed: int = 0) -> Verification:
-    """Run two models on the same seeded inputs and compare their outputs.
+def verify(
+    before: Any,
+    after: Any,
+    *,
+    grade: str = "exact",
+    inputs: Inputs | None = None,
+    input_shape: Sizes | None = None,
+    val_range: Ranges | None = None,
+    runs: int | None = None,
+    seed: int = 0,
+    save_inputs: str | os.PathLike[str] | None = None,
+) -> Verification:
+    """Run two models on the same inputs and compare their outputs.
 
-    Both run in onnxruntime with graph optimizations off; what it cannot load runs in onnx.reference. Symbolic
-    dimensions take several sizes, integer inputs values that are valid where they are used.
+    Both run in onnxruntime with graph optimizations off; what it cannot load runs in onnx.reference. Inputs that are
+    not given are drawn from a seed: symbolic dimensions take several sizes that the first model runs on, integer inputs
+    values that are valid where they are used.
 
     Args:
         before: the model that counts as right; as for `convert_version`.
@@ -218,18 +231,30 @@ def verify(before: Any, after: Any, *, grade: str = "exact", seed: int = 0) -> V
         grade: the tolerance. `"exact"`: 32 units of the type's precision, at the scale of the tensor, for kernels that
             add in another order; `"close"`: 4096, for another formula of the same function. Integers, booleans and
             strings must be equal, NaN and infinities in the same places.
-        seed: of the random inputs.
+        inputs: arrays by name, a list of these for several runs, or a path: a `.npz`, a `.npy` for a model of one
+            input, or a folder of `input_0.pb`, `input_1.pb` and so on, or of folders `test_data_set_0` and so on of
+            these. What is left out is drawn.
+        input_shape: sizes to run on, by the name of an input or of a symbolic dimension: `{"x": (1, 3, 224, 224)}`,
+            `{"batch": 4}`, or as `--input-shape` takes them. It changes nothing in the models.
+        val_range: the least and the largest number of what is drawn, by the name of an input: `{"x": (0, 1)}`; a
+            pair alone is for all inputs.
+        runs: on how many sets of inputs; without it, three, two where all sizes are fixed, or all that are given.
+        seed: of what is drawn.
+        save_inputs: where to keep what both ran on: a `.npz`, or a folder, which gets what `inputs` reads.
 
     Returns:
         `equal`, `different` with the first tensor that differs, or `unverified` with the reason.
 
     Raises:
         InvalidModel: as for `convert_version`.
+        ValueError: the model has no such input or dimension, or one of another rank, size or type.
+        OSError: a file of inputs cannot be read, or not be written.
     """
+    wanted = asked(inputs, input_shape, val_range, runs, seed, save_inputs)
     one, other = (Side(*_loaded(model), _network(model)) for model in (before, after))
     for side in (one, other):
         convert.checked(side.model)
-    return verify_sides(one, other, grade=grade, seed=seed)
+    return verify_sides(one, other, grade=grade, wanted=checked(wanted, one.model))
 
 
 def _network(model: Any) -> str | None:

@@ -37,6 +37,28 @@ class Change(NamedTuple):
     remark: str = ""
 
 
+Withheld = frozenset[tuple[str, str, str]]
+"""Optional changes that are not to be made, as node, operator and what is done; an empty name stands for every node."""
+
+
+class Allowance:
+    """Which optional changes may be made: none that is withheld, and no more than `most` in all.
+
+    They are made in the same order whenever the same model is rewritten, so that `most` names a first part of them.
+    """
+
+    def __init__(self, withheld: Withheld = frozenset(), most: int | None = None):
+        self._withheld = withheld
+        self._most = most
+        self.made: list[Change] = []
+
+    def permits(self, node: str, op: str, how: str) -> bool:
+        """Whether one more change may be made, of this node and in this manner."""
+        if self._most is not None and len(self.made) >= self._most:
+            return False
+        return not self._withheld or not {(node, op, how), ("", op, how)} & self._withheld
+
+
 @dataclass
 class Ledger:
     """What a conversion did, and what it could not do."""
@@ -57,6 +79,8 @@ class Result:
     before: Calls | None = None
     after: Calls | None = None
     """How often each (domain, operator) was called in the source, and is called in `model`."""
+    optional: tuple[Change, ...] = ()
+    """Those of the changes that were made beyond what was demanded, in their order."""
     folded: int | None = None
     """How many operators were recognised and put in the place of what computed them; None where nobody asked."""
 

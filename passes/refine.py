@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from opshift.passes.analysis import diagnosis
 from opshift.passes.analysis.claims import CONTRADICTED
 from opshift.passes.backends.backend import Backend
-from opshift.passes.changes import Result
+from opshift.passes.changes import Allowance, Result, Withheld
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import Op
@@ -23,12 +23,15 @@ class Refinement:
         ops: these alone; None for all that exporters write.
         optimize: compute no more what is constant, computed already, or of no effect.
         backend: what has to read the result; nothing is done that it would not read.
+        withheld, most: which changes are not made; see `opshift.passes.changes.Allowance`.
     """
 
     fold: bool = False
     ops: frozenset[Op] | None = None
     optimize: bool = False
     backend: Backend | None = None
+    withheld: Withheld = frozenset()
+    most: int | None = None
 
 
 NOTHING = Refinement()
@@ -80,33 +83,35 @@ def _unread(result: Result, made: Result, backend: Backend | None, folder: str |
 
 def _refined(made: Result, wanted: Refinement, lacking: set[Op], folder: str | None) -> Result:
     """Optimizing shares what two forms compute alike, and brings others to light: folding comes before and after."""
+    allowance = Allowance(wanted.withheld, wanted.most)
     if not wanted.fold:
-        return _optimized(made, folder)
-    result = _folded(replace(made, folded=0), wanted, lacking, folder)
-    if wanted.optimize:
-        optimized = _optimized(result, folder)
-        result = _folded(optimized, wanted, lacking, folder)
-        if result.folded != optimized.folded:  # values that only the written out form kept apart
-            result = _optimized(result, folder)
-    return result
+        result = _optimized(made, allowance, folder)
+    else:
+        result = _folded(replace(made, folded=0), wanted, lacking, allowance, folder)
+        if wanted.optimize:
+            optimized = _optimized(result, allowance, folder)
+            result = _folded(optimized, wanted, lacking, allowance, folder)
+            if result.folded != optimized.folded:  # values that only the written out form kept apart
+                result = _optimized(result, allowance, folder)
+    return replace(result, optional=tuple(allowance.made))
 
 
-def _folded(result: Result, wanted: Refinement, lacking: set[Op], folder: str | None) -> Result:
+def _folded(result: Result, wanted: Refinement, lacking: set[Op], allowance: Allowance, folder: str | None) -> Result:
     from opshift.passes.fusion import fold
 
     source = _model(result)
     with diagnosis.blaming(source):
-        found = fold.attempt(source, ops=wanted.ops, lacking=lacking, folder=folder)
+        found = fold.attempt(source, ops=wanted.ops, lacking=lacking, allowance=allowance, folder=folder)
     folded = sum(change.how != CONTRADICTED for change in found.changes)
     return replace(_after(result, found), folded=(result.folded or 0) + folded)
 
 
-def _optimized(result: Result, folder: str | None) -> Result:
+def _optimized(result: Result, allowance: Allowance, folder: str | None) -> Result:
     from opshift.passes.optimization import optimize
 
     source = _model(result)
     with diagnosis.blaming(source):
-        return _after(result, optimize.attempt(source, folder=folder))
+        return _after(result, optimize.attempt(source, allowance=allowance, folder=folder))
 
 
 def _after(first: Result, then: Result) -> Result:

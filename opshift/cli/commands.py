@@ -24,6 +24,7 @@ from opshift.passes.conversion import convert as engine
 from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
 from opshift.passes.refine import Refinement
+from opshift.verification.asked import Asked, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart
 
@@ -88,8 +89,12 @@ def _denied(path: Path) -> list[str]:
 
 def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     """One model to a path of its own, or many into a folder."""
-    manner = Manner(options.external_data, options.threshold, not options.no_verify, options.dry_run, options.seed)
+    manner = Manner(
+        options.external_data, options.threshold, not options.no_verify, options.dry_run, wanted=_asked(options)
+    )
     if options.out_dir is not None:
+        if options.save_inputs:
+            raise ValueError("--save-inputs is for one model; give no --out-dir")
         return _rewrite_all(options, goal, manner)
     if options.jobs is not None or options.backend is not None:
         raise ValueError("--jobs and --backend are for many models; give --out-dir")
@@ -99,6 +104,12 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     else:
         display.show(outcome, _console())
     return code
+
+
+def _asked(options: argparse.Namespace) -> Asked:
+    return asked(
+        options.inputs, options.input_shape, options.val_range, options.runs, options.seed, options.save_inputs
+    )
 
 
 def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int:
@@ -164,8 +175,12 @@ def verify(options: argparse.Namespace) -> int:
     before, after = (_side(path) for path in (options.before, options.after))
     for side in (before, after):
         engine.checked(side.model)
-    found = verify_apart(before, after, grade="close" if options.close else "exact", seed=options.seed)
-    print(json.dumps(asdict(found), indent=2) if options.format == "json" else outcome_.verdict(found))
+    wanted = checked(_asked(options), before.model)
+    found = verify_apart(before, after, grade="close" if options.close else "exact", wanted=wanted)
+    if options.format == "json":
+        print(json.dumps(asdict(found), indent=2))
+    else:
+        print("\n".join(filter(None, [outcome_.verdict(found), outcome_.fed(found)])))
     return code_of(found)
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from opshift.cli.printing import printable
 from opshift.jobs.batch import FileResult
 from opshift.jobs.exit_codes import DEFECT, DIFFERENT, DONE, REFUSED, UNREADABLE, USAGE
-from opshift.jobs.outcome import Facts, Outcome, Prospect, verdict
+from opshift.jobs.optional import TakenBack
+from opshift.jobs.outcome import Facts, Outcome, Prospect, fed, verdict
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Change, Result
 from opshift.passes.errors import Refusal
@@ -32,8 +33,10 @@ def show(outcome: Outcome, console: Console | None) -> None:
     _tabulate(rows if after else [row[:2] for row in rows], console)
     for line in _changes(outcome.changes):
         say(line, console)
-    if outcome.folded == 0:
+    if outcome.folded == 0 and not outcome.taken_back:
         say("nothing to fold", console)
+    for line in _taken_back(outcome.taken_back):
+        say(line, console)
     for refusal in outcome.refusals:
         say(f"refused: {refusal}", console, style="red")
     for need in outcome.needs:
@@ -198,12 +201,25 @@ def _changes(changes: Sequence[Change]) -> list[str]:
     return lines
 
 
+def _taken_back(found: Sequence[TakenBack]) -> list[str]:
+    """One line for each operator and manner, with the first node and what was seen there."""
+    groups: dict[tuple[str, str], list[TakenBack]] = {}
+    for back in found:
+        groups.setdefault((back.change.op, back.change.how), []).append(back)
+    return [
+        f'taken back: {len(alike)} x {op}: {how} (first at "{alike[0].change.node}"; with it, {alike[0].why})'
+        for (op, how), alike in groups.items()
+    ]
+
+
 def _closing(outcome: Outcome) -> list[str]:
     spent = ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in outcome.seconds.items())
     if outcome.after is None:
         return [f"time: {spent}"]
     lines = [f"grade: {outcome.grade}; time: {spent}"]
     lines.append(verdict(outcome.verification) if outcome.verification is not None else "not verified")
+    if outcome.verification is not None and (inputs := fed(outcome.verification)):
+        lines.append(inputs)
     if outcome.output:
         lines.append(f"written to {outcome.output}")
     elif outcome.verification is not None:
@@ -240,8 +256,12 @@ def _told(result: FileResult) -> str:
     if result.why or outcome is None:
         return result.why
     proved = verdict(outcome.verification) if outcome.verification is not None else "not verified"
-    done = f"{len(outcome.changes)} changes, {outcome.grade}"
-    return "; ".join([done, *(["nothing to fold"] if outcome.folded == 0 else []), proved])
+    done = [f"{len(outcome.changes)} changes, {outcome.grade}"]
+    if outcome.taken_back:
+        done.append(f"{len(outcome.taken_back)} taken back")
+    elif outcome.folded == 0:
+        done.append("nothing to fold")
+    return "; ".join([*done, proved])
 
 
 def summarize(results: Sequence[FileResult], console: Console | None) -> None:

@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("before")
     verify.add_argument("after")
     verify.add_argument("--close", action="store_true", help="allow for other rounding, not only for other kernels")
-    verify.add_argument("--seed", type=int, default=0)
+    _add_inputs(verify)
     _add_format(verify)
 
     inspect = verbs.add_parser("inspect", help="show what a model consists of and which opsets it can reach")
@@ -123,8 +123,35 @@ def _add_rewriting(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ir-version", type=int, metavar="N", help="the IR version to write")
     parser.add_argument("--no-verify", action="store_true", help="do not run both forms")
     parser.add_argument("--dry-run", action="store_true", help="show what would be done; write nothing")
-    parser.add_argument("--seed", type=int, default=0, help="of the inputs that both forms run on")
+    _add_inputs(parser)
     _add_format(parser)
+
+
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
+    """What to verify on."""
+    parser.add_argument(
+        "--inputs",
+        metavar="PATH",
+        help="run on these: a .npz of arrays by name, a .npy for a model of one input, or a folder of input_0.pb and "
+        "so on, or of test_data_set_0 and so on (default: numbers drawn, of sizes that the model runs on)",
+    )
+    parser.add_argument(
+        "--input-shape",
+        action="append",
+        metavar="NAME:1,3,224,224|DIM=4,DIM=128",
+        help="run on these sizes, of an input or of symbolic dimensions; it changes nothing in the file. Repeatable",
+    )
+    parser.add_argument(
+        "--val-range",
+        action="append",
+        metavar="NAME:[LEAST,LARGEST]",
+        help="draw the numbers of an input from this range; without a name, those of all. Repeatable",
+    )
+    parser.add_argument("--runs", type=int, metavar="N", help="on how many sets of inputs to run (default: 3)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn (default: 0)")
+    parser.add_argument(
+        "--save-inputs", metavar="PATH", help="keep what both ran on: a .npz, or a folder of test_data_set_0 and so on"
+    )
 
 
 def _add_modernize(parser: argparse.ArgumentParser) -> None:

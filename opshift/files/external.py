@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from opshift.files import varints
-from opshift.files.wire import Piece, Range
+from opshift.files.skeletons import Piece, Range
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import AttributeProto, GraphProto, ModelProto, TensorProto

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from opshift.files import external, openvino_ir, wire
+from opshift.files import copying, external, openvino_ir, skeletons
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import GraphProto, ModelProto
@@ -22,7 +22,7 @@ OVERWRITES = "it exists and would be overwritten by the model's external data"
 MOST = external.MOST  # bytes of a message that protobuf reads
 
 
-def read(path: PathLike, *, whole: int = WHOLE, large: int = wire.LARGE) -> ModelProto:
+def read(path: PathLike, *, whole: int = WHOLE, large: int = skeletons.LARGE) -> ModelProto:
     """The model in a file of any size, without the data of its large tensors: those become references to the file.
 
     Args:
@@ -45,10 +45,10 @@ def read(path: PathLike, *, whole: int = WHOLE, large: int = wire.LARGE) -> Mode
             status = os.fstat(file.fileno())
             if status.st_size <= whole:
                 data = file.read()
-                wire.check_reserved(data)
+                skeletons.check_reserved(data)
             else:
                 with mmap(file.fileno(), 0, access=ACCESS_READ) as view:
-                    data = wire.skeleton(view, resolved.name, tensor_data.stamp_of(status), large)
+                    data = skeletons.skeleton(view, resolved.name, tensor_data.stamp_of(status), large)
     except OSError as error:
         raise InvalidModel(f"{name}: {error.strerror or error}") from None
     except ValueError as error:  # no message, or a file name that no message can hold
@@ -67,7 +67,7 @@ def parse(data: bytes, name: str = "the model") -> ModelProto:
     try:
         model.ParseFromString(data)
     except Exception as error:  # protobuf's DecodeError, whose class depends on its implementation
-        why = wire.complaint(data) or " ".join(str(error).split())
+        why = skeletons.complaint(data) or " ".join(str(error).split())
         raise InvalidModel(f"{name}: not an ONNX model ({why})") from None
     if not model.HasField("graph"):
         raise InvalidModel(f"{name}: not an ONNX model (it has no graph)")
@@ -88,7 +88,7 @@ def embedded(model: ModelProto, folder: str) -> ModelProto:
 
 def size(model: ModelProto) -> int:
     """How many bytes a model has in a file, without external data."""
-    return wire.length_of(wire.whole(serialized(model)))
+    return skeletons.length_of(skeletons.whole(serialized(model)))
 
 
 def serialized(model: ModelProto) -> bytes:
@@ -221,7 +221,7 @@ class Draft:
         for location, pieces in files.items():
             final = self._path.parent / location
             there = final.exists()
-            if there and not (self._together and final.stat().st_size == wire.length_of(pieces)):
+            if there and not (self._together and final.stat().st_size == skeletons.length_of(pieces)):
                 raise FileExistsError(0, OVERWRITES, str(final))
             self._make_folder(final.parent)
             self._fill(final, pieces)
@@ -229,8 +229,8 @@ class Draft:
                 written, _ = self._pending.pop()
                 if not filecmp.cmp(written, final, shallow=False):
                     raise FileExistsError(0, OVERWRITES, str(final))
-        pieces = wire.whole(data)
-        self.size = wire.length_of(pieces)
+        pieces = skeletons.whole(data)
+        self.size = skeletons.length_of(pieces)
         if self._policy == "none" and self.size > MOST:
             raise ValueError(
                 f"with its data the model has {self.size} bytes, and protobuf reads 2 GB; try --external-data all"
@@ -243,14 +243,14 @@ class Draft:
             self._made.append(parent)
             parent.mkdir(exist_ok=True)
 
-    def _fill(self, final: Path, pieces: list[wire.Piece]) -> None:
+    def _fill(self, final: Path, pieces: list[skeletons.Piece]) -> None:
         """Write to a temporary file that is to become `final`."""
-        with open(self._reserve(final), "r+b", buffering=0) as target, wire.Sources(self._folder) as sources:
+        with open(self._reserve(final), "r+b", buffering=0) as target, copying.Sources(self._folder) as sources:
             for piece in pieces:
                 if isinstance(piece, bytes):
-                    wire.write_all(target.fileno(), piece)
+                    copying.write_all(target.fileno(), piece)
                 else:
-                    wire.copy_range(sources.open(piece.found), target.fileno(), piece.start, piece.end)
+                    copying.copy_range(sources.open(piece.found), target.fileno(), piece.start, piece.end)
 
     def _reserve(self, final: Path) -> Path:
         """A new file beside `final`, with the rights that it has or will have."""

@@ -22,6 +22,7 @@ from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal
 from opshift.passes.refine import Refinement
 from opshift.verification import engines
+from opshift.verification.asked import Inputs, Ranges, Sizes, asked
 
 Advance = Callable[["FileResult", int], None]
 Placed = Generator[tuple[int, "FileResult"], None, None]
@@ -75,6 +76,10 @@ def convert_files(
     verify: bool = True,
     external_data: str | None = None,
     threshold: int = external.THRESHOLD,
+    inputs: Inputs | None = None,
+    input_shape: Sizes | None = None,
+    val_range: Ranges | None = None,
+    runs: int | None = None,
     seed: int = 0,
 ) -> list[FileResult]:
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
@@ -96,7 +101,11 @@ def convert_files(
             `"all"` puts all large tensors into one data file, `"none"` embeds everything. Without it, data stay where
             they are for an output in the same folder and are copied otherwise.
         threshold: the least size, in bytes, of a tensor that `"all"` puts into the data file.
-        seed: of the inputs that both forms run on.
+        inputs: what both forms of each run on, as for `verify`.
+        input_shape: as for `verify`.
+        val_range: as for `verify`.
+        runs: as for `verify`.
+        seed: of the inputs that are drawn.
 
     Returns:
         What became of each, in the order of `paths`.
@@ -106,7 +115,8 @@ def convert_files(
             an output that is an input, a package that is not installed.
     """
     goal = goals.conversion(target, ir_version, Refinement(modernize, optimize=optimize))
-    manner = Manner(external_data, threshold, verify, seed=seed)
+    wanted = asked(inputs, input_shape, val_range, runs, seed)
+    manner = Manner(external_data, threshold, verify, wanted=wanted)
     return run(arrange([os.fspath(path) for path in paths], os.fspath(out_dir), goal, manner), jobs, backend)
 
 

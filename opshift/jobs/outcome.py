@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from opshift.jobs.optional import TakenBack
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal
@@ -36,7 +37,8 @@ class Facts:
 class Outcome:
     """A conversion from file to file, as it is reported.
 
-    `seconds` holds the time of each phase, `folded` how many operators were recognised, None where nobody asked.
+    `seconds` holds the time of each phase, `folded` how many operators were recognised, None where nobody asked,
+    `taken_back` the optional changes that were not proved, and that the result does without.
     """
 
     source: str
@@ -51,6 +53,7 @@ class Outcome:
     verification: Verification | None = None
     needs: tuple[Refusal, ...] = ()
     folded: int | None = None
+    taken_back: tuple[TakenBack, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,8 @@ def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     """The same as values that JSON has."""
     found: dict[str, Any] = asdict(held)
     found["changes"] = [change._asdict() for change in held.changes]
+    if isinstance(held, Outcome):
+        found["taken_back"] = [{**back.change._asdict(), "why": back.why} for back in held.taken_back]
     for key in ("obstacles", "refusals", "needs"):
         if key in found:
             rows: tuple[Refusal, ...] = getattr(held, key)
@@ -119,6 +124,24 @@ def of_backend(backend: Backend) -> dict[str, Any]:
 def text(name: str | bytes) -> str:
     """A name in a model: protobuf yields bytes where a file holds what is not UTF-8."""
     return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
+
+
+_SHOWN = 8  # inputs of a run
+
+
+def fed(found: Verification) -> str:
+    """On which inputs two models ran, in one line; empty where they did not."""
+    told = dict.fromkeys(
+        ", ".join(f"{text(name)} {_sizes(held)}" for name, held in list(run.items())[:_SHOWN])
+        + (f" and {len(run) - _SHOWN} more" if len(run) > _SHOWN else "")
+        for run in found.inputs
+    )
+    return f"{'verified' if found.equal else 'run'} with {'; '.join(filter(None, told))}" if any(told) else ""
+
+
+def _sizes(held: Any) -> str:
+    """A shape, those of a sequence, or a single number."""
+    return f"= {held}" if isinstance(held, int) else json.dumps(held, separators=(",", ""))
 
 
 def verdict(found: Verification) -> str:

@@ -9,24 +9,30 @@ from time import perf_counter
 
 from opshift.files import external, model_file, openvino_ir
 from opshift.jobs.exit_codes import DONE, REFUSED, code_of
+from opshift.jobs.optional import TakenBack, yielded
 from opshift.jobs.outcome import Outcome, facts
 from opshift.passes import process
 from opshift.passes.backends.obstacles import open_dimensions
+from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
+from opshift.verification.asked import DRAWN, Asked, checked
 from opshift.verification.side import Side
-from opshift.verification.verify import verify_apart
+from opshift.verification.verify import Verification, verify_apart
 
 
 @dataclass(frozen=True)
 class Manner:
-    """How a result is proved and written; `together` says that other models' data go to the same folder."""
+    """How a result is proved and written; `together` says that other models' data go to the same folder.
+
+    `wanted` is what a user says of the inputs to run on.
+    """
 
     external_data: str | None = None
     threshold: int = external.THRESHOLD
     verify: bool = True
     dry_run: bool = False
-    seed: int = 0
     together: bool = False
+    wanted: Asked = DRAWN
 
 
 def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int, Outcome]:
@@ -38,13 +44,14 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     started = perf_counter()
     network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
     source = model_file.read(model) if network is None else network.model
+    if manner.verify:
+        manner = replace(manner, wanted=checked(manner.wanted, source))
     folder = str(model.resolve().parent)
     seconds = {"read": perf_counter() - started}
+    read = network.changes if network is not None else ()
+    job = _Job(Side(source, folder, str(model) if network is not None else None), read, output, manner, seconds)
     started = perf_counter()
-    with process.ours():
-        result = goal.attempt(source, folder)
-    if network is not None:
-        result = replace(result, changes=(*network.changes, *result.changes))
+    result = job.attempt(goal)
     seconds["convert"] = perf_counter() - started
     # a refusal looks for opsets near the targets, for which every operator has been counted
     before = facts(source, os.path.getsize(model), result.before if goal.targets else None)
@@ -56,24 +63,65 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     outcome = replace(outcome, grade=result.grade, folded=result.folded)
     if manner.dry_run:
         return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
-    started = perf_counter()
-    draft = model_file.Draft(
-        result.model, output, folder, manner.external_data, manner.threshold, together=manner.together
-    )
-    with draft:
-        seconds["write"] = perf_counter() - started
-        verification = None
-        if manner.verify:
-            started = perf_counter()
-            verification = verify_apart(
-                Side(source, folder, str(model) if network is not None else None),
-                Side(draft.written(), str(output.parent)),
-                grade=result.grade,
-                seed=manner.seed,
-            )
-            seconds["verify"] = perf_counter() - started
-        code = code_of(verification)
-        if code == DONE:
-            draft.publish()
-    outcome = replace(outcome, after=facts(result.model, draft.size, result.after), verification=verification)
-    return code, replace(outcome, output=str(output) if code == DONE else "")
+    code, size, verification = job.written(result)
+    taken_back: tuple[TakenBack, ...] = ()
+    if verification is not None and not verification.equal and result.optional:
+        started = perf_counter()
+        part = yielded(goal, job.attempt, job.proved, result, verification)
+        seconds["take back"] = perf_counter() - started
+        if part is not None:
+            result, taken_back = part
+            code, size, verification = job.written(result)
+            outcome = replace(outcome, grade=result.grade, folded=result.folded, changes=result.changes)
+    assert result.model is not None, "what was refused has ended above"
+    outcome = replace(outcome, after=facts(result.model, size, result.after), verification=verification)
+    return code, replace(outcome, output=str(output) if code == DONE else "", taken_back=taken_back)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Where one model comes from and goes to."""
+
+    source: Side
+    read: tuple[Change, ...]
+    """What was done to read it."""
+    output: Path
+    manner: Manner
+    seconds: dict[str, float]
+
+    def attempt(self, goal: Goal) -> Result:
+        with process.ours():
+            result = goal.attempt(self.source.model, self.source.folder)
+        return replace(result, changes=(*self.read, *result.changes))
+
+    def written(self, result: Result) -> tuple[int, int, Verification | None]:
+        """Write a result, and let it stand where it is proved: the exit code, the size in bytes, and the proof."""
+        assert result.model is not None, "what is refused is not written"
+        manner, started = self.manner, perf_counter()
+        draft = model_file.Draft(
+            result.model,
+            self.output,
+            self.source.folder,
+            manner.external_data,
+            manner.threshold,
+            together=manner.together,
+        )
+        with draft:
+            self.seconds["write"] = perf_counter() - started
+            verification = None
+            if manner.verify:
+                started = perf_counter()
+                verification = self._verified(Side(draft.written(), str(self.output.parent)), result.grade)
+                self.seconds["verify"] = perf_counter() - started
+            code = code_of(verification)
+            if code == DONE:
+                draft.publish()
+        return code, draft.size, verification
+
+    def proved(self, result: Result) -> Verification:
+        """What a proof says of a result that is not written."""
+        assert result.model is not None, "what is optional refuses nothing"
+        return self._verified(Side(result.model, self.source.folder), result.grade)
+
+    def _verified(self, after: Side, grade: str) -> Verification:
+        return verify_apart(self.source, after, grade=grade, wanted=self.manner.wanted)

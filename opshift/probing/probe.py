@@ -227,7 +227,7 @@ def _cast(case: Case) -> Case:
         if kind in (TensorProto.UNDEFINED, TensorProto.STRING):
             continue
         held = f"{value.name}/held"
-        rename(list(model.graph.node), value.name, held)
+        rename(model.graph.node, {value.name: held})
         if kind == TensorProto.INT64:
             model.graph.node.append(onnx.helper.make_node("Cast", [held], [f"{held}/32"], to=TensorProto.INT32))
             held = f"{held}/32"

@@ -5,9 +5,9 @@ as inexact as what went into them. `u` is half a unit of the last place: 2^-53 f
 float32, float16 and bfloat16.
 
 1. *The same function?* The twins may differ by `ROUNDINGS[grade]` times 2^-53 of the scale, and as much again for each
-   u that the run of the source in its own precision is away from its twin: the conditioning that the run shows. Forms of
-   grade `close` may store constants that were rounded to the model's precision: their twins may be apart by `CONSTANTS`
-   times what rounding did to the source, and four roundings. Nothing excuses more than `CAPS` of the scale.
+   u that the run of the source in its own precision is away from its twin: the conditioning that the run shows. Forms
+   of grade `close` may store constants that were rounded to the model's precision: their twins may be apart by
+   `CONSTANTS` times what rounding did to the source, and four roundings. Nothing excuses more than `CAPS` of the scale.
 2. *As accurate?* Each form against its twin: the result may be `ANYWAY` times as far away as the source is; or
    `TIMES[grade]` times as far and `UNITS[grade]` times u of the scale, up to `CAPS` of it.
 

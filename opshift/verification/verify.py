@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto
 from opshift.verification import inputs as feeding
 from opshift.verification import interfaces, isolation, random_operators
+from opshift.verification.asked import DRAWN, Asked
 from opshift.verification.compare import Difference, compare
-from opshift.verification.engines import EngineError, OnnxRuntime, Reference, Session
+from opshift.verification.engines import EngineError, OnnxRuntime, Reference
 from opshift.verification.judgement import SHAPE, Judgement
 from opshift.verification.side import Side
 
@@ -40,6 +40,7 @@ class Verification:
         runs: on how many sets of inputs.
         absolute: the largest difference seen in any output that is not drawn at random.
         relative: the largest one seen, as a part of the value.
+        inputs: the shape of each input, run by run; of a single integer, its value.
         outputs: what was found of each output, by which judge, beside the bounds that it was held against.
         ties: what was decided otherwise by less than the bound, with the number of elements.
         cast: inputs and outputs of another precision in one of the models, which were cast.
@@ -58,6 +59,7 @@ class Verification:
     tensor: str = ""
     why: str = ""
     drawn: tuple[str, ...] = ()
+    inputs: tuple[Mapping[str, Any], ...] = ()
     outputs: tuple[Judgement, ...] = ()
     ties: Mapping[str, int] = field(default_factory=dict)
     cast: tuple[str, ...] = ()
@@ -71,7 +73,7 @@ class Verification:
         return self.status == "equal"
 
 
-def verify_sides(before: Side, after: Side, *, grade: str = "exact", seed: int = 0) -> Verification:
+def verify_sides(before: Side, after: Side, *, grade: str = "exact", wanted: Asked = DRAWN) -> Verification:
     """Run both models on seeded inputs; `grade` sets the tolerance (see `opshift.verification.compare`)."""
     mismatch = _interface(before.model, after.model)
     if mismatch:
@@ -81,7 +83,7 @@ def verify_sides(before: Side, after: Side, *, grade: str = "exact", seed: int =
     for first, second in dict.fromkeys((before.in_place_of(a), after.in_place_of(b)) for a, b in PAIRS):
         one, other = replace(before, engine=first), replace(after, engine=second)
         try:
-            found = _run(one, other, grade if first is second else "close", seed)
+            found = _run(one, other, grade if first is second else "close", wanted)
         except EngineError as error:
             reasons.append(str(error))
             continue
@@ -90,16 +92,16 @@ def verify_sides(before: Side, after: Side, *, grade: str = "exact", seed: int =
         if _blind(one, other):
             why = "onnx.reference runs some older operators as they are now"
             return Verification("unverified", found.engine, why=why)
-        if _agree(one, other, seed):
+        if _agree(one, other, wanted):
             return found
         return Verification("unverified", found.engine, why="the engines disagree on one and the same model")
     return Verification("unverified", why="; ".join(dict.fromkeys(reasons)))
 
 
-def verify_apart(before: Side, after: Side, *, grade: str = "exact", seed: int = 0) -> Verification:
+def verify_apart(before: Side, after: Side, *, grade: str = "exact", wanted: Asked = DRAWN) -> Verification:
     """`verify_sides` in a process of its own: a model that ends it is unverified."""
     try:
-        return isolation.call(verify_sides, before, after, grade=grade, seed=seed)
+        return isolation.call(verify_sides, before, after, grade=grade, wanted=wanted)
     except isolation.Ended as ended:
         return Verification("unverified", why=str(ended))
 
@@ -110,11 +112,11 @@ def _blind(before: Side, after: Side) -> bool:
     return before.engine is Reference and old < new
 
 
-def _agree(one: Side, other: Side, seed: int) -> bool:
+def _agree(one: Side, other: Side, wanted: Asked) -> bool:
     """Whether two engines yield the same for one of the models, so that what differs is the models' doing."""
     for side, engine in ((one, other.engine), (other, one.engine)):
         try:
-            return _run(side, replace(side, engine=engine), "close", seed).equal
+            return _run(side, replace(side, engine=engine), "close", wanted).equal
         except EngineError:
             continue
     return False
@@ -129,22 +131,17 @@ def _interface(before: ModelProto, after: ModelProto) -> str:
     return f"the inputs are {b} instead of {a}" if a != b else ""
 
 
-def _run(before: Side, after: Side, grade: str, seed: int) -> Verification:
+def _run(before: Side, after: Side, grade: str, wanted: Asked) -> Verification:
     from opshift.verification.judge import Pair
 
     one, other = before.open(), after.open()
     pair = Pair(before, after, grade)
-    cast = interfaces.casts(before.model, after.model)
-    total = Verification("equal", " and ".join(dict.fromkeys([one.engine, other.engine])), cast=tuple(cast))
-    problem = ""
-    larger = (attempts for attempts in feeding.larger_trials(before.model, seed) if not total.runs)
-    for attempts in chain(feeding.trials(before.model, seed), larger):
-        given, expected, failure = _first_that_runs(one, (interfaces.rounded(feeds, cast) for feeds in attempts))
-        if given is None:
-            problem = problem or failure
-            continue
+    total = Verification("equal", " and ".join(dict.fromkeys([one.engine, other.engine])), cast=tuple(pair.cast))
+    for fed in feeding.running(before, lambda given: one.run(interfaces.rounded(given, pair.cast)), wanted):
+        given, expected = interfaces.rounded(fed.given, pair.cast), fed.outputs
+        total = replace(total, inputs=(*total.inputs, fed.shapes))
         try:
-            actual = other.run(interfaces.as_second(given, cast))
+            actual = other.run(interfaces.as_second(given, pair.cast))
         except EngineError as error:
             why = f"the second model fails: {error}"
             if isinstance(other, Reference):  # which does not run all that it loads
@@ -156,9 +153,7 @@ def _run(before: Side, after: Side, grade: str, seed: int) -> Verification:
             expected, actual = ([_as_computed(value) for value in values] for values in (expected, actual))
         total = _judged(replace(total, runs=total.runs + 1), pair, given, expected, actual)
         if not total.equal:
-            return total
-    if not total.runs:
-        raise EngineError(f"{one.engine}: no inputs could be found that the first model takes: {problem}")
+            break
     return total
 
 
@@ -195,16 +190,6 @@ def _judged(
 def _as_computed(value: Any) -> Any:
     """A value as exact as OpenVINO knows it, which computes double as float."""
     return value.astype("float32") if getattr(value, "dtype", None) == "float64" else value
-
-
-def _first_that_runs(session: Session, attempts: Iterator[Any]) -> tuple[Any, list[Any], str]:
-    problem = ""
-    for given in attempts:
-        try:
-            return given, session.run(given), ""
-        except EngineError as error:
-            problem = problem or str(error)
-    return None, [], problem
 
 
 def _worse(total: Verification, found: Difference | Verification) -> Verification:

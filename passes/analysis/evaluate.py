@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
 
+from opshift.passes.analysis import kernels
 from opshift.passes.analysis.knowledge import Known
 from opshift.passes.model import schemas, tensors
+from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
-
-if TYPE_CHECKING:
-    import numpy as np
 
 # Operators whose value does not depend on their version once broadcasting is numpy's, for all but floats.
 _PURE = frozenset(
@@ -47,7 +43,6 @@ _PURE = frozenset(
 )
 _OF_SHAPES = frozenset(["Shape", "Size"])
 _REPEATING = frozenset(["Constant", "Identity"])  # the scope looks through them
-_BROADCASTING = frozenset(["Add", "Div", "Equal", "Less", "Mod", "Mul", "Sub", "Where"])
 _DEPTH = 24
 _MOST = 1 << 16  # elements of a result; numbers in a model may ask for any number of them
 
@@ -110,7 +105,7 @@ def _static_shape(node: NodeProto, scope: Known) -> TensorProto | None:
     return tensors.int64s(dims[bounds.get("start", 0) : bounds.get("end", len(dims))])
 
 
-def _exact(kind: str, node: NodeProto) -> bool:
+def _is_exact(kind: str, node: NodeProto) -> bool:
     """Whether every engine computes the same: floats are only compared, or rounded once to the nearest."""
     if kind in "iubO" or node.op_type in ("Equal", "Less"):
         return True
@@ -118,51 +113,18 @@ def _exact(kind: str, node: NodeProto) -> bool:
     return node.op_type == "Cast" and to in (TensorProto.FLOAT, TensorProto.DOUBLE)
 
 
-def _claimed(op: str, given: list[np.ndarray[Any, Any]]) -> float:
-    """How many elements a result has, or fewer."""
-    first, *others = given
-    values: list[int] = others[0].ravel().tolist() if op == "Expand" else first.ravel().tolist()
-    if op == "ConstantOfShape":
-        return math.prod(values)
-    if op == "Range":
-        start, limit, delta = (float(value.item()) for value in given)
-        return (limit - start) / delta
-    if op == "Gather":
-        return first.size // min(first.shape) * others[0].size if first.size else 0
-    if op == "Concat":
-        return sum(value.size for value in given)
-    if op == "Expand":
-        return _together([first.shape, values])
-    return _together([value.shape for value in given]) if op in _BROADCASTING else first.size
-
-
-def _together(shapes: list[Sequence[int]]) -> int:
-    """How many elements tensors of these shapes have, once each has the other's dimensions."""
-    aligned = zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1)
-    return math.prod(0 if 0 in dims else max(dims) for dims in aligned)
-
-
 def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: Known) -> TensorProto | None:
-    import onnx.helper
-    import onnx.numpy_helper
-    import onnx.reference
-
     opset = scope.opset_of(node)
-    if opset < 7 or schemas.since(node.domain, node.op_type, opset) is None:
+    if opset < kernels.SINCE or schemas.since(node.domain, node.op_type, opset) is None:
         return None
     arrays = {name: tensors.array(held) for name, held in feeds.items()}
-    if not all(value is not None and _exact(value.dtype.kind, node) for value in arrays.values()):
+    if not all(value is not None and _is_exact(value.dtype.kind, node) for value in arrays.values()):
         return None
-    inputs = [onnx.helper.make_tensor_value_info(n, t.data_type, list(t.dims)) for n, t in feeds.items()]
-    outputs = [onnx.helper.make_empty_tensor_value_info(node.output[0])]
-    graph = onnx.helper.make_graph([node], "evaluate", inputs, outputs)
-    imports = [onnx.helper.make_opsetid("", opset)]
-    try:
-        if _claimed(node.op_type, [held for name in node.input if (held := arrays.get(name)) is not None]) > _MOST:
-            return None
-        result = onnx.reference.ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports)).run(
-            None, arrays
-        )
-        return onnx.numpy_helper.from_array(result[0])  # type: ignore[index]
-    except Exception:  # what cannot be evaluated is simply not constant
+    inputs = [arrays.get(name) for name in node.input]
+    attributes = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
+    found = kernels.compute(node.op_type, opset, inputs, attributes, most=_MOST)
+    if found is None:
         return None
+    import onnx.numpy_helper
+
+    return onnx.numpy_helper.from_array(found[0][0])

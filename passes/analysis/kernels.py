@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
+from math import prod
 from typing import Any
 
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import ELEMENTS
 
 Array = Any
 Attributes = Mapping[str, Any]
@@ -15,10 +18,15 @@ Function = str | Callable[..., Array]
 """A function of numpy, by its name as numpy is imported at the first use, or one of ours."""
 
 
-def compute(op: str, opset: int, inputs: Sequence[Array], attributes: Attributes) -> tuple[list[Array], bool] | None:
+SINCE = 7  # the opset from which on operators broadcast as numpy does
+
+
+def compute(
+    op: str, opset: int, inputs: Sequence[Array], attributes: Attributes, *, most: int | None = None
+) -> tuple[list[Array], bool] | None:
     """The outputs of an operator of the default domain, and whether every engine computes the same; None if unknown.
 
-    An omitted input is None. `opset` is 7 or later.
+    An omitted input is None. `opset` is at least `SINCE`. Nothing is computed that has more than `most` elements.
     """
     rule = _ANY.get(op)
     exact = True
@@ -28,6 +36,8 @@ def compute(op: str, opset: int, inputs: Sequence[Array], attributes: Attributes
         return None
     with np.errstate(all="ignore"):
         try:
+            if most is not None and _size(op, [held for held in inputs if held is not None]) > most:
+                return None
             found = rule(inputs, attributes, opset)
         except (
             ValueError,
@@ -36,6 +46,7 @@ def compute(op: str, opset: int, inputs: Sequence[Array], attributes: Attributes
             IndexError,
             OverflowError,
             MemoryError,
+            ZeroDivisionError,
         ):  # what is not valid stays as it is
             return None
     if found is None:
@@ -47,6 +58,32 @@ def compute(op: str, opset: int, inputs: Sequence[Array], attributes: Attributes
 def can_compute(op: str) -> bool:
     """Whether `compute` knows the operator at all."""
     return op in _ANY or op in _ARITHMETIC
+
+
+_BROADCASTING = frozenset(["Add", "Div", "Equal", "Less", "Mod", "Mul", "Sub", "Where"])
+
+
+def _size(op: str, given: Sequence[Array]) -> float:
+    """How many elements a result has, or fewer."""
+    first, *others = given
+    if op == "ConstantOfShape":
+        return float(prod(first.ravel().tolist()))
+    if op == "Range":
+        start, limit, delta = (float(value.item()) for value in given)
+        return (limit - start) / delta
+    if op == "Gather":
+        return float(first.size // min(first.shape) * others[0].size if first.size else 0)
+    if op == "Concat":
+        return float(sum(value.size for value in given))
+    if op == "Expand":
+        return _together([first.shape, others[0].ravel().tolist()])
+    return float(_together([value.shape for value in given]) if op in _BROADCASTING else first.size)
+
+
+def _together(shapes: Sequence[Sequence[int]]) -> int:
+    """How many elements tensors of these shapes have, once each has the other's dimensions."""
+    aligned = zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1)
+    return prod(0 if 0 in dims else max(dims) for dims in aligned)
 
 
 def _wide(value: Array) -> Array:
@@ -102,7 +139,8 @@ def _cast(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
     value, to = inputs[0], int(attributes["to"])
     if value.dtype.kind in "OUS" or to == TensorProto.STRING or attributes.get("saturate", 1) != 1:
         return None
-    if to not in _PLAIN or value.dtype.kind not in "fiub":
+    plain = to in ELEMENTS and (ELEMENTS[to].code or to == TensorProto.BFLOAT16)
+    if not plain or value.dtype.kind not in "fiub":
         return None  # float8 and narrower have rules of their own
     kind = onnx.helper.tensor_dtype_to_np_dtype(to)
     if value.dtype.kind == "f" and kind.kind in "iu":
@@ -110,26 +148,11 @@ def _cast(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
         limits = np.iinfo(kind)
         if not (np.isfinite(cut).all() and (cut >= limits.min).all() and (cut < float(limits.max)).all()):
             return None  # what becomes of it is nobody's promise
-    if kind.kind not in "fiub":  # bfloat16
-        return value.astype(np.float32).astype(kind) if value.dtype.kind == "f" and value.dtype.itemsize <= 4 else None
+    if kind.kind not in "fiub":  # bfloat16, by way of float32, which has to hold the value itself
+        wide = value.astype(np.float32)
+        narrow = value.dtype.kind == "f" and value.dtype.itemsize <= 4
+        return wide.astype(kind) if narrow or (value.dtype.kind != "f" and (wide == value).all()) else None
     return value.astype(kind)
-
-
-_PLAIN = {
-    TensorProto.FLOAT,
-    TensorProto.DOUBLE,
-    TensorProto.FLOAT16,
-    TensorProto.BFLOAT16,
-    TensorProto.BOOL,
-    TensorProto.INT8,
-    TensorProto.INT16,
-    TensorProto.INT32,
-    TensorProto.INT64,
-    TensorProto.UINT8,
-    TensorProto.UINT16,
-    TensorProto.UINT32,
-    TensorProto.UINT64,
-}
 
 
 def _reshape(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
@@ -258,6 +281,12 @@ def _reduction(function: str) -> Rule:
     return rule
 
 
+def _unique(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
+    """The values alone, without where they are."""
+    found, first = np.unique(inputs[0], return_index=True, axis=attributes.get("axis"))
+    return found if attributes.get("sorted", 1) else np.take(found, np.argsort(first), attributes.get("axis", 0))
+
+
 def _trilu(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
     k = int(inputs[1].reshape(-1)[0]) if len(inputs) > 1 and inputs[1] is not None else 0
     return (np.triu if attributes.get("upper", 1) else np.tril)(inputs[0], k)
@@ -335,6 +364,7 @@ _ANY: dict[str, Rule] = {
     "Tile": lambda i, a, o: np.tile(i[0], i[1].tolist()) if len(i[1]) == i[0].ndim else None,
     "Transpose": _transpose,
     "Trilu": _trilu,
+    "Unique": _unique,
     "Unsqueeze": _unsqueeze,
     "Where": lambda i, a, o: np.where(*i),
     "ReduceMax": _reduction("max"),

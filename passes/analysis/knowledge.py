@@ -13,7 +13,7 @@ class Shared(Protocol):
     """What the bodies of one model have in common."""
 
     @property
-    def settled(self) -> set[str]: ...
+    def descended(self) -> set[str]: ...
 
 
 class Known(Protocol):

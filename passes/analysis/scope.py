@@ -22,7 +22,7 @@ from opshift.passes.model.messages import (
     default_domain,
 )
 from opshift.passes.model.traversal import Body, unread
-from opshift.passes.model.types import Dim, _dims, elem_type_of, tensor_type
+from opshift.passes.model.types import Dim, dims_of, elem_type_of, tensor_type
 from opshift.passes.model.types import has_shape as has_shape
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Context:
         self.names = Names(source)
         self.inference = Inference(source, of_model)
         self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
-        self.settled: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at
+        self.descended: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at
         self.released: set[str] = set()  # names that lost a use, and constants that may not have found one
         self.overridable = model.ir_version >= OVERRIDABLE_SINCE  # initializers that are also inputs are only defaults
         self._source = source
@@ -365,7 +365,7 @@ class Scope:
     def shape(self, name: str) -> list[Dim] | None:
         """The dimensions of a tensor: a number, a symbol, or None; None altogether where the rank is unknown."""
         found = self.type(name)
-        return _dims(found) if found is not None and has_shape(found) else None
+        return dims_of(found) if found is not None and has_shape(found) else None
 
     def inferred_shape(self, name: str) -> list[Dim] | None:
         """The same for a value of the source model, by inference even where the model declares less."""
@@ -373,7 +373,7 @@ class Scope:
         if scope is None or scope.path is None:
             return self.shape(name)
         found = self.context.inference.type(scope.path, name)
-        return _dims(found) if found is not None and has_shape(found) else None
+        return dims_of(found) if found is not None and has_shape(found) else None
 
     # --- what a step adds -----------------------------------------------------------------------------------
 
@@ -407,10 +407,14 @@ class Scope:
         name = self.shared.get(key)
         if name is None:
             name = self.shared[key] = self.context.names.fresh(hint)
-            self.context.released.add(name)
             self.constants_made.add(name)
-            self.hold(name, tensor)
+            self._keep(name, tensor, key)
         return name
+
+    def _keep(self, name: str, tensor: TensorProto, key: bytes) -> None:
+        """Hold a constant that was made here, of which nobody knows yet whether it finds a use."""
+        self.context.released.add(name)
+        self.hold(name, tensor)
 
     def hold(self, name: str, tensor: TensorProto) -> None:
         """Make `name` an initializer of this graph."""

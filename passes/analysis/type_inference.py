@@ -96,7 +96,7 @@ def _infer_node(node: NodeProto, opset: int, scope: Known) -> None:
     import onnx.defs
     import onnx.shape_inference
 
-    if node.op_type in HOLDING_GRAPHS and not node.domain and scope.context.settled.isdisjoint(node.output):
+    if node.op_type in HOLDING_GRAPHS and not node.domain and scope.context.descended.isdisjoint(node.output):
         HOLDING_GRAPHS[node.op_type](node, opset, scope)
     if not schemas.known_domain(node.domain) or any(True for _ in subgraphs(node)):
         return

@@ -184,7 +184,7 @@ def _attempt(
         if any((default_domain(domain), op) in ops for domain, op in calls):
             ledger.refusals += legality.left(model, ops)
         if not ledger.refusals:
-            ledger.refusals += ir_versions.settle(model, targets, ir_version, held)
+            ledger.refusals += ir_versions.write_ir_version(model, targets, ir_version, held)
         if not ledger.refusals:
             wrong = context.inference.contradictions() if ledger.changes else []
             return Result(model, (*ledger.changes, *wrong), (), before.calls, calls)

@@ -53,7 +53,7 @@ def _carry(function: FunctionProto, form: Form) -> None:
     before = [(name := function.input[index], f"{name}_carried") for index in form.carried_inputs]
     after = [(name, f"{name}_carried") for name in function.output]
     for name, inner in (*before, *after):
-        rename(nodes, name, inner)
+        rename(nodes, {name: inner})
     casts = [cast(name, form.carrier, inner) for name, inner in before]
     back = [cast(inner, form.elem_type, name) for name, inner in after]
     del function.node[:]

@@ -19,27 +19,9 @@ from opshift.passes.model.messages import (
     default_domain,
 )
 from opshift.passes.model.traversal import Body, subgraphs
-from opshift.passes.model.types import elem_type_of
+from opshift.passes.model.types import ELEMENTS, elem_type_of
 
 _INITIALIZERS_NEED_NO_INPUT = 4
-
-# The IR version that introduced each element type (onnx.proto, "enum Version").
-_TYPES: dict[int, int] = {
-    TensorProto.BFLOAT16: 4,
-    TensorProto.FLOAT8E4M3FN: 9,
-    TensorProto.FLOAT8E4M3FNUZ: 9,
-    TensorProto.FLOAT8E5M2: 9,
-    TensorProto.FLOAT8E5M2FNUZ: 9,
-    TensorProto.UINT4: 10,
-    TensorProto.INT4: 10,
-    TensorProto.FLOAT4E2M1: 11,
-}
-_LATER_TYPES = {"FLOAT8E8M0": 12, "UINT2": 13, "INT2": 13, "FLOAT6E2M3": 14, "FLOAT6E3M2": 14}
-_TYPES |= {
-    TensorProto.DataType.Value(name): ir
-    for name, ir in _LATER_TYPES.items()
-    if name in TensorProto.DataType.keys()  # noqa: SIM118 (an enum wrapper is not a mapping)
-}
 
 
 def wanted(model: ModelProto, targets: Mapping[str, int], asked: int | None) -> int:
@@ -50,7 +32,9 @@ def wanted(model: ModelProto, targets: Mapping[str, int], asked: int | None) -> 
     return max((schemas.ir_version(d, v) for d, v in imported.items() if schemas.known_domain(d)), default=3)
 
 
-def settle(model: ModelProto, targets: Mapping[str, int], asked: int | None, held: Iterable[Body]) -> list[Refusal]:
+def write_ir_version(
+    model: ModelProto, targets: Mapping[str, int], asked: int | None, held: Iterable[Body]
+) -> list[Refusal]:
     """Write the IR version, raised to what the model's features need; refuse an asked one that is too low.
 
     `held` are the model's bodies.
@@ -83,13 +67,18 @@ def _needs(model: ModelProto, held: Iterable[Body]) -> Iterator[tuple[str, int]]
             continue
         if body.sparse_initializer:
             yield "a sparse initializer", 6
-        newer = _TYPES.keys() & {tensor.data_type for tensor in body.initializer}
+        newer = any(map(_introduced, {tensor.data_type for tensor in body.initializer}))
         for tensor in body.initializer if newer else ():
-            if ir := _TYPES.get(tensor.data_type, 0):
+            if ir := _introduced(tensor.data_type):
                 yield f'the type of initializer "{tensor.name}"', ir
         for value in (*body.input, *body.output, *body.value_info):
             if ir := _type_needs(value.type):
                 yield f'the type of "{value.name}"', ir
+
+
+def _introduced(elem_type: int) -> int:
+    """The IR version that introduced an element type; 0 where all know it."""
+    return ELEMENTS[elem_type].ir_version if elem_type in ELEMENTS else 0
 
 
 def _type_needs(kind: TypeProto) -> int:
@@ -98,7 +87,7 @@ def _type_needs(kind: TypeProto) -> int:
         return 8
     if which == "sequence_type":
         return _type_needs(kind.sequence_type.elem_type)
-    return _TYPES.get(elem_type_of(kind), 0)
+    return _introduced(elem_type_of(kind))
 
 
 def initializers_to_inputs(model: ModelProto) -> None:
@@ -124,7 +113,7 @@ def initializers_to_inputs(model: ModelProto) -> None:
             if tensor.name in yielded:  # a graph yields only values of its own
                 inner.node.insert(0, NodeProto(op_type="Identity", input=[moved.name], output=[tensor.name]))
             else:
-                rename(list(inner.node), tensor.name, moved.name)
+                rename(inner.node, {tensor.name: moved.name})
         del inner.initializer[:]
         pending += [
             (g, apart or bool(default_domain(node.domain))) for node in inner.node for _, _, g in subgraphs(node)

@@ -9,12 +9,12 @@ from opshift.passes.model import schemas
 from opshift.passes.rewrite import registry
 
 
-def _too_early(op: str, at: int | None) -> bool:
+def too_early(op: str, at: int | None) -> bool:
     """Whether an operator does not exist at the opset that the model imports."""
     return at is None and op not in schemas.BEFORE_ITS_TIME
 
 
-def _next_edge(domain: str, op: str, at: int, goal: int) -> int:
+def next_edge(domain: str, op: str, at: int, goal: int) -> int:
     """The since_version at the newer side of the next boundary between two versions of an operator."""
     known = schemas.versions(domain, op)
     return next(v for v in known if v > at) if goal > at else at
@@ -38,22 +38,22 @@ def _needs_work(domain: str, op: str, before: int, after: int) -> bool:
     pair = registry.step(domain, op, max(before, after))
     if pair is not None:
         step = pair.up if after > before else pair.down
-        return step is not None or bool(_narrowed(domain, op, before, after))
+        return step is not None or bool(narrowed(domain, op, before, after))
     if schemas.difference(domain, op, *sorted((before, after))) == "changed":
         return True
-    return bool(_narrowed(domain, op, before, after))
+    return bool(narrowed(domain, op, before, after))
 
 
 @cache
-def _narrowed(domain: str, op: str, since: int, to: int) -> list[tuple[str, frozenset[str]]]:
+def narrowed(domain: str, op: str, since: int, to: int) -> list[tuple[str, frozenset[str]]]:
     """The type variables that take fewer types after a boundary, with what they still take."""
     old, new = schemas.schema(domain, op, since), schemas.schema(domain, op, to)
     if old is None or new is None:
         return []
-    before = {_variable(p): p.types for p in (*old.inputs, *old.outputs)}
-    after = {_variable(p): p.types for p in (*new.inputs, *new.outputs)}
+    before = {variable(p): p.types for p in (*old.inputs, *old.outputs)}
+    after = {variable(p): p.types for p in (*new.inputs, *new.outputs)}
     return [(v, types) for v, types in after.items() if v and v in before and not before[v] <= types]
 
 
-def _variable(parameter: schemas.Parameter | None) -> str:
+def variable(parameter: schemas.Parameter | None) -> str:
     return parameter.type if parameter else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.analysis.type_inference import OVERRIDABLE_SINCE
-from opshift.passes.changes import Change, Result
+from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.conversion import ir_versions
 from opshift.passes.fusion import patterns
 from opshift.passes.fusion.reader import Reader
@@ -22,13 +22,18 @@ from opshift.passes.model.traversal import Body, Op, census, referred, subgraphs
 
 
 def attempt(
-    source: ModelProto, *, ops: Iterable[Op] | None = None, lacking: Iterable[Op] = (), folder: str | None = None
+    source: ModelProto,
+    *,
+    ops: Iterable[Op] | None = None,
+    lacking: Iterable[Op] = (),
+    allowance: Allowance | None = None,
+    folder: str | None = None,
 ) -> Result:
     """Fold a copy of `source` at the opsets that it imports: each group of nodes that computes one operator becomes it.
 
     `ops` are the operators to bring in (if None, all that the opset has and runtimes run there), `lacking` those that
     must not come in. `folder` is where external data lie. Values that are used elsewhere or are graph outputs stay.
-    Nothing is refused.
+    Nothing is refused, and nothing is done that `allowance` does not permit.
 
     Raises:
         InvalidModel: the model's opset imports are missing, contradict each other or are unknown.
@@ -40,8 +45,10 @@ def attempt(
     wanted = [op for op in (patterns.FAMILIES if ops is None else dict.fromkeys(ops)) if op not in set(lacking)]
     called = {op for domain, op in before if not default_domain(domain)}
     wanted = [op for op in wanted if _may_be(op, called)]
-    changes: list[Change] = []
+    allowance = allowance or Allowance()
+    earlier = len(allowance.made)
     wrong: list[Change] = []
+    changes: list[Change] = []
     if wanted:
         context = Context(model, source, folder, trusting=False)
         holders: list[ModelProto | FunctionProto] = [model, *model.functions]
@@ -49,9 +56,10 @@ def attempt(
             opset = opsets(holder).get("", 0)
             least = 2 if ops is None else 1
             here = [op for op in wanted if _exists(op, opset) and (ops is not None or _is_run(op, opset))]
-            _Folder(context, here, opset, least, changes).body(
+            _Folder(context, here, opset, least, allowance).body(
                 holder.graph if isinstance(holder, ModelProto) else holder
             )
+        changes = allowance.made[earlier:]
         wrong = context.inference.contradictions() if changes else []
         _import(model, changes)
         dead_code.drop_unused(model, context.released)
@@ -64,12 +72,12 @@ def attempt(
 class _Folder:
     """Folds bodies whose nodes are written at the same opset."""
 
-    def __init__(self, context: Context, ops: Sequence[Op], opset: int, least: int, changes: list[Change]):
+    def __init__(self, context: Context, ops: Sequence[Op], opset: int, least: int, allowance: Allowance):
         self._context = context
         self._least = least
         self._ops = ops
         self._opset = opset
-        self._changes = changes
+        self._allowance = allowance
         self._terms = Terms()
         self._pinned = referred(context.model)
 
@@ -85,7 +93,7 @@ class _Folder:
             readers.append(reader)
             for node in scope.body.node:
                 reader.read(node)
-            found.append((scope.body, Search(reader, self._ops, self._least, self._changes, self._pinned).taken()))
+            found.append((scope.body, Search(reader, self._ops, self._least, self._allowance, self._pinned).taken()))
             for index, node in enumerate(scope.body.node):
                 for attribute, k, graph in subgraphs(node) if node.attribute else ():
                     inner = None if scope.path is None else (*scope.path, (index, attribute, k))

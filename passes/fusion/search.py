@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isclose
 
-from opshift.passes.changes import GRANTED, Change
+from opshift.passes.changes import GRANTED, Allowance, Change
 from opshift.passes.fusion import forms, masks, patterns
 from opshift.passes.fusion.forms import Form
 from opshift.passes.fusion.group import Group, Grouping, Held, Uses
@@ -43,7 +43,7 @@ _ROUNDING = frozenset(("Add", "Cast", "Div", "Mul", "Pow", "Reciprocal", "Sqrt",
 class Search:
     """Looks for written-out operators in one body."""
 
-    def __init__(self, reader: Reader, ops: Sequence[Op], least: int, changes: list[Change], pinned: set[str]):
+    def __init__(self, reader: Reader, ops: Sequence[Op], least: int, allowance: Allowance, pinned: set[str]):
         self._reader = reader
         self._least = least  # nodes that an operator takes the place of
         self._scope = reader.scope
@@ -51,7 +51,7 @@ class Search:
         self._nodes = reader.scope.body.node
         self._ops = ops
         self._families = {op: found for op in ops if (found := patterns.family(op)) is not None}
-        self._changes = changes
+        self._allowance = allowance
         self._taken: dict[int, list[NodeProto]] = {}
         self._made: dict[tuple[str, str], str] = {}
         self._added: dict[int, list[NodeProto]] = {}
@@ -161,10 +161,17 @@ class Search:
                 if group is None or len(self._grouping.operators(group.inside)) < self._cost(group):
                     continue
                 remedy = self._remedy(pattern.call, group)
-                if remedy is not masks.Remedy.NO:
+                if remedy is not masks.Remedy.NO and self._may(index, pattern, group):
                     self._replace(index, pattern, read, group, remedy)
                     return True
         return False
+
+    def _may(self, index: int, pattern: Pattern, group: Group) -> bool:
+        node, op = self._nodes[index], pattern.call.op[1]
+        return self._allowance.permits(node.name or node.output[0], op, self._how(op, group))
+
+    def _how(self, op: str, group: Group) -> str:
+        return f"{op} from {', '.join(self._grouping.operators(group.inside))}"
 
     def _cost(self, group: Group) -> int:
         """How many nodes must go, so that there are not more of them."""
@@ -225,14 +232,14 @@ class Search:
         remark = "" if exact else _remark(call, remedy)
         if self._leans(group) or (call.op in _NEVER_EMPTY and not _are_numbers(shapes)):
             exact, remark = False, f"{remark}; {GRANTED}" if remark else GRANTED
-        self._changes.append(
+        self._allowance.made.append(
             Change(
                 made.name or old.output[0],
                 call.op[1],
                 call.op[0],
                 call.opset,
                 call.opset,
-                f"{call.op[1]} from {', '.join(of)}",
+                self._how(call.op[1], group),
                 "exact" if exact else "close",
                 remark,
             )

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from opshift.passes.analysis import evaluate
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import make_attribute
+from opshift.passes.model.editing import branches, dead_code
 from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto
-from opshift.passes.model.traversal import subgraphs
 
 if TYPE_CHECKING:
     from opshift.passes.rewrite.node import Node
@@ -26,48 +26,27 @@ def stamped(nodes: list[NodeProto], node: Node, opset: int) -> list[NodeProto]:
         scope.record(made, opset)
         branch = _taken_branch(made, node)
         if branch is not None:
-            pending += reversed(_spliced(made, branch))
+            pending += reversed(branches.spliced(made, branch))
             continue
-        _settle_type(made, node)
+        _resolve_cast_like(made, node)
         value = _known(made, node)
         if value is not None and made.output[0] not in results:
-            rename(pending, made.output[0], value)
+            rename(pending, {made.output[0]: value})
             continue
         if value is not None and made.op_type != "Identity":
             made.CopyFrom(NodeProto(op_type="Identity", input=[value], output=made.output))
         kept.append(made)
-    return _without_dead(kept, results)
+    return [made for made, keep in zip(kept, dead_code.live(kept, results), strict=True) if keep]
 
 
 def _taken_branch(made: NodeProto, node: Node) -> GraphProto | None:
     if made.op_type != "If" or made.domain:
         return None
     held = node.scope.array(made.input[0])
-    if held is None:
-        return None
-    name = "then_branch" if held.reshape(-1)[0] else "else_branch"
-    return next(graph for attribute, _, graph in subgraphs(made) if attribute == name)
+    return None if held is None else branches.taken(made, held.reshape(-1)[0])
 
 
-def _spliced(made: NodeProto, branch: GraphProto) -> list[NodeProto]:
-    nodes = [_held(tensor) for tensor in branch.initializer]
-    nodes += [NodeProto.FromString(n.SerializeToString()) for n in branch.node]
-    yielded = {name: name for n in nodes for name in n.output}
-    for inner, outer in zip(branch.output, made.output, strict=True):
-        name = yielded.get(inner.name, inner.name)
-        if inner.name in yielded and name == inner.name:
-            rename(nodes, name, outer)
-            yielded[name] = outer
-        else:  # an outer value, or one that the branch yields twice
-            nodes.append(NodeProto(op_type="Identity", input=[name], output=[outer]))
-    return nodes
-
-
-def _held(tensor: TensorProto) -> NodeProto:
-    return NodeProto(op_type="Constant", output=[tensor.name], attribute=[make_attribute("value", tensor)])
-
-
-def _settle_type(made: NodeProto, node: Node) -> None:
+def _resolve_cast_like(made: NodeProto, node: Node) -> None:
     """CastLike with a known type is a Cast."""
     if made.op_type == "CastLike" and not made.domain and (to := node.scope.elem_type(made.input[1])):
         made.op_type = "Cast"
@@ -94,26 +73,3 @@ def _known(made: NodeProto, node: Node) -> str | None:
     elif len(made.output) == 1:
         held = evaluate.constant(made, scope)
     return None if held is None or scope.graph is None else scope.constant(held, "const")
-
-
-def _without_dead(nodes: list[NodeProto], results: set[str]) -> list[NodeProto]:
-    needed, kept = set(results), list[NodeProto]()
-    for made in reversed(nodes):
-        if any(name in needed for name in made.output):
-            kept.append(made)
-            needed.update(made.input)
-            for _, _, graph in subgraphs(made):
-                needed.update(_mentioned(graph))
-    return kept[::-1]
-
-
-def _mentioned(graph: GraphProto) -> set[str]:
-    found: set[str] = set()
-    pending = [graph]
-    while pending:
-        current = pending.pop()
-        found.update(value.name for value in current.output)
-        for made in current.node:
-            found.update(made.input)
-            pending += [inner for _, _, inner in subgraphs(made)]
-    return found

@@ -8,32 +8,21 @@ from math import prod
 
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import ELEMENTS
 
 T = TensorProto
 FEW = 64
 """Elements of a constant that is a parameter of an operator, not a weight."""
 
-_RAW: dict[int, str] = {
-    T.FLOAT: "f",
-    T.DOUBLE: "d",
-    T.FLOAT16: "e",
-    T.INT64: "q",
-    T.INT32: "i",
-    T.BOOL: "B",
-    T.INT16: "h",
-    T.INT8: "b",
-    T.UINT8: "B",
-}
-
 
 def read(held: TensorProto) -> Sequence[float] | None:
     """The elements of a tensor in order; None for types that are rarely a parameter's, or data that do not fit."""
     kind, count = held.data_type, prod(held.dims)
-    if tensor_data.is_stored(held) or (kind not in _RAW and kind != T.BFLOAT16):
+    code = "H" if kind == T.BFLOAT16 else ELEMENTS[kind].code.replace("?", "B") if kind in ELEMENTS else ""
+    if tensor_data.is_stored(held) or not code:
         return None
     values: Sequence[float]
     if held.raw_data:
-        code = _RAW.get(kind, "H")
         if len(held.raw_data) != count * struct.calcsize(code):
             return None
         values = struct.unpack(f"<{count}{code}", held.raw_data)
@@ -43,6 +32,8 @@ def read(held: TensorProto) -> Sequence[float] | None:
         values = held.double_data
     elif kind == T.INT64:
         values = held.int64_data
+    elif kind in (T.UINT32, T.UINT64):
+        values = held.uint64_data
     else:
         values = held.int32_data
         if kind == T.FLOAT16:

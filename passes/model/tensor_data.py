@@ -8,7 +8,6 @@ of its data fields under the key `FIELDS`. It comes back into the message, unrea
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,18 +17,13 @@ from typing import BinaryIO
 
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import ELEMENTS
 
 FIELDS = "opshift.fields"
 
 Range = tuple[int, int]
 
 _lent: dict[str, Callable[[int], bytes]] = {}
-
-# How wide a value is, which is the first number in its type's name but for two.
-_BITS: dict[int, int] = {
-    value: int(digits.group()) if (digits := re.search(r"\d+", name)) else {"DOUBLE": 64, "FLOAT": 32}.get(name, 8)
-    for name, value in TensorProto.DataType.items()
-}
 
 
 @dataclass(frozen=True)
@@ -149,7 +143,7 @@ def stamp_of(status: os.stat_result) -> str:
 
 def bits(data_type: int) -> int:
     """How wide a value of a type is."""
-    return _BITS.get(data_type, 8)
+    return ELEMENTS[data_type].bits if data_type in ELEMENTS else 8
 
 
 def nbytes(of: TensorProto) -> int:

@@ -6,8 +6,7 @@ import struct
 from collections.abc import Iterable, Iterator
 
 from opshift.passes.model import tensor_data
-from opshift.passes.model.encoding import node_bytes
-from opshift.passes.model.encoding.fields import tag
+from opshift.passes.model.encoding.fields import tag, varint
 from opshift.passes.model.messages import SparseTensorProto, TensorProto
 
 _DATA_FIELDS = {"float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data"}
@@ -43,7 +42,7 @@ def names(tensors: Iterable[TensorProto]) -> list[bytes] | None:
         if at + 1 < len(data) and data[at] == _NAME:
             start, size = at + 2, data[at + 1]
             if size >= _SHORT:
-                start, size = node_bytes.length(data, at + 1)
+                size, start = varint(data, at + 1)
             end = start + size
             if end + behind == len(data) and data.startswith(tail, end) and (head, tail) in right:
                 found.append(data[start:end])
@@ -53,7 +52,7 @@ def names(tensors: Iterable[TensorProto]) -> list[bytes] | None:
             return None
         found.append(tensor.name.encode())
         tail, behind = (
-            (data[end : node_bytes.length(data, end + 1)[0]] if 0 < end < len(data) else b""),
+            (data[end : varint(data, end + 1)[1]] if 0 < end < len(data) else b""),
             len(data) - end,
         )
         if behind == len(tensor.raw_data) + len(tail) if tail[:1] == _RAW else between and not behind:
@@ -70,7 +69,7 @@ def _head(data: bytes) -> tuple[bytes, int]:
             at += 1
     if data[at : at + 1] != _FLOATS:
         return data[:at], 0
-    start, size = node_bytes.length(data, at + 1)
+    size, start = varint(data, at + 1)
     return data[:start], size
 
 

@@ -7,21 +7,14 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes.model import tensor_data
+from opshift.passes.model import numbers, tensor_data
 from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto
+from opshift.passes.model.types import ELEMENTS
 
 if TYPE_CHECKING:
     import numpy as np
 
 SMALL = 4096  # elements: a parameter, not a weight
-_NUMBERS: dict[int, str] = {
-    TensorProto.FLOAT: "f",
-    TensorProto.DOUBLE: "d",
-    TensorProto.INT64: "q",
-    TensorProto.INT32: "i",
-    TensorProto.BOOL: "?",
-}
-_INTEGERS: dict[int, str] = {TensorProto.INT64: "q", TensorProto.INT32: "i"}
 
 
 def int64s(values: Sequence[int], dims: Sequence[int] | None = None) -> TensorProto:
@@ -33,9 +26,10 @@ def int64s(values: Sequence[int], dims: Sequence[int] | None = None) -> TensorPr
 
 def tensor(values: Any, elem_type: int) -> TensorProto:
     """A tensor of any element type from a number, a (nested) list or an array."""
-    if isinstance(values, (int, float)) and elem_type in _NUMBERS:
+    code = ELEMENTS[elem_type].code if elem_type in ELEMENTS else ""
+    if isinstance(values, (int, float)) and code:
         try:
-            return TensorProto(data_type=elem_type, raw_data=struct.pack(f"<{_NUMBERS[elem_type]}", values))
+            return TensorProto(data_type=elem_type, raw_data=struct.pack(f"<{code}", values))
         except (OverflowError, struct.error):  # it does not fit, or is a fraction
             pass
     import numpy as np
@@ -55,16 +49,8 @@ def size(of: TensorProto) -> int:
 
 def integers(of: TensorProto) -> list[int] | None:
     """The values of an int64 or int32 tensor in order; None for other types and for data that do not fit."""
-    code = _INTEGERS.get(of.data_type)
-    if code is None or tensor_data.is_stored(of):
-        return None
-    if not of.raw_data:
-        values = list(of.int64_data if of.data_type == TensorProto.INT64 else of.int32_data)
-    elif len(of.raw_data) % struct.calcsize(code):
-        return None
-    else:
-        values = list(struct.unpack(f"<{len(of.raw_data) // struct.calcsize(code)}{code}", of.raw_data))
-    return values if len(values) == size(of) else None
+    found = numbers.read(of) if of.data_type in (TensorProto.INT64, TensorProto.INT32) else None
+    return None if found is None else [int(number) for number in found]
 
 
 def array(of: TensorProto) -> np.ndarray[Any, Any] | None:

@@ -1,4 +1,4 @@
-"""Fresh names: one set, one counter."""
+"""Walks over the bodies of a model, and what is found on the way: graphs, calls, names."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from opshift.passes.model import schemas
 from opshift.passes.model.messages import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 Body = GraphProto | FunctionProto
+Op = tuple[str, str]  # domain and name
+Calls = Mapping[Op, int]  # how often each operator is called
 
 
 def subgraphs(node: NodeProto) -> Iterator[tuple[str, int, GraphProto]]:
@@ -75,9 +77,6 @@ def unread(model: ModelProto) -> set[str]:
     return made - read
 
 
-Op = tuple[str, str]
-
-
 def integer(node: NodeProto, name: str, default: int) -> int:
     return next((a.i for a in node.attribute if a.name == name), default)
 
@@ -87,7 +86,7 @@ def results(body: Body) -> list[str]:
     return list(body.output) if isinstance(body, FunctionProto) else [value.name for value in body.output]
 
 
-def _own_names(body: Body) -> set[str]:
+def own_names(body: Body) -> set[str]:
     found = {name for node in body.node for name in node.output}
     if isinstance(body, FunctionProto):
         found.update(body.input)
@@ -98,7 +97,7 @@ def _own_names(body: Body) -> set[str]:
     return found - {""}
 
 
-def _shadowed(model: ModelProto) -> frozenset[str]:
+def shadowed(model: ModelProto) -> frozenset[str]:
     """Names that mean another value in a nested graph than outside of it."""
     found: set[str] = set()
     holders: list[Body] = [model.graph, *model.functions]
@@ -107,7 +106,7 @@ def _shadowed(model: ModelProto) -> frozenset[str]:
         body, outer = pending.pop()
         inner = [graph for node in body.node if node.attribute for _, _, graph in subgraphs(node)]
         if inner or outer:
-            own = _own_names(body)
+            own = own_names(body)
             found |= outer & own
             pending += [(graph, outer | own) for graph in inner]
     return frozenset(found)
@@ -127,7 +126,7 @@ def referred(model: ModelProto) -> set[str]:
     return found
 
 
-def _updated(model: ModelProto) -> set[str]:
+def updated(model: ModelProto) -> set[str]:
     """The running mean and variance of training, which onnxruntime updates where they lie."""
     return {
         name
@@ -136,10 +135,3 @@ def _updated(model: ModelProto) -> set[str]:
         if node.op_type == "BatchNormalization" and any(a.name == "training_mode" and a.i for a in node.attribute)
         for name in node.input[3:5]
     }
-
-
-Calls = Mapping[tuple[str, str], int]  # how often each (domain, operator) is called
-
-
-def _results(body: Body) -> list[str]:
-    return list(body.output) if isinstance(body, FunctionProto) else [value.name for value in body.output]

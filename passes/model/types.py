@@ -2,12 +2,65 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from opshift.passes.model.messages import TensorProto, TypeProto
 
 Dim = int | str | None
+
+
+class ElementType(NamedTuple):
+    """An element type: its name in type constraints, how wide a value is, the IR version that introduced it, its code.
+
+    The `code` is that of values as raw data hold them, to `struct`, which does not know all.
+    """
+
+    name: str
+    bits: int
+    ir_version: int
+    code: str
+
+
+_SINCE = {
+    **dict.fromkeys(["BFLOAT16"], 4),
+    **dict.fromkeys(["FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"], 9),
+    **dict.fromkeys(["UINT4", "INT4"], 10),
+    "FLOAT4E2M1": 11,
+    "FLOAT8E8M0": 12,
+    **dict.fromkeys(["UINT2", "INT2"], 13),
+    **dict.fromkeys(["FLOAT6E2M3", "FLOAT6E3M2"], 14),
+}
+_CODES = {
+    **{"FLOAT": "f", "DOUBLE": "d", "FLOAT16": "e", "BOOL": "?"},
+    **{
+        "INT64": "q",
+        "INT32": "i",
+        "INT16": "h",
+        "INT8": "b",
+        "UINT64": "Q",
+        "UINT32": "I",
+        "UINT16": "H",
+        "UINT8": "B",
+    },
+}
+
+
+def _bits(name: str) -> int:
+    """How wide a value is: the first number in its type's name but for two."""
+    digits = re.search(r"\d+", name)
+    return int(digits.group()) if digits else {"DOUBLE": 64, "FLOAT": 32}.get(name, 8)
+
+
+ELEMENTS: dict[int, ElementType] = {
+    value: ElementType(name.lower(), _bits(name), _SINCE.get(name, 0), _CODES.get(name, ""))
+    for name, value in TensorProto.DataType.items()
+}
+"""What is known of each element type, by its number."""
+
+ELEMENT_TYPES = {f"tensor({element.name})": value for value, element in ELEMENTS.items()}
+"""The number of each, by the type of its tensors as the schemas spell it."""
 
 
 def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:
@@ -25,7 +78,7 @@ def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:
     return made
 
 
-def _dims(kind: TypeProto) -> list[Dim]:
+def dims_of(kind: TypeProto) -> list[Dim]:
     return [_dim(dim) for dim in kind.tensor_type.shape.dim]
 
 
@@ -33,16 +86,6 @@ def _dim(dim: Any) -> Dim:
     if dim.HasField("dim_value"):
         return int(dim.dim_value) if dim.dim_value >= 0 else None
     return str(dim.dim_param) or None
-
-
-# The element types as type constraints spell them.
-_SPELLED = {
-    value: {"FLOAT": "float", "DOUBLE": "double"}.get(name, name.lower())
-    for name, value in TensorProto.DataType.items()
-}
-
-
-ELEMENT_TYPES = {f"tensor({text})": value for value, text in _SPELLED.items()}
 
 
 def elem_type_of(kind: TypeProto) -> int:
@@ -55,6 +98,10 @@ def elem_type_of(kind: TypeProto) -> int:
     return 0
 
 
+def _spelled(elem_type: int) -> str:
+    return ELEMENTS[elem_type].name if elem_type in ELEMENTS else str(elem_type)
+
+
 def type_text(kind: TypeProto) -> str | None:
     """A type as the schemas' type constraints spell it, such as `seq(tensor(float))`; None if unknown."""
     which = kind.WhichOneof("value")
@@ -62,7 +109,7 @@ def type_text(kind: TypeProto) -> str | None:
         element = elem_type_of(kind)
         if not element:
             return None
-        return f"{'sparse_' if which == 'sparse_tensor_type' else ''}tensor({_SPELLED.get(element, element)})"
+        return f"{'sparse_' if which == 'sparse_tensor_type' else ''}tensor({_spelled(element)})"
     if which == "sequence_type":
         inner = type_text(kind.sequence_type.elem_type)
         return inner and f"seq({inner})"
@@ -72,7 +119,7 @@ def type_text(kind: TypeProto) -> str | None:
     if which == "map_type":
         inner = type_text(kind.map_type.value_type)
         key = kind.map_type.key_type
-        return inner and f"map({_SPELLED.get(key, key)},{inner})"
+        return inner and f"map({_spelled(key)},{inner})"
     return None
 
 

@@ -6,12 +6,16 @@ from collections import Counter
 
 from opshift.passes.analysis.formals import refers
 from opshift.passes.analysis.scope import Scope
+from opshift.passes.changes import Allowance
 from opshift.passes.model.attributes import make_attribute
+from opshift.passes.model.editing import dead_code
+from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.messages import NodeProto, TensorProto, TypeProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import tensor_type
 from opshift.passes.optimization.visitor import Visit
-from opshift.passes.optimization.workspace import Draft, Whole
+from opshift.passes.optimization.whole import Whole
+from opshift.passes.optimization.workspace import Workspace
 
 _RULES_SINCE = 7  # the opset from which on rules are known
 
@@ -45,6 +49,7 @@ class _Whole(Whole):
 
     def __init__(self, scope: Scope):
         self.context = scope.context
+        self.allowance = Allowance()
         self.changes = []
         self.uses = Counter()
         self.fixed = frozenset()
@@ -61,7 +66,7 @@ class _Whole(Whole):
                 self._readers.setdefault(name, []).append(node)
 
 
-class _Piece(Draft):
+class _Piece(Workspace):
     exact = True
     growth = 1 << 10  # a table of its own for every call would not be small
 
@@ -115,15 +120,13 @@ class _Piece(Draft):
     def without_dead(self, nodes: list[NodeProto], kept: list[NodeProto], stay: set[int]) -> list[NodeProto]:
         """Those of the nodes `kept` that `stay` or are read; what none of them reads any more is released."""
         if self._renamed:
+            rename(kept, self._renamed)
             for node in kept:
-                node.input[:] = [self._renamed.get(name, name) for name in node.input]
-                node.output[:] = [self._renamed.get(name, name) for name in node.output]
                 self.scope.record(node, self.opset)
-        needed, left = set(self.results), list[NodeProto]()
-        for node in reversed(kept):
-            if id(node) in stay or not needed.isdisjoint(node.output):
-                left.append(node)
-                needed.update(filter(None, node.input))
+        needed = set(self.results)
+        for node in kept:
+            needed.update(node.output if id(node) in stay else ())
+        left = [node for node, keep in zip(kept, dead_code.live(kept, needed), strict=True) if keep]
         read = {name for node in nodes for name in node.input if name}
         self.whole.context.released.update(read - needed - self.own)
-        return left[::-1]
+        return left

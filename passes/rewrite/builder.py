@@ -86,7 +86,7 @@ class Builder:
     def keep_graphs(self) -> None:
         """The graphs of the node emitted last are converted already."""
         self.copies.append(self.nodes[-1])
-        self.scope.context.settled.update(self.nodes[-1].output)
+        self.scope.context.descended.update(self.nodes[-1].output)
 
     def _add(self, node: NodeProto, outputs: int, omitted: Container[int] = ()) -> Any:
         stem = self._like.output[0] if self._like is not None and self._like.output else node.op_type

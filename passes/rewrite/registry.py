@@ -121,5 +121,6 @@ def registered() -> dict[Key, Pair]:
 @cache
 def _load(domain: str, op: str) -> None:
     """Import the file that tells an operator's history."""
-    for file in operator_files.FILES.get(domain, {}).get(op, "").split():
+    file = operator_files.FILES.get(domain, {}).get(op)
+    if file:
         importlib.import_module(f"opshift.passes.operators.{file}")

@@ -26,18 +26,18 @@ def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
         if value in made:
             made.discard(value)
             taken[value] = output
-            rename(nodes, value, output)
+            rename(nodes, {value: output})
             if value in scope.typed:
                 scope.typed[output] = scope.typed.pop(value)
         elif value != output:  # else the step made the output an initializer
             node.build.nodes.append(NodeProto(op_type="Identity", input=[value], output=[output]))
     for proto in nodes:
         scope.record(proto, node.build.opset)
-    _inherit(nodes, node)
+    inherit(nodes, node)
     return nodes
 
 
-def _inherit(nodes: list[NodeProto], node: Node) -> None:
+def inherit(nodes: list[NodeProto], node: Node) -> None:
     """Name, doc string and metadata go to the node that now makes the first output; the others are named after it.
 
     All are of the pipeline stage that the node was of. How its tensors were split among devices was planned for its
@@ -64,14 +64,14 @@ def _inherit(nodes: list[NodeProto], node: Node) -> None:
         heir.metadata_props.extend(old.metadata_props)
 
 
-def _lost_plans(proto: NodeProto, replaced: bool) -> frozenset[str]:
+def lost_plans(proto: NodeProto, replaced: bool) -> frozenset[str]:
     """The tensors of a node for which there was a plan for several devices that goes with what was changed."""
     kept = () if replaced else (*proto.input, *proto.output)
     plans = getattr(proto, "device_configurations", ())
     return frozenset(f'"{s.tensor_name}"' for held in plans for s in held.sharding_spec if s.tensor_name not in kept)
 
 
-def _drop_stale_shards(proto: NodeProto) -> None:
+def drop_stale_shards(proto: NodeProto) -> None:
     """A plan for several devices names inputs and outputs of its node; one that became an attribute is none."""
     for held in getattr(proto, "device_configurations", ()):
         for index in reversed(range(len(held.sharding_spec))):

@@ -23,7 +23,7 @@ from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
 
 from opshift.cli import main as cli
-from opshift.files import model_file, wire
+from opshift.files import model_file, skeletons, wire
 from opshift.jobs import exit_codes
 
 CODES = (exit_codes.DONE, exit_codes.REFUSED, exit_codes.UNREADABLE)
@@ -108,7 +108,7 @@ def by_coverage(seconds: int, folder: Path, corpus: Path) -> None:
     """The same, with bytes that atheris chooses; never returns."""
     import atheris
 
-    for holder in (wire, wire._Thinning, model_file, tensor_data):
+    for holder in (wire, skeletons, skeletons._Thinning, model_file, tensor_data):
         for function in filter(inspect.isfunction, vars(holder).values()):
             atheris.instrument_func(function)
     corpus.mkdir(parents=True, exist_ok=True)

@@ -76,7 +76,7 @@ def find(script: Script, keys: Sequence[bytes], call: NodeProto, done: NodeProto
         or not all(constants.values())
         or not all(constants.get(name) for name in more)
         or script.released
-        or script.settled
+        or script.descended
         or any(kind is not None for _, kind, _ in script.outputs)
         or [number for number, _, _ in script.outputs] != list(range(inputs, inputs + outputs))
         or not all(0 <= number <= outputs for number in numbers)

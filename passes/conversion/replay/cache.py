@@ -1,12 +1,14 @@
 """Replays what the steps did to one call on every call like it.
 
-The second call of a kind is rehearsed: the steps rewrite a stand-in whose names are placeholders, on a stage that
-passes each question about a placeholder on to the real scope and writes the answer down. What comes out is a script;
-calls of the same kind for which the same questions have the same answers are rewritten by it, without the steps.
+A later call of a kind (`switch.py` says which) is rehearsed: the steps rewrite a stand-in whose names are placeholders,
+on a stage that passes each question about a placeholder on to the real scope and writes the answer down. What comes out
+is a script; calls of the same kind for which the same questions have the same answers are rewritten by it, without the
+steps.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +18,7 @@ from opshift.passes.changes import Change
 from opshift.passes.conversion.replay import bulk, template
 from opshift.passes.conversion.replay.bulk import Patch
 from opshift.passes.conversion.replay.recording import DOC, INPUTS, NAME, OUTPUTS, Stage, answer
+from opshift.passes.conversion.replay.switch import first_replayed
 from opshift.passes.conversion.replay.template import Script
 from opshift.passes.model.encoding import node_bytes
 from opshift.passes.model.kinds import Kind
@@ -52,11 +55,16 @@ class Replays:
     def __init__(self) -> None:
         self._heads: dict[tuple[Any, ...], _Question | _Learned | None] = {}
         self._once: set[tuple[Any, ...]] = set()
+        self._seen: Counter[Kind] = Counter()
+        self._from = first_replayed()
 
-    def settle(
+    def replayed(
         self, proto: NodeProto, kind: Kind, scope: Scope, rehearse: Rehearsal, changes: list[Change]
     ) -> list[NodeProto | bytes] | None:
         """What takes the node's place, all of it at the target; None where the steps themselves have to look."""
+        self._seen[kind] += 1
+        if self._from is None or self._seen[kind] < self._from - 1:
+            return None
         if kind.inputs > len(INPUTS) or not 0 < kind.outputs <= len(OUTPUTS):
             return None
         data = proto.SerializeToString()

@@ -179,19 +179,11 @@ class Stage(Scope):
             return None
         return super().elements(name)
 
-    def constant(self, tensor: TensorProto, hint: str) -> str | None:
-        if self.graph is None:
-            return None
-        key = tensor.SerializeToString(deterministic=True)
-        name = self.shared.get(key)
-        if name is None:
-            name = self.shared[key] = self.context.names.fresh(hint)
-            copy = TensorProto()
-            copy.CopyFrom(tensor)
-            self.events[-1] = Event(name, self.events[-1].hint, copy, key)
-            self.constants_made.add(name)
-            super().hold(name, tensor)
-        return name
+    def _keep(self, name: str, tensor: TensorProto, key: bytes) -> None:
+        copy = TensorProto()
+        copy.CopyFrom(tensor)
+        self.events[-1] = Event(name, self.events[-1].hint, copy, key)
+        super().hold(name, tensor)
 
     def hold(self, name: str, tensor: TensorProto) -> None:
         self._spoil()

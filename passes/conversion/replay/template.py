@@ -67,7 +67,7 @@ class Script:
     changes: tuple[tuple[int, tuple[Any, ...]], ...]
     typed: dict[str, TypeProto]
     released: tuple[int, ...]
-    settled: tuple[int, ...]
+    descended: tuple[int, ...]
     outputs: tuple[tuple[int, TypeProto | None, int], ...]
     read: tuple[int, ...]
     edits: bool
@@ -102,7 +102,7 @@ def write(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequenc
         tuple((number[change.node], tuple(change[1:])) for change in changes),
         {name: kind for name, kind in stage.typed.items() if name in made},
         numbers(stage.context.released),
-        numbers(stage.context.settled),
+        numbers(stage.context.descended),
         tuple((number[n], stage.typed.get(n), stage.followed_elem_type(n)) for n in OUTPUTS if n in made),
         numbers({name for proto in done for name in proto.input}),
         [(proto.domain, proto.op_type) for proto in done] == [(call.domain, call.op_type)],
@@ -183,8 +183,8 @@ def play(
             spelled.append(as_bytes)
     if script.released:
         context.released.update([names[number] for number in script.released])
-    if script.settled:
-        context.settled.update([names[number] for number in script.settled])
+    if script.descended:
+        context.descended.update([names[number] for number in script.descended])
     for number, rest in script.changes:
         changes.append(tuple.__new__(Change, (names[number], *rest)))
     result: list[NodeProto | bytes] = []

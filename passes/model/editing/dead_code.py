@@ -1,13 +1,22 @@
-"""Removes what the conversion itself made redundant, and nothing else."""
+"""Nodes and initializers that nothing reads: found among the nodes of a call, in a body, and across a whole model."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from itertools import chain
+from typing import Any
 
 from opshift.passes.model.encoding.fields import retain
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto
-from opshift.passes.model.traversal import Body, _results, bodies, subgraphs, with_nested
+from opshift.passes.model.messages import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+)
+from opshift.passes.model.traversal import Body, bodies, results, subgraphs, with_nested
 
 
 def drop_unused(model: ModelProto, released: set[str]) -> bool:
@@ -48,7 +57,7 @@ def _unused(model: ModelProto, names: set[str]) -> set[str]:
     for body in bodies(model):
         if not missing:
             break
-        missing.difference_update(_results(body))
+        missing.difference_update(results(body))
         for node in body.node:
             if not missing.isdisjoint(node.input):
                 missing.difference_update(node.input)
@@ -58,14 +67,19 @@ def _unused(model: ModelProto, names: set[str]) -> set[str]:
 
 
 def _reads(body: Body) -> list[str]:
-    return [*chain.from_iterable([node.input for node in body.node]), *_results(body)]
+    return [*chain.from_iterable([node.input for node in body.node]), *results(body)]
 
 
 def _freed(node: NodeProto) -> list[str]:
     """What a node reads, and what the graphs that it holds read from outside: what they make goes with them."""
-    inner = list(with_nested([graph for _, _, graph in subgraphs(node)]))
+    inner = _inside(node)
     made = {name for body in inner for held in body.node for name in held.output}
     return [*node.input, *(name for body in inner for name in _reads(body) if name not in made)]
+
+
+def _inside(node: NodeProto) -> list[Body]:
+    """The graphs that a node holds, and those in them."""
+    return list(with_nested([graph for _, _, graph in subgraphs(node)])) if node.attribute else []
 
 
 def _drop(body: Body, dead: set[int], unused: set[str]) -> None:
@@ -74,6 +88,72 @@ def _drop(body: Body, dead: set[int], unused: set[str]) -> None:
     if isinstance(body, FunctionProto):
         return
     unused = unused - {value.name for value in body.input} if body.initializer else set()
-    kept = [tensor.name not in unused for tensor in body.initializer]
+    _retain(body.initializer, [tensor.name not in unused for tensor in body.initializer])
+
+
+def _retain(held: Any, kept: list[bool]) -> None:
     if not all(kept):
-        retain(body.initializer, kept)
+        retain(held, kept)
+
+
+def live(
+    nodes: Sequence[NodeProto], needed: set[str], within: Callable[[NodeProto], set[str]] | None = None
+) -> list[bool]:
+    """Which nodes make what is `needed`, or what those read that do; their names are added to it.
+
+    The nodes stand in their order. `within` tells what the graphs read that a node holds.
+    """
+    kept = [False] * len(nodes)
+    for index in reversed(range(len(nodes))):
+        node = nodes[index]
+        if node.output and needed.isdisjoint(node.output):
+            continue
+        kept[index] = True
+        needed.update(filter(None, node.input))
+        if node.attribute:
+            needed |= {name for body in _inside(node) for name in _reads(body)} if within is None else within(node)
+    return kept
+
+
+def sweep(body: Body, fixed: frozenset[str], gone: Callable[[NodeProto], None]) -> set[str]:
+    """Drop what nobody reads from a body and the graphs in it, but for `fixed` names; returns all that are read there.
+
+    `gone` is told of each node before it goes.
+    """
+
+    def within(node: NodeProto) -> set[str]:
+        return {name for _, _, graph in subgraphs(node) for name in sweep(graph, fixed, gone)}
+
+    needed = {*results(body), *fixed}
+    kept = live(body.node, needed, within)
+    for index, keep in enumerate(kept):
+        if not keep:
+            gone(body.node[index])
+    _retain(body.node, kept)
+    if isinstance(body, GraphProto):
+        _sweep_constants(body, needed)
+    return needed
+
+
+def _sweep_constants(graph: GraphProto, needed: set[str]) -> None:
+    """Drop initializers that nobody reads, and what is said of values that there are no more, or wrongly of constants.
+
+    Of a Constant node, nobody minds what is said; of the initializer that it becomes, onnx.checker does.
+    """
+    given = {value.name for value in graph.input}
+    _retain(graph.initializer, [tensor.name in needed or tensor.name in given for tensor in graph.initializer])
+    if graph.value_info:
+        there = {name for node in graph.node for name in node.output} | given
+        held = {tensor.name: tensor for tensor in graph.initializer}
+        stated = [
+            value.name in there or (value.name in held and _is_stated(held[value.name], value))
+            for value in graph.value_info
+        ]
+        _retain(graph.value_info, stated)
+
+
+def _is_stated(tensor: TensorProto, value: ValueInfoProto) -> bool:
+    """Whether the type that is stated of a constant is its own; an omitted shape confuses shape inference, too."""
+    stated = value.type.tensor_type
+    dims = [dim.dim_value for dim in stated.shape.dim]
+    return stated.elem_type == tensor.data_type and stated.HasField("shape") and dims == list(tensor.dims)

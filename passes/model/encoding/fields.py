@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from mmap import mmap
 from typing import Any
 
 from opshift.passes.model.messages import FunctionProto, GraphProto, NodeProto
@@ -62,13 +63,35 @@ def tag(number: int) -> bytes:
 def sized(data: bytes) -> bytes:
     """Bytes behind their length, as a field holds them."""
     length = len(data)
-    if length < len(_LENGTHS):
-        return _LENGTHS[length] + data
-    head = bytearray()
-    while length > 127:
-        head.append(length & 127 | 128)
-        length >>= 7
-    return bytes([*head, length]) + data
+    return (_LENGTHS[length] if length < len(_LENGTHS) else encoded(length)) + data
 
 
 _LENGTHS = [bytes([length]) for length in range(128)]
+
+
+class Malformed(ValueError):
+    """The bytes are no message, and why."""
+
+
+def encoded(value: int) -> bytes:
+    """A number of varying length."""
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def varint(data: bytes | mmap, pos: int) -> tuple[int, int]:
+    """The number of varying length at a place, and the place behind it."""
+    value = shift = 0
+    while True:
+        byte = data[pos]
+        pos += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, pos
+        shift += 7
+        if shift > 63:
+            raise Malformed("a number is longer than 10 bytes")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from opshift.passes.model.encoding.fields import tag
+from opshift.passes.model.encoding.fields import tag, varint
 from opshift.passes.model.messages import NodeProto
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ def read(
                 inputs += 1
                 start, size = at + 2, data[at + 1]
                 if size >= _SHORT:
-                    start, size = length(data, at + 1)
+                    size, start = varint(data, at + 1)
                 at = start + size
                 name = data[start:at]
                 if name != last and name not in made:
@@ -69,7 +69,7 @@ def read(
                 outputs += 1
                 start, size = at + 2, data[at + 1]
                 if size >= _SHORT:
-                    start, size = length(data, at + 1)
+                    size, start = varint(data, at + 1)
                 at = start + size
                 if size:
                     last = data[start:at]
@@ -79,7 +79,7 @@ def read(
             if data[at] == _NAME:
                 start, size = at + 2, data[at + 1]
                 if size >= _SHORT:
-                    start, size = length(data, at + 1)
+                    size, start = varint(data, at + 1)
                 at = start + size
         except IndexError:  # there is nothing but names
             pass
@@ -106,18 +106,8 @@ def names(data: bytes, values: int) -> list[bytes]:
 
 def _length(data: bytes, at: int) -> int:
     """How many bytes a name takes that is spelled at `at`."""
-    start, size = length(data, at)
+    size, start = varint(data, at)
     return start + size - at
-
-
-def length(data: bytes, at: int) -> tuple[int, int]:
-    """Where what stands behind the length at `at` begins, and how many bytes it has."""
-    size, start = 0, at
-    while True:
-        size |= (data[at] & 127) << 7 * (at - start)
-        at += 1
-        if data[at - 1] < _SHORT:
-            return at, size
 
 
 def texts(spelled: list[bytes]) -> list[str]:

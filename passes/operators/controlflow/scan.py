@@ -10,6 +10,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, keep_held
 from opshift.passes.model.types import tensor_type
+from opshift.passes.operators.shared.subgraphs import carried_in_float
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
@@ -261,3 +262,4 @@ def _loop(
 changed("Scan", 8, Pair(down=loop_over_elements))
 changed("Scan", 9, Pair(up=scan_of_a_scan, down=batch_of_one))
 changed("Scan", 11, Pair(down=axes_from_the_front))
+changed("Scan", 16, Pair(down=carried_in_float(0, 0)))

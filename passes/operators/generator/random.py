@@ -1,14 +1,14 @@
-"""Bernoulli and Multinomial, before there were operators that draw from their distributions."""
+"""Random numbers: distributions that had no operator, and bfloat16 (22)."""
 
 from __future__ import annotations
 
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.generators import DRAWS, made_in_float
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-
 OTHER_DRAWS = "other numbers are drawn, from the same distribution"
 
 
@@ -41,5 +41,6 @@ def _width(elem_type: int) -> int:
     return T.DOUBLE if elem_type == T.DOUBLE else T.FLOAT
 
 
-changed("Bernoulli", 15, Pair(down=drawn_below))
 changed("Multinomial", 7, Pair(down=likeliest_with_noise))
+changed("Bernoulli", 15, Pair(down=drawn_below))
+changed(DRAWS, 22, Pair(down=made_in_float))

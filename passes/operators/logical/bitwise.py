@@ -1,24 +1,30 @@
-"""Operators on bits before they existed: integers are taken apart into bits with Div and Mod."""
+"""Operators on bits: integers are taken apart into bits with Div and Mod before they existed (11, 18)."""
 
 from __future__ import annotations
 
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-
-UNSIGNED: dict[int, int] = {T.INT8: T.UINT8, T.INT16: T.UINT16, T.INT32: T.UINT32, T.INT64: T.UINT64}
-BITS: dict[int, int] = {T.UINT8: 8, T.UINT16: 16, T.UINT32: 32, T.UINT64: 64}
 LOGIC = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
+WIDENED: dict[int, int] = {T.INT8: T.INT32, T.INT16: T.INT32, T.UINT8: T.UINT32, T.UINT16: T.UINT32}
+UNSIGNED: dict[int, int] = {T.INT8: T.UINT8, T.INT16: T.UINT16, T.INT32: T.UINT32, T.INT64: T.UINT64}
+BITS: dict[int, int] = {
+    **dict.fromkeys((T.INT8, T.UINT8), 8),
+    **dict.fromkeys((T.INT16, T.UINT16), 16),
+    **dict.fromkeys((T.INT32, T.UINT32), 32),
+    **dict.fromkeys((T.INT64, T.UINT64), 64),
+}
 
 
 @says("Inverting all bits becomes a subtraction: from -1, or from the largest unsigned number.")
 def inverted_by_subtraction(node: Node) -> str:
     kind = node.elem_type()
-    ones = 2 ** BITS[kind] - 1 if kind in BITS else -1
+    ones = -1 if kind in UNSIGNED else 2 ** BITS[kind] - 1
     return str(node.build.Sub(node.build.constant(ones, kind), node.input(0)))
 
 
@@ -27,15 +33,15 @@ def bit_by_bit(node: Node) -> str:
     """Of 64 bits, the two halves are: sums of more than 53 are not exact everywhere."""
     build, kind = node.build, node.elem_type()
     unsigned = UNSIGNED.get(kind, kind)
-    operands = [_cast(node, name, kind, unsigned) for name in node.inputs]
+    operands = [recast(build, name, kind, unsigned) for name in node.inputs]
     if BITS[unsigned] == 64:
         half = build.constant(2**32, unsigned)
         high, low = ([build.emit(op, [name, half]) for name in operands] for op in ("Div", "Mod"))
-        parts = [_cast(node, _combined(node, part, unsigned, 32), T.INT64, unsigned) for part in (high, low)]
+        parts = [recast(build, _combined(node, part, unsigned, 32), T.INT64, unsigned) for part in (high, low)]
         result = build.Add(build.Mul(parts[0], half), parts[1])
     else:
-        result = _cast(node, _combined(node, operands, unsigned, BITS[unsigned]), T.INT64, unsigned)
-    return _cast(node, result, unsigned, kind)
+        result = recast(build, _combined(node, operands, unsigned, BITS[unsigned]), T.INT64, unsigned)
+    return recast(build, result, unsigned, kind)
 
 
 def _combined(node: Node, operands: list[str], kind: int, bits: int) -> str:
@@ -44,7 +50,7 @@ def _combined(node: Node, operands: list[str], kind: int, bits: int) -> str:
     worth = build.constant(tensors.int64s([2**k for k in range(bits)]))
     taken = []
     for name in operands:
-        column = build.Unsqueeze(_cast(node, name, kind, T.INT64), [-1])
+        column = build.Unsqueeze(recast(build, name, kind, T.INT64), [-1])
         taken.append(build.Cast(build.Mod(build.Div(column, worth), 2), to=T.BOOL))
     kept = build.Cast(build.emit(LOGIC[node.op_type], taken), to=T.INT64)
     ranks = [None if (dims := node.scope.shape(name)) is None else len(dims) for name in node.inputs]
@@ -52,26 +58,52 @@ def _combined(node: Node, operands: list[str], kind: int, bits: int) -> str:
     return str(build.ReduceSum(build.Mul(kept, worth), [last], keepdims=0))
 
 
-def _cast(node: Node, name: str, kind: int, to: int) -> str:
-    return name if kind == to else str(node.build.Cast(name, to=to))
-
-
 @says("A shift by y becomes a multiplication with 2**y, modulo the width of the type, or a division by it.")
 def shifted_by_arithmetic(node: Node) -> str:
     build, kind = node.build, node.elem_type()
     wide, bits = (kind if kind == T.UINT64 else T.UINT32), BITS[kind]
-    x, count = (_cast(node, name, kind, wide) for name in node.inputs)
+    x, count = (recast(build, name, kind, wide) for name in node.inputs)
     powers = build.constant([2**k for k in range(bits)], wide)
     inside = build.Mod(count, build.constant(bits, wide))  # a shift by more had no defined result
     factor = build.Gather(powers, build.Cast(inside, to=T.INT64), axis=0)
     if node.attributes["direction"] == "RIGHT":
-        return _cast(node, build.Div(x, factor), wide, kind)
+        return recast(build, build.Div(x, factor), wide, kind)
     shifted = build.Mul(x, factor)
     if wide != kind:
         shifted = build.Mod(shifted, build.constant(2**bits, wide))
-    return _cast(node, shifted, wide, kind)
+    return recast(build, shifted, wide, kind)
 
 
+@says("Signed integers and shifts by all bits or more had no defined result; it is computed.")
+def defined_shift(node: Node) -> Replacement:
+    """Unsigned, a shift by all bits leaves 0. To the right, a negative x is shifted as ~x, and inverted back:
+    sign = 0 or -1;  ~x or x = (x - sign) * (1 + 2 * sign);  x >> y = (~x or x) >> y * (1 + 2 * sign) + sign
+    """
+    kind, build = node.elem_type(), node.build
+    held = node.scope.array(node.input(1))
+    short = held is not None and bool(((held >= 0) & (held < BITS[kind])).all())
+    if short and kind not in UNSIGNED:
+        return None
+    wide = WIDENED.get(kind, kind)
+    unsigned = UNSIGNED.get(wide, wide)
+    x, count = (recast(build, name, kind, wide) for name in node.inputs)
+    count = recast(build, count, wide, unsigned)
+    sign = None
+    if kind in UNSIGNED and node.attributes["direction"] == "RIGHT":
+        sign = build.Neg(build.Cast(build.Less(x, build.constant(0, wide)), to=wide))
+        factor = build.Add(build.Add(sign, sign), build.constant(1, wide))
+        x = build.Mul(build.Sub(x, sign), factor)
+    shifted = build.again(node.proto, [recast(build, x, wide, unsigned), count])
+    if not short:
+        inside = build.Less(count, build.constant(BITS[unsigned], unsigned))
+        shifted = build.Mul(shifted, build.Cast(inside, to=unsigned))
+    if sign is not None:
+        shifted = build.Add(build.Mul(recast(build, shifted, unsigned, wide), factor), sign)
+        unsigned = wide
+    return recast(build, shifted, unsigned, kind)
+
+
+changed("BitShift", 11, Pair(down=shifted_by_arithmetic))
+changed("BitShift", 28, Pair(down=defined_shift))
 changed(list(LOGIC), 18, Pair(down=bit_by_bit))
 changed("BitwiseNot", 18, Pair(down=inverted_by_subtraction))
-changed("BitShift", 11, Pair(down=shifted_by_arithmetic))

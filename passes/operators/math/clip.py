@@ -1,4 +1,4 @@
-"""Clip: bounds became inputs (11), integers came (12), a minimum above the maximum got a meaning (13)."""
+"""Clip: limits were settled (6), bounds became inputs (11), integers came (12), crossed bounds a meaning (13)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import math
 import struct
 
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.math.math import HELD_BY_FLOATS, SMALL_INTEGERS, picked
-from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.operators.shared.carriers import HELD_BY_FLOATS, SMALL_INTEGERS
+from opshift.passes.operators.shared.recipes import carried, picked, with_defaults, without_hint
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-
 FLOAT_MAX = 3.4028234663852886e38  # what an absent bound attribute means, whatever the type
 # What an absent bound input means.
 LARGEST: dict[int, float] = {
@@ -120,6 +119,26 @@ def _elem_type(node: Node) -> int:
     return next(filter(None, map(node.scope.elem_type, filter(None, node.inputs))), 0) or node.elem_type()
 
 
+@says("A bound left out was the limit of the type and becomes that of float, which other types have written out.")
+def limits_of_type(node: Node) -> None:
+    without_hint(node)
+    if {"min", "max"} <= set(node.attributes) or node.elem_type() == T.FLOAT:
+        return
+    limit = LARGEST[node.elem_type()]
+    if node.elem_type() == T.DOUBLE:
+        limit = float("inf")  # the attribute is a float
+        node.close("infinite values stay infinite")
+    with_defaults({"min": -limit, "max": limit})(node)
+
+
+@says("A bound left out was the limit of float and becomes that of the type, so that it is written out.")
+def limits_of_float(node: Node) -> None:
+    if {"min", "max"} <= set(node.attributes) or node.elem_type() == T.FLOAT:
+        return
+    with_defaults({"min": -FLOAT_MAX, "max": FLOAT_MAX})(node)
+
+
+changed("Clip", 6, Pair(up=limits_of_type, down=limits_of_float))
 changed("Clip", 11, Pair(up=bounds_to_inputs, down=bounds_to_attributes))
 changed("Clip", 12, Pair(down=bounded_integers))
 changed("Clip", 13, Pair(down=crossed_bounds))

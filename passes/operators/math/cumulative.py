@@ -1,4 +1,4 @@
-"""CumSum and CumProd before they existed: a Scan along the axis, which adds or multiplies in the same order."""
+"""CumSum and CumProd, which opsets 11 and 26 brought: a Scan along the axis adds or multiplies in the same order."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto
 from opshift.passes.model.types import tensor_type
-from opshift.passes.operators.shared.recipes import unless_empty
+from opshift.passes.operators.shared.recipes import carried, unless_empty
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
+HALVES: dict[int, int] = {T.BFLOAT16: T.FLOAT, T.FLOAT16: T.FLOAT}
 OPERATION = {"CumSum": "Add", "CumProd": "Mul"}
 
 
@@ -91,4 +92,5 @@ def _start(node: Node, build: Builder, axis: int) -> str:
 
 
 changed("CumSum", 11, Pair(down=scanned))
+changed("CumSum", 14, Pair(down=carried(HALVES, why="16-bit floats are summed in float")))
 changed("CumProd", 26, Pair(down=scanned))

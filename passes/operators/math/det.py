@@ -1,4 +1,4 @@
-"""Det before it existed."""
+"""Det, which opset 11 brought; bfloat16 came (22)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import Dim, tensor_type
 from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.carriers import ROUNDED
 from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
@@ -88,3 +89,4 @@ def _eliminated(node: Node, x: str, kind: int, rows: Dim) -> str:
 
 
 changed("Det", 11, Pair(down=cofactors_or_elimination))
+changed("Det", 22, ROUNDED)

@@ -1,4 +1,4 @@
-"""Einsum before it existed: operands are combined one after the other with MatMul, or Mul and ReduceSum."""
+"""Einsum, which opset 12 brought: operands are combined one after the other with MatMul, or Mul and ReduceSum."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from math import prod
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import Dim
+from opshift.passes.operators.shared.carriers import ROUNDED
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -173,3 +174,4 @@ def _cast(node: Node, value: str, kind: int, to: int) -> str:
 
 
 changed("Einsum", 12, Pair(down=contracted_pair_by_pair))
+changed("Einsum", 28, ROUNDED)

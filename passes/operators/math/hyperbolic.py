@@ -1,11 +1,12 @@
-"""Hyperbolic functions, Sign, Round and ThresholdedRelu before they existed."""
+"""Hyperbolic functions, which opset 9 brought, and what they are in exponentials and logarithms."""
 
 from __future__ import annotations
 
 from math import log
 
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import rounded_to_even, selected
+from opshift.passes.operators.shared.carriers import ROUNDED
+from opshift.passes.operators.shared.recipes import recast, selected, with_sign
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined
@@ -13,8 +14,6 @@ from opshift.passes.rewrite.says import says
 
 T = TensorProto
 D = T.DOUBLE
-FLOATS = (T.FLOAT16, T.FLOAT, T.DOUBLE)
-UNSIGNED = (T.UINT8, T.UINT16, T.UINT32, T.UINT64)
 LARGE = 2.0**60
 """Beyond it, x + 1 and sqrt(x * x + 1) are x in double."""
 
@@ -46,7 +45,7 @@ def inverse_hyperbolic_sine(node: Node) -> str:
     inverse = build.Reciprocal(size)
     root = build.Sqrt(build.Add(build.Mul(inverse, inverse), _number(build, 1.0)))
     y = build.Add(size, build.Div(size, build.Add(inverse, root)))
-    return _back(node, _with_sign(build, _log1p_or_log(build, y, size, log(2)), x))
+    return _back(node, with_sign(build, _log1p_or_log(build, y, size, log(2)), x, D))
 
 
 @says("Acosh becomes log1p(t + sqrt(t) * sqrt(t + 2)), t = x - 1, in double.")
@@ -63,7 +62,7 @@ def inverse_hyperbolic_tangent(node: Node) -> str:
     size = build.Abs(x)
     y = build.Div(build.Add(size, size), build.Sub(_number(build, 1.0), size))
     half = build.Mul(_log1p_or_log(build, y, y, 0.0), _number(build, 0.5))
-    return _back(node, _with_sign(build, half, x))
+    return _back(node, with_sign(build, half, x, D))
 
 
 def _log1p_or_log(build: Builder, y: str, large: str, offset: float) -> str:
@@ -80,71 +79,28 @@ def _log1p_or_log(build: Builder, y: str, large: str, offset: float) -> str:
     return selected(build, build.Greater(large, _number(build, LARGE)), grown, small, D)
 
 
-def _with_sign(build: Builder, size: str, x: str, kind: int = D) -> str:
-    """size, negated where x is negative or -0.0; by a factor, because runtimes lose the sign of 0 in a Where."""
-    zero, one = (build.constant(value, kind) for value in (0.0, 1.0))
-    negative = build.Cast(build.Or(build.Less(x, zero), build.Less(build.Reciprocal(x), zero)), to=kind)
-    return str(build.Mul(size, build.Sub(one, build.Add(negative, negative))))
-
-
 def _number(build: Builder, value: float) -> str:
     return build.constant(value, D)
 
 
 def _double(node: Node) -> str:
     node.close("computed in double from exponentials, logarithms and roots")
-    return _cast(node, node.input(0), node.elem_type(), D)
+    return recast(node.build, node.input(0), node.elem_type(), D)
 
 
 def _back(node: Node, value: str) -> str:
-    return _cast(node, value, D, node.elem_type())
+    return recast(node.build, value, D, node.elem_type())
 
 
-def _cast(node: Node, value: str, kind: int, to: int) -> str:
-    return value if kind == to else str(node.build.Cast(value, to=to))
+FUNCTIONS = {
+    "Acosh": inverse_hyperbolic_cosine,
+    "Asinh": inverse_hyperbolic_sine,
+    "Atanh": inverse_hyperbolic_tangent,
+    "Cosh": hyperbolic_cosine,
+    "Sinh": hyperbolic_sine,
+}
 
-
-# --- Sign, Round, ThresholdedRelu -----------------------------------------------------------------------
-
-
-@says("Sign becomes (x > 0) - (x < 0), which a NaN passes through.")
-def sign_of_comparisons(node: Node) -> str:
-    build, kind, x = node.build, node.elem_type(), node.input(0)
-    if kind in UNSIGNED:
-        return str(build.Cast(build.Cast(x, to=T.BOOL), to=kind))
-    wide = kind if kind in FLOATS else D
-    x = _cast(node, x, kind, wide)
-    zero = build.constant(0.0, wide)
-    above, below = (build.Cast(build.emit(op, [x, zero]), to=wide) for op in ("Greater", "Less"))
-    sign = build.Sub(above, below)
-    if kind in FLOATS:
-        sign = build.Add(sign, build.Mul(build.Tanh(x), zero))  # 0, but NaN where x is
-    return _cast(node, sign, wide, kind)
-
-
-@says("Round becomes the nearest integer found with Floor, halves to even ones.")
-def round_half_to_even(node: Node) -> str:
-    build, kind, x = node.build, node.elem_type(), node.input(0)
-    return _with_sign(build, rounded_to_even(build, build.Abs(x), kind), x, kind)
-
-
-@says("ThresholdedRelu becomes x where it is greater than alpha, else 0.")
-def larger_than_threshold(node: Node) -> str:
-    build, kind, x = node.build, node.elem_type(), node.input(0)
-    alpha = build.constant(node.attributes.get("alpha", 1.0), kind)
-    return str(build.Where(build.Greater(x, alpha), x, build.constant(0.0, kind)))
-
-
-changed("Acosh", 9, Pair(down=inverse_hyperbolic_cosine))
-changed("Asinh", 9, Pair(down=inverse_hyperbolic_sine))
-changed("Atanh", 9, Pair(down=inverse_hyperbolic_tangent))
-changed("Cosh", 9, Pair(down=hyperbolic_cosine))
-changed("Sinh", 9, Pair(down=hyperbolic_sine))
-changed("Sign", 9, Pair(down=sign_of_comparisons))
-changed("ThresholdedRelu", 10, Pair(down=larger_than_threshold))
-changed("Round", 11, Pair(down=round_half_to_even))
-defined("Acosh", inverse_hyperbolic_cosine, opset=13)
-defined("Asinh", inverse_hyperbolic_sine, opset=13)
-defined("Atanh", inverse_hyperbolic_tangent, opset=13)
-defined("Cosh", hyperbolic_cosine, opset=13)
-defined("Sinh", hyperbolic_sine, opset=13)
+for op, step in FUNCTIONS.items():
+    changed(op, 9, Pair(down=step))
+    defined(op, step, opset=13)
+changed(FUNCTIONS, 22, ROUNDED)

@@ -1,11 +1,12 @@
-"""Losses before they existed: the log-probability of each target is gathered, weighted and reduced."""
+"""Losses, which opset 12 brought: the log-probability of each target is gathered, weighted and reduced."""
 
 from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.carriers import ROUNDED
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.registry import Pair, changed, same
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
@@ -79,3 +80,5 @@ def _narrow(node: Node, value: str) -> str:
 
 changed("NegativeLogLikelihoodLoss", 12, Pair(down=gathered_losses))
 changed("SoftmaxCrossEntropyLoss", 12, Pair(down=losses_of_log_softmax))
+same(["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"], 13, "the text was marked up; bfloat16 came")
+changed("NegativeLogLikelihoodLoss", 22, ROUNDED)

@@ -1,4 +1,4 @@
-"""Pow, whose exponent had the type of its base, and Mod, which did not floor the quotients of floats."""
+"""Pow, whose exponent had the type of its base."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.operators.shared.broadcast import LEGACY
+from opshift.passes.operators.shared.recipes import BFLOAT16, carried
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, same
 from opshift.passes.rewrite.says import says
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 T = TensorProto
-
 # The exponent types whose every value a base type holds.
 _BYTES: set[int] = {T.INT8, T.UINT8}
 _WORDS = _BYTES | {T.INT16, T.UINT16, T.FLOAT16}
@@ -80,22 +80,7 @@ def _multiplied(node: Node, base: int, times: int) -> str:
     return product
 
 
-@says("Floats had only the remainder of a truncated quotient; it moves by one divisor where the signs differ.")
-def floored_remainder(node: Node) -> Replacement:
-    kind, build, divisor = node.elem_type(), node.build, node.input(1)
-    if node.attributes.get("fmod", 0) or kind not in (*HOLDS, T.BFLOAT16):
-        return None
-    zero, one, minus = (build.constant(value, kind) for value in (0.0, 1.0, -1.0))
-    rest = build.again(node.proto, node.inputs, fmod=1)
-    negative = build.Less(divisor, zero)
-    across = build.And(build.Not(build.Equal(rest, zero)), build.Xor(build.Less(rest, zero), negative))
-    rest = build.Where(across, build.Add(rest, divisor), rest)
-    sign = build.Where(negative, minus, one)  # of a zero, too
-    return str(build.Mul(build.Abs(rest), sign))
-
-
+changed("Pow", 7, LEGACY)
 changed("Pow", 12, Pair(down=power_of_one_type))
 same("Pow", 13, "one full stop went; bfloat16 came")
-changed("Pow", 15, Pair(down=carried({T.BFLOAT16: T.FLOAT}, variable="T1")))
-same("Mod", 13, "the text was rewritten: it denies fmod=1 to integers, which 10 and 28 grant and runtimes compute")
-changed("Mod", 28, Pair(down=floored_remainder))
+changed("Pow", 15, Pair(down=carried(BFLOAT16, variable="T1")))

@@ -1,19 +1,20 @@
-"""Mod before it existed."""
+"""Mod, which opset 10 brought, and which did not floor the quotients of floats before 28."""
 
 from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import tensor_type
+from opshift.passes.operators.shared.carriers import SMALL_INTEGERS
+from opshift.passes.operators.shared.recipes import recast, with_sign
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, same
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-
-SMALL_INTEGERS = (T.INT8, T.INT16, T.UINT8, T.UINT16)
 UNSIGNED = (T.UINT8, T.UINT16, T.UINT32, T.UINT64)
+FLOATS = (T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE)
 DIGITS = 28
 """Bits of a quotient found at once: with the 24 of a float32 divisor their product fits the 53 of a double."""
 ROUNDS: dict[int, int] = {T.FLOAT16: 2, T.FLOAT: 10}
@@ -33,14 +34,14 @@ def remainder_of_division(node: Node) -> str:
             node, "the remainder of floating-point numbers without fmod=1; with it, and of integers, could be expressed"
         )
     wide = T.INT32 if kind in SMALL_INTEGERS else kind
-    a, b = (_cast(build, name, kind, wide) for name in node.inputs)
+    a, b = (recast(build, name, kind, wide) for name in node.inputs)
     rest = build.Sub(a, build.Mul(build.Div(a, b), b))
     if not fmod and kind not in UNSIGNED:
         zero = build.constant(0, wide)
         apart = build.Xor(build.Less(rest, zero), build.Less(b, zero))
         wrong = build.And(apart, build.Not(build.Equal(rest, zero)))
         rest = build.Where(wrong, build.Add(rest, b), rest)
-    return _cast(build, rest, wide, kind)
+    return recast(build, rest, wide, kind)
 
 
 def _long_division(node: Node, kind: int) -> str:
@@ -60,14 +61,7 @@ def _long_division(node: Node, kind: int) -> str:
     for k in reversed(range(ROUNDS[kind])):
         part = build.Mul(size, number(2.0 ** (DIGITS * k))) if k else size
         rest = build.Sub(rest, build.Mul(build.Floor(build.Div(rest, part)), part))
-    return str(build.Cast(build.Mul(rest, _sign(build, a)), to=kind))
-
-
-def _sign(build: Builder, a: str) -> str:
-    """1 or -1; that of -0.0 shows in its reciprocal."""
-    zero, one = (build.constant(value, T.DOUBLE) for value in (0.0, 1.0))
-    negative = build.Cast(build.Or(build.Less(a, zero), build.Less(build.Reciprocal(a), zero)), to=T.DOUBLE)
-    return str(build.Sub(one, build.Add(negative, negative)))
+    return str(build.Cast(with_sign(build, rest, a, T.DOUBLE), to=kind))
 
 
 def _binary_division(node: Node) -> str:
@@ -98,7 +92,7 @@ def _binary_division(node: Node) -> str:
     (part,) = build.loop(None, [(size, kind)], double, ends=True)
     rest, _ = build.loop(None, [(rest, kind), (part, kind)], subtract, ends=True)
     rest = build.Where(defined, rest, build.constant(float("nan"), T.DOUBLE))
-    return str(build.Mul(rest, _sign(build, a)))  # last, as runtimes may lose the sign of a zero in Where
+    return with_sign(build, rest, a, T.DOUBLE)  # last, as runtimes may lose the sign of a zero in Where
 
 
 def _any(build: Builder, where: str) -> str:
@@ -106,8 +100,20 @@ def _any(build: Builder, where: str) -> str:
     return str(build.Less(build.constant(0.0, T.FLOAT), count))
 
 
-def _cast(build: Builder, name: str, kind: int, to: int) -> str:
-    return name if kind == to else str(build.Cast(name, to=to))
+@says("Floats had only the remainder of a truncated quotient; it moves by one divisor where the signs differ.")
+def floored_remainder(node: Node) -> Replacement:
+    kind, build, divisor = node.elem_type(), node.build, node.input(1)
+    if node.attributes.get("fmod", 0) or kind not in FLOATS:
+        return None
+    zero, one, minus = (build.constant(value, kind) for value in (0.0, 1.0, -1.0))
+    rest = build.again(node.proto, node.inputs, fmod=1)
+    negative = build.Less(divisor, zero)
+    across = build.And(build.Not(build.Equal(rest, zero)), build.Xor(build.Less(rest, zero), negative))
+    rest = build.Where(across, build.Add(rest, divisor), rest)
+    sign = build.Where(negative, minus, one)  # of a zero, too
+    return str(build.Mul(build.Abs(rest), sign))
 
 
 changed("Mod", 10, Pair(down=remainder_of_division))
+same("Mod", 13, "the text was rewritten: it denies fmod=1 to integers, which 10 and 28 grant and runtimes compute")
+changed("Mod", 28, Pair(down=floored_remainder))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import tensor_type
-from opshift.passes.operators.math.math import BFLOAT16, HELD_BY_FLOATS
 from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.carriers import HELD_BY_FLOATS
 from opshift.passes.operators.shared.flat_indices import Size
-from opshift.passes.operators.shared.recipes import carried, nonnegative_axis
+from opshift.passes.operators.shared.recipes import BFLOAT16, carried, nonnegative_axis
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed

@@ -1,4 +1,4 @@
-"""Windows and Mel filters before they existed."""
+"""Windows and Mel filters, which opset 17 brought."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling: rounding up, dilations, padding that counts, and p as a float.
+"""Pooling: rounding up, dilations, padding that counts, p as a float, and over whole channels.
 
 Three rewrites carry the downgrades. `rounded_down` reaches the size of ceil_mode=1 with more padding at the
 end; `_undilated` reduces a dilated axis over shifted slices; `_pad_data` makes padding part of the data.
@@ -13,12 +13,13 @@ from math import inf, prod
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.carriers import bfloat16_in_float
 from opshift.passes.operators.shared.maxima import maxima_and_places
-from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.operators.shared.recipes import BFLOAT16, behind_channels, carried, recast, wider
 from opshift.passes.operators.shared.windows import Window, windows
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, Replacement, changed, same
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined, same
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
@@ -278,6 +279,35 @@ def p_as_float(node: Node) -> None:
         node.attributes["p"] = float(node.attributes["p"])
 
 
+# --- over everything behind the channels, which a reduction says as well -------------------------------------
+
+
+@says("mean(X) over all axes behind the channels")
+def mean_of_each_channel(node: Node) -> str:
+    node.close("the mean is summed in another order")
+    build, kind = node.build, node.elem_type()
+    x = recast(build, node.input(0), kind, wider(kind))
+    return recast(build, build.ReduceMean(x, axes=behind_channels(node)), wider(kind), kind)
+
+
+@says("max(X) over all axes behind the channels")
+def maximum_of_each_channel(node: Node) -> str:
+    return str(node.build.ReduceMax(node.input(0), axes=behind_channels(node)))
+
+
+@says("sum(|X| ** p) ** (1 / p) over all axes behind the channels")
+def norm_of_each_channel(node: Node) -> str:
+    node.close("the norm is summed in another order")
+    build, kind, axes, p = node.build, node.elem_type(), behind_channels(node), node.attributes.get("p", 2)
+    x = recast(build, node.input(0), kind, wider(kind))
+    if p in (1, 2):
+        norm = build.emit(f"ReduceL{p}", [x], {"axes": axes})
+    else:
+        powers = build.Pow(build.Abs(x), build.constant(float(p), wider(kind)))
+        norm = build.Pow(build.ReduceSum(powers, axes), build.constant(1 / p, wider(kind)))
+    return recast(build, norm, wider(kind), kind)
+
+
 changed("AveragePool", 7, Pair(down=count_padding_as_data))
 changed("AveragePool", 10, Pair(down=rounded_down))
 same("AveragePool", 11, "the text speaks of dilations, which came later, and SAME was spelled out")
@@ -290,3 +320,11 @@ changed("MaxPool", 12, Pair(down=carried({T.INT8: T.FLOAT, T.UINT8: T.FLOAT})))
 changed(["LpPool", "GlobalLpPool"], 2, Pair(up=whole_p, down=p_as_float))
 same("LpPool", 11, "the default of strides, and what SAME pads to, were spelled out")
 changed("LpPool", 18, Pair(down=norm))
+
+changed(["GlobalAveragePool", "GlobalLpPool"], 22, Pair(down=bfloat16_in_float))
+changed("GlobalMaxPool", 22, Pair(down=carried(BFLOAT16)))
+defined("GlobalAveragePool", mean_of_each_channel, opset=13)
+defined("GlobalMaxPool", maximum_of_each_channel, opset=13)
+defined("GlobalLpPool", norm_of_each_channel, opset=13)
+
+changed("MaxRoiPool", 22, Pair(down=carried(BFLOAT16, why="regions of bfloat16 are scaled in float32")))

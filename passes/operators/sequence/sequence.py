@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from opshift.passes.analysis.scope import Scope
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
-from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, TypeProto, default_domain, keep_held
+from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, TypeProto, keep_held
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import elem_type_of, tensor_type
 from opshift.passes.operators.shared.recipes import counted_from_front
-from opshift.passes.operators.tensor.shape import size_along
+from opshift.passes.operators.shared.sequences import constructed
+from opshift.passes.operators.shared.shapes import size_along
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-
-
-def constructed(scope: Scope, name: str) -> list[str] | None:
-    """The tensors of a sequence whose maker lists them; None for any other."""
-    made = scope.producer(name)
-    listed = made is not None and not default_domain(made.domain) and made.op_type in _LISTING
-    return list(made.input) if made is not None and listed else None
-
-
-_LISTING = ("SequenceEmpty", "SequenceConstruct")
 
 
 def _held(node: Node) -> list[str]:

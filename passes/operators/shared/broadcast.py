@@ -121,4 +121,15 @@ def _tiled(build: Builder, name: str, dims: Sequence[Dim], other: str, onto: Seq
     return str(build.Tile(name, build.Concat(*parts, axis=0)))
 
 
+def of_one_shape(node: Node) -> bool:
+    """Whether all operands are known to have the same shape, so that nothing is broadcast."""
+    first, *others = (node.scope.shape(name) for name in node.inputs)
+    return all(same_shape(first, other) for other in others)
+
+
+def same_shape(a: Sequence[Dim] | None, b: Sequence[Dim] | None) -> bool:
+    """Whether two shapes are known to be the same."""
+    return a == b and a is not None and None not in a
+
+
 LEGACY = Pair(up=numpy_broadcast, down=limited_broadcast)

@@ -87,6 +87,12 @@ def count(build: Builder, n: Size) -> str:
     return build.loop(n, [zero], lambda inner, at, kept: [*kept, at])[1]
 
 
+def count_up(build: Builder, count: Size) -> str:
+    """[0, 1, ..., count - 1]"""
+    ones = build.ConstantOfShape(build.Reshape(count, [1]), value=tensors.int64s([1]))
+    return str(build.Reshape(build.NonZero(ones), [-1]))
+
+
 def where_true(build: Builder, mask: str) -> str:
     """The places at which a vector of bools is true, found one after the other: for opsets before NonZero."""
     import numpy as np

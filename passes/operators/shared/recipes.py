@@ -33,6 +33,14 @@ def constant_axes(node: Node, index: int = 1) -> list[int] | None:
     return [] if not name else node.scope.ints(name)
 
 
+def axis_within(node: Node, rank: int, default: int = 0) -> int:
+    """The axis in an attribute, counted from the front."""
+    axis = node.attributes.get("axis", default)
+    if not -rank <= axis < rank:
+        raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+    return int(axis) % rank
+
+
 @says("Negative axes were not allowed and are counted from the front.")
 def nonnegative_axes(node: Node) -> None:
     axes = node.attributes.get("axes", [])
@@ -142,6 +150,19 @@ def selected(build: Builder, condition: str, a: str, b: str, kind: int) -> str:
     return str(build.Mul(build.Pow(a, chosen), build.Pow(b, other)))
 
 
+def picked(build: Builder, op: str, a: str, b: str) -> str:
+    """Max or Min of two tensors that can only be compared: b where a is beaten, else a."""
+    beaten = build.Less(a, b) if op == "Max" else build.Greater(a, b)
+    return str(build.Where(beaten, b, a))
+
+
+def with_sign(build: Builder, size: str, x: str, kind: int) -> str:
+    """size, negated where x is negative or -0.0; by a factor, because runtimes lose the sign of 0 in a Where."""
+    zero, one = (build.constant(value, kind) for value in (0.0, 1.0))
+    negative = build.Cast(build.Or(build.Less(x, zero), build.Less(build.Reciprocal(x), zero)), to=kind)
+    return str(build.Mul(size, build.Sub(one, build.Add(negative, negative))))
+
+
 def saturated(build: Builder, ratio: str, zero_point: str, kind: int) -> str:
     """A float32 ratio rounded, moved by a float32 zero point and cut off at the ends of int8 or uint8."""
     lowest, highest = (0.0, 255.0) if kind == TensorProto.UINT8 else (-128.0, 127.0)
@@ -183,6 +204,21 @@ def behind_channels(node: Node) -> list[int]:
     return list(range(2, node.rank()))
 
 
+@says("The data is an image of rank 4: another rank is reshaped to (N, C, -1, 1) and back.")
+def as_image(node: Node) -> Replacement:
+    rank = node.rank()
+    if rank == 4:
+        return None
+    build = node.build
+    image = build.Reshape(node.input(0), [0, 0, -1, 1])
+    results = build.again(node.proto, [image, *node.inputs[1:]])
+    result, *rest = [results] if isinstance(results, str) else results
+    dims = node.scope.shape(node.input(0)) or []
+    back = [0, 0, *(dim if isinstance(dim, int) else -1 for dim in dims[2:])]
+    target = build.Shape(node.input(0)) if back.count(-1) > 1 or 0 in back[2:] else back
+    return [build.Reshape(result, target), *rest]
+
+
 def shape_of(node: Node) -> str | list[int]:
     """The shape of the data for a Reshape: numbers where no more than one of them is unknown."""
     dims = node.scope.shape(node.input(0))
@@ -207,6 +243,25 @@ def drop_consumed_inputs(node: Node) -> None:
         del node.attributes["consumed_inputs"]
 
 
+@says("consumed_inputs allowed a runtime to overwrite inputs, and goes; no value depends on it.")
+def without_hint(node: Node) -> None:
+    if "consumed_inputs" in node.attributes:
+        del node.attributes["consumed_inputs"]
+
+
+def with_defaults(defaults: Mapping[str, float]) -> Step:
+    """The defaults of one side, written out for the other."""
+
+    @says("The defaults differ between the versions: those in force are written out.")
+    def defaults_written_out(node: Node) -> None:
+        without_hint(node)
+        for name, value in defaults.items():
+            if name not in node.attributes:
+                node.attributes[name] = value
+
+    return defaults_written_out
+
+
 def mirrored(build: Builder, name: str, kind: int) -> str:
     """Values in the opposite order: floats negated, integers (the least has no negative) from -1 or the largest."""
     if kind in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16):
@@ -221,9 +276,5 @@ def mirrored(build: Builder, name: str, kind: int) -> str:
 
 
 T = TensorProto
-
-
 FLOAT8: dict[int, int] = dict.fromkeys((T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ), T.FLOAT)
-
-
 BFLOAT16: dict[int, int] = {T.BFLOAT16: T.FLOAT}

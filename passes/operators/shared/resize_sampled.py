@@ -9,7 +9,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import sampling, sampling_at_runtime
 from opshift.passes.operators.shared.sampling import Axis, Sampling, Undecided
-from opshift.passes.operators.shared.sampling_at_runtime import RuntimeAxis, Value
+from opshift.passes.operators.shared.sampling_at_runtime import FLOOR_WHERE_IT_GROWS, RuntimeAxis, Value
 from opshift.passes.rewrite.builder import Builder, Operand
 from opshift.passes.rewrite.node import Node
 
@@ -338,3 +338,12 @@ def _common_scale_at_runtime(node: Node, sizes: str, results: str) -> Value | No
         return None
     ratios = node.build.Div(results, sizes)
     return Value(node.build, node.build.emit("ReduceMin" if policy == "not_larger" else "ReduceMax", [ratios]))
+
+
+def sampled_by_scales(node: Node) -> str:
+    """Elements placed from the first corner, by scales known only at run time."""
+    node.inputs = [node.input(0), "", node.input(1)]  # as Resize has had them from 11 on
+    how = Sampling(node.attributes.get("mode", "nearest"), "asymmetric", FLOOR_WHERE_IT_GROWS)
+    if how.mode not in ("nearest", "linear"):
+        raise CannotConvert(node, f"mode={how.mode}; nearest, linear could be expressed")
+    return sampled_at_runtime(node, how)

@@ -1,22 +1,18 @@
-"""Picking elements by their indices: Gather, GatherElements, GatherND, OneHot, Compress."""
+"""Gather, GatherElements and GatherND: indices counted from the end, and before they existed."""
 
 from __future__ import annotations
 
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import never_negative
-from opshift.passes.operators.shared.recipes import BFLOAT16, carried, counted_from_front, nonnegative_axis
-from opshift.passes.operators.tensor.shape import size_along
+from opshift.passes.operators.shared.recipes import axis_within, counted_from_front
+from opshift.passes.operators.shared.shapes import indexed_axes, size_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, same
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-
-
-# --- Gather -------------------------------------------------------------------------------------------------
-
-UNSIGNED_INTEGERS = {T.UINT8, T.UINT16, T.UINT32, T.UINT64}
 
 
 @says("Negative indices were not allowed and are counted from the front.")
@@ -37,11 +33,26 @@ def nonnegative_indices(node: Node) -> None:
     node.set_input(1, counted_from_front(node, name, size, elem_type))
 
 
-changed("Gather", 11, Pair(down=nonnegative_indices))
-same(["Gather", "GatherElements"], 13, "bfloat16 came; the text was rewritten")
+@says("GatherElements did not exist: elements are gathered from the flattened data by their places in it.")
+def gathered_from_flat_data(node: Node) -> str:
+    build, data, rank = node.build, node.input(0), node.rank()
+    axis, dims = axis_within(node, rank), flat_indices.sizes(node, data)
+    indices = flat_indices.nonnegative(node, 1, dims[axis])
+    if rank == 1:
+        return str(build.Gather(data, indices, axis=0))
+    steps = flat_indices.strides(build, dims)
+    others = [0 if k == axis else step for k, step in enumerate(steps)]
+    along = build.Mul(indices, steps[axis]) if steps[axis] != 1 else indices
+    places = flat_indices.plus(
+        build, along, flat_indices.places(build, flat_indices.sizes(node, node.input(1)), others)
+    )
+    return str(build.Gather(build.Reshape(data, [-1]), places, axis=0))
 
 
-# --- GatherND -----------------------------------------------------------------------------------------------
+@says("GatherND did not exist: the axes that are indexed become one, along which slices are gathered.")
+def gathered_from_merged_axes(node: Node) -> str:
+    indexed, data, places = indexed_axes(node)
+    return str(node.build.Gather(flat_indices.merged(node, node.input(0), data, indexed), places, axis=0))
 
 
 @says("batch_dims did not exist: every index is preceded by its own place in the batch.")
@@ -61,39 +72,9 @@ def batch_coordinates(node: Node) -> None:
     node.set_input(1, build.Concat(*coordinates, indices, axis=rank - 1))
 
 
+changed("Gather", 11, Pair(down=nonnegative_indices))
+same(["Gather", "GatherElements"], 13, "bfloat16 came; the text was rewritten")
+changed("GatherElements", 11, Pair(down=gathered_from_flat_data))
+changed("GatherND", 11, Pair(down=gathered_from_merged_axes))
 changed("GatherND", 12, Pair(down=batch_coordinates))
 same("GatherND", 13, "bfloat16 came; the text was rewritten")
-
-
-# --- OneHot -------------------------------------------------------------------------------------------------
-
-
-@says("Indices from -depth to -1 had no meaning and are counted from the front; lower ones leave the range.")
-def nonnegative_classes(node: Node) -> None:
-    axis = node.attributes.get("axis", -1)
-    if axis < -1:
-        node.attributes["axis"] = axis + node.rank() + 1
-    name = node.input(0)
-    held = node.scope.array(name)
-    if node.elem_type() in UNSIGNED_INTEGERS or (
-        not (held < 0).any() if held is not None else never_negative(node.scope, name)
-    ):
-        return
-    build = node.build
-    indices, depth = (
-        node.input(i) if node.elem_type(i) == T.INT64 else build.Cast(node.input(i), to=T.INT64) for i in (0, 1)
-    )
-    for outside in (build.Add(indices, depth), depth):
-        indices = build.Where(build.Less(indices, 0), outside, indices)
-    node.set_input(0, indices)
-
-
-# The text of 9 says that indices must not be negative, so that going up loses nothing.
-changed("OneHot", 11, Pair(down=nonnegative_classes))
-changed("OneHot", 28, Pair(down=carried(BFLOAT16, variable="T3")))
-
-
-# --- Compress -----------------------------------------------------------------------------------------------
-
-changed("Compress", 11, Pair(down=nonnegative_axis(default=0)))
-changed("Compress", 28, Pair(down=carried(BFLOAT16)))

@@ -1,4 +1,4 @@
-"""Resize and Upsample: where the elements of the result lie on the data was written down little by little.
+"""Resize: where the elements of the result lie on the data was written down little by little.
 
 What a version cannot say is sampled element by element where sizes are known: nearest by Gather, the other
 modes by weighted sums of Gathers.
@@ -12,6 +12,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import sampling
+from opshift.passes.operators.shared.resize_matrices import multiplied_along_each_axis
 from opshift.passes.operators.shared.resize_sampled import (
     ROI,
     SCALES,
@@ -24,13 +25,12 @@ from opshift.passes.operators.shared.resize_sampled import (
     resized,
     sampled,
     sampled_along,
-    sampled_at_runtime,
+    sampled_by_scales,
     sampling_of,
 )
 from opshift.passes.operators.shared.sampling import Axis, Sampling, Undecided
-from opshift.passes.operators.shared.sampling_at_runtime import FLOOR_WHERE_IT_GROWS
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
@@ -44,56 +44,6 @@ SINCE_11 = (
 )
 
 
-# --- Upsample -----------------------------------------------------------------------------------------------
-
-
-@says("Height and width had a scale each, which are two of four now; the mode bilinear is called linear.")
-def sides_to_scales(node: Node) -> None:
-    height, width = (float(node.attributes.pop(name)) for name in ("height_scale", "width_scale"))
-    node.attributes["scales"] = [1.0, 1.0, height, width]
-    if node.attributes.get("mode", "nearest") == "bilinear":
-        node.attributes["mode"] = "linear"
-
-
-@says("Only height and width could be scaled, of images in a batch; the mode linear was called bilinear.")
-def scales_to_sides(node: Node) -> None:
-    scales = node.attributes.pop("scales")
-    if len(scales) != 4 or scales[:2] != [1.0, 1.0]:
-        raise CannotConvert(node, f"scales={scales}; two of four axes, height and width, could be expressed")
-    node.attributes["height_scale"], node.attributes["width_scale"] = scales[2:]
-    if node.attributes.get("mode", "nearest") == "linear":
-        node.attributes["mode"] = "bilinear"
-
-
-@says("scales was an attribute and becomes an input.")
-def scales_to_input(node: Node) -> None:
-    node.set_input(1, node.build.constant(node.attributes.pop("scales"), T.FLOAT))
-
-
-@says("scales becomes an attribute; with scales known only at run time, the elements are sampled.")
-def scales_to_attribute(node: Node) -> Replacement:
-    scales = node.scope.array(node.input(1))
-    if scales is None:
-        return _sampled_by_scales(node)
-    node.inputs = node.inputs[:1]
-    node.attributes["scales"] = [float(scale) for scale in scales]
-    return None
-
-
-def _sampled_by_scales(node: Node) -> str:
-    """Elements placed from the first corner, by scales known only at run time."""
-    node.inputs = [node.input(0), "", node.input(1)]  # as Resize has had them from 11 on
-    how = Sampling(node.attributes.get("mode", "nearest"), "asymmetric", FLOOR_WHERE_IT_GROWS)
-    if how.mode not in ("nearest", "linear"):
-        raise CannotConvert(node, f"mode={how.mode}; nearest, linear could be expressed")
-    return sampled_at_runtime(node, how)
-
-
-@says("Upsample was replaced by Resize, which does the same.")
-def upsample_to_resize(node: Node) -> None:
-    node.op_type = "Resize"
-
-
 # --- 10: shrinking ------------------------------------------------------------------------------------------
 
 
@@ -105,7 +55,7 @@ def resize_to_upsample(node: Node) -> Replacement:
         return None
     dims = node.scope.shape(node.input(0)) or [None] * node.rank()
     if scales is None or any(s != 1 and not isinstance(n, int) for s, n in zip(scales, dims, strict=True)):
-        return _sampled_by_scales(node)
+        return sampled_by_scales(node)
     growing, shrinking = (Sampling(mode, "asymmetric", kind) for kind in ("floor", "ceil"))
     x = node.input(0)
     try:
@@ -361,11 +311,9 @@ def _all_whole(node: Node) -> bool:
         return False
 
 
-changed("Upsample", 7, Pair(up=sides_to_scales, down=scales_to_sides))
-changed("Upsample", 9, Pair(up=scales_to_input, down=scales_to_attribute))
-changed("Upsample", 10, Pair(up=upsample_to_resize))
 changed("Resize", 10, Pair(down=resize_to_upsample))
 changed("Resize", 11, Pair(up=old_coordinates, down=from_the_first_corner))
 changed("Resize", 13, Pair(up=leave_out_empty_inputs, down=give_empty_inputs))
 changed("Resize", 18, Pair(down=stretch_all_axes))
 changed("Resize", 19, Pair(down=symmetric_where_nothing_is_cut))
+defined("Resize", multiplied_along_each_axis, opset=19)

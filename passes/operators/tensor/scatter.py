@@ -1,4 +1,4 @@
-"""The scatter family: Scatter became ScatterElements, and updates may be combined with what is there."""
+"""Scatter, ScatterElements, ScatterND, TensorScatter: before they existed, and updates combined with what is there."""
 
 from __future__ import annotations
 
@@ -8,21 +8,116 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
-from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.operators.shared.flat_indices import Size, never_negative
+from opshift.passes.operators.shared.recipes import FLOAT8, axis_within, counted_from_front, recast
+from opshift.passes.operators.shared.shapes import indexed_axes
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, Step, changed, defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-
 COMBINES = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 FLOATS = (T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE)
+
+
+@says("Scatter did not exist: each element is gathered from the data or from the updates.")
+def gathered_from_data_and_updates(node: Node) -> Replacement:
+    import numpy as np
+
+    build, (data, indices, updates) = node.build, node.inputs
+    dims, held, axis = node.scope.shape(data), node.scope.array(indices), axis_within(node, node.rank())
+    if held is not None and dims is not None and all(isinstance(dim, int) for dim in dims):
+        sizes = [dim for dim in dims if isinstance(dim, int)]
+        source = np.arange(prod(sizes)).reshape(sizes)
+        grid = list(np.indices(held.shape))
+        grid[axis] = np.where(held < 0, held + sizes[axis], held)
+        flat = source.reshape(-1).copy()
+        flat[source[tuple(grid)].reshape(-1)] = flat.size + np.arange(held.size)
+        places = build.constant(flat.reshape(sizes), T.INT64)
+    else:
+        places = _places_of_the_latest(node, axis)
+    both = build.Concat(build.Reshape(data, [-1]), build.Reshape(updates, [-1]), axis=0)
+    return str(build.Gather(both, places, axis=0))
+
+
+def _places_of_the_latest(node: Node, axis: int) -> str:
+    """Where each element lies, in the flattened data or in the updates after it: a loop over the updates of a line."""
+    build, indices, kind = node.build, node.input(1), node.elem_type(1)
+    dims, reached = flat_indices.sizes(node, node.input(0)), flat_indices.sizes(node, indices)
+    size = dims[axis] if isinstance(dims[axis], int) else build.Cast(dims[axis], to=kind)
+    if not never_negative(node.scope, indices):
+        size = build.constant(size, kind) if isinstance(size, int) else size
+        indices = counted_from_front(node, indices, size, kind)
+    indices = build.Cast(indices, to=T.INT64) if kind != T.INT64 else indices
+    rows, steps = list(reached), flat_indices.strides(build, reached)
+    for k in range(len(dims)):
+        if k != axis and rows[k] != dims[k]:  # lines that have no updates
+            beyond = [*rows[:k], flat_indices.minus(build, dims[k], rows[k]), *rows[k + 1 :]]
+            indices = build.Concat(indices, build.Expand(-1, flat_indices.vector(build, beyond)), axis=k)
+            rows[k] = dims[k]
+    rank, total = len(dims), flat_indices.product(build, dims)
+    along = flat_indices.places(build, dims, [int(k == axis) for k in range(rank)])
+    update = flat_indices.places(build, dims, [0 if k == axis else step for k, step in enumerate(steps)], total)
+    if flat_indices.filled(dims):
+        own = build.Reshape(flat_indices.count(build, total), flat_indices.vector(build, dims))
+    else:  # a 0 in the shape of a Reshape would copy a size
+        own = build.Expand(
+            flat_indices.places(build, dims, flat_indices.strides(build, dims)), flat_indices.vector(build, dims)
+        )
+
+    def overwrite(inner: Builder, at: str, places: str) -> str:
+        target = inner.Gather(indices, inner.Reshape(at, [1]), axis=axis)
+        there = inner.Cast(inner.Equal(target, along), to=T.INT64)
+        latest = inner.Add(update, at if steps[axis] == 1 else inner.Mul(at, steps[axis]))
+        return str(inner.Add(places, inner.Mul(there, inner.Sub(latest, places))))
+
+    return build.repeat(reached[axis], own, overwrite, T.INT64)
 
 
 @says("Scatter was replaced by ScatterElements, which does the same.")
 def scatter_to_scatter_elements(node: Node) -> None:
     node.op_type = "ScatterElements"
+
+
+@says("ScatterElements was called Scatter, and took no negative indices.")
+def scatter_elements_to_scatter(node: Node) -> None:
+    axis = node.attributes.get("axis", 0)
+    held = node.scope.array(node.input(1))
+    if held is None or (held < 0).any():
+        size = flat_indices.sizes(node, node.input(0))[axis]
+        node.set_input(1, flat_indices.nonnegative(node, 1, size))
+    node.op_type = "Scatter"
+
+
+@says("ScatterND did not exist: the axes that are indexed become one, along which elements are scattered.")
+def scattered_into_merged_axes(node: Node) -> str:
+    build, data, updates = node.build, node.input(0), node.input(2)
+    if 0 in (node.scope.shape(data) or []):
+        return data
+    indexed, dims, places = indexed_axes(node)
+    if indexed == len(dims):
+        rows = build.Reshape(places, [-1])
+        flat = build.Scatter(build.Reshape(data, [-1]), rows, build.Reshape(updates, [-1]), axis=0)
+        return _in_shape_of_data(node, flat, dims)
+    inner = flat_indices.product(build, dims[indexed:])
+    count = flat_indices.product(build, flat_indices.sizes(node, node.input(1))[:-1])
+    filled = isinstance(inner, int)
+    flat = build.Scatter(
+        build.Reshape(data, [-1, inner]) if filled else build.Flatten(data, axis=indexed),
+        build.Expand(build.Reshape(places, [-1, 1]), flat_indices.vector(build, [count, inner])),
+        build.Reshape(updates, [-1, inner]) if filled else build.Flatten(updates, axis=node.rank(1) - 1),
+        axis=0,
+    )
+    return _in_shape_of_data(node, flat, dims)
+
+
+def _in_shape_of_data(node: Node, flat: str, dims: list[Size]) -> str:
+    if len(dims) == 1:
+        return flat
+    if flat_indices.filled(dims[1:]):  # a first size of 0 is that of the flat data, too
+        return str(node.build.Reshape(flat, flat_indices.vector(node.build, dims)))
+    return flat_indices.in_sizes(node, flat, dims)
 
 
 @says("data with updates written, or combined, where the coordinates of each index lead, its own along axis")
@@ -126,7 +221,33 @@ def _one_after_another(node: Node, kind: str) -> str:
     return build.repeat(build.Gather(build.Shape(indices), axis), data, update, node.elem_type())
 
 
+@says("TensorScatter did not exist: each element of the update is scattered to its place in the cache.")
+def scattered_rows(node: Node) -> str:
+    build, (cache, update), rank = node.build, node.inputs[:2], node.rank()
+    axis, mode = node.attributes.get("axis", -2), node.attributes.get("mode", "linear")
+    if mode not in ("linear", "circular") or not -rank <= axis < rank:
+        raise CannotConvert(node, f"mode={mode}, axis={axis}; linear or circular could be expressed")
+    axis %= rank
+    dims = flat_indices.sizes(node, update)
+    steps: list[Size] = [int(k == axis) for k in range(rank)]
+    place = flat_indices.places(build, [size if step else 1 for size, step in zip(dims, steps, strict=True)], steps)
+    if node.input(2):
+        place = build.Add(build.Reshape(node.input(2), [-1] + [1] * (rank - 1)), place)
+    if mode == "circular" and node.input(2):
+        place = build.Mod(place, flat_indices.sizes(node, cache)[axis])
+    indices = build.Expand(place, flat_indices.vector(build, dims))
+    elem_type = node.elem_type()
+    if elem_type in FLOAT8:
+        cache, update = (build.Cast(name, to=FLOAT8[elem_type]) for name in (cache, update))
+    result = build.ScatterElements(cache, indices, update, axis=axis)
+    return str(build.Cast(result, to=elem_type, saturate=0) if elem_type in FLOAT8 else result)
+
+
+changed("Scatter", 9, Pair(down=gathered_from_data_and_updates))
 changed("Scatter", 11, Pair(up=scatter_to_scatter_elements))
+changed("ScatterElements", 11, Pair(down=scatter_elements_to_scatter))
+changed("ScatterND", 11, Pair(down=scattered_into_merged_axes))
 changed(["ScatterElements", "ScatterND"], 16, Pair(down=combined_outside()))
 changed(["ScatterElements", "ScatterND"], 18, Pair(down=combined_outside("none", "add", "mul")))
 defined("ScatterElements", scattered_by_coordinates, opset=18)
+changed("TensorScatter", 24, Pair(down=scattered_rows))

@@ -1,4 +1,4 @@
-"""Cutting tensors: Slice, whose bounds moved from attributes to inputs, and Split, whose sizes did."""
+"""Slice: bounds that moved from attributes to inputs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import carried, counted_from_front, nonnegative_axis
-from opshift.passes.operators.tensor.shape import INT64_MAX, Size, counted, size_along
-from opshift.passes.operators.tensor.tensor import INTEGERS_AS_DOUBLE
+from opshift.passes.operators.shared.flat_indices import Size, count_up
+from opshift.passes.operators.shared.recipes import counted_from_front
+from opshift.passes.operators.shared.shapes import counted, size_along
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, same
@@ -18,9 +18,7 @@ from opshift.passes.rewrite.says import says
 
 T = TensorProto
 INT32_MAX = 2**31 - 1
-
-
-# --- Slice --------------------------------------------------------------------------------------------------
+INT64_MAX = 2**63 - 1
 
 
 @says("starts, ends and axes were attributes and become inputs.")
@@ -176,109 +174,6 @@ def _most(build: Builder, a: Size, b: Size) -> Size:
     return _choose(build, a, b, b, a)
 
 
-def count_up(build: Builder, count: Size) -> str:
-    """[0, 1, ..., count - 1]"""
-    ones = build.ConstantOfShape(build.Reshape(count, [1]), value=tensors.int64s([1]))
-    return str(build.Reshape(build.NonZero(ones), [-1]))
-
-
 changed("Slice", 10, Pair(up=bounds_to_inputs, down=bounds_to_attributes))
 changed("Slice", 11, Pair(down=nonnegative_slice_axes))
 same("Slice", 13, "bfloat16 came; the text now spells out how bounds are clamped, which runtimes did before")
-
-
-# --- Split --------------------------------------------------------------------------------------------------
-
-
-@says("axis had no stated default and is told by the shapes; sizes as an input become an attribute.")
-def axis_and_sizes_are_told(node: Node) -> None:
-    if "axis" not in node.attributes:
-        node.attributes["axis"] = _axis_of_parts(node)
-    if node.input(1):
-        sizes = node.scope.array(node.input(1))
-        if sizes is None:
-            raise CannotConvert(node, "the sizes are known only at run time; constants could be expressed")
-        node.attributes["split"] = [int(size) for size in sizes]
-        node.set_input(1, "")
-
-
-def _axis_of_parts(node: Node) -> int:
-    """The only axis along which a part is smaller than the whole."""
-    whole, part = (node.scope.shape(name) for name in (node.input(0), node.outputs[0]))
-    if whole is not None and part is not None and len(whole) == len(part):
-        axes = [axis for axis, sizes in enumerate(zip(whole, part, strict=True)) if sizes[0] != sizes[1]]
-        if len(axes) == 1:
-            return axes[0]
-    raise CannotConvert(node, "axis is missing and had no default; an axis could be expressed")
-
-
-@says("axis had no stated default and is written out, and integers are split as doubles.")
-def parts_of_doubles(node: Node) -> Replacement:
-    if "axis" not in node.attributes:
-        node.attributes["axis"] = 0
-    return carried(INTEGERS_AS_DOUBLE)(node)
-
-
-@says("split was an attribute and becomes an input.")
-def sizes_to_input(node: Node) -> None:
-    sizes = node.attributes.pop("split", [])
-    if sizes:
-        node.set_input(1, node.build.constant(tensors.int64s(sizes)))
-
-
-@says("split becomes an attribute; sizes known only at run time become slices.")
-def sizes_to_attribute(node: Node) -> Replacement:
-    if not node.input(1):
-        return None
-    sizes = node.scope.ints(node.input(1))
-    if sizes is None:
-        return _sliced(node)
-    node.set_input(1, "")
-    node.attributes["split"] = sizes
-    return None
-
-
-def _sliced(node: Node) -> list[str]:
-    build, axis = node.build, node.attributes.get("axis", 0)
-    parts, start = [], build.constant(tensors.int64s([0]))
-    for k in range(len(node.outputs)):
-        end = build.Add(start, build.Gather(node.input(1), [k]))
-        parts.append(build.Slice(node.input(0), start, end, [axis]))
-        start = end
-    return parts
-
-
-@says("Without sizes there were as many equal parts as outputs; num_outputs says so.")
-def parts_to_number(node: Node) -> None:
-    if node.input(1):
-        return
-    dims, axis, parts = node.scope.shape(node.input(0)), node.attributes.get("axis", 0), len(node.outputs)
-    if dims and -len(dims) <= axis < len(dims) and dims[axis] == 0:  # onnxruntime refuses num_outputs there
-        node.set_input(1, node.build.constant(tensors.int64s([0] * parts)))
-    else:
-        node.attributes["num_outputs"] = parts
-
-
-@says("num_outputs did not exist; the sizes are given where the parts may not be equal.")
-def number_to_parts(node: Node) -> None:
-    parts = node.attributes.pop("num_outputs", None)
-    if parts is None or parts == 1:
-        return
-    if parts != len(node.outputs):
-        raise CannotConvert(node, f"num_outputs={parts} with {len(node.outputs)} outputs; as many could be expressed")
-    build, size = node.build, size_along(node, node.attributes.get("axis", 0))
-    if isinstance(size, int):
-        part = -(-size // parts)
-        if size != part * parts:
-            sizes = [min(max(size - k * part, 0), part) for k in range(parts)]
-            node.set_input(1, build.constant(tensors.int64s(sizes)))
-        return
-    part = build.Div(build.Add(size, parts - 1), parts)
-    left = build.Sub(size, build.Mul(part, list(range(parts))))
-    node.set_input(1, build.Min(build.Max(left, 0), part))
-
-
-changed("Split", 2, Pair(up=axis_and_sizes_are_told, down=parts_of_doubles))
-changed("Split", 11, Pair(down=nonnegative_axis(default=0)))
-changed("Split", 13, Pair(up=sizes_to_input, down=sizes_to_attribute))
-changed("Split", 18, Pair(up=parts_to_number, down=number_to_parts))

@@ -6,9 +6,8 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.operators.shared import flat_indices
-from opshift.passes.operators.shared.flat_indices import Size
-from opshift.passes.operators.tensor.shape import size_along
-from opshift.passes.operators.tensor.slice import count_up
+from opshift.passes.operators.shared.flat_indices import Size, count_up
+from opshift.passes.operators.shared.shapes import size_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined, same
 from opshift.passes.rewrite.says import says

@@ -8,9 +8,10 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import tensor_type
-from opshift.passes.operators.math.math import HELD_BY_FLOATS
 from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.carriers import HELD_BY_FLOATS
 from opshift.passes.operators.shared.flat_indices import Size
+from opshift.passes.operators.shared.recipes import BFLOAT16, carried
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
@@ -132,3 +133,4 @@ def _running_count(build: Builder, ones: str, count: Size) -> str:
 
 
 changed("Unique", 11, Pair(down=sorted_and_compared))
+changed("Unique", 28, Pair(down=carried(BFLOAT16)))

@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Callable
 from functools import cache
 
-from opshift.passes.optimization.workspace import Call
+from opshift.passes.optimization.call import Call
 
 EDITED = True
 Outcome = str | bool | None

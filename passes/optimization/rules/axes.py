@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opshift.passes.analysis.polynomial import Number
-from opshift.passes.optimization import shape_values
+from opshift.passes.optimization import dimensions, shape_values
+from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
-from opshift.passes.optimization.workspace import Call
 from opshift.passes.rewrite.says import says
 
 
@@ -17,13 +17,13 @@ def _groups(parts: Sequence[Number], wholes: Sequence[Number]) -> list[list[int]
     at = 0
     for whole in wholes:
         group: list[int] = []
-        while at < len(parts) and (not group or shape_values.product([parts[axis] for axis in group]) != whole):
+        while at < len(parts) and (not group or dimensions.product([parts[axis] for axis in group]) != whole):
             group.append(at)
             at += 1
         found.append(group)
     found[-1:] = [[*found[-1], *range(at, len(parts))]] if found else []
     fits = all(
-        group and shape_values.product([parts[axis] for axis in group]) == whole
+        group and dimensions.product([parts[axis] for axis in group]) == whole
         for group, whole in zip(found, wholes, strict=True)
     )
     return found if fits and 0 not in parts else None

@@ -6,9 +6,9 @@ from typing import Any
 
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.optimization.rules.identities import keeps_shape, splat
-from opshift.passes.optimization.workspace import Call
 from opshift.passes.rewrite.says import says
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)

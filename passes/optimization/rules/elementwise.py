@@ -7,9 +7,9 @@ from typing import Any
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.optimization import shape_values
+from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.optimization.rules.identities import keeps_shape, splat
-from opshift.passes.optimization.workspace import Call
 from opshift.passes.rewrite.says import says
 
 _OF_ONE = frozenset(
@@ -54,15 +54,15 @@ class _Between:
 
     @staticmethod
     def _is_scalar(call: Call, index: int) -> bool:
-        held = call.draft.tensor(call.input(index))
+        held = call.space.tensor(call.input(index))
         return held is not None and not held.dims
 
     def _is_closed(self) -> bool:
         """Whether nothing else reads what is between."""
         inside = [name for node in [*self.nodes, self._last] for name in set(node.proto.input)]
-        uses = self._last.draft.whole.uses
+        uses = self._last.space.whole.uses
         made = [node.output for node in self.nodes]
-        return all(uses[name] == inside.count(name) and not self._last.draft.is_protected(name) for name in made)
+        return all(uses[name] == inside.count(name) and not self._last.space.is_protected(name) for name in made)
 
 
 @says("What is computed element by element between a Reshape and one that takes it back is computed without them.")
@@ -76,7 +76,7 @@ def compute_unreshaped(call: Call) -> Outcome:
         return None
     reshaped = call.shape_of(between.first.output)
     if reshaped is not None:
-        call.draft.learn(call.input(0), reshaped)
+        call.space.learn(call.input(0), reshaped)
     shape_values.follow(call)
     shape, source = call.shape_of(call.output), between.first.shape()
     if shape is None or shape != source:

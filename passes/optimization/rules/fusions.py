@@ -7,9 +7,10 @@ from typing import Any
 from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.optimization import shape_values
+from opshift.passes.optimization import dimensions, shape_values
+from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
-from opshift.passes.optimization.workspace import GROWTH, Call
+from opshift.passes.optimization.workspace import GROWTH
 from opshift.passes.rewrite.says import says
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
@@ -70,7 +71,7 @@ def _into_convolution(call: Call, index: int, factor: Any, summand: Any) -> Outc
     weights, bias = made.array(1), made.array(2)
     if weights is None or (made.input(2) and bias is None) or channels is None or factor.shape != (channels,):
         return None
-    if call.draft.whole.uses[made.input(1)] > 1 and weights.nbytes > GROWTH:
+    if call.space.whole.uses[made.input(1)] > 1 and weights.nbytes > GROWTH:
         return None  # others need them as they are
     if weights.dtype.kind != "f" or not (np.isfinite(factor).all() and np.isfinite(summand).all()):
         return None
@@ -132,7 +133,7 @@ def multiply_and_add(call: Call) -> Outcome:
         a, b = made.shape(0), made.shape(1)
         if a is None or b is None or held is None or len(a) != 2 or len(b) != 2 or not 1 <= len(held) <= 2:
             continue
-        if call.draft.array(made.input(1)) is None and call.draft.tensor(made.input(1)) is None:
+        if call.space.array(made.input(1)) is None and call.space.tensor(made.input(1)) is None:
             continue  # only what is a layer: two values and a sum stay as they are
         if not all(dim in (1, own) for dim, own in zip(reversed(held), (b[1], a[0]), strict=False)):
             continue
@@ -234,7 +235,7 @@ def multiply_rows(call: Call) -> Outcome:
         width = weights[0]
         if not isinstance(width, int) or width < 1 or added.elem_type(other) not in _FLOATS:
             continue
-        if call.draft.tensor(made.input(1)) is None or not added.alone(product):
+        if call.space.tensor(made.input(1)) is None or not added.alone(product):
             continue
         before = made.maker()
         reshaped = before is not None and before.op == "Reshape" and made.alone() and before.ints(1) is not None
@@ -254,4 +255,4 @@ def _stated(call: Call) -> list[int] | None:
         return shape
     shape_values.follow(call)
     made = call.shape_of(call.output)
-    return None if made is None else shape_values.stated(made, ())
+    return None if made is None else dimensions.stated(made, ())

@@ -9,8 +9,8 @@ from opshift.passes.analysis.polynomial import Number
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.optimization import shape_values
+from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
-from opshift.passes.optimization.workspace import Call
 from opshift.passes.rewrite.says import says
 
 _SMALL = 1 << 16  # bytes of a constant that is looked at value by value

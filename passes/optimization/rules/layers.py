@@ -7,10 +7,11 @@ from typing import Any
 from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.optimization import shape_values
+from opshift.passes.optimization import dimensions
+from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.optimization.rules.identities import keeps_shape, splat
-from opshift.passes.optimization.workspace import GROWTH, Call
+from opshift.passes.optimization.workspace import GROWTH
 from opshift.passes.rewrite.says import says
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
@@ -67,7 +68,7 @@ def _scaled(call: Call, index: int, factor: float) -> TensorProto | None:
     held = call.array(index)
     if held is None or held.dtype.kind != "f":
         return None
-    if call.draft.whole.uses[call.input(index)] > 1 and held.nbytes > GROWTH:
+    if call.space.whole.uses[call.input(index)] > 1 and held.nbytes > GROWTH:
         return None
     with np.errstate(over="ignore", under="ignore"):
         scaled: Any = (held.astype(np.float64) * factor).astype(held.dtype)
@@ -98,10 +99,10 @@ def multiply_reshaped_rows(call: Call) -> Outcome:
         weights, rows = made.shape(1), made.shape()
         if weights is None or len(weights) != 2 or rows is None or len(rows) < 3 or bias[0] not in (1, weights[1]):
             continue
-        width, shape = weights[0], shape_values.stated([*rows[:-1], weights[1]], ())
+        width, shape = weights[0], dimensions.stated([*rows[:-1], weights[1]], ())
         if not isinstance(width, int) or width < 1 or shape is None or call.elem_type(other) not in _FLOATS:
             continue
-        if call.draft.tensor(made.input(1)) is None or not call.alone(product) or not made.alone():
+        if call.space.tensor(made.input(1)) is None or not call.alone(product) or not made.alone():
             continue
         flat = call.emit("Reshape", [before.input(0), call.constant(tensors.int64s([-1, width]))])
         layer = call.emit("Gemm", [flat, made.input(1), call.input(other)])

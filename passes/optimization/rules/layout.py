@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from opshift.passes.model import tensors
-from opshift.passes.optimization import shape_values
+from opshift.passes.optimization import dimensions, shape_values
+from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
-from opshift.passes.optimization.workspace import Call
 from opshift.passes.rewrite.says import says
 
 _AXES_ARE_INPUTS = 13  # the opset from which on Squeeze and Unsqueeze take them so
@@ -133,7 +133,7 @@ def view_once(call: Call) -> Outcome:
         return None
     shape_values.follow(call)
     before, after = made.shape(), call.shape_of(call.output)
-    stated = None if before is None or after is None else shape_values.stated(after, before)
+    stated = None if before is None or after is None else dimensions.stated(after, before)
     if stated is None:
         return None
     shape = call.constant(tensors.int64s(stated))

@@ -8,8 +8,9 @@ from opshift.passes.analysis.kernels import bounded
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import NodeProto
+from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
-from opshift.passes.optimization.workspace import Call
+from opshift.passes.optimization.workspace import Numbers
 from opshift.passes.rewrite.says import says
 
 _SIZES_ARE_INPUTS = 13  # the opset from which on Split takes them so
@@ -74,20 +75,20 @@ def _cut(call: Call) -> tuple[int, int, int, int] | None:
 @says("Slices that take a value apart along an axis, with nothing left over, are one Split.")
 @rule("Slice", since=10)
 def split_at_once(call: Call) -> Outcome:
-    draft, found = call.draft, _cut(call)
-    if found is None or not draft.whole.fixed.isdisjoint([call.input(0), call.output]):
+    space, found = call.space, _cut(call)
+    if found is None or not space.whole.fixed.isdisjoint([call.input(0), call.output]):
         return None
     axis, start, end, size = found
-    if (same := draft.emitted.get(("piece", call.input(0), axis, start, end))) is not None:
+    if (same := space.emitted.get(("piece", call.input(0), axis, start, end))) is not None:
         return same
-    pieces = draft.pieces.setdefault((call.input(0), axis), {})
+    pieces = space.pieces.setdefault((call.input(0), axis), {})
     pieces.pop(start, None)  # in the order of the nodes
     pieces[start] = (end, call.proto)
     chain: list[tuple[int, NodeProto]] = []
     at = 0
     while at < size and at in pieces and len(chain) < _MOST:
         stop, node = pieces[at]
-        if node is not call.proto and (node.op_type != "Slice" or draft.makers.get(node.output[0]) is not node):
+        if node is not call.proto and (node.op_type != "Slice" or space.makers.get(node.output[0]) is not node):
             return None
         chain.append((stop - at, node))
         at = stop
@@ -100,7 +101,7 @@ def split_at_once(call: Call) -> Outcome:
 
 def _split_in_place(call: Call, first: NodeProto, chain: Sequence[tuple[int, NodeProto]], axis: int) -> Outcome:
     """Let the first of several Slices be a Split that makes what all of them make."""
-    draft, value = call.draft, call.input(0)
+    space, value = call.space, call.input(0)
     told = _told(call, [length for length, _ in chain])
     if told is None:
         return None
@@ -110,19 +111,19 @@ def _split_in_place(call: Call, first: NodeProto, chain: Sequence[tuple[int, Nod
             node.op_type = "Identity"
             del node.attribute[:]
             node.input[:] = [name]
-            node.output[:] = [draft.whole.context.names.fresh(name)]
+            node.output[:] = [space.whole.context.names.fresh(name)]
     first.op_type = "Split"
     first.output[:] = names
     del first.attribute[:]
-    split = Call(first, draft)
+    split = Call(first, space)
     split.read(value, *told[0])
     for attribute, held in (("axis", axis), *told[1]):
         split.set(attribute, held)
-    draft.register(first)
-    draft.pieces.pop((value, axis))
+    space.register(first)
+    space.pieces.pop((value, axis))
     at = 0
     for name, (length, _) in zip(names, chain, strict=True):
-        draft.emitted[("piece", value, axis, at, at + length)] = name
+        space.emitted[("piece", value, axis, at, at + length)] = name
         at += length
     return EDITED
 
@@ -131,7 +132,7 @@ def _told(call: Call, sizes: list[int]) -> tuple[list[str], list[tuple[str, int 
     """The further inputs and the attributes by which a Split is told its sizes; None where they come too late."""
     if call.opset < _SIZES_ARE_INPUTS:
         return [], [("split", sizes)]
-    if call.draft.holds:
+    if call.space.holds:
         return [call.constant(tensors.int64s(sizes))], []
     if len(set(sizes)) > 1:
         return None
@@ -147,11 +148,11 @@ def _sizes(cut: Call) -> tuple[int, list[int]] | None:
     size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
     if shape is None or not isinstance(size, int) or size < 1:
         return None
-    known = cut.draft.known(cut.input(1)) if cut.input(1) else (True, (1,))
-    if known is None or not all(isinstance(number, int) and number > 0 for number in known[1]):
+    known = cut.known(1) if cut.input(1) else Numbers(True, (1,))
+    if known is None or not all(isinstance(number, int) and number > 0 for number in known.values):
         return None
-    sizes = [number for number in known[1] if isinstance(number, int)]
-    if known[0]:
+    sizes = [number for number in known.values if isinstance(number, int)]
+    if known.scalar:
         step = sizes[0]
         sizes = [min(step, size - start) for start in range(0, size, step)]
     return (axis % len(shape), sizes) if sum(sizes) == size and len(sizes) <= _MOST else None
@@ -170,9 +171,9 @@ def take_part(call: Call) -> Outcome:
         return None
     axis, sizes = found
     key = ("Split", cut.input(0), axis, *sizes)
-    if (*key, 0) not in call.draft.emitted:
+    if (*key, 0) not in call.space.emitted:
         _emit_split(call, cut.input(0), axis, sizes, key)
-    return call.draft.emitted[(*key, at[0] % len(sizes))]
+    return call.space.emitted[(*key, at[0] % len(sizes))]
 
 
 def _taken(call: Call, cut: Call, at: int) -> Outcome:
@@ -184,7 +185,7 @@ def _taken(call: Call, cut: Call, at: int) -> Outcome:
 
 
 def _emit_split(call: Call, value: str, axis: int, sizes: list[int], key: tuple[object, ...]) -> None:
-    draft, fresh = call.draft, call.draft.whole.context.names.fresh
+    space, fresh = call.space, call.space.whole.context.names.fresh
     inputs, attributes = [value], [make_attribute("axis", axis)]
     if call.opset < _SIZES_ARE_INPUTS:
         attributes.append(make_attribute("split", sizes))
@@ -195,9 +196,9 @@ def _emit_split(call: Call, value: str, axis: int, sizes: list[int], key: tuple[
     if call.proto.name:
         made.name = fresh(f"{call.proto.name}/Split")
     call.before.append(made)
-    draft.register(made)
-    draft.whole.uses.update(inputs)
-    draft.emitted.update({(*key, index): name for index, name in enumerate(made.output)})
+    space.register(made)
+    space.whole.uses.update(inputs)
+    space.emitted.update({(*key, index): name for index, name in enumerate(made.output)})
 
 
 @says("A member that is taken from a sequence that was put together is the member.")

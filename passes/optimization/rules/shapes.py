@@ -9,9 +9,10 @@ from opshift.passes.analysis.polynomial import Number, Poly
 from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.optimization import shape_values
+from opshift.passes.optimization import dimensions, shape_values
+from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
-from opshift.passes.optimization.workspace import Call, Draft, Known
+from opshift.passes.optimization.workspace import Numbers, Workspace
 from opshift.passes.rewrite.says import says
 
 _SHAPE_OF_PARTS = 15  # the opset from which on Shape takes a start and an end
@@ -22,24 +23,24 @@ _ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Equal", "Greate
 @rule("Shape", since=1)
 def remember(call: Call) -> Outcome:
     shape = call.shape()
-    if shape is not None and not call.draft.whole.leans:
-        call.draft.measured.setdefault(shape, call.input(0))
+    if shape is not None and not call.space.whole.leans:
+        call.space.measured.setdefault(shape, call.input(0))
     return None
 
 
 @says("The shape that a Reshape computes is stated, as a dimension that is kept is 0 and one that follows is -1.")
 @rule("Reshape")
 def state_shape(call: Call) -> Outcome:
-    known, given = call.draft.known(call.input(1)), call.shape()
-    if known is None or known[0] or call.ints(1) is not None or given is None:
+    known, given = call.known(1), call.shape()
+    if known is None or known.scalar or call.ints(1) is not None or given is None:
         return None
     written = call.maker(1)
     literal = bool(call.attribute("allowzero", 0))
-    if literal and 0 in known[1]:
+    if literal and 0 in known.values:
         return None
     shape_values.follow(call)
-    wanted = call.shape_of(call.output) if -1 in known[1] else known[1]
-    whole = None if wanted is None else shape_values.stated(wanted, given)
+    wanted = call.shape_of(call.output) if -1 in known.values else known.values
+    whole = None if wanted is None else dimensions.stated(wanted, given)
     if whole is not None:
         made: str | None = call.constant(tensors.int64s(whole))
     elif literal:  # else a size that is read off would mean "as it was" where it is 0
@@ -47,10 +48,10 @@ def state_shape(call: Call) -> Outcome:
     else:
         kept = [
             0 if isinstance(number, Poly) and axis < len(given) and number == given[axis] else number
-            for axis, number in enumerate(known[1])
+            for axis, number in enumerate(known.values)
         ]
         small = written is not None and written.op == "Shape"  # one node, which several would not better
-        made = None if small or kept == list(known[1]) else _put_together(call, kept)
+        made = None if small or kept == list(known.values) else _put_together(call, kept)
     if made is None:
         return None
     call.read(call.input(0), made)
@@ -72,7 +73,7 @@ class _Part:
     start: int = 0
 
 
-def _parts(draft: Draft, numbers: Sequence[Number]) -> list[_Part] | None:
+def _parts(space: Workspace, numbers: Sequence[Number]) -> list[_Part] | None:
     """The fewest runs, from the left, that make up the numbers; None where one cannot be read off any value."""
     found: list[_Part] = []
     at = 0
@@ -84,7 +85,7 @@ def _parts(draft: Draft, numbers: Sequence[Number]) -> list[_Part] | None:
             found.append(_Part(tuple(numbers[at:end])))
             at = end
             continue
-        run = _longest(draft, numbers[at:])
+        run = _longest(space, numbers[at:])
         if run is None:
             return None
         found.append(run)
@@ -92,9 +93,9 @@ def _parts(draft: Draft, numbers: Sequence[Number]) -> list[_Part] | None:
     return found
 
 
-def _longest(draft: Draft, numbers: Sequence[Number]) -> _Part | None:
+def _longest(space: Workspace, numbers: Sequence[Number]) -> _Part | None:
     best: _Part | None = None
-    place: Draft | None = draft
+    place: Workspace | None = space
     while place is not None:
         for shape, name in place.measured.items():
             for start in range(len(shape)):
@@ -111,20 +112,20 @@ def _longest(draft: Draft, numbers: Sequence[Number]) -> _Part | None:
 
 def _put_together(call: Call, numbers: Sequence[Number]) -> str | None:
     """The name of an int64 vector of these numbers; None where it takes more than what is there."""
-    parts = _parts(call.draft, numbers)
+    parts = _parts(call.space, numbers)
     if parts is None or len(parts) > 3:
         return None
     names = [_read_off(call, part) if part.source else call.constant(_ints(part.numbers)) for part in parts]
     if len(names) == 1:
         return names[0]
     made = call.emit("Concat", names, axis=0)
-    call.draft.learn(made, numbers=(False, tuple(numbers)), kind=TensorProto.INT64)
+    call.space.learn(made, numbers=Numbers(False, tuple(numbers)), kind=TensorProto.INT64)
     return made
 
 
 def _read_off(call: Call, part: _Part) -> str:
     end = part.start + len(part.numbers)
-    whole = len(call.draft.shape(part.source) or ()) == len(part.numbers)
+    whole = len(call.space.shape(part.source) or ()) == len(part.numbers)
     if whole:
         made = call.emit("Shape", [part.source])
     elif call.opset >= _SHAPE_OF_PARTS:
@@ -132,7 +133,7 @@ def _read_off(call: Call, part: _Part) -> str:
     else:
         held = call.emit("Shape", [part.source])
         made = call.emit("Gather", [held, call.constant(tensors.int64s(list(range(part.start, end))))], axis=0)
-    call.draft.learn(made, numbers=(False, part.numbers), kind=TensorProto.INT64)
+    call.space.learn(made, numbers=Numbers(False, part.numbers), kind=TensorProto.INT64)
     return made
 
 
@@ -141,21 +142,21 @@ def _read_off(call: Call, part: _Part) -> str:
 def read_off(call: Call) -> Outcome:
     shape_values.follow(call)
     known = _noted(call)
-    if known is None or known[0] or not known[1] or call.draft.kinds[call.output] != TensorProto.INT64:
+    if known is None or known.scalar or not known.values or call.space.kinds[call.output] != TensorProto.INT64:
         return None
-    if all(isinstance(number, int) for number in known[1]) or _is_plain(call):
+    if all(isinstance(number, int) for number in known.values) or _is_plain(call):
         return None
-    parts = _parts(call.draft, known[1])
+    parts = _parts(call.space, known.values)
     if parts is None or (call.op == "Concat" and len(parts) >= len(call.proto.input)) or len(parts) > 3:
         return None
     if call.op != "Concat" and len(parts) > 1:
         return None
-    return _put_together(call, known[1])
+    return _put_together(call, known.values)
 
 
-def _noted(call: Call) -> Known | None:
+def _noted(call: Call) -> Numbers | None:
     """The numbers that were followed to the node's output."""
-    return call.draft.known(call.output) if call.output in call.draft.numbers else None
+    return call.space.known(call.output) if call.output in call.space.numbers else None
 
 
 def _is_plain(call: Call) -> bool:
@@ -169,9 +170,9 @@ def _is_plain(call: Call) -> bool:
 def read_off_one(call: Call) -> Outcome:
     shape_values.follow(call)
     known, made = _noted(call), call.maker()
-    if known is None or not known[0] or made is None or made.op != "Shape" or not isinstance(known[1][0], Poly):
+    if known is None or not known.scalar or made is None or made.op != "Shape" or not isinstance(known.values[0], Poly):
         return None
-    run = _longest(call.draft, known[1])
+    run = _longest(call.space, known.values)
     if run is None or run.source == made.input(0):
         return None
     at = tensors.int64s([run.start], [])
@@ -183,12 +184,12 @@ def read_off_one(call: Call) -> Outcome:
 @says("The shape that an Expand computes is stated, as a dimension that is kept is 1.")
 @rule("Expand")
 def state_expansion(call: Call) -> Outcome:
-    known, given = call.draft.known(call.input(1)), call.shape()
-    if known is None or known[0] or given is None or all(isinstance(number, int) for number in known[1]):
+    known, given = call.known(1), call.shape()
+    if known is None or known.scalar or given is None or all(isinstance(number, int) for number in known.values):
         return None
-    offset = len(known[1]) - len(given)
+    offset = len(known.values) - len(given)
     stated = [
-        1 if axis >= offset and number == given[axis - offset] else number for axis, number in enumerate(known[1])
+        1 if axis >= offset and number == given[axis - offset] else number for axis, number in enumerate(known.values)
     ]
     if not all(isinstance(number, int) for number in stated):
         return None
@@ -207,8 +208,8 @@ def broadcast_at_once(call: Call) -> Outcome:
         wide, bare = call.shape(index), made.shape()
         if wide is None or bare is None or any(shape is None for shape in others):
             continue
-        rest = shape_values.broadcast([shape for shape in others if shape is not None])
-        if rest is not None and shape_values.broadcast([bare, rest]) == shape_values.broadcast([wide, rest]) == rest:
+        rest = dimensions.broadcast([shape for shape in others if shape is not None])
+        if rest is not None and dimensions.broadcast([bare, rest]) == dimensions.broadcast([wide, rest]) == rest:
             call.read(*(made.input(0) if k == index else name for k, name in enumerate(call.proto.input)))
             return EDITED
     return None
@@ -246,15 +247,15 @@ def _is_zero(call: Call, index: int) -> bool:
 @says("A Slice to the end of an axis says so.")
 @rule("Slice", since=10)
 def state_end(call: Call) -> Outcome:
-    starts, ends, axes = call.draft.known(call.input(1)), call.draft.known(call.input(2)), call.ints(3)
+    starts, ends, axes = call.known(1), call.known(2), call.ints(3)
     shape = call.shape() if call.elem_type(2) == TensorProto.INT64 else None
-    if ends is None or starts is None or axes is None or shape is None or len(ends[1]) != len(axes):
+    if ends is None or starts is None or axes is None or shape is None or len(ends.values) != len(axes):
         return None
-    if (call.input(4) and call.ints(4) != [1] * len(axes)) or all(isinstance(end, int) for end in ends[1]):
+    if (call.input(4) and call.ints(4) != [1] * len(axes)) or all(isinstance(end, int) for end in ends.values):
         return None
     stated = [
         2**63 - 1 if isinstance(end, Poly) and end == shape[axis] else end
-        for axis, end in zip(axes, ends[1], strict=True)
+        for axis, end in zip(axes, ends.values, strict=True)
     ]
     if not all(isinstance(end, int) for end in stated):
         return None

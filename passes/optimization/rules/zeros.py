@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import Outcome, rule
 from opshift.passes.optimization.rules.identities import keeps_shape, splat
-from opshift.passes.optimization.workspace import Call
 from opshift.passes.rewrite.says import says
 
 _BLIND = frozenset(
@@ -29,12 +29,12 @@ def _bare(call: Call) -> str | None:
 @rule("Add", "Sub")
 def pass_on_before_blind(call: Call) -> Outcome:
     bare = _bare(call)
-    if bare is None or call.draft.is_protected(call.output):
+    if bare is None or call.space.is_protected(call.output):
         return None
-    readers = call.draft.whole.readers(call.output)
+    readers = call.space.whole.readers(call.output)
     seen = sum(list(node.input).count(call.output) for node in readers)
     all_blind = all(node.op_type in _BLIND and not node.domain for node in readers)
-    return bare if all_blind and seen == call.draft.whole.uses[call.output] else None
+    return bare if all_blind and seen == call.space.whole.uses[call.output] else None
 
 
 @says("A zero that is added is gone.")

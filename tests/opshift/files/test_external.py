@@ -14,10 +14,11 @@ import pytest
 from onnx import TensorProto
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
+from opshift.passes.model.encoding.fields import encoded
 
 import opshift
 from opshift.cli import main as cli
-from opshift.files import external, model_file, wire
+from opshift.files import copying, external, model_file, skeletons, wire
 from tests.support import evaluate, model
 
 WEIGHT = np.arange(1024, dtype=np.float32)
@@ -342,7 +343,7 @@ def test_an_interrupt_at_any_line_leaves_nothing(here, tmp_path):
     saved(here, embedded=False)
     there = tmp_path / "there"
     there.mkdir()
-    ours = {module.__file__ for module in (model_file, external, wire, tensor_data)}
+    ours = {module.__file__ for module in (model_file, external, copying, skeletons, wire, tensor_data)}
     count = 0
     for stop in range(1, 10_000):
         count = 0
@@ -427,11 +428,11 @@ def beyond(path, gigabytes):
     size = gigabytes << 30
     count = size // 4
     tensor = TensorProto(name="w", dims=[count], data_type=TensorProto.FLOAT).SerializeToString()
-    head = tensor + b"\x4a" + wire._encoded(size)
-    initializer = b"\x2a" + wire._encoded(len(head) + size) + head
+    head = tensor + b"\x4a" + encoded(size)
+    initializer = b"\x2a" + encoded(len(head) + size) + head
     graph = held.graph.SerializeToString() + initializer
     held.ClearField("graph")
-    start = held.SerializeToString() + b"\x3a" + wire._encoded(len(graph) + size) + graph
+    start = held.SerializeToString() + b"\x3a" + encoded(len(graph) + size) + graph
     with path.open("wb") as file:
         file.write(start)
         file.truncate(len(start) + size)
@@ -449,7 +450,7 @@ def copied(monkeypatch):
         rest = end - start - os.write(target, head)
         os.truncate(target, os.lseek(target, rest, os.SEEK_CUR))
 
-    monkeypatch.setattr(wire, "copy_range", without_blocks)
+    monkeypatch.setattr(copying, "copy_range", without_blocks)
     return lengths
 
 

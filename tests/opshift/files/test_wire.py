@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
+from opshift.passes.model.encoding.fields import encoded
 
-from opshift.files import external, model_file, wire
+from opshift.files import copying, external, model_file, skeletons, wire
 
 LARGE = 24
 
@@ -29,11 +30,11 @@ def spliced(data, pieces):
 
 def through(data, large=LARGE):
     """The skeleton of a model, and the bytes of the file that is made from it."""
-    thin = wire.skeleton(data, "model.onnx", "stamp", large)
+    thin = skeletons.skeleton(data, "model.onnx", "stamp", large)
     model = ModelProto.FromString(thin)
-    pieces = wire.whole(model.SerializeToString())
+    pieces = skeletons.whole(model.SerializeToString())
     made = spliced(data, pieces)
-    assert wire.length_of(pieces) == len(made)
+    assert skeletons.length_of(pieces) == len(made)
     return model, made
 
 
@@ -114,12 +115,7 @@ def test_what_lies_in_the_file_as_external_data_would_is_named_as_such(kind):
 def test_unknown_fields_and_groups_survive():
     held = HELD["raw"].SerializeToString() + b"\xa2\x06\x03new" + b"\xab\x06\x08\x01\xac\x06"  # field 100, group 101
     graph = b"\x2a" + bytes([len(held)]) + held + b"\xa0\x06\x07"
-    data = (
-        b"\x3a"
-        + wire._encoded(len(graph))
-        + graph
-        + b"\xa5\x06\x01\x02\x03\x04\xa1\x06\x01\x02\x03\x04\x05\x06\x07\x08"
-    )
+    data = b"\x3a" + encoded(len(graph)) + graph + b"\xa5\x06\x01\x02\x03\x04\xa1\x06\x01\x02\x03\x04\x05\x06\x07\x08"
     model, made = through(data)
     assert tensor_data.is_embedded(model.graph.initializer[0])
     assert ModelProto.FromString(made) == ModelProto.FromString(data)
@@ -129,11 +125,11 @@ def test_unknown_fields_and_groups_survive():
 def test_references_survive_renaming_moving_and_copying_and_go_with_their_tensor():
     source = everywhere(HELD["floats"])
     data = source.SerializeToString()
-    model = ModelProto.FromString(wire.skeleton(data, "m", "s", LARGE))
+    model = ModelProto.FromString(skeletons.skeleton(data, "m", "s", LARGE))
     model.graph.initializer[0].name = "renamed"
     model.graph.node[1].attribute[0].g.initializer.add().CopyFrom(model.graph.initializer[0])
     del model.graph.initializer[0]
-    made = ModelProto.FromString(spliced(data, wire.whole(model.SerializeToString())))
+    made = ModelProto.FromString(spliced(data, skeletons.whole(model.SerializeToString())))
     moved = made.graph.node[1].attribute[0].g.initializer[1]
     assert (moved.name, moved.float_data) == ("renamed", HELD["floats"].float_data)
     assert len(made.graph.initializer) == 1
@@ -154,9 +150,9 @@ def test_what_is_nested_too_deeply_for_protobuf_is_refused_in_words(tmp_path):
         body = nested(20).SerializeToString()
         for _ in range(depth - 20):  # not even written by protobuf from some depth on
             for number in (6, 5, 1):  # graph in attribute in node in graph
-                body = bytes([number << 3 | 2]) + wire._encoded(len(body)) + body
+                body = bytes([number << 3 | 2]) + encoded(len(body)) + body
         path = tmp_path / "model.onnx"
-        path.write_bytes(b"\x3a" + wire._encoded(len(body)) + body)
+        path.write_bytes(b"\x3a" + encoded(len(body)) + body)
         try:
             ModelProto.FromString(path.read_bytes())
             verdicts[depth] = True
@@ -223,9 +219,9 @@ def test_ranges_are_copied_whatever_the_kernel_does(first, broken, tmp_path, mon
     content = random.Random(0).randbytes((33 << 20) + 3)
     (tmp_path / "from").write_bytes(content)
     with (tmp_path / "from").open("rb") as source, (tmp_path / "to").open("wb") as target:
-        wire.copy_range(source.fileno(), target.fileno(), first, len(content) - 7)
+        copying.copy_range(source.fileno(), target.fileno(), first, len(content) - 7)
         with pytest.raises(OSError, match="ended"):
-            wire.copy_range(source.fileno(), target.fileno(), len(content) - 7, len(content) + 1)
+            copying.copy_range(source.fileno(), target.fileno(), len(content) - 7, len(content) + 1)
     assert (tmp_path / "to").read_bytes() == content[first:]
 
 
@@ -259,7 +255,7 @@ BYTES, TEXT, NUMBERS = st.binary(max_size=80), st.text(max_size=3), st.binary(mi
 def chosen(kind, nested):
     """Some fields of a type, those with tensors in them more often."""
     known = [f for f in kind.fields if f.message_type is None or nested]
-    leading = [f for f in known if f.number in wire._children(kind) or f.name.endswith("_data")]
+    leading = [f for f in known if f.number in wire.children(kind) or f.name.endswith("_data")]
     return st.lists(st.sampled_from([*known, *leading * 3]), max_size=5) if known else st.just([])
 
 
@@ -327,7 +323,7 @@ def test_random_messages_are_worth_it():
     @given(messages(ModelProto.DESCRIPTOR))
     def look(data):
         if parsed(data) is not None:
-            found.append(wire.skeleton(data, "m", "s", 0).count(tensor_data.FIELDS.encode()))
+            found.append(skeletons.skeleton(data, "m", "s", 0).count(tensor_data.FIELDS.encode()))
 
     look()
     assert len(found) > 50

@@ -182,8 +182,8 @@ def test_rename_reaches_subgraphs():
         18, inputs="float[2] x, bool c", outputs="float[2] y",
     )  # fmt: skip
     nodes = list(source.graph.node)
-    rename(nodes, "x", "w")
-    rename(nodes, "y", "v")
+    rename(nodes, {"x": "w"})
+    rename(nodes, {"y": "v"})
     assert text(nodes) == [
         "v = If(c)",
         "  then_branch() -> q",

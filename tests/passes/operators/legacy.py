@@ -4,10 +4,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import onnx.checker
 import onnx.helper
 import onnx.numpy_helper
 from onnx import ModelProto, TensorProto
+from opshift.passes.conversion import convert
 from opshift.passes.model.attributes import attribute_value
+
+from tests.support import evaluate, model, show
 
 BINARY: dict[str, Callable[..., Any]] = {
     **{
@@ -31,6 +35,20 @@ def run(model: ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
         rule = binary if node.op_type in BINARY else globals()[node.op_type.lower()]
         values[node.output[0]] = rule(node.op_type, *inputs, **attributes)
     return [values[output.name] for output in model.graph.output]
+
+
+def check_legacy(before, opset, after, target, feeds, expected, **io):
+    """The nodes and, computed at opset 7, the values; at IR 4, so that constants are no inputs."""
+    made = convert.attempt(model(before, opset, **io), {"": target}, ir_version=4)
+    assert not made.refusals
+    assert show(made.model) == "\n".join(line.strip() for line in after.splitlines())
+    assert made.grade == "exact"
+    onnx.checker.check_model(made.model)
+    raised = convert.attempt(made.model, {"": 7})
+    assert not raised.refusals
+    for want, got in zip(expected, evaluate(raised.model, feeds), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
 
 
 def binary(op, a, b, broadcast=0, axis=None):

@@ -1,14 +1,17 @@
 """Every change of every operator has a decision, made once and in the file of the operator's family."""
 
+import ast
 import json
 import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import onnx.defs
 import pytest
+from opshift.passes import operators
 from opshift.passes.model import schemas
 from opshift.passes.rewrite import registry
 from opshift.passes.rewrite.operator_files import FILES
@@ -84,11 +87,22 @@ def test_an_operator_without_a_definition_says_why():
     assert not silent
 
 
-def test_every_operator_is_registered_in_the_file_that_the_table_names():
+def test_every_operator_is_registered_in_the_one_file_that_the_table_names():
     """Asked in a new interpreter, which imports every file by its path and notes who calls the registry."""
     found = json.loads(subprocess.run([sys.executable, "-c", REGISTRARS], check=True, capture_output=True).stdout)
-    told = {f"{domain}::{op}": set(files.split()) for domain, ops in FILES.items() for op, files in ops.items()}
-    assert {op: set(files) for op, files in found.items()} == told
+    assert found == {f"{domain}::{op}": [file] for domain, ops in FILES.items() for op, file in ops.items()}
+
+
+def test_what_several_operator_files_use_lies_in_shared():
+    """No file of a family imports another one."""
+    room, found = Path(operators.__file__).parent, set()
+    for path in room.glob("*/*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [f"{node.module}.{alias.name}" for alias in node.names] if isinstance(node, ast.ImportFrom) else []
+            inside = [name.split(".")[3] for name in names if name.startswith(f"{operators.__name__}.")]
+            found |= {str(path.relative_to(room)) for family in inside if family != "shared"}
+    assert not found
 
 
 REGISTRARS = """
@@ -118,9 +132,8 @@ print(json.dumps({op: sorted(files) for op, files in callers.items()}))
 
 def test_every_operator_is_told_in_the_folder_of_its_family():
     for domain, ops in FILES.items():
-        for op, files in ops.items():
-            expected = family(domain, op, schemas.latest(domain))
-            assert {file.partition(".")[0] for file in files.split()} == {expected}, op
+        for op, file in ops.items():
+            assert file.partition(".")[0] == family(domain, op, schemas.latest(domain)), op
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import onnx
 import pytest
 from opshift.passes.conversion import convert
 
+from tests.passes.operators.on_request import inlined
 from tests.support import check_values, evaluate, model, show
 
 INF, NAN = np.inf, np.nan
@@ -18,16 +19,6 @@ TYPES = {
     "bfloat16": (ml_dtypes.bfloat16, 2**-7),
 }
 OPSET = 22
-
-
-def inlined(source, op):
-    opset = source.opset_import[0].version
-    result = convert.attempt(source, {"": opset}, ops=[("", op)])
-    assert not result.refusals, "\n".join(map(str, result.refusals))
-    assert op not in {node.op_type for node in result.model.graph.node}
-    assert result.model.opset_import[0].version == opset
-    onnx.checker.check_model(result.model, full_check=True)
-    return result.model
 
 
 def check(

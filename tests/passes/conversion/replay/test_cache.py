@@ -8,33 +8,14 @@ import onnx
 import pytest
 from opshift.passes.conversion import convert
 from opshift.passes.conversion.replay import bulk as patch
-from opshift.passes.conversion.replay import cache, template
+from opshift.passes.conversion.replay import template
+from opshift.passes.conversion.replay.switch import EARLIEST, USUAL, replayed_from
 from opshift.passes.model.messages import ModelProto
 
+from tests.exported import store as exported
 from tests.frozen import store
+from tests.replays import differences, four_times
 from tests.support import model
-
-
-def four_times(of: ModelProto) -> ModelProto:
-    """The nodes of a model four times over, reading the same inputs; two of the copies carry notes of their own."""
-    made = ModelProto()
-    made.CopyFrom(of)
-    own = {name for node in of.graph.node for name in node.output if name}
-    for copy in ("/2", "/3", "/4"):
-        for node in of.graph.node:
-            added = made.graph.node.add()
-            added.CopyFrom(node)
-            added.input[:] = [f"{name}{copy}" if name in own else name for name in node.input]
-            added.output[:] = [f"{name}{copy}" if name else "" for name in node.output]
-            if copy != "/2":
-                added.name = f"node{copy}"
-                added.doc_string = f"copy {copy}"
-                added.metadata_props.add(key="copy", value=copy)
-        for value in of.graph.output:
-            added_value = made.graph.output.add()
-            added_value.CopyFrom(value)
-            added_value.name += copy
-    return made
 
 
 def check_replayed(
@@ -44,10 +25,10 @@ def check_replayed(
     played, play = [], template.play
     with monkeypatch.context() as patch:
         patch.setattr(template, "play", lambda *given: played.append(1) or play(*given))
-        found = convert.attempt(source, {"": target}, **asked)
+        with replayed_from(EARLIEST):
+            found = convert.attempt(source, {"": target}, **asked)
     assert len(played) >= least
-    with monkeypatch.context() as patch:
-        patch.setattr(cache.Replays, "settle", lambda *_: None)
+    with replayed_from(None):
         expected = convert.attempt(source, {"": target}, **asked)
     assert found.refusals == expected.refusals
     assert found.changes == expected.changes
@@ -129,7 +110,8 @@ def test_answers_tell_calls_apart() -> None:
         outputs="float[2,1,4] a, float[2,3,1] b, float[2,1,4] c, float[2,3,1] d",
         constants="int64[1] one = {1}, int64[1] two = {2}",
     )
-    made = convert.convert(source, {"": 13}).model
+    with replayed_from(EARLIEST):
+        made = convert.convert(source, {"": 13}).model
     assert made is not None
     assert [list(node.attribute[0].ints) for node in made.graph.node] == [[1], [2], [1], [2]]
 
@@ -187,5 +169,27 @@ def test_graphs_and_functions_hold_constants_each_in_its_way(monkeypatch: pytest
 def test_a_call_that_refuses_is_looked_at_by_the_steps() -> None:
     """Each refusal names its own node."""
     source = model("a = Celu(x) b = Celu(x) c = Celu(x)", 12, inputs="x", outputs="a, b, c")
-    result = convert.attempt(source, {"": 11})
+    with replayed_from(EARLIEST):
+        result = convert.attempt(source, {"": 11})
     assert [refusal.node for refusal in result.refusals] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(("calls", "replayed"), [(USUAL - 1, 0), (USUAL, 1), (USUAL + 4, 5)])
+def test_a_few_calls_of_a_kind_are_done_by_the_steps(
+    calls: int, replayed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Learning does not pay for them."""
+    body = " ".join(f"v{i + 1} = LayerNormalization(v{i}, s)" for i in range(calls))
+    source = model(body, 17, inputs="float[2,3] v0, float[3] s", outputs=f"float[2,3] v{calls}")
+    played, play = [], template.play
+    monkeypatch.setattr(template, "play", lambda *given: played.append(1) or play(*given))
+    assert convert.attempt(source, {"": 16}).model is not None
+    assert len(played) == replayed
+
+
+@pytest.mark.parametrize("framework", exported.frameworks())
+def test_exported_models_are_the_same_with_replay_and_without(framework: str) -> None:
+    """A sample; `python -m tests.replays` looks at all of them."""
+    models = sorted(exported.read(framework), key=lambda export: export.name)[::12]
+    assert models
+    assert [line for export in models for line in differences(export.name, export.model)] == []

@@ -1,9 +1,11 @@
-"""Operators on bits in arithmetic: all types, both signs, the highest bit."""
+"""Operators on bits in arithmetic: all types, both signs, the highest bit, and shifts by all bits."""
 
 import numpy as np
 import pytest
+from opshift.passes.conversion import convert
 
-from tests.support import check, check_computes
+from tests.passes.operators.elements import CODE
+from tests.support import check, check_computes, check_unchanged, evaluate, model
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 NUMPY = {"BitwiseAnd": np.bitwise_and, "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor}
@@ -69,3 +71,67 @@ def test_no_bits_of_nothing(op, dims):
         f"y = {op}(a, b)", 18, 17, a, feeds={"a": a, "b": a[:, :1]}, inputs=f"int32[{dims}] a, int32[{dims[0]},1] b",
         outputs="int32[P,Q] y",
     )  # fmt: skip
+
+
+SHIFTED = {"inputs": "{0}[6] x, {0}[6] n", "outputs": "{0}[6] y"}
+
+
+def shift(direction, kind, counts=None):
+    io = {key: text.format(kind) for key, text in SHIFTED.items()}
+    if counts is not None:
+        io = {**io, "inputs": f"{kind}[6] x", "constants": f"{kind}[6] n = {{{', '.join(map(str, counts))}}}"}
+    return f'y = BitShift<direction="{direction}">(x, n)', io
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+@pytest.mark.parametrize("kind", ["uint8", "uint16", "uint32", "uint64"])
+def test_short_constant_shifts_of_unsigned_integers_stay(direction, kind):
+    body, io = shift(direction, kind, [0, 1, 2, 3, 4, 7])
+    check_unchanged(body, 28, 11, **io)
+    check_unchanged(body, 11, 28, **io)
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+@pytest.mark.parametrize("bits", [32, 64])
+def test_long_shifts_of_unsigned_integers_leave_nothing_below_28(direction, bits):
+    body, io = shift(direction, f"uint{bits}")
+    code = CODE[f"uint{bits}"]
+    after = f"""t1 = BitShift<direction={direction}>(x, n)
+        t2 = Less(n, uint{bits}:{bits})
+        t3 = Cast<to={code}>(t2)
+        y = Mul(t1, t3)"""
+    counts = np.array([0, 1, bits - 1, bits, bits + 1, 200], f"uint{bits}")
+    check(body, 28, after, 27, feeds={"x": np.full(6, 2**bits - 3, f"uint{bits}"), "n": counts}, **io)
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+@pytest.mark.parametrize("kind", ["uint8", "uint16", "int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("x", [5, -7, -128, 127, -1, 0])
+def test_shifts_are_those_of_python_below_28(direction, kind, x):
+    info = np.iinfo(kind)
+    values = np.full(6, x).astype(kind)
+    counts = np.array([0, 1, info.bits - 1, info.bits, info.bits + 3, 100], kind)
+    body, io = shift(direction, kind)
+    result = convert.attempt(model(body, 28, **io), {"": 26})
+    (actual,) = evaluate(result.model, {"x": values, "n": counts})
+    exact = [int(v) << int(n) if direction == "LEFT" else int(v) >> int(n) for v, n in zip(values, counts, strict=True)]
+    np.testing.assert_array_equal(actual, [(e - info.min) % 2**info.bits + info.min for e in exact])
+    assert result.grade == "exact"
+
+
+def test_negative_shifts_leave_the_sign_below_28():
+    for direction, expected in (("LEFT", [0, 0]), ("RIGHT", [-1, 0])):
+        body = f'y = BitShift<direction="{direction}">(x, n)'
+        result = convert.attempt(model(body, 28, inputs="int32[2] x, int32[1] n", outputs="int32[2] y"), {"": 26})
+        feeds = {"x": np.array([-9, 9], np.int32), "n": np.array([-1], np.int32)}
+        np.testing.assert_array_equal(evaluate(result.model, feeds)[0], expected)
+        held = model(body, 28, inputs="int32[2] x", outputs="int32[2] y", constants="int32[1] n = {-1}")
+        result = convert.attempt(held, {"": 26})
+        assert "Less" in [n.op_type for n in result.model.graph.node], "a runtime may mask the count"
+        np.testing.assert_array_equal(evaluate(result.model, feeds)[0], expected)
+
+
+def test_constant_short_shifts_of_signed_integers_need_no_mask_below_28():
+    body, io = shift("LEFT", "int32", [0, 1, 2, 3, 4, 31])
+    made = convert.attempt(model(body, 28, **io), {"": 27}).model
+    assert [n.op_type for n in made.graph.node] == ["Cast", "Cast", "BitShift", "Cast"]

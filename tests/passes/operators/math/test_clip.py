@@ -6,10 +6,14 @@ from opshift.passes.conversion import convert
 
 import opshift
 from opshift.verification.engines import OnnxRuntime
-from tests.passes.operators.math.test_math import CODE
+from tests.passes.operators.elements import CODE
 from tests.support import check, check_unchanged, evaluate, model, show
 
 X = {"inputs": "float[12] x", "outputs": "float[12] y"}
+
+
+def of(kind):
+    return {"inputs": f"{kind}[3] x", "outputs": f"{kind}[3] y"}
 
 
 def bound(kind, low="-1.0", high="2.0"):
@@ -154,3 +158,17 @@ def test_absent_bounds_of_integers_are_none():
     assert show(opshift.inline(model("y = Clip(x)", 13, inputs="int8[2] x", outputs="int8[2] y"), ["Clip"])) == (
         "y = Identity(x)"
     )
+
+
+def test_limits_of_clip_are_written_out_for_other_types():
+    check_unchanged("y = Clip(x)", 1, 6, **of("float"))
+    check_unchanged("y = Clip<min=1.0, max=2.0>(x)", 1, 6, **of("double"))
+    check_unchanged("y = Clip<min=1.0>(x)", 6, 1, **of("float"))
+    shown = {
+        ("float16", 1, 6): ("y = Clip<max=65504, min=1>(x)", "exact"),
+        ("double", 1, 6): ("y = Clip<max=inf, min=1>(x)", "close"),
+        ("double", 6, 1): ("y = Clip<max=3.40282e+38, min=1>(x)", "exact"),
+    }
+    for (kind, opset, target), expected in shown.items():
+        made = convert.attempt(model("y = Clip<min=1.0>(x)", opset, **of(kind)), {"": target})
+        assert (show(made.model), made.grade) == expected

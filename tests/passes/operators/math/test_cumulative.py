@@ -1,9 +1,10 @@
-"""CumSum and CumProd as a Scan: both directions, axes from the model and from outside."""
+"""CumSum and CumProd before they existed: scans along constant and computed axes."""
 
 import numpy as np
 import pytest
 
-from tests.support import check_computes, check_refused, evaluate
+from tests.passes.operators.elements import CODE, array
+from tests.support import check, check_computes, check_refused, evaluate
 
 X = np.array([[1.5, -2.0, 3.0, 0.5], [2.0, np.inf, -1.0, 4.0], [-3.0, 1.0, np.nan, 2.0]], np.float32)
 
@@ -87,4 +88,13 @@ def test_what_has_no_element_has_no_sums(axis, dims, shape, target):
     check_computes(
         "y = CumSum(x, a)", 11, target, np.cumsum(feeds["x"], axis or 0), feeds=feeds, inputs=f"float[{dims}] x{given}",
         outputs="float[A,B] y", constants=constants,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_sums_of_16_bit_floats_are_taken_in_float(kind):
+    check(
+        "y = CumSum<reverse=1>(x, a)", 14, f"t1 = Cast<to=1>(x)\nt2 = CumSum<reverse=1>(t1, 0)\ny = Cast<to={CODE[kind]}>(t2)",
+        13, inputs=f"{kind}[4] x", outputs=f"{kind}[4] y", constants="int64 a = {0}", grade="close",
+        feeds={"x": array(kind, [1.0, 2.0, -3.0, 0.5])},
     )  # fmt: skip

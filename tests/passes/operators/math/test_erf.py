@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.support import check_computes, check_refused
+from tests.support import check_computes, check_refused, check_unchanged
 
 X = np.concatenate([np.linspace(-6, 6, 4001), [0.0, -0.0, 1e-30, 0.5, -0.5, 4.0, np.inf, -np.inf, np.nan]])
 
@@ -24,3 +24,8 @@ def test_other_types_are_refused(kind):
     check_refused(
         "y = Erf(x)", 9, 8, "float and float16 could be expressed", inputs=f"{kind}[2] x", outputs=f"{kind}[2] y"
     )
+
+
+def test_integer_erf_has_no_defined_rounding():
+    check_refused("y = Erf(x)", 9, 13, "int32", inputs="int32[3] x", outputs="int32[3] y")
+    check_unchanged("y = Erf(x)", 9, 13, inputs="float[3] x", outputs="float[3] y")

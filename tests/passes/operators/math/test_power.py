@@ -1,11 +1,11 @@
-"""Powers of mixed types and remainders of floored quotients."""
+"""Powers of mixed types."""
 
 import numpy as np
 import pytest
 from opshift.passes.conversion import convert
 
-from tests.passes.operators.math.test_math import CODE, array
-from tests.support import SPECIAL, check, check_unchanged, evaluate, model
+from tests.passes.operators.elements import CODE, array
+from tests.support import check, check_unchanged, evaluate, model
 
 
 def power(base, exponent, shape="3", constants=None):
@@ -92,29 +92,3 @@ def test_other_powers_of_integers_go_through_double_below_12(kind):
 
 def test_a_bfloat16_exponent_is_widened_below_15():
     check("y = Pow(x, e)", 15, "t1 = Cast<to=1>(e)\ny = Pow(x, t1)", 13, run=False, **power("float", "bfloat16"))
-
-
-SIGNS = [[x, y] for x in [*SPECIAL, 5.5, -5.5] for y in [2.0, -2.0, 0.0, -0.0, np.inf, -np.inf, np.nan, 0.3]]
-IO = {"inputs": "{0}[112] a, {0}[112] b", "outputs": "{0}[112] y"}
-
-
-@pytest.mark.parametrize("kind", ["float", "double", "float16"])
-def test_remainders_of_floats_take_the_sign_of_the_divisor_below_28(kind):
-    made = convert.attempt(model("y = Mod(a, b)", 28, **{k: v.format(kind) for k, v in IO.items()}), {"": 26})
-    assert made.grade == "exact"
-    a, b = array(kind, SIGNS).T
-    (y,) = evaluate(made.model, {"a": a, "b": b})
-    with np.errstate(all="ignore"):
-        expected = np.mod(a, b)
-    expected[(b == 0) | np.isinf(a)] = np.nan
-    np.testing.assert_array_equal(y, expected)
-    zeros = expected == 0
-    np.testing.assert_array_equal(np.signbit(y[zeros]), np.signbit(b[zeros]))
-
-
-def test_other_remainders_stay():
-    floats = {k: v.format("float") for k, v in IO.items()}
-    integers = {k: v.format("int16") for k, v in IO.items()}
-    check_unchanged("y = Mod<fmod=1>(a, b)", 28, 10, **floats)
-    check_unchanged("y = Mod(a, b)", 28, 10, **integers)
-    check_unchanged("y = Mod<fmod=1>(a, b)", 10, 28, **integers)

@@ -5,7 +5,8 @@ import pytest
 from opshift.passes.conversion import convert
 
 from opshift.verification import engines
-from tests.support import check, check_computes, check_refused, evaluate, model
+from tests.passes.operators.elements import array
+from tests.support import SPECIAL, check, check_computes, check_refused, check_unchanged, evaluate, model
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 
@@ -120,3 +121,29 @@ def test_a_loop_that_only_its_body_ends_runs_in_every_engine():
     a = np.array([-4.3, 7.2, 5.0, 4.3, -7.2, 8.0])
     b = np.array([2.1, -3.4, 8.0, -2.1, 3.4, 5.0])
     np.testing.assert_array_equal(engines.Reference(after).run({"a": a, "b": b})[0], np.mod(a, b))
+
+
+SIGNS = [[x, y] for x in [*SPECIAL, 5.5, -5.5] for y in [2.0, -2.0, 0.0, -0.0, np.inf, -np.inf, np.nan, 0.3]]
+IO = {"inputs": "{0}[112] a, {0}[112] b", "outputs": "{0}[112] y"}
+
+
+@pytest.mark.parametrize("kind", ["float", "double", "float16"])
+def test_remainders_of_floats_take_the_sign_of_the_divisor_below_28(kind):
+    made = convert.attempt(model("y = Mod(a, b)", 28, **{k: v.format(kind) for k, v in IO.items()}), {"": 26})
+    assert made.grade == "exact"
+    a, b = array(kind, SIGNS).T
+    (y,) = evaluate(made.model, {"a": a, "b": b})
+    with np.errstate(all="ignore"):
+        expected = np.mod(a, b)
+    expected[(b == 0) | np.isinf(a)] = np.nan
+    np.testing.assert_array_equal(y, expected)
+    zeros = expected == 0
+    np.testing.assert_array_equal(np.signbit(y[zeros]), np.signbit(b[zeros]))
+
+
+def test_other_remainders_stay():
+    floats = {k: v.format("float") for k, v in IO.items()}
+    integers = {k: v.format("int16") for k, v in IO.items()}
+    check_unchanged("y = Mod<fmod=1>(a, b)", 28, 10, **floats)
+    check_unchanged("y = Mod(a, b)", 28, 10, **integers)
+    check_unchanged("y = Mod<fmod=1>(a, b)", 10, 28, **integers)

@@ -5,7 +5,7 @@ import onnx.checker
 import pytest
 from opshift.passes.conversion import convert
 
-from tests.passes.operators.math.test_math import CODE, array
+from tests.passes.operators.elements import CODE, array
 from tests.support import check, check_computes, check_down, check_refused, check_unchanged, evaluate, model
 
 K = {"constants": "int64[1] k = {2}"}

@@ -1,4 +1,4 @@
-"""What is gathered, sampled or drawn instead of a spatial operator, inside branches and functions."""
+"""What takes the place of a spatial operator, inside branches and functions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

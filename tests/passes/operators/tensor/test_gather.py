@@ -1,10 +1,10 @@
-"""Gather and its relatives: indices that count from the back."""
+"""Indices of Gather and its kin counted from the front, batches of GatherND, and what they become."""
 
 import numpy as np
 import pytest
 from opshift.passes.conversion import convert
 
-from tests.support import check, check_refused, check_unchanged, check_values, model
+from tests.support import check, check_down, check_refused, check_unchanged, check_values, model
 
 PICK = {"inputs": "float[N,3] x, int64[2] i", "outputs": "float[N,2] y"}
 BOTH_SIGNS = {"feeds": {"i": np.array([-3, 2])}}
@@ -137,63 +137,69 @@ def test_no_batch():
     )
 
 
-ONE_HOT = {
-    "inputs": "int64[4] i",
-    "outputs": "float[4,3] y",
-    "constants": "int64[1] d = {3}, float[2] v = {-1, 2}",
-}
+PICKS = [
+    (0, "2,3", [[1, -1, 0], [2, 2, -3]]),
+    (1, "3,2", [[1, -1], [0, 0], [2, 1]]),
+    (-1, "2,2", [[1, -1], [0, 2]]),
+    (0, "0,3", np.zeros([0, 3], np.int64)),
+]
 
 
-def test_classes_are_counted_from_the_front_below_11():
-    """-4 is below the range: it must not become -1, which runtimes would take for the last class."""
-    counted = """t1 = Add(i, [3])
-        t2 = Less(i, 0)
-        t3 = Where(t2, t1, i)
-        t4 = Less(t3, 0)
-        t5 = Where(t4, [3], t3)
-        y = OneHot(t5, [3], [-1.0, 2.0])"""
-    check("y = OneHot(i, d, v)", 11, counted, 10, feeds={"i": np.array([-3, -4, 1, 3])}, **ONE_HOT)
+@pytest.mark.parametrize("shape", ["3,3", "N,M"])
+@pytest.mark.parametrize(("axis", "taken", "indices"), PICKS)
+def test_gather_elements_below_11(axis, taken, indices, shape):
+    io = {"inputs": f"float[{shape}] x, int64[{taken}] i", "outputs": "float[A,B] y"}
+    check_down(f"y = GatherElements<axis={axis}>(x, i)", 11, 10, 9, 8, 7, feeds={"i": np.array(indices)}, **io)
 
 
-def test_classes_of_other_types_are_cast_to_int64_first():
-    counted = """t1 = Cast<to=7>(i)
-        t2 = Add(t1, d)
-        t3 = Less(t1, 0)
-        t4 = Where(t3, t2, t1)
-        t5 = Less(t4, 0)
-        t6 = Where(t5, d, t4)
-        y = OneHot(t6, d, [0, 1])"""
-    io = {"inputs": "float[4] i, int64 d", "outputs": "int64[4,D] y", "constants": "int64[2] v = {0, 1}"}
-    feeds = {"i": np.array([0.0, -1.0, 2.0, -4.0], np.float32), "d": np.array(3)}
-    check("y = OneHot(i, d, v)", 11, counted, 10, feeds=feeds, **io)
+def test_gather_elements_of_a_vector_is_gather():
+    io = {"inputs": "float[5] x", "outputs": "float[2] y", "constants": "int64[2] i = {4, -2}"}
+    check("y = GatherElements(x, i)", 11, "y = Gather<axis=0>(x, [4, 3])", 10, **io)
 
 
-def test_classes_that_cannot_be_negative_stay():
-    io = {
-        **ONE_HOT,
-        "inputs": "float[4] x",
-        "constants": ONE_HOT["constants"] + ", int64[4] i = {0, 2, 1, 3}",
-    }
-    check_unchanged("y = OneHot(i, d, v)", 27, 9, **io)
-    check_unchanged("y = OneHot(i, d, v)", 9, 28, **ONE_HOT)
-    check_unchanged("y = OneHot(i, d, v)", 11, 10, **{**ONE_HOT, "inputs": "uint8[4] i"})
+@pytest.mark.parametrize("shape", ["2,3,4", "N,M,K"])
+@pytest.mark.parametrize(
+    "indices",
+    [[[1], [-1]], [[[1, 0], [0, -1]], [[0, 1], [1, 1]]], [[1, 2, -1]], [1, -2], [-2], np.zeros([0, 2], np.int64)],
+)
+def test_gather_nd_and_scatter_nd_below_11(indices, shape):
+    indices = np.array(indices)
+    taken = ",".join(map(str, indices.shape))
+    updates = (*indices.shape[:-1], *(2, 3, 4)[indices.shape[-1] :])
+    feeds = {"x": np.arange(24, dtype=np.float32).reshape(2, 3, 4), "i": indices}
+    result = f"float[{','.join('ABCDE'[: len(updates)])}]"
+    result = result if updates else "float"
+    io = {"inputs": f"float[{shape}] x, int64[{taken}] i"}
+    check_down("y = GatherND(x, i)", 11, 10, 8, feeds=feeds, outputs=f"{result} y", **io)
+    given = f"float[{','.join(map(str, updates))}] u" if updates else "float u"
+    io = {"inputs": f"float[{shape}] x, int64[{taken}] i, {given}", "outputs": f"float[{shape}] y"}
+    check_down("y = ScatterND(x, i, u)", 11, 10, 9, feeds=feeds, **io)
 
 
-def test_a_cast_to_a_small_type_may_turn_negative():
-    io = {**ONE_HOT, "inputs": "uint8[4] u"}
-    source = model("i = Cast<to=3>(u) y = OneHot(i, d, v)", 11, **io)
-    after = convert.attempt(source, {"": 10}).model  # no engine takes int8: 255 is -1 here, the last class
-    made = ["Cast", "Cast", "Add", "Less", "Where", "Less", "Where", "OneHot"]
-    assert [n.op_type for n in after.graph.node] == made
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("op", "shape", "indices", "updates"),
+    [
+        ("GatherND", (2, 3, 0), (5, 2), None),
+        ("GatherND", (2, 3, 4, 0), (5, 2), None),
+        ("GatherND", (2, 3, 0, 4), (5, 2), None),
+        ("GatherND", (2, 3, 4), (0, 2), None),
+        ("ScatterND", (2, 3, 0), (5, 2), (5, 0)),
+        ("ScatterND", (2, 3, 0), (5, 1), (5, 3, 0)),
+        ("ScatterND", (2, 3, 4), (0, 2), (0, 4)),
+        ("ScatterND", (2, 3), (1, 2), (1,)),
+    ],
+)
+def test_slices_of_nothing(op, shape, indices, updates, known):
+    def dims(of, letters):
+        return ",".join(map(str, of) if known else letters[: len(of)])
 
-
-def test_other_negative_axes_of_one_hot_are_counted_from_the_front():
-    io = {**ONE_HOT, "inputs": "float[1] x", "outputs": "float[3,4] y"}
-    io["constants"] += ", int64[4] i = {0, 2, 1, 3}"
-    check("y = OneHot<axis=-2>(i, d, v)", 11, "y = OneHot<axis=0>([0, 2, 1, 3], [3], [-1.0, 2.0])", 10, **io)
-
-
-def test_compress_along_a_negative_axis():
-    io = {"inputs": "float[N,3] x, bool[2] c", "outputs": "float[N,D] y"}
-    check("y = Compress<axis=-1>(x, c)", 11, "y = Compress<axis=1>(x, c)", 10, **io)
-    check_unchanged("y = Compress(x, c)", 11, 9, inputs="float[N,3] x, bool[2] c", outputs="float[D] y")
+    last = f"{dims(indices[:-1], 'IJ')},{indices[-1]}".lstrip(",")
+    inputs, names = f"float[{dims(shape, 'ABCD')}] x, int64[{last}] i", "x, i"
+    feeds = {"x": np.ones(shape, np.float32), "i": np.zeros(indices, np.int64)}
+    if updates is not None:
+        inputs, names = f"{inputs}, float[{dims(updates, 'UVW')}] u", "x, i, u"
+        feeds["u"] = np.full(updates, 7, np.float32)
+    rank = len(shape) if updates is not None else len(indices) - 1 + len(shape) - indices[-1]
+    io = {"inputs": inputs, "outputs": f"float[{','.join('PQRST'[:rank])}] y"}
+    check_down(f"y = {op}({names})", 12, 10, 9, feeds=feeds, **io)

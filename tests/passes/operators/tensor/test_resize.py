@@ -1,4 +1,4 @@
-"""Resize and Upsample: where elements lie, what may be left out, and sampling where a version cannot say it."""
+"""Resize: where the elements of the result lie on the data."""
 
 import itertools
 
@@ -11,7 +11,6 @@ from opshift.verification.engines import Reference
 from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model, show
 
 IMAGE = {"inputs": "float[N,C,4,6] x", "outputs": "float[N,C,A,B] y"}
-LINE = {"inputs": "float[5] x", "outputs": "float[A] y"}
 DATA = np.random.default_rng(0).normal(size=(2, 3, 4, 6)).astype(np.float32)
 
 
@@ -30,55 +29,6 @@ def resized(how, opset, target, constants, *, inputs="(x, , s)", rtol=1e-5, io=I
     assert result.model is not None, result.refusals
     check_values(source, result.model, {"x": data}, rtol=rtol, atol=rtol)
     return result
-
-
-# --- Upsample -----------------------------------------------------------------------------------------------
-
-
-def test_upsample_7_and_1():
-    after = "y = Upsample<mode=linear, scales=[1.0, 1.0, 2.0, 3.0]>(x)"
-    before = 'y = Upsample<height_scale=2.0, width_scale=3.0, mode="bilinear">(x)'
-    check(before, 1, after, 7, run=False, **IMAGE)  # no engine has Upsample-1
-    back = "y = Upsample<height_scale=2, mode=bilinear, width_scale=3>(x)"
-    check('y = Upsample<scales=[1.0,1.0,2.0,3.0], mode="linear">(x)', 8, back, 6, run=False, **IMAGE)
-    check_refused("y = Upsample<scales=[2.0,1.0,2.0,3.0]>(x)", 7, 6, "height and width", **IMAGE)
-
-
-def test_upsample_7_and_9():
-    check("y = Upsample<scales=[1.0, 1.0, 2.0, 1.5]>(x)", 7, "y = Upsample(x, [1.0, 1.0, 2.0, 1.5])", 9, **IMAGE)
-    back = "y = Upsample<scales=[1.0, 1.0, 2.0, 1.5]>(x)"
-    check("y = Upsample(x, s)", 9, back, 8, constants=scaled(1, 1, 2, 1.5), **IMAGE)
-
-
-@pytest.mark.parametrize("opset", [9, 10])
-@pytest.mark.parametrize("mode", ["nearest", "linear"])
-@pytest.mark.parametrize("kind", ["float", "uint8"])
-def test_scales_known_only_at_run_time_below_10(opset, mode, kind):
-    """Upsample grows only; a Resize takes the element before where it grows, the one after where it shrinks."""
-    io = {"inputs": f"{kind}[N,C,H,W] x, float[4] s", "outputs": f"{kind}[N,C,A,B] y"}
-    source = model(f'y = {"Upsample" if opset == 9 else "Resize"}<mode="{mode}">(x, s)', opset, **io)
-    if (kind, mode) == ("uint8", "linear"):
-        refused = convert.attempt(source, {"": 7}).refusals
-        assert "how linear rounds to integers" in refused[0].why
-        return
-    data = (DATA * 9).astype(np.float32 if kind == "float" else np.uint8)
-    for target in (7, 8, opset - 1):
-        result = convert.attempt(source, {"": target})
-        assert result.grade == "close"
-        for scales in ((1, 1, 2, 1.7), (1, 1, 1, 3), *([(1, 1, 0.6, 1.5), (1, 1, 0.3, 0.9)] if opset == 10 else [])):
-            check_values(source, result.model, {"x": data, "s": np.float32(scales)}, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("mode", ["nearest", "linear"])
-def test_upsample_becomes_resize_at_10(mode):
-    before, after = f'y = Upsample<mode="{mode}">(x, s)', f"y = Resize<mode={mode}>(x, [1.0, 1.0, 2.0, 3.0])"
-    check(before, 9, after, 10, constants=scaled(1, 1, 2, 3), **IMAGE)
-    source = model(before, 9, constants=scaled(1, 1, 2, 3), **IMAGE)
-    for target in (11, 13, 19):
-        check_values(source, convert.attempt(source, {"": target}).model, {"x": DATA}, rtol=0, atol=0)
-
-
-# --- 10 and 11 ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -373,9 +323,6 @@ def test_sampling_16_bit_floats_is_done_in_float32():
     check_values(source, made, rtol=2e-3, atol=0)
 
 
-# --- 11 and 13 ----------------------------------------------------------------------------------------------
-
-
 def test_empty_inputs_may_be_left_out_at_13():
     held = f"float[0] e = {{}}, {sized(2, 3, 8, 6)}"
     io = {"inputs": "float[2,3,4,6] x", "outputs": "float[2,3,8,6] y", "constants": held}
@@ -395,9 +342,6 @@ def test_tf_half_pixel_for_nn_is_gone_at_13(scale):
     assert "Gather" in show(resized(how + '"ceil"', 11, 13, held, inputs="(x, e, s)", rtol=0).model)
     refused = f'y = Resize<mode="linear", {how}"floor">(x, e, s)'
     check_refused(refused, 11, 13, "mode=nearest could be expressed", constants=held, **IMAGE)
-
-
-# --- 13 and 18 ----------------------------------------------------------------------------------------------
 
 
 def test_defaults_are_dropped_below_18():
@@ -439,9 +383,6 @@ def test_antialias_is_sampled_where_an_axis_shrinks(mode, scales):
 def test_ratios_are_kept_below_18(policy, sizes, mode):
     how = f'mode="{mode}", keep_aspect_ratio_policy="{policy}", axes=[2, 3]'
     resized(how, 18, 17, sized(*sizes), inputs="(x, , , z)", io={**IMAGE, "inputs": "float[2,3,4,6] x"})
-
-
-# --- 18 and 19 ----------------------------------------------------------------------------------------------
 
 
 def test_half_pixel_symmetric_where_nothing_is_cut_below_19():

@@ -1,4 +1,4 @@
-"""The scatter family and GridSample: reductions, new names and new modes."""
+"""The scatter family: renamed, combined, and before it existed."""
 
 import numpy as np
 import pytest
@@ -76,54 +76,10 @@ def test_elements_by_tuples_of_indices():
     assert convert.attempt(source, {"": 13}).grade == "exact"
 
 
-GRID = {"inputs": "float[1,1,3,3] x, float[1,2,2,2] g", "outputs": "float[1,1,2,2] y"}
 POINTS = {
     "x": np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3),
     "g": np.float32([[[[-1.2, 0], [0.3, 1]], [[0, 0], [1, -0.4]]]]),
 }
-
-
-@pytest.mark.parametrize(("older", "newer"), [("bilinear", "linear"), ("bicubic", "cubic"), ("nearest", "nearest")])
-def test_grid_modes_were_renamed_at_20(older, newer):
-    old, new = (f"y = GridSample<align_corners=1, mode={mode}>(x, g)" for mode in (older, newer))
-    check(old.replace(older, f'"{older}"'), 16, new, 20, feeds=POINTS, **GRID)
-    check(new.replace(newer, f'"{newer}"'), 20, old, 19, feeds=POINTS, **GRID)
-
-
-def test_the_default_grid_mode_stays_the_default():
-    check_unchanged("y = GridSample(x, g)", 16, 20, **GRID)
-    check_unchanged("y = GridSample(x, g)", 22, 16, **GRID)
-
-
-VOLUME = {"inputs": "float[2,3,D,4,5] x, float[2,2,3,4,3] g", "outputs": "float[2,3,2,3,4] y"}
-
-
-@pytest.mark.parametrize("mode", ["linear", "nearest"])
-@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-@pytest.mark.parametrize("corners", [0, 1])
-def test_a_volume_is_sampled_as_an_image_of_its_layers_below_20(mode, padding, corners):
-    body = f'y = GridSample<mode="{mode}", padding_mode="{padding}", align_corners={corners}>(x, g)'
-    source = model(body, 20, **VOLUME)
-    result = convert.attempt(source, {"": 16})
-    assert result.grade == "close"
-    drawn = np.random.default_rng(0)
-    points = drawn.uniform(-1.6, 1.6, (2, 2, 3, 4, 3)).astype(np.float32)
-    for depth in (6,) if corners and padding == "reflection" else (6, 1):  # onnxruntime reads beyond a single layer
-        feeds = {"x": drawn.normal(size=(2, 3, depth, 4, 5)).astype(np.float32), "g": points}
-        check_values(source, result.model, feeds, rtol=1e-5, atol=1e-6)
-
-
-def test_grids_that_only_20_knows_are_refused():
-    check_refused('y = GridSample<mode="wrong">(x, g)', 20, 19, "mode=wrong", **GRID)
-
-
-def test_bfloat16_is_interpolated_in_float32_below_22():
-    io = {"inputs": "bfloat16[1,1,3,3] x, float[1,2,2,2] g", "outputs": "bfloat16[1,1,2,2] y"}  # no engine takes it
-    after = "t1 = Cast<to=1>(x)\nt2 = GridSample(t1, g)\ny = Cast<to=16>(t2)"
-    check("y = GridSample(x, g)", 22, after, 21, run=False, grade="close", **io)
-    io = {"inputs": "float[1,1,3,3] x, bfloat16[1,2,2,2] g", "outputs": "float[1,1,2,2] y"}
-    after = "t1 = Cast<to=1>(g)\ny = GridSample(x, t1)"
-    check("y = GridSample(x, g)", 22, after, 20, run=False, grade="close", **io)
 
 
 @pytest.mark.parametrize("shape", ["3,4", "N,M"])
@@ -135,3 +91,94 @@ def test_updates_of_one_element_are_combined_below_11(shape):
     io = {"inputs": f"float[{shape}] x, int64[3,1] i, float[3,4] u", "outputs": "float[A,B] y"}
     feeds = {"x": x, "i": np.array([[0], [2], [-3]])}
     check_down('y = ScatterND<reduction="max">(x, i, u)', 18, 10, 9, feeds=feeds, grade="close", **io)
+
+
+PICKS = [
+    (0, "2,3", [[1, -1, 0], [2, 2, -3]]),
+    (1, "3,2", [[1, -1], [0, 0], [2, 1]]),
+    (-1, "2,2", [[1, -1], [0, 2]]),
+    (0, "0,3", np.zeros([0, 3], np.int64)),
+]
+
+
+@pytest.mark.parametrize("shape", ["3,3", "N,M"])
+@pytest.mark.parametrize(("axis", "taken", "indices"), PICKS)
+def test_scatter_elements_below_11(axis, taken, indices, shape):
+    io = {"inputs": f"float[{shape}] x, int64[{taken}] i, float[{taken}] u", "outputs": "float[A,B] y"}
+    check_down(f"y = ScatterElements<axis={axis}>(x, i, u)", 11, 10, 9, feeds={"i": np.array(indices)}, **io)
+
+
+def test_constant_places_are_scattered_to_below_9():
+    io = {"inputs": "float[2,3] x, float[2,2] u", "outputs": "float[2,3] y"}
+    io["constants"] = "int64[2,2] i = {0, -1, 1, 2}"
+    shown = show(check_down("y = ScatterElements<axis=1>(x, i, u)", 11, 10, 8, 7, **io))
+    assert [line.split(" = ")[1].split("(")[0] for line in shown.splitlines()] == [
+        *("Reshape", "Reshape", "Concat<axis=0>", "Gather<axis=0>")
+    ]
+
+
+@pytest.mark.parametrize("shape", ["3,3", "N,M"])
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+@pytest.mark.parametrize(
+    ("axis", "indices"),
+    [
+        (0, [[1, -1, 0], [2, 2, -3]]),
+        (1, [[1, -1], [0, 0], [2, 1]]),  # one element twice: runtimes let the later one win
+        (-1, [[1, -1], [0, 2]]),
+        (0, [[-2]]),
+        (0, np.zeros([0, 3])),
+        (1, np.zeros([2, 0])),
+    ],
+)
+def test_run_time_places_are_found_by_a_loop_below_9(axis, indices, kind, shape):
+    indices = np.array(indices).astype(kind)
+    taken = ",".join(map(str, indices.shape))
+    io = {"inputs": f"float[{shape}] x, {kind}[{taken}] i, float[{taken}] u", "outputs": f"float[{shape}] y"}
+    check_down(f"y = ScatterElements<axis={axis}>(x, i, u)", 11, 8, 7, feeds={"i": indices}, **io)
+    io["inputs"] = io["inputs"].replace(taken, "P,Q")
+    updates = np.arange(indices.size, dtype=np.float32).reshape(indices.shape)
+    check_down(f"y = ScatterElements<axis={axis}>(x, i, u)", 11, 8, feeds={"i": indices, "u": updates}, **io)
+
+
+@pytest.mark.parametrize("kind", ["string", "double", "bool", "uint8"])
+def test_any_type_is_scattered_below_9(kind):
+    io = {"inputs": f"{kind}[5] x, int64[2] i, {kind}[2] u", "outputs": f"{kind}[5] y"}
+    check_down("y = Scatter(x, i, u)", 9, 8, 7, feeds={"i": np.array([4, 1])}, **io)
+    io = {"inputs": f"{kind}[1,1,4] x, int64[1,1,2] i, {kind}[1,1,2] u", "outputs": f"{kind}[1,1,4] y"}
+    check_down("y = Scatter<axis=2>(x, i, u)", 9, 8, 7, feeds={"i": np.array([[[3, 0]]])}, **io)
+
+
+def test_places_that_are_never_negative_are_taken_as_they_are_below_9():
+    io = {"inputs": "float[5] x, float[5] z, float[1] u", "outputs": "float[5] y"}
+    made = check_down("i = ArgMax<axis=0>(z) y = Scatter(x, i, u)", 9, 8, 7, **io)
+    assert "Less" not in {node.op_type for node in made.graph.node}
+
+
+def test_scattering_into_data_of_unknown_rank_is_refused_below_9():
+    io = {"inputs": "float[2,3] x, int64[P] s, int64[2,2] i, float[2,2] u", "outputs": "float[A,B] y"}
+    check_refused("d = Reshape(x, s) y = Scatter(d, i, u)", 9, 8, 'the rank of "d" is unknown', **io)
+
+
+@pytest.mark.parametrize("sizes", [("2,0", "1,0"), ("M,N", "K,L"), ("2,N", "1,N"), ("1,0", "1,0")])
+def test_nothing_is_scattered_into_what_is_empty(sizes):
+    rows = 1 if sizes[0][0] == "1" else 2
+    io = {"inputs": f"float[{sizes[0]}] x, int64[{sizes[1]}] i, float[{sizes[1]}] u", "outputs": f"float[{sizes[0]}] y"}
+    x, i, u = np.zeros((rows, 0), np.float32), np.zeros((1, 0), np.int64), np.zeros((1, 0), np.float32)
+    check_down("y = Scatter(x, i, u)", 9, 8, 7, feeds={"x": x, "i": i, "u": u}, **io)
+
+
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+@pytest.mark.parametrize(
+    ("cache", "update", "axis"),
+    [("2,3,4,5", "2,3,2,5", ""), ("2,4,5", "2,2,5", ", axis=1"), ("2,4,5", "2,4,3", ", axis=-1")],
+)
+def test_tensor_scatter_below_24(mode, cache, update, axis):
+    body = f'y = TensorScatter<mode="{mode}"{axis}>(p, u, w)'
+    feeds = {"w": np.array([1, 2] if mode == "linear" else [3, 1])}
+    io = {"inputs": f"float[{cache}] p, float[{update}] u, int64[2] w", "outputs": f"float[{cache}] y"}
+    check_down(body, 24, 23, 17, 13, feeds=feeds, **io)
+    rank = cache.count(",") + 1
+    p, u = (np.arange(np.prod(dims), dtype=np.float32).reshape(dims) for dims in (eval(cache), eval(update)))
+    symbols = [",".join(letters[:rank]) for letters in ("ABCD", "EFGH")]
+    io = {"inputs": f"float[{symbols[0]}] p, float[{symbols[1]}] u", "outputs": f"float[{symbols[0]}] y"}
+    check_down(body.replace(", w", ""), 24, 23, 17, feeds={"p": p, "u": -u}, **io)

@@ -1,0 +1,253 @@
+"""Large tensor data, taken out of a model file unread, and put back into another.
+
+A model file becomes a *skeleton*: the same message, in which the data fields of every large tensor are replaced by a
+reference to where they lie (see `opshift.passes.model.tensor_data`). Everything else is copied as it is, unknown
+fields, too.
+Only lengths are read on the way, so that the cost depends on the number of nodes and tensors and not on what they hold.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from google.protobuf.descriptor import Descriptor
+
+from opshift.files.wire import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    LEVELS,
+    MODEL,
+    TENSOR,
+    TOO_DEEP,
+    TRUNCATED,
+    VARINT,
+    Buffer,
+    children,
+    fields,
+    single,
+)
+from opshift.passes.model import tensor_data
+from opshift.passes.model.encoding.fields import Malformed, encoded, varint
+from opshift.passes.model.messages import ModelProto, TensorProto
+
+LARGE = 32 * 1024  # bytes: what a step may ask for stays in the message
+
+_RAW, _FLOATS, _DOUBLES, _TYPE, _LOCATION, _EXTERNAL = (
+    TensorProto.DESCRIPTOR.fields_by_name[name].number
+    for name in ("raw_data", "float_data", "double_data", "data_type", "data_location", "external_data")
+)
+# The fields that hold values, and the wire type of one of them on its own.
+_DATA = {
+    field.number: {"float_data": FIXED32, "double_data": FIXED64}.get(field.name, VARINT)
+    if field.GetOptions().packed
+    else BYTES
+    for field in TensorProto.DESCRIPTOR.fields
+    if field.name.endswith("_data") and field.number != _EXTERNAL
+}
+# The types whose values have in a message's field the bytes that they have in external data.
+_PLAIN = {
+    _FLOATS: (TensorProto.FLOAT, TensorProto.COMPLEX64),
+    _DOUBLES: (TensorProto.DOUBLE, TensorProto.COMPLEX128),
+}
+
+_RESERVED = tensor_data.FIELDS.encode()
+
+
+class Range(NamedTuple):
+    """Bytes of a file, of which only the place is known."""
+
+    found: tensor_data.Place
+    start: int
+    end: int
+
+
+Piece = bytes | Range
+
+
+# --- out of a file ------------------------------------------------------------------------------------------
+
+
+def skeleton(data: Buffer, location: str, stamp: str, large: int = LARGE) -> bytes:
+    """The model with a reference in the place of all tensor data of more than `large` bytes.
+
+    Raises:
+        Malformed: the bytes are no message, as far as they were looked at.
+    """
+    pieces: list[bytes] = []
+    thinning = _Thinning(data, location, stamp, large)
+    try:
+        thinning.message(0, len(data), MODEL, pieces, 1)
+    except IndexError:
+        raise Malformed(TRUNCATED) from None
+    made = b"".join(pieces)
+    check_reserved(made, thinning.references)
+    return made
+
+
+def check_reserved(data: bytes, references: int = 0) -> None:
+    """Raise `Malformed` for a model that passes off references as made here."""
+    if data.count(_RESERVED) != references:
+        raise Malformed(f"it holds the text {tensor_data.FIELDS!r}, which is reserved")
+
+
+class _Thinning:
+    def __init__(self, data: Buffer, location: str, stamp: str, large: int):
+        self._data = data
+        self._location = location
+        self._stamp = stamp
+        self._large = large
+        self.references = 0
+
+    def message(self, pos: int, end: int, kind: Descriptor, pieces: list[bytes], level: int) -> int:
+        """Append what is left of a message; returns its length."""
+        if level > LEVELS:
+            raise Malformed(TOO_DEEP)
+        data, large, holding, once = self._data, self._large, children(kind), single(kind)
+        known, references, seen = len(pieces), self.references, set[int]()
+        copied, total = pos, 0
+        for tag, begin, start, stop in fields(data, pos, end):
+            if tag & 7 != BYTES:
+                continue
+            if once and tag >> 3 in once:
+                if tag >> 3 in seen:  # protobuf merges them, values and all: stays as it is
+                    del pieces[known:]
+                    self.references = references
+                    pieces.append(data[pos:end])
+                    return end - pos
+                seen.add(tag >> 3)
+            if stop - start > large and (child := holding.get(tag >> 3)) and stop <= end:
+                inner: list[bytes] = []
+                held = self._held(start, stop, child, inner, level + 1)
+                before = data[copied:begin] + encoded(tag) + encoded(held)
+                pieces += [before, *inner]
+                total += len(before) + held
+                copied = stop
+        pieces.append(data[copied:end])
+        return total + end - copied
+
+    def _held(self, start: int, end: int, kind: Descriptor, pieces: list[bytes], level: int) -> int:
+        if kind is TENSOR:
+            found = self._tensor(start, end)
+            if found is not None:
+                pieces.append(found)
+                return len(found)
+        return self.message(start, end, kind, pieces, level)
+
+    def _tensor(self, start: int, end: int) -> bytes | None:
+        """A tensor with a reference in the place of its data; None if it is to stay as it is."""
+        data, copied = self._data, start
+        rest: list[bytes] = []
+        taken: list[tensor_data.Range] = []
+        only, count, elem_type = (0, 0, 0), 0, 0
+        for tag, begin, inside, stop in fields(data, start, end):
+            number = tag >> 3
+            if number == _EXTERNAL or (number == _LOCATION and (tag & 7 != VARINT or data[inside])):
+                return None
+            if number == _TYPE and tag & 7 == VARINT:
+                elem_type = varint(data, inside)[0]
+            if number in _DATA:
+                if tag & 7 not in (BYTES, _DATA[number]):  # an unknown field to protobuf
+                    return None
+                count += 1
+                if count == 1 and tag & 7 == BYTES:
+                    only = number, inside, stop
+            elif number != _LOCATION:
+                continue
+            if taken and taken[-1][1] == begin:
+                taken[-1] = (taken[-1][0], stop)
+            else:
+                taken.append((begin, stop))
+                rest.append(data[copied:begin])
+            copied = stop
+        if sum(last - first for first, last in taken) <= self._large:
+            return None
+        self.references += 1
+        made = TensorProto()
+        tensor_data.mark(made, self._location, self._stamp, taken, _plain(*only, elem_type) if count == 1 else None)
+        return b"".join([*rest, data[copied:end], made.SerializeToString()])
+
+
+def _plain(number: int, start: int, end: int, elem_type: int) -> tensor_data.Range | None:
+    """Where the only values lie, if that is in the form of external data."""
+    if elem_type == TensorProto.STRING or (number != _RAW and elem_type not in _PLAIN.get(number, ())):
+        return None
+    return start, end
+
+
+def complaint(data: Buffer) -> str:
+    """What is wrong with bytes that protobuf does not read, in words; empty where nothing more can be said."""
+    pending = [(0, len(data), ModelProto.DESCRIPTOR, 1)]
+    try:
+        while pending:
+            pos, end, kind, level = pending.pop()
+            if level > LEVELS:
+                return TOO_DEEP
+            for tag, _, start, stop in fields(data, pos, end):
+                child = kind.fields_by_number.get(tag >> 3)
+                if tag & 7 == BYTES and child is not None and child.message_type is not None:
+                    pending.append((start, stop, child.message_type, level + 1))
+    except IndexError:
+        return TRUNCATED
+    except Malformed as found:
+        return str(found)
+    return ""
+
+
+# --- into a file --------------------------------------------------------------------------------------------
+
+
+def whole(data: bytes) -> list[Piece]:
+    """A serialized skeleton in pieces: bytes, and ranges in the place of the references to them."""
+    spots: list[int] = []
+    spot = data.find(_RESERVED)
+    while spot >= 0:
+        spots.append(spot)
+        spot = data.find(_RESERVED, spot + 1)
+    if not spots:
+        return [data]
+    pieces: list[Piece] = []
+    _grow(data, 0, len(data), MODEL, spots[::-1], pieces)
+    return pieces
+
+
+def length_of(pieces: list[Piece]) -> int:
+    """How many bytes they are in a file."""
+    return sum(len(piece) if isinstance(piece, bytes) else piece.end - piece.start for piece in pieces)
+
+
+def _grow(data: bytes, pos: int, end: int, kind: Descriptor, spots: list[int], pieces: list[Piece]) -> None:
+    """Append a message; `spots`, the first one last, are where references may be."""
+    holding = children(kind)
+    copied = pos
+    for tag, begin, start, stop in fields(data, pos, end):
+        if not spots or spots[-1] >= end:
+            break
+        if spots[-1] >= stop or tag & 7 != BYTES:
+            continue
+        inner: list[Piece] = []
+        if (child := holding.get(tag >> 3)) is TENSOR:
+            inner = _with_data(data[start:stop])
+        elif child is not None:
+            _grow(data, start, stop, child, spots, inner)
+        if inner:
+            pieces += [data[copied:begin], encoded(tag), encoded(length_of(inner)), *inner]
+            copied = stop
+        while spots and spots[-1] < stop:
+            spots.pop()
+    pieces.append(data[copied:end])
+
+
+def _with_data(data: bytes) -> list[Piece]:
+    tensor = TensorProto.FromString(data)
+    if not tensor_data.is_embedded(tensor):
+        return [data]
+    found = tensor_data.place(tensor)
+    del tensor.external_data[:]
+    tensor.ClearField("data_location")
+    head = tensor.SerializeToString()
+    if found.fields:
+        return [head, *(Range(found, start, end) for start, end in found.fields)]
+    size = found.length or 0  # external data that are to be embedded
+    tag = encoded(_RAW << 3 | BYTES) + encoded(size)
+    return [head, tag, Range(found, found.offset, found.offset + size)]

@@ -1,0 +1,168 @@
+"""Inputs in files: arrays of numpy, and the test data that ONNX models are published with."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opshift.passes.model.messages import ModelProto, TypeProto
+
+if TYPE_CHECKING:
+    from onnx import TensorShapeProto
+
+    from opshift.verification.engines import Feeds
+
+_NUMBERED = re.compile(r"input_(\d+)\.pb")
+_SET = re.compile(r"test_data_set_(\d+)")
+_OF_SET = re.compile(r"(\d+)/(.+)", re.DOTALL)
+
+
+def taken(model: ModelProto) -> dict[str, TypeProto]:
+    """The inputs that a model has to be given, with their types."""
+    held = {tensor.name for tensor in model.graph.initializer}
+    return {value.name: value.type for value in model.graph.input if value.name not in held}
+
+
+def tensor(kind: TypeProto) -> TypeProto.Tensor:
+    """The tensor in a type; an empty one where there is none."""
+    which = kind.WhichOneof("value")
+    return tensor(kind.optional_type.elem_type) if which == "optional_type" else kind.tensor_type
+
+
+def is_fixed(dim: TensorShapeProto.Dimension) -> bool:
+    """Whether a dimension has a size; exporters write -1 for one that it does not have."""
+    return dim.HasField("dim_value") and dim.dim_value >= 0
+
+
+def read(path: str | os.PathLike[str], inputs: Mapping[str, TypeProto]) -> list[Feeds]:
+    """The sets of inputs in a file or a folder: `.npz`, `.npy` for a model of one input, or ONNX test data.
+
+    A `.npz` of several sets names them `0/x`, `1/x`. A folder holds `input_0.pb`, `input_1.pb` and so on, in the order
+    of the model's inputs, or folders `test_data_set_0` and so on of these.
+
+    Raises:
+        ValueError: it holds inputs that the model does not have.
+        OSError: it cannot be read.
+    """
+    import numpy as np
+
+    place = Path(path)
+    if place.is_dir():
+        return _folder(place, inputs)
+    try:
+        with open(place, "rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return [_alone(place, loaded, inputs)]
+            return _sets({name: loaded[name] for name in loaded.files}, inputs)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        if isinstance(error, _Unfit):
+            raise
+        raise _unreadable(place, "neither .npz nor .npy that numpy reads without running code") from None
+
+
+class _Unfit(ValueError):
+    """Inputs that a model does not have."""
+
+
+def _alone(place: Path, array: Any, inputs: Mapping[str, TypeProto]) -> Feeds:
+    if len(inputs) != 1:
+        raise _Unfit(f"{place} holds one array, the model has {len(inputs)} inputs; give a .npz of arrays by name")
+    return dict.fromkeys(inputs, array)
+
+
+def _sets(arrays: Mapping[str, Any], inputs: Mapping[str, TypeProto]) -> list[Feeds]:
+    """What a .npz holds, set by set."""
+    found: dict[int, dict[str, Any]] = {}
+    for key, array in arrays.items():
+        of = None if key in inputs else _OF_SET.fullmatch(key)
+        found.setdefault(int(of[1]) if of else 0, {})[of[2] if of else key] = array
+    return [found[number] for number in sorted(found)]
+
+
+def _folder(place: Path, inputs: Mapping[str, TypeProto]) -> list[Feeds]:
+    parts = sorted((int(found[1]), entry) for entry in place.iterdir() if (found := _SET.fullmatch(entry.name)))
+    sets = [part for _, part in parts] or [place]
+    return [_messages(part, inputs) for part in sets]
+
+
+def _messages(place: Path, inputs: Mapping[str, TypeProto]) -> Feeds:
+    files = sorted((int(found[1]), entry) for entry in place.iterdir() if (found := _NUMBERED.fullmatch(entry.name)))
+    if not files:
+        raise _unreadable(place, "there is no input_0.pb")
+    if files[-1][0] >= len(inputs):
+        raise _Unfit(f"{files[-1][1]} is one too many; the model has {len(inputs)} inputs")
+    names = list(inputs)
+    return {names[number]: _message(file, inputs[names[number]]) for number, file in files}
+
+
+def _message(file: Path, kind: TypeProto) -> Any:
+    import onnx
+    import onnx.numpy_helper as helper
+    from google.protobuf.message import DecodeError
+
+    data = file.read_bytes()
+    try:
+        match kind.WhichOneof("value"):
+            case "sequence_type":
+                return helper.to_list(onnx.SequenceProto.FromString(data))
+            case "optional_type":
+                return helper.to_optional(onnx.OptionalProto.FromString(data))
+            case _:
+                return helper.to_array(onnx.TensorProto.FromString(data))
+    except (DecodeError, ValueError, TypeError) as error:
+        raise _unreadable(file, f"no {kind.WhichOneof('value')} of ONNX ({error})") from None
+
+
+def _unreadable(place: Path, why: str) -> OSError:
+    return OSError(errno.EINVAL, why, str(place))
+
+
+def save(path: str, sets: Sequence[Feeds], inputs: Mapping[str, TypeProto]) -> None:
+    """Keep sets of inputs: in a `.npz`, else in a folder of ONNX test data, each so that `read` finds the same.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if Path(path).suffix != ".npz":
+        for number, held in enumerate(sets):
+            folder = Path(path, f"test_data_set_{number}")
+            folder.mkdir(parents=True, exist_ok=True)
+            for index, (name, kind) in enumerate(inputs.items()):
+                (folder / f"input_{index}.pb").write_bytes(_written(name, held[name], kind))
+        return
+    import numpy as np
+
+    single = len(sets) == 1
+    arrays: dict[str, Any] = {}
+    for number, held in enumerate(sets):
+        for name, value in held.items():
+            if value is None or isinstance(value, list):
+                raise ValueError(f"a .npz cannot hold input {name!r}; name a folder, which gets ONNX test data")
+            array = np.asarray(value)
+            arrays[name if single else f"{number}/{name}"] = array.astype(str) if array.dtype.kind == "O" else array
+    draft = f"{path}.part"
+    try:
+        with open(draft, "wb") as file:
+            np.savez(file, **arrays)
+        os.replace(draft, path)
+    finally:
+        Path(draft).unlink(missing_ok=True)
+
+
+def _written(name: str, value: Any, kind: TypeProto) -> bytes:
+    import numpy as np
+    import onnx.numpy_helper as helper
+
+    match kind.WhichOneof("value"):
+        case "sequence_type":
+            return helper.from_list(value, name).SerializeToString()
+        case "optional_type":
+            return helper.from_optional(value, name).SerializeToString()
+        case _:
+            return helper.from_array(np.asarray(value), name).SerializeToString()

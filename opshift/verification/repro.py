@@ -1,0 +1,95 @@
+"""The smallest pair of models that still differ, written to a folder with inputs, both outputs and a command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from opshift.files import external
+from opshift.passes.model.messages import TypeProto
+from opshift.passes.model.types import tensor_type
+from opshift.verification.engines import EngineError
+from opshift.verification.locate import Differs, Place
+from opshift.verification.pieces import Pieces
+from opshift.verification.side import Side
+
+COMMAND = "opshift verify before.onnx after.onnx --inputs inputs"
+
+
+def write(folder: Path, before: Side, after: Side, given: Mapping[str, Any], place: Place, differs: Differs) -> bool:
+    """Write `before.onnx`, `after.onnx`, `inputs/`, `outputs-before/`, `outputs-after/`, and `command.txt`.
+
+    The models hold what computes `place.tensor` from values that agree; where that alone does not differ any more, all
+    that computes it from the inputs.
+
+    Returns:
+        Whether what was written differs where it is run again.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    for values in (place.values, given):
+        sides, fed = _cut(before, after, place.tensor, values)
+        try:
+            outputs = [side.open().run(fed)[0] for side in sides]
+        except EngineError:
+            continue
+        if differs(*outputs):
+            break
+    else:
+        return False
+    for side, value in zip(sides, outputs, strict=True):
+        side.model.graph.output[0].type.CopyFrom(_type_of(value))
+    folder.mkdir(parents=True, exist_ok=True)
+    for side, name in zip(sides, ("before", "after"), strict=True):
+        (folder / f"{name}.onnx").write_bytes(side.model.SerializeToString())
+    _write_tensors(folder / "inputs", "input", fed)
+    for name, value in zip(("before", "after"), outputs, strict=True):
+        _write_tensors(folder / f"outputs-{name}", "output", {place.tensor: value})
+    (folder / "command.txt").write_text(f"{COMMAND}\n", encoding="utf-8")
+    return True
+
+
+def _cut(before: Side, after: Side, tensor: str, values: Mapping[str, Any]) -> tuple[list[Side], dict[str, Any]]:
+    """Both pieces with the same inputs, weights embedded."""
+    types = {name: _type_of(value) for name, value in values.items()}
+    read = {
+        name for side in (before, after) for name in Pieces(side.model).between([tensor], types)[1] if name in types
+    }
+    types = {name: kind for name, kind in types.items() if name in read}
+    sides = [
+        replace(
+            side,
+            model=external.runnable(Pieces(side.model).cut([tensor], types), side.folder, embedded=True)
+            if side.folder is not None
+            else Pieces(side.model).cut([tensor], types),
+            folder=None,
+        )
+        for side in (before, after)
+    ]
+    return sides, {name: values[name] for name in types}
+
+
+def _type_of(value: Any) -> TypeProto:
+    from onnx import helper
+
+    if isinstance(value, (list, tuple)):
+        element = _type_of(value[0]) if value else tensor_type(1)
+        return TypeProto(sequence_type=TypeProto.Sequence(elem_type=element))
+    return tensor_type(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+
+
+def _write_tensors(folder: Path, name: str, values: Mapping[str, Any]) -> None:
+    """As published test data are laid out: `input_0.pb`, one tensor a file."""
+    from onnx import numpy_helper
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for index, (tensor, value) in enumerate(values.items()):
+        made = (
+            numpy_helper.from_list(list(value), tensor)
+            if isinstance(value, (list, tuple))
+            else numpy_helper.from_array(value, tensor)
+        )
+        (folder / f"{name}_{index}.pb").write_bytes(made.SerializeToString())

@@ -1,0 +1,184 @@
+"""What an input of a type, a shape and a meaning is filled with: seeded numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from opshift.passes.model.messages import TensorProto, TypeProto
+from opshift.verification import feeds
+from opshift.verification.engines import EngineError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from opshift.verification.asked import Asked
+    from opshift.verification.meanings import Meanings
+
+MOST = 1 << 30  # elements of an input: more is hardly meant
+AXES = 32  # which every numpy has
+FALLBACKS = ("fitting", "zeros", "ones", "counting")
+_UNKNOWN = 8  # below which integers of no known meaning lie
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is left open by a model, decided.
+
+    Attributes:
+        size: what dimensions take that are not in `sizes`.
+        sizes: by symbol, or by the place of a dimension without one (`place`).
+        fills: numbers that fill the whole of an input.
+        fallback: what integers are, where they are not what their meaning says.
+        turn: which of several constants an input takes that the model compares with them.
+    """
+
+    size: int
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    fills: Mapping[str, float] = field(default_factory=dict)
+    fallback: str = FALLBACKS[0]
+    turn: int = 0
+    seed: int = 0
+
+
+def place(name: str, axis: int) -> str:
+    """How a dimension without a symbol is called; no symbol has such a name."""
+    return f"{name}\n{axis}"
+
+
+def draw(
+    taken: Mapping[str, TypeProto], meanings: Meanings, wanted: Asked, choice: Choice, most: int = MOST
+) -> dict[str, Any]:
+    """A value for each input; raises `EngineError` for what cannot be drawn, or has more elements than `most`."""
+    import numpy as np
+
+    random = np.random.default_rng(choice.seed)
+    return {name: _Drawn(name, meanings, wanted, choice, random, most).value(kind) for name, kind in taken.items()}
+
+
+def shape_of(name: str, kind: TypeProto, wanted: Asked, choice: Choice) -> list[int]:
+    """The sizes that an input takes."""
+    if name in wanted.shapes:
+        return list(wanted.shapes[name])
+    return [
+        dim.dim_value if feeds.is_fixed(dim) else size_of(dim.dim_param, place(name, axis), wanted, choice)
+        for axis, dim in enumerate(feeds.tensor(kind).shape.dim)
+    ]
+
+
+def size_of(symbol: str, where: str, wanted: Asked, choice: Choice) -> int:
+    """What a dimension takes; one that is written as a sum or a product of others is computed."""
+    held = {**choice.sizes, **wanted.sizes}
+    if (symbol or where) in held:
+        return held[symbol or where]
+    parts = terms(symbol)
+    return choice.size if parts is None else _computed(parts, held, choice.size)
+
+
+def terms(symbol: str) -> list[str] | None:
+    """The parts of `past + 1`, as exporters name dimensions; None for a plain name."""
+    parts = symbol.replace("*", " * ").replace("+", " + ").replace("-", " - ").split()
+    if len(parts) < 3 or len(parts) % 2 == 0 or any(sign not in "+-*" for sign in parts[1::2]):
+        return None
+    return parts if all(part.isidentifier() or part.isdecimal() for part in parts[::2]) else None
+
+
+def _computed(parts: list[str], held: Mapping[str, int], size: int) -> int:
+    total, factor, sign = 0, 1, 1
+    for index, part in enumerate(parts):
+        if part in ("+", "-"):
+            total, factor, sign = total + sign * factor, 1, 1 if part == "+" else -1
+        elif index % 2 == 0:
+            factor *= int(part) if part.isdecimal() else held.get(part, size)
+    return max(total + sign * factor, 0)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """One input, as it is drawn."""
+
+    name: str
+    meanings: Meanings
+    wanted: Asked
+    choice: Choice
+    random: np.random.Generator
+    most: int
+
+    def value(self, kind: TypeProto) -> Any:
+        which = kind.WhichOneof("value")
+        if which == "sequence_type":
+            inner = kind.sequence_type.elem_type
+            count = 1 if inner.HasField("sequence_type") else 2  # of sequences in sequences, one: they may nest deeply
+            return [self.value(inner) for _ in range(count)]
+        if which == "optional_type":
+            return self.value(kind.optional_type.elem_type)
+        shape = shape_of(self.name, kind, self.wanted, self.choice)
+        if len(shape) > AXES or math.prod(shape) > self.most:
+            raise EngineError(f"an input has {len(shape)} dimensions, or more than {self.most} elements")
+        return self._array(kind.tensor_type.elem_type, shape)
+
+    def _array(self, elem_type: int, shape: list[int]) -> Any:
+        import numpy as np
+        import onnx.helper
+
+        if elem_type == TensorProto.STRING:
+            words = np.array(["opset", "", "shift", "Up", "down"], dtype=object)
+            return words[self.random.integers(0, len(words), shape)]
+        if elem_type not in TensorProto.DataType.values() or not elem_type:
+            raise EngineError("the type of an input is unknown")
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(elem_type)
+        bounds = self.wanted.range_of(self.name)
+        if bounds is not None:
+            return self._between(*bounds, shape, dtype)
+        if self.name in self.choice.fills:
+            return np.full(shape, self.choice.fills[self.name]).astype(dtype)
+        if elem_type == TensorProto.BOOL:
+            return self.random.integers(0, 2, shape).astype(bool)
+        if dtype.kind in "iu":
+            return self._integers(shape, dtype)
+        values = self.random.standard_normal(shape)
+        if dtype.kind == "c":
+            values = values + 1j * self.random.standard_normal(shape)
+        return np.asarray(values).astype(dtype)
+
+    def _between(self, low: float, high: float, shape: list[int], dtype: Any) -> Any:
+        import numpy as np
+
+        if dtype.kind in "iub":
+            whole = self.random.integers(math.ceil(low), math.floor(high), shape, endpoint=True)
+            return np.asarray(whole).astype(dtype)
+        return np.asarray(self.random.uniform(low, high, shape)).astype(dtype)
+
+    def _integers(self, shape: list[int], dtype: Any) -> Any:
+        import numpy as np
+
+        count = int(np.prod(shape))
+        fallback = self.choice.fallback
+        meaning = self.meanings.of.get(self.name, "") if fallback == FALLBACKS[0] else fallback
+        compared = self.meanings.compared.get(self.name, ())
+        values: Any
+        if not meaning and count == 1 and compared and self.choice.turn % (len(compared) + 1) < len(compared):
+            values = np.array(compared[self.choice.turn % (len(compared) + 1)])
+        elif meaning in ("axes", "counting"):
+            values = np.arange(count)
+        elif meaning in ("axis", "zeros"):
+            values = np.zeros(count)
+        elif meaning == "ones":
+            values = np.ones(count)
+        elif meaning == "many":
+            values = np.full(count, 5)
+        elif meaning == "shape":
+            values = np.array([-1, *[1] * (count - 1)][:count])
+        elif meaning == "length":
+            values = self.random.integers(1, max(self._shortest(), 1), count, endpoint=True)
+        elif meaning == "index":
+            values = self.random.integers(0, max(self.meanings.below.get(self.name, 2), 1), count)
+        else:
+            low, high = (0, 256) if dtype == np.uint8 else (-128, 128) if dtype == np.int8 else (0, _UNKNOWN)
+            values = self.random.integers(low, high, count)
+        return values.reshape(shape).astype(dtype)
+
+    def _shortest(self) -> int:
+        return min([self.choice.size, *self.choice.sizes.values(), *self.wanted.sizes.values()])

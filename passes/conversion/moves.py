@@ -1,0 +1,141 @@
+"""What moves do to a node: it crosses a version boundary, or becomes its definition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opshift.passes.analysis.scope import Scope
+from opshift.passes.changes import Change, Ledger
+from opshift.passes.conversion.route import Cross, Inline
+from opshift.passes.conversion.transitions import narrowed, variable
+from opshift.passes.conversion.work import Versions, Work
+from opshift.passes.errors import CannotConvert
+from opshift.passes.inlining.expand import Expander
+from opshift.passes.model import schemas
+from opshift.passes.model.messages import NodeProto, default_domain
+from opshift.passes.model.traversal import Op
+from opshift.passes.model.types import type_text
+from opshift.passes.rewrite import registry
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.replace import inherit, lost_plans, take_over
+from opshift.passes.rewrite.says import sentence_of
+
+_FIRST_INFERRED = 7  # many schemas below it infer no types or no broadcast shapes
+
+
+def cross(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Ledger) -> list[Work] | None:
+    """Take a node over one boundary: what takes its place on the list, or None if it was edited where it stands."""
+    op = work.op
+    older = max((v for v in schemas.versions(*op) if v < move.edge), default=0)
+    before, after = (older, move.edge) if move.up else (move.edge, older)
+    arrived = {**work.versions, op[0]: move.edge if move.up else move.edge - 1}
+    node = work.node(scope, before, arrived.get("", 1))
+    if move.edge <= _FIRST_INFERRED and not move.up and not op[0]:
+        keep_types(work, scope)
+    pair = registry.step(*op, move.edge)
+    step = None if pair is None else pair.up if move.up else pair.down
+    result = None
+    try:
+        if step is not None:
+            result = step(node)
+            _check_imports(node, arrived)
+        elif pair is None and schemas.difference(*op, older, move.edge) == "changed":
+            raise CannotConvert(node, "this change of the operator is not supported yet")
+        if result is None and work.proto.op_type == op[1]:
+            _check_types(node, before, after)
+    except CannotConvert as refused:
+        raise refused.at(move.edge, up=move.up) from None
+    for layout in work.inner if step is not None else ():
+        layout.outdated = True
+    if step is not None and (node.touched or result is not None):
+        _note(ledger, node, op[1], before, after, sentence_of(step), replaced=result is not None)
+    work.versions = arrived
+    work.index = None
+    if result is None and node.touched:
+        node.drop_omitted()
+        scope.record(work.proto, arrived.get("", 1))
+    if work.proto.op_type != op[1]:
+        work.within += ((op, before),)
+    if result is None and not node.build.nodes:
+        return None
+    made = node.build.nodes if result is None else take_over(node, result)
+    works = [_made(proto, work, op, before, arrived, node.build.copies, expander) for proto in made]
+    return works if result is not None else [*works, work]
+
+
+def inline(work: Work, scope: Scope, move: Inline, expander: Expander, ledger: Ledger) -> list[Work]:
+    """The nodes of a node's definition, which take its place on the list."""
+    op, version = work.op, work.version
+    node = work.node(scope, version, version)
+    if move.definition is not None:
+        imports = {node.domain: move.definition.opset or version}
+        node.build.opset = imports.get("", node.build.opset)
+        nodes, how = take_over(node, move.definition.step(node) or ()), sentence_of(move.definition.step)
+    else:
+        nodes, imports, node.grade, how = expander.expand(node)
+        scope.context.released.update(node.inputs)
+        inherit(nodes, node)
+    _note(ledger, node, op[1], version, version, how, replaced=True)
+    since, versions = schemas.since(*op, version) or 0, {**work.versions, **imports}
+    works = [_made(proto, work, op, since, versions, node.build.copies, expander) for proto in nodes]
+    for made in works if expander.is_local(*op) else ():
+        made.written = True
+    return works
+
+
+def keep_types(work: Work, scope: Scope) -> None:
+    """The types of made values, while the node is written at a version that infers them."""
+    for name in work.proto.output:
+        if name and scope.origin(name) is not None:
+            scope.type(name)
+
+
+def _made(
+    proto: NodeProto,
+    work: Work,
+    op: Op,
+    since: int,
+    versions: Versions,
+    copies: Sequence[NodeProto],
+    expander: Expander,
+) -> Work:
+    """A node that a step or a definition made of a call of `op`, perhaps that operator at another version."""
+    same = (default_domain(proto.domain), proto.op_type) == op
+    known = work.within and expander.inlines(*op)  # a function leads back to nothing, long as a chain may be
+    within = work.within if same or known else (*work.within, (op, since))
+    return Work(proto, versions, descended=any(proto is copy for copy in copies), within=within)
+
+
+def _check_imports(node: Node, versions: Versions) -> None:
+    """Refuse nodes of a domain that the model does not import: nothing says which version they should have."""
+    for made in node.build.nodes:
+        if default_domain(made.domain) not in versions:
+            raise CannotConvert(node, f"{made.op_type} is needed, but the model imports no opset of its domain")
+
+
+def _check_types(node: Node, before: int, after: int) -> None:
+    """Refuse types that the new version does not take; where it takes all that the old one did, look at none."""
+    new = schemas.schema(node.domain, node.op_type, after)
+    if new is None:
+        return
+    for typed, allowed in narrowed(default_domain(node.domain), node.op_type, before, after):
+        names = [n for i, n in enumerate(node.inputs) if variable(new.input(i)) == typed]
+        names += [n for i, n in enumerate(node.outputs) if variable(new.output(i)) == typed]
+        known = {n: t for n in filter(None, names) if (k := node.scope.type(n)) and (t := type_text(k))}
+        for name, text in known.items():
+            if text not in allowed:
+                raise CannotConvert(node, f'"{name}" is {text}; {_listed(allowed)} could be expressed')
+        if any(names) and not known:
+            raise CannotConvert(node, f'the type of "{next(filter(None, names))}" is unknown')
+
+
+def _note(ledger: Ledger, node: Node, op: str, source: int, target: int, how: str, *, replaced: bool) -> None:
+    lost = lost_plans(node.proto, replaced)
+    if lost:
+        tensors = _listed(lost, "tensors")
+        node.remarks.append(f"how {tensors} had to be split among devices is said no more")
+    ledger.changes.append(Change(node.name, op, node.domain, source, target, how, node.grade, "; ".join(node.remarks)))
+
+
+def _listed(found: frozenset[str], what: str = "other types") -> str:
+    return ", ".join(sorted(found)) if len(found) <= 12 else f"{len(found)} {what}"

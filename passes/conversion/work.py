@@ -1,0 +1,48 @@
+"""A node on the worklist: at which versions it is written, and what it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from opshift.passes.analysis.scope import Scope
+from opshift.passes.model.kinds import Layout
+from opshift.passes.model.messages import NodeProto, default_domain
+from opshift.passes.model.traversal import Op
+from opshift.passes.rewrite.builder import Builder
+from opshift.passes.rewrite.node import Node
+
+Versions = Mapping[str, int]
+Within = tuple[tuple[Op, int], ...]  # the operators, with their versions, that a node was made of, the outermost first
+
+
+@dataclass
+class Work:
+    """One node on the list: its message, the versions it is written at, its place in the source graph."""
+
+    proto: NodeProto
+    versions: Versions
+    index: int | None = None
+    inner: Sequence[Layout] = ()
+    descended: bool = False  # its subgraphs are at the target
+    within: Within = ()
+    written: bool = False  # by the user, in the body of a function
+
+    @property
+    def op(self) -> Op:
+        return default_domain(self.proto.domain), self.proto.op_type
+
+    @property
+    def version(self) -> int:
+        """The version of its operator's domain."""
+        return self.versions.get(default_domain(self.proto.domain), 0)
+
+    @property
+    def opset(self) -> int:
+        """The version of the default domain."""
+        return self.versions.get("", 1)
+
+    def node(self, scope: Scope, version: int, build_at: int | None = None) -> Node:
+        """The node as a step sees it, at a version of its operator; what it builds is written at `build_at`."""
+        builder = Builder(scope, self.opset if build_at is None else build_at, self.proto)
+        return Node(self.proto, scope, version, builder)

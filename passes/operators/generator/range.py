@@ -1,0 +1,104 @@
+"""Range, which opset 11 brought; 16-bit floats came (27)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.flat_indices import Size, never_negative
+from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+_WRITTEN_OUT = 1 << 20  # numbers: more are counted when the model runs
+
+
+@says("Range did not exist: as many numbers as lie in it are counted, multiplied by delta and added to start.")
+def counted(node: Node) -> str:
+    held = [node.scope.array(name) for name in node.inputs]
+    elem_type = node.elem_type()
+    parts = [value.reshape(-1)[0] for value in held if value is not None]
+    if len(parts) == len(held):
+        start, limit, delta = map(float, parts)
+        if not delta or abs(limit - start) <= _WRITTEN_OUT * abs(delta):
+            return _written_out(node, parts, elem_type)
+    return _of_floats(node, elem_type) if elem_type in (T.FLOAT, T.DOUBLE) else _of_integers(node, elem_type)
+
+
+def _written_out(node: Node, parts: list[Any], elem_type: int) -> str:
+    import numpy as np
+
+    start, limit, delta = parts
+    if not delta:
+        raise CannotConvert(node, "delta is 0")
+    if elem_type in (T.FLOAT, T.DOUBLE):
+        number = max(int(np.ceil(float(limit - start) / float(delta))), 0)
+        values = start + np.arange(number, dtype=start.dtype) * delta
+        steps = np.add.accumulate(np.concatenate([[start], np.full(max(number - 1, 0), delta, start.dtype)]))
+        if not np.array_equal(values, steps[:number]):
+            node.close("floats are multiplied, where runtimes may add them up")
+        return node.build.constant(values, elem_type)
+    return node.build.constant(np.array(range(int(start), int(limit), int(delta)), dtype=start.dtype), elem_type)
+
+
+def _of_integers(node: Node, elem_type: int) -> str:
+    """start + delta * count(max(ceil((limit - start) / delta), 0)), in int64"""
+    build, scope = node.build, node.scope
+    start, limit, delta = (_number(node, index) for index in range(3))
+    if delta == 0:
+        raise CannotConvert(node, "delta is 0")
+    number = limit if start == 0 else build.Sub(limit, start)
+    if isinstance(delta, str):  # rounded up: (ahead + delta - sign(delta)) / delta
+        sign = build.Sub(1, build.Mul(2, build.Cast(_beyond_zero(node, "Less", delta), to=T.INT64)))
+        number = build.Div(build.Add(number, build.Sub(delta, sign)), delta)
+    elif abs(delta) > 1:
+        number = build.Div(build.Add(number, delta - (1 if delta > 0 else -1)), delta)
+    elif delta < 0:
+        number = build.Neg(number)
+    if not (start == 0 and delta == 1 and never_negative(scope, node.input(1))):
+        number = build.Mul(number, build.Cast(_beyond_zero(node, "Greater", number), to=T.INT64))
+    result = flat_indices.count(build, number)
+    result = build.Mul(result, delta) if delta != 1 else result
+    result = build.Add(result, start) if start != 0 else result
+    return result if elem_type == T.INT64 else str(build.Cast(result, to=elem_type))
+
+
+def _number(node: Node, index: int) -> Size:
+    held, name = node.scope.array(node.input(index)), node.input(index)
+    if held is not None:
+        return int(held.reshape(-1)[0])
+    return name if node.elem_type(index) == T.INT64 else str(node.build.Cast(name, to=T.INT64))
+
+
+def _beyond_zero(node: Node, compare: str, number: Size) -> str:
+    """A comparison of an integer with 0; its sign survives a cast to float, which any version compares."""
+    build = node.build
+    return str(build.emit(compare, [build.Cast(number, to=T.FLOAT), build.constant(0.0, T.FLOAT)]))
+
+
+def _of_floats(node: Node, elem_type: int) -> str:
+    build, (start, limit, delta) = node.build, node.inputs
+    node.close("floats are multiplied, where runtimes may add them up")
+    ahead, step = (build.Cast(name, to=T.DOUBLE) for name in (build.Sub(limit, start), delta))
+    number = build.Cast(build.Ceil(build.Div(ahead, step)), to=T.INT64)
+    number = build.Mul(number, build.Cast(_beyond_zero(node, "Greater", number), to=T.INT64))
+    counted = build.Cast(flat_indices.count(build, number), to=elem_type)
+    return str(build.Add(build.Mul(counted, delta), start))
+
+
+@says("16-bit floats could not be counted: they are in the type of stash_type, and the result is cast.")
+def counted_in_stash_type(node: Node) -> Replacement:
+    stash, elem_type = node.attributes.pop("stash_type", T.FLOAT), node.elem_type()
+    if elem_type not in (T.FLOAT16, T.BFLOAT16):
+        return None
+    if stash not in (T.FLOAT, T.DOUBLE):
+        raise CannotConvert(node, f"stash_type={stash}; {T.FLOAT} and {T.DOUBLE} could be expressed")
+    return carried({elem_type: stash})(node)
+
+
+changed("Range", 11, Pair(down=counted))
+changed("Range", 27, Pair(down=counted_in_stash_type))

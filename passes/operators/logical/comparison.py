@@ -1,0 +1,94 @@
+"""Equal, Greater, Less and the two with `OrEqual`, which took fewer and fewer types the older they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.broadcast import LEGACY
+from opshift.passes.operators.shared.carriers import SMALL_INTEGERS
+from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.rewrite.builder import Builder
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+INTEGERS = (*SMALL_INTEGERS, T.INT32, T.UINT32, T.INT64, T.UINT64)
+INT64_MAX = 2**63 - 1
+
+
+@says("Only bool, int32 and int64 were allowed: smaller integers are cast, others equal if neither is less.")
+def equal_numbers(node: Node) -> Replacement:
+    kind, build = node.elem_type(), node.build
+    if kind in (T.BOOL, T.INT32, T.INT64):
+        return None
+    if kind in SMALL_INTEGERS or kind == T.UINT32:
+        return carried({**dict.fromkeys(SMALL_INTEGERS, T.INT32), T.UINT32: T.INT64})(node)
+    a, b = node.inputs
+    equal = build.Not(build.Or(build.Less(a, b), build.Greater(a, b)))
+    if kind != T.UINT64:
+        numbers = [_is_number(build, operand, kind) for operand in (a, b)]
+        equal = build.And(equal, build.And(*numbers))
+    return str(equal)
+
+
+def _is_number(build: Builder, x: str, kind: int) -> str:
+    """A NaN is neither less than one nor greater than zero."""
+    return str(build.Or(build.Less(x, build.constant(1, kind)), build.Greater(x, build.constant(0, kind))))
+
+
+@says("Strings were not allowed: they are equal where their places in the list of distinct strings are.")
+def equal_strings(node: Node) -> Replacement:
+    if node.elem_type() != T.STRING:
+        return None
+    build = node.build
+    flat = build.Concat(*(build.Reshape(name, [-1]) for name in node.inputs), axis=0)
+    places = build.emit("Unique", [flat], outputs=3)[2]
+    split = build.Reshape(build.Size(node.input(0)), [1])
+    parts = [build.Slice(places, [0], split), build.Slice(places, split, [INT64_MAX])]
+    return str(build.Equal(*(_shaped_like(node, *pair) for pair in zip(parts, node.inputs, strict=True))))
+
+
+def _shaped_like(node: Node, value: str, like: str) -> str:
+    dims = node.scope.shape(like)
+    filled = dims is not None and all(isinstance(dim, int) and dim > 0 for dim in dims)
+    return str(node.build.Reshape(value, node.build.Shape(like), allowzero=None if filled else 1))
+
+
+@says("Integers were not allowed: 32 bits are compared as double, 64 bits as two halves, higher first.")
+def ordered_integers(node: Node) -> Replacement:
+    kind, build, op = node.elem_type(), node.build, node.op_type
+    if any(_survives_rounding(node.scope.array(name)) for name in node.inputs):
+        return carried(dict.fromkeys(INTEGERS, T.DOUBLE))(node)
+    if kind not in (T.INT64, T.UINT64):
+        return carried(dict.fromkeys((*SMALL_INTEGERS, T.INT32, T.UINT32), T.DOUBLE))(node)
+    half = build.constant(2**32, kind)
+    high = [build.Div(name, half) for name in node.inputs]  # rounds towards zero; the rest has the sign of the whole
+    low = [build.Sub(n, build.Mul(h, half)) for n, h in zip(node.inputs, high, strict=True)]
+    (high_a, high_b), (low_a, low_b) = ([build.Cast(part, to=T.DOUBLE) for part in parts] for parts in (high, low))
+    tied = build.Equal(*(build.Cast(part, to=T.INT64) for part in high))
+    return str(build.Or(build.emit(op, [high_a, high_b]), build.And(tied, build.emit(op, [low_a, low_b]))))
+
+
+def _survives_rounding(held: Any) -> bool:
+    """Whether each number is on the same side of a constant before and after all are rounded to double."""
+    return held is not None and held.dtype.kind in "iu" and bool(((held > -(2**53)) & (held < 2**53)).all())
+
+
+@says("The comparison becomes Or(Greater(a, b), Equal(a, b)), or the same with Less; both are false for NaN.")
+def ordered_or_equal(node: Node) -> str:
+    build, operands = node.build, node.inputs
+    strict = build.emit(node.op_type.removesuffix("OrEqual"), operands)
+    return str(build.Or(strict, build.Equal(*operands)))
+
+
+ORDER = ["Greater", "Less"]
+OR_EQUAL = ["GreaterOrEqual", "LessOrEqual"]
+
+changed(["Equal", *ORDER], 7, LEGACY)
+changed(ORDER, 9, Pair(down=ordered_integers))
+changed("Equal", 11, Pair(down=equal_numbers))
+changed("Equal", 19, Pair(down=equal_strings))
+changed(OR_EQUAL, 12, Pair(down=ordered_or_equal))
+changed(OR_EQUAL, 16, Pair(down=carried({T.BFLOAT16: T.FLOAT})))

@@ -1,0 +1,58 @@
+"""Activations of one operand: the hint went (6), integers came to Relu (14), bfloat16 to most (16, 22)."""
+
+from __future__ import annotations
+
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.carriers import ROUNDED
+from opshift.passes.operators.shared.recipes import with_defaults, without_hint
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+
+
+@says("ThresholdedRelu becomes x where it is greater than alpha, else 0.")
+def larger_than_threshold(node: Node) -> str:
+    build, kind, x = node.build, node.elem_type(), node.input(0)
+    alpha = build.constant(node.attributes.get("alpha", 1.0), kind)
+    return str(build.Where(build.Greater(x, alpha), x, build.constant(0.0, kind)))
+
+
+@says("Integers were not allowed: Relu(x) is Max(x, 0).")
+def nonnegative_part(node: Node) -> Replacement:
+    kind = node.elem_type()
+    if kind not in (T.INT8, T.INT16, T.INT32, T.INT64):
+        return None
+    return str(node.build.Max(node.input(0), node.build.constant(0, kind)))
+
+
+@says("Only float was allowed: Celu(x) is alpha * Elu(x / alpha), computed in the type of x.")
+def celu_of_other_floats(node: Node) -> Replacement:
+    kind, given = node.elem_type(), node.attributes.get("alpha", 1.0)
+    if kind == T.FLOAT:
+        return None
+    node.close("alpha * Elu(x / alpha) rounds at each step")
+    build, x = node.build, node.input(0)
+    alpha = build.constant(given, kind)
+    if given >= 0:
+        return str(build.Mul(alpha, build.Elu(build.Div(x, alpha), alpha=1.0)))
+    zero, one = build.constant(0.0, kind), build.constant(1.0, kind)
+    below = build.Mul(alpha, build.Sub(build.Exp(build.Div(x, alpha)), one))
+    return str(build.Add(build.Max(x, zero), build.Min(below, zero)))
+
+
+changed(["Elu", "HardSigmoid", "LeakyRelu", "Relu", "Sigmoid", "Tanh"], 6, Pair(up=without_hint))
+changed(
+    "Selu",
+    6,
+    Pair(
+        up=with_defaults({"alpha": 1.6732, "gamma": 1.0507}),
+        down=with_defaults({"alpha": 1.6732631921768188, "gamma": 1.0507010221481323}),
+    ),
+)
+changed("ThresholdedRelu", 10, Pair(down=larger_than_threshold))
+changed("Relu", 14, Pair(down=nonnegative_part))
+changed("LeakyRelu", 16, ROUNDED)
+changed(["Elu", "HardSigmoid", "HardSwish", "Mish", "Selu", "Softplus", "Softsign", "ThresholdedRelu"], 22, ROUNDED)
+changed("Celu", 28, Pair(down=celu_of_other_floats))

@@ -1,0 +1,102 @@
+"""Gemm: its addend is broadcast (7), integers came (9), the addend became optional (11)."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import Dim
+from opshift.passes.operators.shared.products import INTEGERS, summed_products
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined, same
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+
+
+@says("The addend was broadcast only on request, as a suffix; that is part of what numpy does.")
+def addend_as_it_stands(node: Node) -> None:
+    node.attributes.pop("broadcast", 0)
+
+
+@says("The addend was broadcast as numpy does, and now only as a row or one element; a column is repeated.")
+def addend_on_request(node: Node) -> None:
+    node.rank(2)
+    dims = node.scope.shape(node.input(2)) or []
+    if len(dims) < 2 or dims == [1, 1]:
+        node.attributes["broadcast"] = 1
+        return
+    rows, columns = _dim(node, 0, "transA", 0), _dim(node, 1, "transB", 1)
+    tall, wide = _spans(dims[0], rows), _spans(dims[1], columns)
+    if tall and wide:
+        return
+    if dims[0] == 1:
+        node.set_input(2, node.build.Squeeze(node.input(2), axes=[0]))
+        node.attributes["broadcast"] = 1
+    elif tall and dims[1] == 1 and isinstance(columns, int):
+        node.set_input(2, node.build.Tile(node.input(2), [1, columns]))
+    else:
+        shape = ", ".join(str(dim or "?") for dim in dims)
+        raise CannotConvert(node, f"an addend of shape [{shape}]; a row, or static shapes, could be expressed")
+
+
+def _dim(node: Node, index: int, transposed: str, axis: int) -> Dim:
+    dims = node.scope.shape(node.input(index))
+    return dims[1 - axis if node.attributes.get(transposed, 0) else axis] if dims else None
+
+
+def _spans(dim: Dim, whole: Dim) -> bool:
+    """Whether a dimension that is broadcast to `whole` is that already."""
+    return (isinstance(dim, int) and dim != 1) or (dim == whole and dim is not None)
+
+
+@says("Integers were not allowed: alpha * product + beta * addend, each by its own operator.")
+def sum_and_product_of_integers(node: Node) -> Replacement:
+    kind, build = node.elem_type(), node.build
+    if kind not in INTEGERS:
+        return None
+    a, b = _factors(node)
+    product = _scaled(node, summed_products(build, a, b, 2, 2), "alpha", kind)
+    return str(build.Add(product, _scaled(node, node.input(2), "beta", kind)))
+
+
+@says("alpha * A * B + beta * C, with A and B transposed where transA and transB say so")
+def product_plus_addend(node: Node) -> str:
+    node.close("the product, the factors and the sum round each by themselves")
+    build, kind = node.build, node.elem_type()
+    product = _scaled(node, build.MatMul(*_factors(node)), "alpha", kind)
+    return str(build.Add(product, _scaled(node, node.input(2), "beta", kind))) if node.input(2) else product
+
+
+def _factors(node: Node) -> list[str]:
+    return [
+        node.build.Transpose(node.input(index), perm=[1, 0]) if node.attributes.get(name, 0) else node.input(index)
+        for index, name in enumerate(("transA", "transB"))
+    ]
+
+
+def _scaled(node: Node, value: str, name: str, kind: int) -> str:
+    factor = node.attributes.get(name, 1.0)
+    if factor == 1:
+        return value
+    if kind not in INTEGERS:
+        return str(node.build.Mul(value, node.build.constant(factor, kind)))
+    if not float(factor).is_integer() or (factor < 0 and kind in (T.UINT32, T.UINT64)) or abs(factor) > 2**24:
+        raise CannotConvert(node, f"{name}={factor:g} of an integer product; small integers could be expressed")
+    return str(node.build.Mul(value, node.build.constant(int(factor), kind)))
+
+
+@says("The addend was not optional: none is a scalar -0.0, which leaves every sum as it is, a zero's sign included.")
+def addend_written_out(node: Node) -> None:
+    if node.input(2):
+        return
+    kind = node.elem_type()
+    node.attributes.pop("beta", None)
+    node.set_input(2, node.build.constant(0 if kind in INTEGERS else -0.0, kind, hint="none"))
+
+
+same("Gemm", 6, "the hint that the addend may be overwritten went from the text")
+changed("Gemm", 7, Pair(up=addend_as_it_stands, down=addend_on_request))
+changed("Gemm", 9, Pair(down=sum_and_product_of_integers))
+changed("Gemm", 11, Pair(down=addend_written_out))
+same("Gemm", 13, "the text was marked up; bfloat16 came")
+defined("Gemm", product_plus_addend, opset=13)

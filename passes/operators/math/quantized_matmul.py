@@ -1,0 +1,76 @@
+"""MatMulInteger and QLinearMatMul: 8-bit integers become int32, which MatMul takes; other types came (21)."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.recipes import carried, saturated
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
+HALF: dict[int, int] = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT}
+
+
+@says("The zero points are subtracted in int32, in which the product is exact.")
+def product_of_integers(node: Node) -> str:
+    a, b = _without_zero_point(node, 0, 2, rows=True), _without_zero_point(node, 1, 3, rows=False)
+    return str(node.build.MatMul(a, b))
+
+
+@says("The product of integers is exact, brought to the scale of y in float32, rounded, moved and cut off.")
+def product_of_quantized(node: Node) -> str:
+    node.close("brought to the scale of y in float32")
+    build = node.build
+    a, b = _without_zero_point(node, 0, 2, rows=True), _without_zero_point(node, 3, 5, rows=False)
+    scales = build.Mul(_row_by_row(node, 1, 0), node.input(4))
+    ratio = build.Mul(build.Cast(build.MatMul(a, b), to=T.FLOAT), build.Div(scales, node.input(6)))
+    return saturated(build, ratio, build.Cast(node.input(7), to=T.FLOAT), node.elem_type(7))
+
+
+def _without_zero_point(node: Node, index: int, zero_point: int, *, rows: bool) -> str:
+    build = node.build
+    value = build.Cast(node.input(index), to=T.INT32)
+    if not node.input(zero_point):
+        return str(value)
+    moved = _row_by_row(node, zero_point, index) if rows else node.input(zero_point)
+    return str(build.Sub(value, build.Cast(moved, to=T.INT32)))
+
+
+def _row_by_row(node: Node, index: int, matrix: int) -> str:
+    """A vector with one number for each row of the matrix, as a column."""
+    dims = node.scope.shape(node.input(index))
+    if dims in ([], [1]) or node.rank(index) != 1 or node.rank(matrix) == 1:
+        return node.input(index)
+    return str(node.build.Unsqueeze(node.input(index), axes=[1]))
+
+
+@says("16-bit scales were not allowed and are widened; 8-bit floats are multiplied as what they stand for.")
+def quantized_product(node: Node) -> Replacement:
+    kinds = [node.scope.elem_type(node.input(index)) for index in (0, 3, 7)]
+    if not set(kinds) & set(FLOAT8):
+        return carried(HALF, why="the product is requantized with scales in float", variable="TS")(node)
+    node.close("8-bit floats are dequantized, multiplied and quantized again")
+    build = node.build
+    a, b = (
+        build.DequantizeLinear(node.input(at), _per_tensor(node, at + 1), _per_tensor(node, at + 2)) for at in (0, 3)
+    )
+    return str(build.QuantizeLinear(build.MatMul(a, b), _per_tensor(node, 6), _per_tensor(node, 7)))
+
+
+def _per_tensor(node: Node, index: int) -> str:
+    name = node.input(index)
+    dims = node.scope.shape(name)
+    if dims == []:
+        return name
+    if dims != [1]:
+        raise CannotConvert(node, f'"{name}" scales 8-bit floats by row or column; a scalar could be expressed')
+    return str(node.build.Reshape(name, []))
+
+
+changed("MatMulInteger", 10, Pair(down=product_of_integers))
+changed("QLinearMatMul", 10, Pair(down=product_of_quantized))
+changed("QLinearMatMul", 21, Pair(down=quantized_product))
+defined("QLinearMatMul", product_of_quantized, opset=11)

@@ -1,0 +1,150 @@
+"""BatchNormalization: training or not, statistics of features or channels, in several types."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.recipes import as_image, drop_consumed_inputs, recast
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+SHORT = (T.FLOAT16, T.BFLOAT16)
+FILLED_IN_PLACE = [0, 0, 0, 1, 1]  # consumed_inputs: the statistics are overwritten
+
+
+@says("consumed_inputs is required, and the data is an image of rank 4.")
+def image_with_consumed_inputs(node: Node) -> Replacement:
+    node.attributes["consumed_inputs"] = FILLED_IN_PLACE
+    return as_image(node)
+
+
+@says("is_test chose inference and is gone: one output means inference, more mean training.")
+def drop_is_test(node: Node) -> None:
+    testing = node.attributes.pop("is_test", 0)
+    extra = [k for k in range(1, len(node.outputs)) if node.outputs[k]]
+    if testing and any(map(node.is_used, extra)):
+        raise CannotConvert(node, "is_test=1 and running statistics are used; the first output could be expressed")
+    if testing and extra:
+        node.outputs = node.outputs[:1]
+    if not testing and not extra:
+        raise CannotConvert(
+            node,
+            "is_test=0 with one output is read as training and as inference; is_test=1 could be expressed",
+        )
+    if not node.attributes.get("spatial", 1) and node.rank() != 2 and node.rank() != node.rank(1) + 1:
+        raise CannotConvert(node, "spatial=0 with statistics per channel; statistics per feature could be expressed")
+
+
+@says("Inference becomes explicit: is_test=1 for one output, 0 for more.")
+def set_is_test(node: Node) -> Replacement:
+    node.attributes["is_test"] = int(not any(node.outputs[1:]))
+    return features_as_channels(node)
+
+
+@says("spatial=0 kept statistics of every feature: in flattened data every feature is a channel.")
+def features_as_channels(node: Node) -> Replacement:
+    shape = node.scope.shape(node.input(0))
+    if node.attributes.pop("spatial", 1) or (shape is not None and len(shape) == 2):
+        return None
+    build = node.build
+    flat = [build.Flatten(node.input(0), axis=1), *(build.Reshape(name, [-1]) for name in node.inputs[1:])]
+    results = build.again(node.proto, flat)
+    results = [results] if isinstance(results, str) else results
+    for index, like in zip(range(len(results)), (0, 3, 4, 3, 4), strict=False):
+        if node.is_used(index):
+            results[index] = build.Reshape(results[index], build.Shape(node.input(like)))
+    return list(results)
+
+
+@says("Data of rank 1, one channel, was not allowed and gets a channel axis.")
+def vector_as_matrix(node: Node) -> Replacement:
+    shape = node.scope.shape(node.input(0))
+    if shape is None or len(shape) != 1:
+        return None
+    build = node.build
+    results = build.again(node.proto, [build.Unsqueeze(node.input(0), axes=[1]), *node.inputs[1:]])
+    result, *rest = [results] if isinstance(results, str) else results
+    return [build.Squeeze(result, axes=[1]), *rest]
+
+
+@says("Several outputs meant training, which training_mode=1 now says; the saved statistics are gone.")
+def set_training_mode(node: Node) -> Replacement:
+    if not any(node.outputs[1:]):
+        node.outputs = node.outputs[:1]
+        return None
+    if node.is_used(4):
+        raise CannotConvert(node, "saved_var is used, which has no definition; the other outputs could be expressed")
+    build = node.build
+    results = build.emit("BatchNormalization", node.inputs, {**node.attributes, "training_mode": 1}, outputs=3)
+    if node.is_used(3):
+        axes = [axis for axis in range(node.rank()) if axis != 1]
+        results.append(build.ReduceMean(node.input(0), axes=axes, keepdims=0))
+    node.outputs = node.outputs[: len(results)]
+    return list(results[: len(node.outputs)])
+
+
+@says("training_mode=1 becomes its formula, and statistics of another type than the data were not allowed.")
+def drop_training_mode(node: Node) -> Replacement:
+    if node.attributes.pop("training_mode", 0):
+        return _trained(node)
+    node.outputs = node.outputs[:1]
+    return _in_one_type(node, range(5), {node.elem_type(index) for index in range(5)})
+
+
+@says("scale and bias of another type than the data were not allowed: the wider of the two types is used.")
+def scale_in_type_of_data(node: Node) -> Replacement:
+    kinds = {node.elem_type(0), node.elem_type(1)}
+    if node.attributes.get("training_mode", 0) and node.elem_type(0) in SHORT:
+        kinds.add(T.FLOAT)  # batch statistics of short floats are computed in float32
+    return None if len(kinds) == 1 else _in_one_type(node, range(3), kinds)
+
+
+def _in_one_type(node: Node, indices: range, kinds: set[int]) -> Replacement:
+    wide = _widest(kinds)
+    if kinds == {wide}:
+        return None
+    node.close("data, scale and statistics of several types are computed in the widest")
+    build, inputs = node.build, node.inputs
+    for index in indices:
+        inputs[index] = recast(build, inputs[index], node.elem_type(index), wide)
+    results = build.again(node.proto, inputs)
+    result, *rest = [results] if isinstance(results, str) else results
+    return [recast(build, result, wide, node.elem_type(0)), *rest]
+
+
+def _widest(kinds: set[int]) -> int:
+    if T.DOUBLE in kinds:
+        return T.DOUBLE
+    return T.FLOAT16 if kinds == {T.FLOAT16} else T.FLOAT
+
+
+def _trained(node: Node) -> list[str]:
+    """(x - mean) / sqrt(var + epsilon) * scale + B, and running * momentum + current * (1 - momentum)."""
+    node.close("training is computed from its definition")
+    build, rank, kinds = node.build, node.rank(), [node.elem_type(index) for index in range(5)]
+    wide = _widest({*kinds, T.FLOAT})
+    x, scale, bias, *running = [recast(build, name, kinds[i], wide) for i, name in enumerate(node.inputs)]
+    axes = [axis for axis in range(rank) if axis != 1]
+    channel = [-1] + [1] * (rank - 2)
+    epsilon = build.constant(node.attributes.get("epsilon", 1e-5), wide)
+    momentum = node.attributes.get("momentum", 0.9)
+    mean = build.ReduceMean(x, axes=axes)
+    centered = build.Sub(x, mean)
+    variance = build.ReduceMean(build.Mul(centered, centered), axes=axes)
+    normal = build.Div(centered, build.Sqrt(build.Add(variance, epsilon)))
+    y = build.Add(build.Mul(normal, build.Reshape(scale, channel)), build.Reshape(bias, channel))
+    results = [recast(build, y, wide, kinds[0])]
+    for index, current in enumerate([mean, variance][: len(node.outputs) - 1]):
+        kept = build.Mul(running[index], build.constant(momentum, wide))
+        new = build.Mul(build.Reshape(current, [-1]), build.constant(1 - momentum, wide))
+        results.append(recast(build, build.Add(kept, new), wide, kinds[3]))
+    return results
+
+
+changed("BatchNormalization", 6, Pair(up=drop_consumed_inputs, down=image_with_consumed_inputs))
+changed("BatchNormalization", 7, Pair(up=drop_is_test, down=set_is_test))
+changed("BatchNormalization", 9, Pair(up=features_as_channels, down=vector_as_matrix))
+changed("BatchNormalization", 14, Pair(up=set_training_mode, down=drop_training_mode))
+changed("BatchNormalization", 15, Pair(down=scale_in_type_of_data))

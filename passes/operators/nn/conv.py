@@ -1,0 +1,97 @@
+"""Convolutions, those of quantized images included: before these existed, those of floats in pieces small enough
+to be exact.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.carriers import bfloat16_in_float
+from opshift.passes.operators.shared.recipes import saturated
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed, defined, same
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+WHOLE, NIBBLE = 255, 16
+"""The largest size of an 8-bit number minus its zero point, and of its upper and lower half."""
+EXACT = 2**24
+"""Up to it, float32 holds every integer."""
+
+
+@says("The zero points are subtracted, and float convolutions are exact as long as no sum reaches 2**24.")
+def convolution_of_integers(node: Node) -> str:
+    return _convolved(node, 0, 1, 2, 3)
+
+
+@says("The convolution of integers is exact, brought to the scale of y in float32, rounded, moved and cut off.")
+def convolution_of_quantized(node: Node) -> str:
+    node.close("brought to the scale of y in float32")
+    build = node.build
+    total = _convolved(node, 0, 3, 2, 5)
+    if node.input(8):
+        total = build.Add(total, _channel_by_channel(node, 8, 1))
+    scales = build.Mul(node.input(1), _channel_by_channel(node, 4, 1))
+    ratio = build.Mul(build.Cast(total, to=T.FLOAT), build.Div(scales, node.input(6)))
+    return saturated(build, ratio, build.Cast(node.input(7), to=T.FLOAT), node.elem_type(7))
+
+
+def _convolved(node: Node, x: int, w: int, x_zero_point: int, w_zero_point: int) -> str:
+    """int32: x and w minus their zero points, convolved; halves of 4 bits apart where the sums are too large."""
+    build = node.build
+    image = _floats(node, x, node.input(x_zero_point))
+    kernel = _floats(node, w, node.input(w_zero_point) and _channel_by_channel(node, w_zero_point, 0))
+    shape = node.scope.shape(node.input(w))
+    if shape is None or not all(isinstance(dim, int) for dim in shape[1:]):
+        raise CannotConvert(node, "the size of the kernel is unknown; a known one could be expressed")
+    products = prod(dim for dim in shape[1:] if isinstance(dim, int))
+    images, kernels = [(image, 1)], [(kernel, 1)]
+    if products * WHOLE * WHOLE > EXACT:
+        kernels = _halves(node, kernel)
+    if products * WHOLE * NIBBLE > EXACT:
+        images = _halves(node, image)
+    if products * NIBBLE * NIBBLE > EXACT:
+        raise CannotConvert(node, f"sums of {products} products; {EXACT // NIBBLE**2} at most could be expressed")
+    attributes = {name: node.attributes[name] for name in node.attributes}
+    total = ""
+    for part, x_worth in images:
+        for weights, w_worth in kernels:
+            term = build.Cast(build.Conv(part, weights, **attributes), to=T.INT32)
+            if x_worth * w_worth > 1:
+                term = build.Mul(term, build.constant(x_worth * w_worth, T.INT32))
+            total = build.Add(total, term) if total else term
+    return total
+
+
+def _floats(node: Node, index: int, zero_point: str) -> str:
+    value = node.build.Cast(node.input(index), to=T.FLOAT)
+    return str(node.build.Sub(value, node.build.Cast(zero_point, to=T.FLOAT)) if zero_point else value)
+
+
+def _halves(node: Node, value: str) -> list[tuple[str, int]]:
+    """16 * upper + lower = value, each with what it is worth."""
+    build, nibble = node.build, node.build.constant(float(NIBBLE), T.FLOAT)
+    upper = build.Floor(build.Div(value, nibble))
+    return [(upper, NIBBLE), (build.Sub(value, build.Mul(upper, nibble)), 1)]
+
+
+def _channel_by_channel(node: Node, index: int, axis: int) -> str:
+    """A vector with one number for each output channel, which is an axis of the kernel or of the result."""
+    if node.rank(index) == 0 or node.scope.shape(node.input(index)) == [1]:
+        return node.input(index)
+    rank = node.rank(0)
+    return str(node.build.Unsqueeze(node.input(index), axes=[k for k in range(rank) if k != axis]))
+
+
+same("Conv", 11, "the defaults of strides and dilations, and what SAME pads to, were spelled out")
+same(
+    "ConvTranspose",
+    11,
+    "the same, and a printing error was corrected: SAME_UPPER pads the end, as runtimes did at every version",
+)
+changed(["Conv", "ConvTranspose"], 22, Pair(down=bfloat16_in_float))
+changed("ConvInteger", 10, Pair(down=convolution_of_integers))
+changed("QLinearConv", 10, Pair(down=convolution_of_quantized))
+defined("QLinearConv", convolution_of_quantized, opset=11)

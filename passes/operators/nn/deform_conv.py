@@ -1,0 +1,98 @@
+"""DeformConv before it existed: samples beside the grid, gathered, interpolated and multiplied by the weights."""
+
+from __future__ import annotations
+
+import itertools
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.carriers import bfloat16_in_float
+from opshift.passes.operators.shared.flat_indices import Size
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+
+
+@says("DeformConv did not exist: each sample is interpolated between its neighbours, and the weights multiply all.")
+def sampled_and_multiplied(node: Node) -> str:
+    node.close("samples are interpolated and summed up in another order")
+    build, kind, rank = node.build, node.elem_type(), node.rank() - 2
+    wide = T.DOUBLE if kind == T.DOUBLE else T.FLOAT
+    result, kernel = (flat_indices.sizes(node, node.input(k))[2:] for k in (2, 1))
+    if {len(kernel), len(result)} != {rank}:
+        raise CannotConvert(node, f"{rank}, {len(kernel)} and {len(result)} spatial axes; as many could be expressed")
+    x, weights, offset, bias, mask = (
+        build.Cast(node.input(k), to=wide) if node.input(k) and kind != wide else node.input(k) for k in range(5)
+    )
+    groups, parts = node.attributes.get("group", 1), node.attributes.get("offset_group", 1)
+    offset = build.Reshape(offset, flat_indices.vector(build, [0, parts, *kernel, rank, *result]))
+    axes = [_neighbours(node, offset, [*kernel, *result], axis, wide) for axis in range(rank)]
+    samples = _interpolated(node, x, axes, parts, wide)
+    if mask:
+        samples = build.Mul(samples, build.Reshape(mask, flat_indices.vector(build, [0, parts, *kernel, *result, 1])))
+    samples = build.Transpose(samples, perm=[0, 1, 2 * rank + 2, *range(2, 2 * rank + 2)])
+    outputs, *each = flat_indices.sizes(node, node.input(1))
+    terms = flat_indices.product(build, each)
+    columns = flat_indices.vector(build, [0, groups, terms, flat_indices.product(build, result)])
+    weights = build.Reshape(weights, flat_indices.vector(build, [groups, -1, terms]))
+    y = build.MatMul(weights, build.Reshape(samples, columns))
+    y = build.Reshape(y, flat_indices.vector(build, [0, outputs, *result]))
+    y = build.Add(y, build.Unsqueeze(bias, list(range(1, rank + 1)))) if bias else y
+    return str(y if kind == wide else build.Cast(y, to=kind))
+
+
+def _neighbours(node: Node, offset: str, dims: list[Size], axis: int, wide: int) -> list[tuple[str, str, str]]:
+    """The elements before and after each sample along an axis: index, whether it lies inside, and weight.
+
+    `dims` are those of the kernel and of the result; the offsets have those of each axis between them.
+    """
+    build, rank = node.build, len(dims) // 2
+    strides, dilations = (node.attributes.get(name) or [1] * rank for name in ("strides", "dilations"))
+    pads = node.attributes.get("pads") or [0] * (2 * rank)
+    steps: list[Size] = [0] * (2 * rank)
+    steps[axis], steps[axis + rank] = dilations[axis], strides[axis]
+    place = flat_indices.places(build, dims, steps, -pads[axis])
+    fixed = build.constant(place, wide) if isinstance(place, int) else build.Cast(place, to=wide)
+    at = build.Add(build.Gather(offset, axis, axis=rank + 2), fixed)
+    size = flat_indices.sizes(node, node.input(0))[axis + 2]
+    end = build.constant(size, wide) if isinstance(size, int) else build.Cast(size, to=wide)
+    one, zero, low = build.constant(1, wide), build.constant(0, wide), build.Floor(at)
+    part, high = build.Sub(at, low), build.Add(low, one)
+    return [
+        (build.Cast(near, to=T.INT64), build.And(build.Not(build.Less(near, zero)), build.Less(near, end)), weight)
+        for near, weight in ((low, build.Sub(one, part)), (high, part))
+    ]
+
+
+def _interpolated(node: Node, x: str, axes: list[list[tuple[str, str, str]]], parts: int, wide: int) -> str:
+    """For each image, part of the channels, element of the kernel and of the result: the channels of the sample."""
+    build = node.build
+    batch, channels, *sizes = flat_indices.sizes(node, node.input(0))
+    pixels = flat_indices.product(build, list(sizes))
+    each = channels // parts if isinstance(channels, int) else build.Div(channels, parts)
+    rows = build.Reshape(x, flat_indices.vector(build, [0, parts, each, pixels]))
+    rows = build.Pad(build.Transpose(rows, perm=[0, 1, 3, 2]), [0, 0, 0, 0, 0, 0, 1, 0])  # row `pixels` holds zeros
+    rows = build.Reshape(rows, flat_indices.vector(build, [-1, each]))
+    apart = pixels + 1 if isinstance(pixels, int) else build.Add(pixels, 1)
+    alone: list[Size] = [1] * (2 * len(axes))
+    images = [flat_indices.times(build, apart, parts), apart, *([0] * len(alone))]
+    first = flat_indices.places(build, [batch, parts, *alone], images)
+    steps, total = flat_indices.strides(build, list(sizes)), ""
+    for corner in itertools.product(*axes):
+        place, inside, weight = corner[0]
+        place = build.Mul(place, steps[0]) if steps[0] != 1 else place
+        for (index, within, factor), step in zip(corner[1:], steps[1:], strict=True):
+            place = build.Add(place, build.Mul(index, step) if step != 1 else index)
+            inside, weight = build.And(inside, within), build.Mul(weight, factor)
+        place = build.Where(inside, place, pixels)
+        place = place if first == 0 else build.Add(place, first)
+        value = build.Mul(build.Gather(rows, place, axis=0), build.Unsqueeze(weight, [2 * len(axes) + 2]))
+        total = build.Add(total, value) if total else value
+    return total
+
+
+changed("DeformConv", 19, Pair(down=sampled_and_multiplied))
+changed("DeformConv", 22, Pair(down=bfloat16_in_float))

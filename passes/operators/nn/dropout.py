@@ -1,0 +1,120 @@
+"""Dropout: from training or not to a ratio that training may drop at."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import AttributeProto, TensorProto
+from opshift.passes.operators.shared.recipes import FLOAT8, drop_consumed_inputs
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+
+
+@says("is_test chose inference and is gone: what drops elements at random is drawn and scaled instead.")
+def drop_is_test(node: Node) -> Replacement:
+    testing, ratio = node.attributes.pop("is_test", 0), node.attributes.get("ratio", 0.5)
+    if testing or not ratio:
+        return None
+    result, mask = dropped_at_random(node, node.build.constant(ratio, _width(node)))
+    return [result, node.build.Cast(mask, to=node.elem_type())][: len(node.outputs)]
+
+
+@says("Inference becomes explicit: is_test=1.")
+def set_is_test(node: Node) -> None:
+    if node.is_used(1):
+        raise CannotConvert(node, "the mask is used, and is not filled there; the first output could be expressed")
+    node.attributes["is_test"] = 1
+
+
+@says("The mask was of the type of the data and is bool; what read it gets it cast.")
+def mask_from_bool(node: Node) -> Replacement:
+    if not node.is_used(1):
+        node.outputs = node.outputs[:1]
+        return None
+    result, mask = node.build.again(node.proto, node.inputs)
+    return [result, node.build.Cast(mask, to=node.elem_type())]
+
+
+@says("The mask was bool and is of the type of the data; what read it gets it cast.")
+def mask_to_bool(node: Node) -> Replacement:
+    if not node.is_used(1):
+        node.outputs = node.outputs[:1]
+        return None
+    result, mask = node.build.again(node.proto, node.inputs)
+    return [result, node.build.Cast(mask, to=T.BOOL)]
+
+
+@says("ratio was an attribute and becomes an input; without one that training could drop at, it goes.")
+def ratio_to_input(node: Node) -> None:
+    held = node.attributes.find("ratio")
+    if held is None:
+        return
+    if held.ref_attr_name:
+        reference = AttributeProto(name="value_float", type=AttributeProto.FLOAT, ref_attr_name=held.ref_attr_name)
+        node.set_input(1, node.build.typed(node.build.Constant(value_float=reference), T.FLOAT, []))
+    elif 0 <= held.f < 1:  # the text says so from 12 on; nothing hangs on it in inference
+        node.set_input(1, node.build.constant(held.f, T.FLOAT, hint="ratio"))
+    del node.attributes["ratio"]
+
+
+@says("ratio becomes an attribute and training_mode is gone: where it may hold, what is dropped is drawn and scaled.")
+def ratio_to_attribute(node: Node) -> Replacement:
+    ratio = node.scope.array(node.input(1)) if node.input(1) else None
+    training = node.scope.array(node.input(2)) if node.input(2) else None
+    if node.input(2) and (ratio is None or ratio.any()) and (training is None or training.any()):
+        return dropped_at_random(node, _ratio(node, always=training is not None))[: len(node.outputs)]
+    data, build = node.input(0), node.build
+    node.attributes.pop("seed", None)
+    if ratio is not None:
+        node.attributes["ratio"] = float(ratio.reshape(()))
+    if not node.is_used(1):
+        node.inputs, node.outputs = [data], node.outputs[:1]
+        return None
+    kept = build.Expand(build.constant(True, T.BOOL), build.Shape(data))
+    return [build.Dropout(data, ratio=node.attributes.get("ratio")), kept]
+
+
+def _ratio(node: Node, *, always: bool) -> str:
+    """The ratio at which elements are dropped: 0 where training_mode does not hold."""
+    build, wide = node.build, _width(node)
+    ratio = node.input(1) or build.constant(0.5, wide)
+    ratio = build.Cast(ratio, to=wide) if node.input(1) and node.elem_type(1) != wide else ratio
+    return ratio if always else str(build.Mul(ratio, build.Cast(node.input(2), to=wide)))
+
+
+def dropped_at_random(node: Node, ratio: str) -> list[str]:
+    """x / (1 - ratio) * mask, and the mask: where a number drawn from 0 to 1 is not below the ratio."""
+    node.close("other numbers are drawn, each element being dropped as often as before")
+    build, wide, kind, seed = node.build, _width(node), node.elem_type(), node.attributes.get("seed")
+    drawn = build.RandomUniformLike(node.input(0), dtype=wide, seed=None if seed is None else float(seed))
+    mask = build.Not(build.Less(drawn, ratio))
+    data = node.input(0) if kind == wide else build.Cast(node.input(0), to=wide)
+    scaled = build.Div(data, build.Sub(build.constant(1, wide), ratio))
+    result = build.Mul(scaled, build.Cast(mask, to=wide))
+    return [result if kind == wide else build.Cast(result, to=kind), mask]
+
+
+def _width(node: Node) -> int:
+    """The type to draw and to scale in."""
+    return T.DOUBLE if node.elem_type() == T.DOUBLE else T.FLOAT
+
+
+@says("float8 data and ratios of float8 or bfloat16 were not allowed: cast, and the result cast back.")
+def narrow_dropout(node: Node) -> Replacement:
+    build, elem_type = node.build, node.elem_type()
+    if node.input(1) and node.elem_type(1) in (T.BFLOAT16, *FLOAT8):
+        node.set_input(1, build.Cast(node.input(1), to=T.FLOAT))
+    if elem_type not in FLOAT8:
+        return None
+    results = build.again(node.proto, [build.Cast(node.input(0), to=T.FLOAT), *node.inputs[1:]])
+    kept, *mask = [results] if isinstance(results, str) else results
+    return [build.Cast(kept, to=elem_type, saturate=0), *mask]
+
+
+changed("Dropout", 6, Pair(up=drop_consumed_inputs))
+changed("Dropout", 7, Pair(up=drop_is_test, down=set_is_test))
+changed("Dropout", 10, Pair(up=mask_from_bool, down=mask_to_bool))
+changed("Dropout", 12, Pair(up=ratio_to_input, down=ratio_to_attribute))
+changed("Dropout", 22, Pair(down=narrow_dropout))

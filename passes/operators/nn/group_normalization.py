@@ -1,0 +1,69 @@
+"""GroupNormalization: scale and bias per group or per channel, and before it existed."""
+
+from __future__ import annotations
+
+from opshift.passes.model import tensors
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.recipes import along_channels, recast, shape_of, wider
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+
+
+@says("The operator becomes (x - mean) / sqrt(variance + epsilon) * scale + bias, all of them for each group.")
+def groups_of_channels(node: Node) -> str:
+    node.close("group statistics are computed from their definition")
+    build, x, kind = node.build, node.input(0), node.elem_type()
+    wide = wider(kind)
+    epsilon = build.constant(node.attributes.get("epsilon", 1e-5), wide)
+    grouped = build.Reshape(recast(build, x, kind, wide), [0, node.attributes["num_groups"], -1])
+    centered = build.Sub(grouped, build.ReduceMean(grouped, axes=[2]))
+    variance = build.ReduceMean(build.Mul(centered, centered), axes=[2])
+    normal = build.Div(centered, build.Sqrt(build.Add(variance, epsilon)))
+    scale, bias = (build.Unsqueeze(recast(build, node.input(i), kind, wide), [1]) for i in (1, 2))
+    scaled = build.Add(build.Mul(normal, scale), bias)
+    return str(build.Reshape(recast(build, scaled, wide, kind), shape_of(node)))
+
+
+@says("scale and bias were given per group and are given per channel; statistics keep the type of the data.")
+def scale_per_channel(node: Node) -> None:
+    build, groups = node.build, node.attributes["num_groups"]
+    if node.elem_type() != T.FLOAT:
+        node.attributes["stash_type"] = node.elem_type()
+    shape = node.scope.shape(node.input(0))
+    channels = shape[1] if shape is not None and len(shape) > 1 else None
+    if channels == groups:
+        return
+    if isinstance(channels, int):
+        target = build.constant(tensors.int64s([1, channels // groups]))
+    else:
+        each = build.Div(build.Shape(node.input(0), start=1, end=2), [groups])
+        target = build.Concat([1], each, axis=0)
+    for index in (1, 2):
+        column = build.Expand(build.Reshape(node.input(index), [-1, 1]), target)
+        node.set_input(index, build.Reshape(column, [-1]))
+
+
+@says("scale and bias per channel did not exist: the operator becomes its definition.")
+def group_statistics(node: Node) -> str:
+    node.close("group statistics are computed from their definition")
+    build, x, elem_type = node.build, node.input(0), node.elem_type()
+    stash = node.attributes.get("stash_type", T.FLOAT)
+    epsilon = build.constant(node.attributes.get("epsilon", 1e-5), stash)
+    grouped = build.Reshape(recast(build, x, elem_type, stash), [0, node.attributes["num_groups"], -1])
+    centered = build.Sub(grouped, build.ReduceMean(grouped, [2]))
+    variance = build.ReduceMean(build.Mul(centered, centered), [2])
+    normal = recast(build, build.Div(centered, build.Sqrt(build.Add(variance, epsilon))), stash, elem_type)
+    if node.scope.shape(x) is not None:
+        scale, bias = (along_channels(node, index, node.elem_type(index)) for index in (1, 2))
+        return str(build.Add(build.Mul(build.Reshape(normal, shape_of(node)), scale), bias))
+    channels = build.Concat(build.Shape(x, start=0, end=2), [-1], axis=0)
+    scale, bias = (build.Unsqueeze(node.input(index), [1]) for index in (1, 2))
+    scaled = build.Add(build.Mul(build.Reshape(normal, channels), scale), bias)
+    return str(build.Reshape(scaled, build.Shape(x)))
+
+
+changed("GroupNormalization", 18, Pair(down=groups_of_channels))
+changed("GroupNormalization", 21, Pair(up=scale_per_channel, down=group_statistics))

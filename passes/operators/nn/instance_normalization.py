@@ -1,0 +1,34 @@
+"""InstanceNormalization: images of rank 4 at first, and its definition."""
+
+from __future__ import annotations
+
+from opshift.passes.operators.shared.carriers import bfloat16_in_float
+from opshift.passes.operators.shared.recipes import (
+    along_channels,
+    as_image,
+    behind_channels,
+    drop_consumed_inputs,
+    recast,
+    wider,
+)
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed, defined
+from opshift.passes.rewrite.says import says
+
+
+@says("(x - mean) / sqrt(variance + epsilon) * scale + B, with mean and variance of each channel of each instance")
+def statistics_of_instances(node: Node) -> str:
+    node.close("the operator is computed from its definition")
+    build, kind, axes = node.build, node.elem_type(), behind_channels(node)
+    x = recast(build, node.input(0), kind, wider(kind))
+    epsilon = build.constant(node.attributes.get("epsilon", 1e-5), wider(kind))
+    centered = build.Sub(x, build.ReduceMean(x, axes=axes))
+    variance = build.ReduceMean(build.Mul(centered, centered), axes=axes)
+    normal = build.Div(centered, build.Sqrt(build.Add(variance, epsilon)))
+    scale, bias = (along_channels(node, index, wider(kind)) for index in (1, 2))
+    return recast(build, build.Add(build.Mul(normal, scale), bias), wider(kind), kind)
+
+
+changed("InstanceNormalization", 6, Pair(up=drop_consumed_inputs, down=as_image))
+changed("InstanceNormalization", 22, Pair(down=bfloat16_in_float))
+defined("InstanceNormalization", statistics_of_instances, opset=13)

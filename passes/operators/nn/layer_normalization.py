@@ -1,0 +1,65 @@
+"""LayerNormalization and RMSNormalization before they existed: the statistics are computed from their definitions.
+
+Deviations from the mean are squared, not squares subtracted, which would cancel.
+"""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+SHORT = (T.FLOAT16, T.BFLOAT16)
+
+
+@says("The operator becomes (X - mean) / sqrt(variance + epsilon) * Scale + B over its last axes.")
+def layer_statistics(node: Node) -> list[str]:
+    node.close("the operator is computed from its definition")
+    build, kind, stash = node.build, node.elem_type(), _stash(node)
+    epsilon, axes = build.constant(node.attributes.get("epsilon", 1e-5), stash), _last_axes(node)
+    x = recast(build, node.input(0), kind, stash)
+    mean = build.ReduceMean(x, axes=axes)
+    centered = build.Sub(x, mean)
+    variance = build.ReduceMean(build.Mul(centered, centered), axes=axes)
+    deviation = build.Sqrt(build.Add(variance, epsilon))
+    y = build.Mul(recast(build, build.Div(centered, deviation), stash, kind), node.input(1))
+    y = build.Add(y, node.input(2)) if node.input(2) else y
+    saved = node.attributes.get("stash_type", T.FLOAT)
+    results = [y, ""]
+    if len(node.outputs) > 1:
+        results[1] = recast(build, mean, stash, saved)
+    if len(node.outputs) > 2:
+        results.append(recast(build, build.Reciprocal(deviation), stash, saved))
+    return results[: len(node.outputs)]
+
+
+@says("The operator becomes X / sqrt(mean(X * X) + epsilon) * scale over its last axes, in the type of scale.")
+def root_mean_square(node: Node) -> str:
+    node.close("the operator is computed from its definition")
+    build, kind, stash = node.build, node.elem_type(), _stash(node)
+    epsilon = build.constant(node.attributes.get("epsilon", 1e-5), stash)
+    x = recast(build, node.input(0), kind, stash)
+    mean = build.ReduceMean(build.Mul(x, x), _last_axes(node))
+    normal = recast(build, build.Div(x, build.Sqrt(build.Add(mean, epsilon))), stash, kind)
+    return str(build.Mul(recast(build, normal, kind, node.elem_type(1)), node.input(1)))
+
+
+def _stash(node: Node) -> int:
+    """The type to compute in; runtimes do not narrow a double to the default, which is float."""
+    stash = node.attributes.get("stash_type", T.FLOAT)
+    if stash not in (T.FLOAT, T.DOUBLE, *SHORT):
+        raise CannotConvert(node, f"stash_type={stash}; a floating-point type could be expressed")
+    return T.DOUBLE if node.elem_type() == T.DOUBLE and stash == T.FLOAT else int(stash)
+
+
+def _last_axes(node: Node) -> list[int]:
+    axis = node.attributes.get("axis", -1)
+    return list(range(axis, 0) if axis < 0 else range(axis, node.rank()))
+
+
+changed("LayerNormalization", 17, Pair(down=layer_statistics))
+changed("RMSNormalization", 23, Pair(down=root_mean_square))

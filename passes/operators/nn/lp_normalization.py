@@ -1,0 +1,26 @@
+"""LpNormalization, and its definition."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.operators.shared.carriers import bfloat16_in_float
+from opshift.passes.operators.shared.recipes import recast, wider
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed, defined
+from opshift.passes.rewrite.says import says
+
+
+@says("x / norm, and 0 where that is 0, with norm = sum(|x|) or sqrt(sum(x * x)) along axis")
+def divided_by_norm(node: Node) -> str:
+    power, build, kind = node.attributes.get("p", 2), node.build, node.elem_type()
+    if power not in (1, 2):
+        raise CannotConvert(node, f"p={power}; 1 and 2 could be expressed")
+    node.close("the operator is computed from its definition")
+    x = recast(build, node.input(0), kind, wider(kind))
+    norm = build.emit(f"ReduceL{power}", [x], {"axes": [node.attributes.get("axis", -1)]})
+    zero = build.constant(0.0, wider(kind))
+    return recast(build, build.Where(build.Equal(norm, zero), zero, build.Div(x, norm)), wider(kind), kind)
+
+
+changed("LpNormalization", 22, Pair(down=bfloat16_in_float))
+defined("LpNormalization", divided_by_norm, opset=13)

@@ -1,0 +1,7 @@
+"""LRN, to which only types came."""
+
+from __future__ import annotations
+
+from opshift.passes.rewrite.registry import same
+
+same("LRN", 13, "bfloat16 came; typesetting")

@@ -1,0 +1,31 @@
+"""MeanVarianceNormalization: before it existed, and the default of its axes."""
+
+from __future__ import annotations
+
+from opshift.passes.operators.shared.recipes import recast, wider
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.says import says
+
+
+@says("The operator becomes (X - mean) / (sqrt(variance) + 1e-9) over its axes.")
+def mean_and_variance(node: Node) -> str:
+    node.close("the operator is computed from its definition")
+    build, kind = node.build, node.elem_type()
+    wide, axes = wider(kind), node.attributes.get("axes", [0, 2, 3])
+    if any(axis < 0 for axis in axes):
+        axes = [axis % node.rank() for axis in axes]
+    x = recast(build, node.input(0), kind, wide)
+    centered = build.Sub(x, build.ReduceMean(x, axes=axes))
+    variance = build.ReduceMean(build.Mul(centered, centered), axes=axes)
+    deviation = build.Add(build.Sqrt(variance), build.constant(1e-9, wide))
+    return recast(build, build.Div(centered, deviation), wide, kind)
+
+
+@says("The operator got a definition that readers bind the default of axes to: it is written out.")
+def write_axes(node: Node) -> None:
+    node.attributes.setdefault("axes", [0, 2, 3])
+
+
+changed("MeanVarianceNormalization", 9, Pair(down=mean_and_variance))
+changed("MeanVarianceNormalization", 13, Pair(up=write_axes))

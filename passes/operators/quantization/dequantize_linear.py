@@ -1,0 +1,129 @@
+"""DequantizeLinear: scales came per axis and per block, types and their attributes came.
+
+Going down, a node that uses what the older version lacks becomes its formula, computed in float32:
+
+    dequantized = (x - zero_point) * scale
+"""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.quantization import (
+    FLOAT8,
+    HALVES,
+    RANGES,
+    SCALE,
+    ZERO,
+    X,
+    constants_in_carrier_types,
+    held_as,
+    in_blocks,
+    one_scale,
+    scale_of_one_element,
+    spread,
+    widened,
+)
+from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+
+
+def _dequantize(node: Node) -> str:
+    """(x - zero_point) * scale; the difference of integers in int32, where it cannot wrap."""
+    build, x, kind, out = node.build, node.input(X), node.elem_type(X), node.elem_type(SCALE)
+    if out in HALVES and kind in (T.INT16, T.UINT16, T.INT32):
+        node.close("multiplied in float32 and rounded to the type of the scale")
+    if node.input(ZERO):
+        wide = T.INT32 if kind in (*RANGES, T.INT32) else T.FLOAT
+        zero = spread(node, widened(node, node.input(ZERO), kind, wide))
+        x, kind = build.Sub(widened(node, x, kind, wide), zero), wide
+    scale = spread(node, widened(node, node.input(SCALE), out, T.FLOAT))
+    return widened(node, build.Mul(widened(node, x, kind, T.FLOAT), scale), T.FLOAT, out)
+
+
+@says("output_dtype did not exist: the scale is cast to a wider type, or the result to a narrower one.")
+def output_type_of_the_scale(node: Node) -> Replacement:
+    constants_in_carrier_types(node)
+    wanted = node.attributes.pop("output_dtype", 0)
+    if not wanted or wanted == (kind := node.elem_type(SCALE)):
+        return None
+    if kind != T.FLOAT:
+        node.set_input(SCALE, node.build.Cast(node.input(SCALE), to=T.FLOAT))
+    if wanted == T.FLOAT:
+        return None
+    node.close("multiplied in float32 and rounded to output_dtype")
+    return str(node.build.Cast(node.build.again(node.proto, node.inputs), to=wanted))
+
+
+@says("Scales of float8e8m0 did not exist; constant ones are written in float32.")
+def scale_of_powers_of_two(node: Node) -> None:
+    if node.elem_type(SCALE) not in (T.FLOAT, *HALVES) and not node.attributes.get("output_dtype", 0):
+        raise CannotConvert(node, "a scale that is no type of output, without output_dtype; one could be expressed")
+    constants_in_carrier_types(node)
+
+
+@says("Scales per block and 16-bit integers did not exist: the formula is written out for them.")
+def blocks_dequantized(node: Node) -> Replacement:
+    constants_in_carrier_types(node)
+    if in_blocks(node) or node.elem_type(X) in (T.INT16, T.UINT16):
+        return _dequantize(node)
+    node.attributes.pop("block_size", 0)
+    return None
+
+
+@says("Scales were float32 and float8 did not exist: computed in float32 and cast to the type of the scale.")
+def dequantized_in_float(node: Node) -> Replacement:
+    if node.elem_type(X) in FLOAT8:
+        constants_in_carrier_types(node)
+        return _dequantize(node)
+    kind = node.elem_type(SCALE)
+    if kind not in HALVES:
+        return None
+    if node.elem_type(X) == T.INT32:
+        node.close("multiplied in float32 and rounded to the type of the scale")
+    inputs = node.inputs
+    inputs[SCALE] = node.build.Cast(inputs[SCALE], to=T.FLOAT)
+    return str(node.build.Cast(node.build.again(node.proto, inputs), to=kind))
+
+
+@says("Scales per axis did not exist: the formula is written out for them, and axis goes.")
+def dequantized_per_axis(node: Node) -> Replacement:
+    return None if one_scale(node) else _dequantize(node)
+
+
+@says("(x - zero_point) * scale in other operators; the difference in int32, where it cannot wrap.")
+def dequantized_by_arithmetic(node: Node) -> str:
+    scale_of_one_element(node)
+    build, x, zero = node.build, node.input(X), node.input(ZERO)
+    if zero:
+        x = build.Sub(build.Cast(x, to=T.INT32), build.Cast(zero, to=T.INT32))
+    return str(build.Mul(build.Cast(x, to=T.FLOAT), node.input(SCALE)))
+
+
+@says("(x - zero_point) * scale in float32; the difference of int32 in its own type")
+def scaled_difference(node: Node) -> str:
+    build, kind, of_scale = node.build, node.elem_type(X), node.elem_type(SCALE)
+    out = node.attributes.get("output_dtype", 0) or of_scale
+    if out in HALVES and kind in (T.INT16, T.UINT16, T.INT32):
+        node.close("multiplied in float32 and rounded to the type of the scale")
+    x, wide = node.input(X), T.INT32 if kind == T.INT32 else T.FLOAT
+    if node.input(ZERO):
+        x = build.Sub(recast(build, x, kind, wide), held_as(node, ZERO, wide))
+        kind = wide
+    y = build.Mul(recast(build, x, kind, T.FLOAT), held_as(node, SCALE, T.FLOAT))
+    return recast(build, y, T.FLOAT, out)
+
+
+changed("DequantizeLinear", 10, Pair(down=dequantized_by_arithmetic))
+changed("DequantizeLinear", 13, Pair(up=scale_of_one_element, down=dequantized_per_axis))
+changed("DequantizeLinear", 19, Pair(down=dequantized_in_float))
+changed("DequantizeLinear", 21, Pair(down=blocks_dequantized))
+changed("DequantizeLinear", 23, Pair(down=output_type_of_the_scale))
+changed("DequantizeLinear", 24, Pair(down=scale_of_powers_of_two))
+changed("DequantizeLinear", 25, Pair(down=constants_in_carrier_types))
+changed("DequantizeLinear", 28, Pair(down=constants_in_carrier_types))
+defined("DequantizeLinear", scaled_difference, opset=28)

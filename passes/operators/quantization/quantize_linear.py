@@ -1,0 +1,205 @@
+"""QuantizeLinear: scales came per axis and per block, types and their attributes came.
+
+Going down, a node that uses what the older version lacks becomes its formula, computed in float32:
+
+    quantized = cast(clip(round(x / scale) + zero_point, lowest, highest))
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model import schemas
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import ELEMENT_TYPES
+from opshift.passes.operators.shared.quantization import (
+    HALVES,
+    RANGES,
+    SCALE,
+    ZERO,
+    X,
+    constants_in_carrier_types,
+    held_as,
+    in_blocks,
+    one_scale,
+    scale_of_one_element,
+    spelled,
+    spread,
+    widened,
+)
+from opshift.passes.operators.shared.recipes import clipped, recast, rounded_to_even
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+NARROW = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
+LIMITS = {ELEMENT_TYPES[f"tensor({name})"]: ends for name, ends in NARROW.items() if f"tensor({name})" in ELEMENT_TYPES}
+LIMITS |= RANGES
+
+
+def _quantize(node: Node, kind: int) -> str:
+    """cast(clip(round(x / scale) + zero_point, lowest, highest)); Round takes halves to even numbers, too."""
+    build, value = node.build, node.build.Round(_ratio(node))
+    if node.input(ZERO):
+        value = build.Add(value, spread(node, build.Cast(node.input(ZERO), to=T.FLOAT)))
+    lowest, highest = (build.constant(float(limit), T.FLOAT) for limit in RANGES[kind])
+    return str(build.Cast(build.Clip(value, lowest, highest), to=kind))
+
+
+def _ratio(node: Node) -> str:
+    """x / scale in float32."""
+    if node.elem_type(X) != T.FLOAT:
+        node.close("divided in float32")
+    x, scale = (widened(node, node.input(index), node.elem_type(index), T.FLOAT) for index in (X, SCALE))
+    return str(node.build.Div(x, spread(node, scale)))
+
+
+def _output_type(node: Node) -> int:
+    """The type of the zero point, or output_dtype, or uint8; refused where the older version lacks it."""
+    kind = node.attributes.get("output_dtype", 0)
+    if node.input(ZERO):
+        kind = node.elem_type(ZERO)
+    older = schemas.schema("", node.op_type, node.build.opset)
+    formal = older and older.output(0)
+    if kind and formal and spelled(kind) not in formal.types:
+        raise CannotConvert(
+            node, f"the output is {spelled(kind)}; {', '.join(sorted(formal.types))} could be expressed"
+        )
+    return int(kind or T.UINT8)
+
+
+@says("Output types came, named by output_dtype or the zero point; one that is missing there is refused.")
+def older_output_type(node: Node) -> None:
+    _output_type(node)
+
+
+@says("x and scale had one type, that of the division: both are cast to `precision` or the scale's type.")
+def divided_in_one_type(node: Node) -> None:
+    _output_type(node)
+    precision = node.attributes.pop("precision", 0) or node.elem_type(SCALE)
+    if precision not in (T.FLOAT, T.FLOAT16, T.BFLOAT16, T.INT32):
+        raise CannotConvert(
+            node, f"precision is {spelled(precision)}; float32, float16 and bfloat16 could be expressed"
+        )
+    for index in (X, SCALE):
+        kind = node.elem_type(index)
+        if kind != precision:
+            node.set_input(index, widened(node, node.input(index), kind, precision))
+
+
+@says("Scales per block and 16-bit integers become a formula, output_dtype the type of a zero point.")
+def blocks_quantized(node: Node) -> Replacement:
+    kind, blocked = _type_or_wider(node), in_blocks(node)
+    if kind in (T.INT16, T.UINT16) or (blocked and kind in RANGES):
+        return _quantize(node, kind)
+    if blocked:
+        return _float8_blocks(node, kind)
+    node.attributes.pop("block_size", 0)
+    node.attributes.pop("output_dtype", 0)
+    if not node.input(ZERO) and kind != T.UINT8:
+        node.set_input(ZERO, _zeros(node, kind))
+    return None
+
+
+def _type_or_wider(node: Node) -> int:
+    """16-bit integers can be cast to; any other output type must be one that the older version has."""
+    named = node.elem_type(ZERO) if node.input(ZERO) else node.attributes.get("output_dtype", 0)
+    return named if named in (T.INT16, T.UINT16) else _output_type(node)
+
+
+def _float8_blocks(node: Node, kind: int) -> str:
+    """Divided by the repeated scales first, then quantized with the scale 1, which saturates as before."""
+    zero = node.scope.array(node.input(ZERO)) if node.input(ZERO) else None
+    if node.input(ZERO) and (zero is None or zero.astype("float32").any()):
+        raise CannotConvert(node, "blocks of float8 with zero points; a constant 0 could be expressed")
+    scalars = [node.build.constant(1.0, T.FLOAT), node.build.constant(0.0, kind)]
+    inputs = [_ratio(node), *scalars]
+    return str(node.build.again(node.proto, inputs, axis=None, block_size=None, output_dtype=None))
+
+
+def _zeros(node: Node, kind: int) -> str:
+    """Zero points in the shape of the scale."""
+    build, dims = node.build, node.scope.shape(node.input(SCALE))
+    if dims is None or any(not isinstance(dim, int) for dim in dims):
+        return str(build.Cast(build.ConstantOfShape(build.Shape(node.input(SCALE))), to=kind))
+    sizes = [dim for dim in dims if isinstance(dim, int)]
+    return str(build.constant(T(data_type=kind, dims=sizes, raw_data=bytes(prod(sizes)))))
+
+
+@says("Scales were float32 and float8 did not exist: x and scale are cast to float32, saturate goes.")
+def quantized_from_float(node: Node) -> None:
+    _output_type(node)
+    kind = node.elem_type(SCALE)
+    if kind != T.FLOAT:
+        node.close("divided in float32")
+        node.set_input(SCALE, node.build.Cast(node.input(SCALE), to=T.FLOAT))
+        if kind in HALVES:
+            node.set_input(X, node.build.Cast(node.input(X), to=T.FLOAT))
+    node.attributes.pop("saturate", 1)
+
+
+@says("x could be int32 beside a float32 scale; both have one type now, so x is cast to float32.")
+def integers_as_float(node: Node) -> None:
+    kind = node.scope.elem_type(node.input(X))
+    if kind != T.FLOAT:  # what is unknown may be float32, which the cast leaves as it is
+        node.close("divided in float32")
+        node.set_input(X, node.build.Cast(node.input(X), to=T.FLOAT))
+
+
+@says("Scales per axis did not exist: the formula is written out for them, and axis goes.")
+def quantized_per_axis(node: Node) -> Replacement:
+    return None if one_scale(node) else _quantize(node, _output_type(node))
+
+
+@says("cast(clip(round(x / scale) + zero_point, lowest, highest)) in other operators.")
+def quantized_by_arithmetic(node: Node) -> str:
+    scale_of_one_element(node)
+    build, x, zero = node.build, node.input(X), node.input(ZERO)
+    if node.elem_type(X) == T.INT32:
+        node.close("divided in float32")
+        x = build.Cast(x, to=T.FLOAT)
+    value = rounded_to_even(build, build.Div(x, node.input(SCALE)), T.FLOAT)
+    if zero:
+        value = build.Add(value, build.Cast(zero, to=T.FLOAT))
+    kind = node.elem_type(ZERO) if zero else T.UINT8
+    lowest, highest = RANGES[kind]
+    return str(build.Cast(clipped(build, value, lowest, highest, T.FLOAT), to=kind))
+
+
+@says("saturate(round(x / scale) + zero_point), where floats are not rounded before they are cast")
+def rounded_quotient(node: Node) -> str:
+    build, of_scale = node.build, node.elem_type(SCALE)
+    kind = node.elem_type(ZERO) if node.input(ZERO) else node.attributes.get("output_dtype", 0) or T.UINT8
+    precision = node.attributes.get("precision", 0) or (of_scale if of_scale in HALVES else T.FLOAT)
+    if precision not in (T.FLOAT, *HALVES):
+        raise CannotConvert(
+            node, f"precision is {spelled(precision)}; float32, float16 and bfloat16 could be expressed"
+        )
+    x = recast(build, node.input(X), node.elem_type(X), precision)
+    value = recast(build, build.Div(x, held_as(node, SCALE, precision)), precision, T.FLOAT)
+    if kind not in LIMITS:
+        value = build.Add(value, held_as(node, ZERO, T.FLOAT)) if _shifts(node) else value
+        return str(build.Cast(value, to=kind, saturate=node.attributes.get("saturate")))
+    value = build.Round(value)
+    value = build.Add(value, held_as(node, ZERO, T.FLOAT)) if _shifts(node) else value
+    lowest, highest = (build.constant(float(limit), T.FLOAT) for limit in LIMITS[kind])
+    return str(build.Cast(build.Clip(value, lowest, highest), to=kind))
+
+
+def _shifts(node: Node) -> bool:
+    """Whether there is a zero point that may be another than 0."""
+    held = node.scope.array(node.input(ZERO)) if node.input(ZERO) else None
+    return bool(node.input(ZERO)) and (held is None or bool(held.astype("float32").any()))
+
+
+changed("QuantizeLinear", 10, Pair(down=quantized_by_arithmetic))
+changed("QuantizeLinear", 13, Pair(up=scale_of_one_element, down=quantized_per_axis))
+changed("QuantizeLinear", 19, Pair(up=integers_as_float, down=quantized_from_float))
+changed("QuantizeLinear", 21, Pair(down=blocks_quantized))
+changed("QuantizeLinear", 23, Pair(down=divided_in_one_type))
+changed("QuantizeLinear", 24, Pair(down=constants_in_carrier_types))
+changed("QuantizeLinear", 25, Pair(down=older_output_type))
+changed("QuantizeLinear", 28, Pair(down=older_output_type))
+defined("QuantizeLinear", rounded_quotient, opset=28)

@@ -1,0 +1,132 @@
+"""What QuantizeLinear and DequantizeLinear share: scales and zero points of one element, an axis or a block."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model import schemas, tensors
+from opshift.passes.model.lazy_numpy import np
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import ELEMENT_TYPES
+from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+X, SCALE, ZERO = 0, 1, 2  # inputs of both operators
+RANGES: dict[int, tuple[int, int]] = {
+    T.INT8: (-128, 127),
+    T.UINT8: (0, 255),
+    T.INT16: (-(2**15), 2**15 - 1),
+    T.UINT16: (0, 2**16 - 1),
+}
+FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
+HALVES = (T.FLOAT16, T.BFLOAT16)
+# What a constant of floats is written in where its own type does not exist: the values are the same. By name, because
+# the installed onnx may be too old to know them all.
+CARRIERS = {
+    ELEMENT_TYPES[f"tensor({narrow})"]: wide
+    for narrow, wide in {
+        "float6e2m3": T.FLOAT8E4M3FN,
+        "float6e3m2": T.FLOAT8E4M3FN,
+        "float8e8m0": T.FLOAT,
+        "float4e2m1": T.FLOAT8E4M3FN,
+        "float8e4m3fn": T.FLOAT,
+        "float8e4m3fnuz": T.FLOAT,
+        "float8e5m2": T.FLOAT,
+        "float8e5m2fnuz": T.FLOAT,
+    }.items()
+    if f"tensor({narrow})" in ELEMENT_TYPES
+}
+
+
+@says("A vector of one scale meant the whole tensor and would mean one axis; it becomes a scalar.")
+def scale_of_one_element(node: Node) -> None:
+    if node.scope.shape(node.input(SCALE)) == [1]:
+        for index in (SCALE, ZERO):
+            if node.input(index):
+                node.set_input(index, node.build.Reshape(node.input(index), []))
+
+
+@says("Constants of a type that does not exist there are written in a type that holds the same values.")
+def constants_in_carrier_types(node: Node) -> None:
+    known = schemas.types_at(node.build.opset)
+    for index, name in enumerate(node.inputs):
+        kind = node.scope.elem_type(name) if name else 0
+        if kind not in CARRIERS or spelled(kind) in known:
+            continue
+        values = node.scope.array(name)
+        if values is None:
+            raise CannotConvert(node, f'"{name}" is {spelled(kind)}; a constant of that type could be expressed')
+        node.set_input(index, node.build.constant(values.astype("float32"), CARRIERS[kind]))
+
+
+def spelled(kind: int) -> str:
+    """An element type as schemas name it."""
+    return next((text for text, value in ELEMENT_TYPES.items() if value == kind), str(kind))
+
+
+def in_blocks(node: Node) -> bool:
+    """Whether each scale holds for a block of elements: told by its rank, which is that of x then."""
+    dims = node.scope.shape(node.input(SCALE))
+    if not node.attributes.get("block_size", 0):
+        if dims is not None and len(dims) > 1:
+            raise CannotConvert(node, f"a scale of rank {len(dims)} without block_size; one with it could be expressed")
+        return False
+    return node.rank(SCALE) > 0 and node.rank(SCALE) == node.rank(X)
+
+
+def spread(node: Node, value: str) -> str:
+    """A scale or zero point in a shape that broadcasts against x."""
+    dims, axis = node.scope.shape(node.input(SCALE)), node.attributes.get("axis", 1)
+    if dims == []:
+        return value
+    if node.scope.shape(node.input(X)) == []:
+        return str(node.build.Reshape(value, []))
+    if in_blocks(node):
+        return _repeated(node, value, axis % node.rank(X))
+    behind = -axis - 1 if axis < 0 else max(node.rank(X) - axis - 1, 0)
+    return str(node.build.Reshape(value, [-1] + [1] * behind)) if behind else value
+
+
+def _repeated(node: Node, value: str, axis: int) -> str:
+    """Element j along the axis takes the value of block j // block_size; the last block may be short."""
+    build, block, shape = node.build, node.attributes["block_size"], node.scope.shape(node.input(X))
+    size = shape[axis] if shape is not None else None
+    if isinstance(size, int):
+        return str(build.Gather(value, [j // block for j in range(size)], axis=axis))
+    length = build.Gather(build.Shape(node.input(X)), axis)
+    return str(build.Gather(value, build.Div(build.Range(0, length, 1), block), axis=axis))
+
+
+def widened(node: Node, value: str, kind: int, to: int) -> str:
+    if kind in FLOAT8:  # unlike Cast, this has a form without float8 if the value is constant
+        return str(node.build.DequantizeLinear(value, node.build.constant(1.0, T.FLOAT)))
+    return value if kind == to else str(node.build.Cast(value, to=to))
+
+
+def held_as(node: Node, index: int, to: int) -> str:
+    """A scale or zero point in another type, shaped to broadcast against x; a constant is written so."""
+    held, kind = node.scope.array(node.input(index)), node.elem_type(index)
+    if held is None or held.size > tensors.SMALL:
+        return spread(node, recast(node.build, node.input(index), kind, to))
+    held, axis, block = held.astype("float32"), node.attributes.get("axis", 1), node.attributes.get("block_size", 0)
+    if held.ndim == 0:
+        return node.build.constant(held, to)
+    rank, dims = node.rank(X), node.scope.shape(node.input(X)) or []
+    if not rank:
+        return node.build.constant(held.reshape(()), to)
+    size = dims[axis] if -rank <= axis < rank else None
+    if held.ndim == 1:
+        return node.build.constant(held.reshape([-1] + [1] * (rank - axis % rank - 1)), to)
+    if not block or not isinstance(size, int):
+        return spread(node, node.build.constant(held, to))
+    return node.build.constant(held.take(np.arange(size) // block, axis=axis), to)
+
+
+def one_scale(node: Node) -> bool:
+    """Drop axis where a single scale leaves it without a meaning; False where there may be several."""
+    if node.scope.shape(node.input(SCALE)) not in ([], [1]):
+        return False
+    scale_of_one_element(node)
+    node.attributes.pop("axis", 1)
+    return True

@@ -1,0 +1,256 @@
+"""RNN, GRU and LSTM written out: one Scan a direction over the time, with the products of X made before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from opshift.passes.analysis.scope import Scope
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.lazy_numpy import np
+from opshift.passes.model.messages import GraphProto, TensorProto
+from opshift.passes.model.types import tensor_type
+from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.rewrite.builder import Builder
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+X, W, R, B, LENGTHS, FIRST_H, FIRST_C, PEEPHOLES = range(8)  # inputs; those of GRU and RNN end before FIRST_C
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+ACTIVATIONS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
+PARAMETERS: dict[str, dict[str, float]] = {  # of activations, with their defaults
+    "Relu": {},
+    "Tanh": {},
+    "Sigmoid": {},
+    "Softsign": {},
+    "Softplus": {},
+    "LeakyRelu": {"alpha": 0.01},
+    "ThresholdedRelu": {"alpha": 1.0},
+    "Elu": {"alpha": 1.0},
+    "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
+}
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An activation with its parameters, applied to what is cut off at `clip`."""
+
+    op: str
+    parameters: dict[str, float]
+    clip: float
+
+    def __call__(self, build: Builder, x: str, kind: int) -> str:
+        if self.clip:
+            x = build.Clip(x, *(build.constant(bound, kind) for bound in (-self.clip, self.clip)))
+        return str(build.emit(self.op, [x], dict(self.parameters)))
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What one direction multiplies its state with, transposed; the names stand outside of the Scan."""
+
+    state: str
+    hidden: str = ""  # of GRU, where the reset gate comes before the product
+    bias: str = ""  # of GRU, where it comes after the product
+    peepholes: Sequence[str] = ()
+
+
+@says("H(t) is computed from X(t) * W + H(t-1) * R + B by a Scan over the time, in each direction")
+def scanned_over_time(node: Node) -> list[str]:
+    node.close("the recurrence is computed from its definition")
+    directions = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}
+    wanted = node.attributes.get("direction", "forward")
+    if wanted not in directions:
+        raise CannotConvert(node, f"direction={wanted!r}; {', '.join(directions)} could be expressed")
+    activations, count = list(_activations(node)), len(ACTIVATIONS[node.op_type])
+    results = [
+        _direction(node, number, backwards, activations[number * count :][:count])
+        for number, backwards in enumerate(directions[wanted])
+    ]
+    joined = zip((1, 0, 0), zip(*results, strict=True), strict=False)  # Y has the time before the direction
+    return [
+        _joined(node.build, values, axis) if output else ""
+        for output, (axis, values) in zip(node.outputs, joined, strict=False)
+    ]
+
+
+def _joined(build: Builder, values: Sequence[str], axis: int) -> str:
+    apart = [build.Unsqueeze(value, [axis]) for value in values]
+    return apart[0] if len(apart) == 1 else str(build.Concat(*apart, axis=axis))
+
+
+def _activations(node: Node) -> Iterator[Activation]:
+    given, clip = node.attributes.get("activations"), node.attributes.get("clip", 0.0)
+    twice = 2 if node.attributes.get("direction") == "bidirectional" else 1
+    spelled = {name.lower(): name for name in PARAMETERS}
+    names = [spelled.get(name.lower(), "") for name in given] if given else ACTIVATIONS[node.op_type] * twice
+    if "" in names or len(names) != len(ACTIVATIONS[node.op_type]) * twice:
+        raise CannotConvert(node, f"activations={given}; {', '.join(PARAMETERS)} could be expressed")
+    values = {p: iter(_values(node, p, sum(p in PARAMETERS[name] for name in names))) for p in ("alpha", "beta")}
+    for name in names:
+        yield Activation(name, {p: next(values[p], default) for p, default in PARAMETERS[name].items()}, clip)
+
+
+def _values(node: Node, parameter: str, takers: int) -> list[float]:
+    values: list[float] = node.attributes.get(f"activation_{parameter}", [])
+    if values and len(values) != takers:
+        raise CannotConvert(node, f"activation_{parameter} has {len(values)} values; {takers} could be expressed")
+    return values
+
+
+def _direction(node: Node, number: int, backwards: int, activations: list[Activation]) -> list[str]:
+    """Y, Y_h and for LSTM Y_c of one direction, without the axis of directions."""
+    build, kind, lengths = node.build, node.elem_type(), node.input(LENGTHS)
+    x, gates = node.input(X), GATES[node.op_type]
+    turned = backwards and lengths  # each sequence at its own end
+    x = build.ReverseSequence(x, _int64(node), time_axis=0, batch_axis=1) if turned else x
+    size = _size(node)
+    linear = bool(node.op_type == "GRU" and node.attributes.get("linear_before_reset", 0))
+    weights, bias = _weights(node, number, size, linear=linear)
+    x = build.MatMul(x, build.Transpose(build.Gather(node.input(W), number, axis=0), perm=[1, 0]))
+    x = build.Add(x, bias) if bias else x
+    starts = [_start(node, index, number, size) for index in _states(node)]
+    scanned = [x, _valid(node)] if lengths else [x]
+    body = _step(node, weights, activations, [size] * gates, masked=bool(lengths), linear=linear)
+    reversed_ = int(bool(backwards and not lengths))
+    attributes = {
+        "body": body,
+        "num_scan_inputs": len(scanned),
+        "scan_input_directions": [reversed_] * len(scanned),
+        "scan_output_directions": [reversed_],
+    }
+    *last, y = build.emit("Scan", [*starts, *scanned], attributes, outputs=len(starts) + 1)
+    for state in last:
+        build.typed(state, kind, [None, size])
+    build.typed(y, kind, [None, None, size])
+    return [build.ReverseSequence(y, _int64(node), time_axis=0, batch_axis=1) if turned else y, *last]
+
+
+def _states(node: Node) -> list[int]:
+    return [FIRST_H, FIRST_C] if node.op_type == "LSTM" else [FIRST_H]
+
+
+def _size(node: Node) -> int:
+    dims = node.scope.shape(node.input(R)) or [None]
+    size = node.attributes.get("hidden_size", dims[-1])
+    if not isinstance(size, int):
+        raise CannotConvert(node, "the hidden size is unknown; with hidden_size it could be expressed")
+    return size
+
+
+def _int64(node: Node) -> str:
+    return recast(node.build, node.input(LENGTHS), T.INT32, T.INT64)
+
+
+def _weights(node: Node, number: int, size: int, *, linear: bool) -> tuple[Weights, str]:
+    """The weights of one direction for the state, and what is added to the products of X."""
+    build, whole = node.build, size * GATES[node.op_type]
+    state = build.Transpose(build.Gather(node.input(R), number, axis=0), perm=[1, 0])
+    of_state = bias = ""
+    if node.input(B):
+        both = build.Gather(node.input(B), number, axis=0)
+        bias, of_state = build.emit("Split", [both, [whole, whole]], {"axis": 0}, outputs=2)
+        bias = bias if linear else build.Add(bias, of_state)
+    if node.op_type == "GRU" and not linear:
+        gates, hidden = build.emit("Split", [state, [2 * size, size]], {"axis": 1}, outputs=2)
+        return Weights(gates, hidden), bias
+    if not node.input(PEEPHOLES):
+        return Weights(state, bias=of_state if linear else ""), bias
+    apart = build.Gather(node.input(PEEPHOLES), number, axis=0)
+    return Weights(state, peepholes=build.emit("Split", [apart, [size] * 3], {"axis": 0}, outputs=3)), bias
+
+
+def _start(node: Node, index: int, number: int, size: int) -> str:
+    build, kind, dims = node.build, node.elem_type(), node.scope.shape(node.input(X)) or [None] * 3
+    if node.input(index):
+        return str(build.Gather(node.input(index), number, axis=0))
+    batch = dims[1]
+    if isinstance(batch, int) and batch * size <= 4096:
+        return build.constant(np.zeros((batch, size)), kind)
+    batch = build.Slice(build.Shape(node.input(X)), [1], [2])
+    zeros = build.ConstantOfShape(build.Concat(batch, [size], axis=0))
+    return recast(build, zeros, T.FLOAT, kind)
+
+
+def _valid(node: Node) -> str:
+    """Of shape (time, batch, 1): whether a sequence has not ended yet."""
+    build = node.build
+    times = build.Range(0, build.Gather(build.Shape(node.input(X)), 0), 1)
+    return str(build.Unsqueeze(build.Less(build.Unsqueeze(times, [1]), _int64(node)), [2]))
+
+
+def _step(
+    node: Node, weights: Weights, activations: list[Activation], sizes: list[int], *, masked: bool, linear: bool
+) -> GraphProto:
+    """What happens at one time, as the body of a Scan: states and X(t) * W + B in, states and output out."""
+    kind, size, graph = node.elem_type(), sizes[0], GraphProto(name="step")
+    fresh = node.scope.context.names.fresh
+    names = [fresh(f"{node.op_type}/{name}") for name in ["H", "C"][: len(_states(node))]]
+    x = fresh(f"{node.op_type}/X")
+    widths = [*(size for _ in names), sum(sizes)]
+    for name, width in zip([*names, x], widths, strict=True):
+        graph.input.add(name=name).type.CopyFrom(tensor_type(kind, [None, width]))
+    build = Builder(Scope(graph, node.scope.context, node.build.opset, node.scope), node.build.opset, node.proto)
+    if node.op_type == "LSTM":
+        after = _lstm(node, build, weights, activations, names, x)
+    elif node.op_type == "GRU":
+        after = [_gru(node, build, weights, activations, names[0], x, linear=linear)]
+    else:
+        after = [activations[0](build, build.Add(x, build.MatMul(names[0], weights.state)), kind)]
+    y = after[0]
+    if masked:
+        valid = fresh(f"{node.op_type}/valid")
+        graph.input.add(name=valid).type.CopyFrom(tensor_type(T.BOOL, [None, 1]))
+        y = build.Where(valid, y, build.constant(0.0, kind))
+        after = [build.Where(valid, new, old) for new, old in zip(after, names, strict=True)]
+    else:
+        y = build.Identity(y)
+    graph.node.extend(build.nodes)
+    for name in (*after, y):
+        graph.output.add(name=name).type.CopyFrom(tensor_type(kind, [None, size]))
+    return graph
+
+
+def _lstm(
+    node: Node, build: Builder, weights: Weights, activations: list[Activation], before: list[str], x: str
+) -> list[str]:
+    """C = f * C + i * g(c) and H = o * h(C), the gates in the order i, o, f, c."""
+    kind, (f, g, h), (hidden, cell), size = node.elem_type(), activations, before, _size(node)
+    sums = build.Add(x, build.MatMul(hidden, weights.state))
+    entry, exit_, forget, new = build.emit("Split", [sums, [size] * 4], {"axis": -1}, outputs=4)
+    if weights.peepholes:
+        entry = build.Add(entry, build.Mul(weights.peepholes[0], cell))
+        forget = build.Add(forget, build.Mul(weights.peepholes[2], cell))
+    entry = f(build, entry, kind)
+    if node.attributes.get("input_forget", 0):
+        forget = build.Sub(build.constant(1.0, kind), entry)
+    else:
+        forget = f(build, forget, kind)
+    cell = build.Add(build.Mul(forget, cell), build.Mul(entry, g(build, new, kind)))
+    if weights.peepholes:
+        exit_ = build.Add(exit_, build.Mul(weights.peepholes[1], cell))
+    return [build.Mul(f(build, exit_, kind), h(build, cell, kind)), cell]
+
+
+def _gru(
+    node: Node, build: Builder, weights: Weights, activations: list[Activation], hidden: str, x: str, *, linear: bool
+) -> str:
+    """H = (1 - z) * g(h) + z * H, the gates in the order z, r, h; r reaches H before or after its product."""
+    kind, (f, g), size = node.elem_type(), activations, _size(node)
+    if linear:
+        product = build.MatMul(hidden, weights.state)
+        product = build.Add(product, weights.bias) if weights.bias else product
+        gates, new = build.emit("Split", [x, [2 * size, size]], {"axis": -1}, outputs=2)
+        own_gates, own = build.emit("Split", [product, [2 * size, size]], {"axis": -1}, outputs=2)
+        gates = f(build, build.Add(gates, own_gates), kind)
+        update, reset = build.emit("Split", [gates, [size, size]], {"axis": -1}, outputs=2)
+        new = build.Add(new, build.Mul(reset, own))
+    else:
+        gates, new = build.emit("Split", [x, [2 * size, size]], {"axis": -1}, outputs=2)
+        gates = f(build, build.Add(gates, build.MatMul(hidden, weights.state)), kind)
+        update, reset = build.emit("Split", [gates, [size, size]], {"axis": -1}, outputs=2)
+        new = build.Add(new, build.MatMul(build.Mul(reset, hidden), weights.hidden))
+    new = g(build, new, kind)
+    kept = build.Mul(update, hidden)
+    return str(build.Add(build.Mul(build.Sub(build.constant(1.0, kind), update), new), kept))

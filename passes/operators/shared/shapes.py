@@ -1,0 +1,70 @@
+"""Sizes and axes of shapes that are known in part, and what is reshaped where a size may be 0."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.flat_indices import Size, empty, reshaped
+from opshift.passes.rewrite.node import Node
+
+T = TensorProto
+
+
+def size_along(node: Node, axis: int) -> Size:
+    """The size of the first input along an axis."""
+    dims = node.scope.shape(node.input(0))
+    if dims is not None and not -len(dims) <= axis < len(dims):
+        raise CannotConvert(node, f"axis {axis} lies outside rank {len(dims)}")
+    known = None if dims is None else dims[axis]
+    if isinstance(known, int):
+        return known
+    build = node.build
+    shape = build.Shape(node.input(0))
+    if axis < 0:
+        return str(build.Gather(shape, build.Add(build.Size(shape), axis) if dims is None else axis + len(dims)))
+    return str(build.Gather(shape, axis))
+
+
+def counted(node: Node, axes: list[int], rank: int) -> list[int]:
+    """Axes counted from the front."""
+    if not all(-rank <= axis < rank for axis in axes):
+        raise CannotConvert(node, f"axes {axes} lie outside rank {rank}")
+    return [axis % rank for axis in axes]
+
+
+def in_shape(node: Node, shape: str) -> str:
+    """The first input in a shape known at run time, in which a 0 is an empty dimension."""
+    build, x = node.build, node.input(0)
+    dims = node.scope.shape(x)
+    if dims is not None and all(isinstance(dim, int) and dim > 0 for dim in dims):
+        return str(build.Reshape(x, shape))
+    elem_type = fillable_type(node)
+    if 0 in (dims or []):
+        return empty(build, shape, elem_type)
+    if elem_type == T.BFLOAT16:  # which If takes from 16 on
+        return str(build.Cast(reshaped(build, build.Cast(x, to=T.FLOAT), shape, T.FLOAT), to=elem_type))
+    return reshaped(build, x, shape, elem_type)
+
+
+def fillable_type(node: Node) -> int:
+    elem_type = node.elem_type()
+    if elem_type in (T.COMPLEX64, T.COMPLEX128):
+        raise CannotConvert(node, "the data may be empty and are complex; any other type could be expressed")
+    return elem_type
+
+
+def indexed_axes(node: Node) -> tuple[int, list[Size], str]:
+    """How many axes are indexed, the sizes of the data, and where on the merged axis each slice lies."""
+    build, rank = node.build, node.rank(1)
+    dims = flat_indices.sizes(node, node.input(0))
+    indexed = (node.scope.shape(node.input(1)) or [None])[-1]
+    if not isinstance(indexed, int):
+        raise CannotConvert(node, "the last size of the indices is unknown; a known size could be expressed")
+    if not 1 <= indexed <= len(dims):
+        raise CannotConvert(node, f"{indexed} of {len(dims)} axes are indexed")
+    indices = flat_indices.nonnegative(node, 1, flat_indices.vector(build, dims[:indexed]))
+    if indexed == 1:
+        return indexed, dims, str(build.Squeeze(indices, axes=[rank - 1]))
+    steps = flat_indices.vector(build, flat_indices.strides(build, dims[:indexed]))
+    return indexed, dims, str(build.ReduceSum(build.Mul(indices, steps), axes=[rank - 1], keepdims=0))

@@ -1,0 +1,29 @@
+"""Identity, which took no sequence."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import elem_type_of
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+
+
+@says("Identity took no sequence: one is copied by inserting an element at the end and erasing it again.")
+def copy_sequence(node: Node) -> Replacement:
+    kind = node.scope.type(node.input(0))
+    if kind is None:
+        raise CannotConvert(node, f'the type of "{node.input(0)}" is unknown; a tensor could be expressed')
+    if kind.WhichOneof("value") == "tensor_type":
+        return None
+    elem_type = elem_type_of(kind.sequence_type.elem_type)
+    if not elem_type:
+        raise CannotConvert(node, "no tensor; a tensor or a sequence of tensors could be expressed")
+    element = node.build.constant("" if elem_type == T.STRING else 0, elem_type)
+    return str(node.build.SequenceErase(node.build.SequenceInsert(node.input(0), element)))
+
+
+changed("Identity", 14, Pair(down=copy_sequence))

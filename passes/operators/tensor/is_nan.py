@@ -1,0 +1,32 @@
+"""IsNaN before it existed, and its definition."""
+
+from __future__ import annotations
+
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.recipes import FLOAT8, carried, recast, wider
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed, defined
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+
+
+@says("IsNaN did not exist: NaN alone is neither less than infinity nor greater than its negative.")
+def neither_less_nor_greater(node: Node) -> str:
+    build, x, elem_type = node.build, node.input(0), node.elem_type()
+    if elem_type == T.FLOAT16:
+        x, elem_type = build.Cast(x, to=T.FLOAT), T.FLOAT
+    high, low = (build.constant(limit, elem_type) for limit in (float("inf"), float("-inf")))
+    return str(build.Not(build.Or(build.Less(x, high), build.Greater(x, low))))
+
+
+@says("not (x == x), which holds for NaN alone")
+def unequal_to_itself(node: Node) -> str:
+    kind = node.elem_type()
+    x = recast(node.build, node.input(0), kind, wider(kind))
+    return str(node.build.Not(node.build.Equal(x, x)))
+
+
+changed("IsNaN", 9, Pair(down=neither_less_nor_greater))
+changed("IsNaN", 20, Pair(down=carried(FLOAT8, variable="T1")))
+defined("IsNaN", unequal_to_itself, opset=13)

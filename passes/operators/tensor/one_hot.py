@@ -1,0 +1,85 @@
+"""OneHot: negative indices, and before it existed."""
+
+from __future__ import annotations
+
+from opshift.passes.model import tensors
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.flat_indices import Size, never_negative
+from opshift.passes.operators.shared.recipes import BFLOAT16, axis_within, carried, recast
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, changed, defined
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+UNSIGNED_INTEGERS = {T.UINT8, T.UINT16, T.UINT32, T.UINT64}
+
+
+@says("OneHot did not exist: off and on are gathered where an index differs from its place and where it does not.")
+def gathered_off_and_on(node: Node) -> str:
+    build, (indices, depth, values) = node.build, node.inputs
+    axis = node.attributes.get("axis", -1)
+    if node.elem_type() != T.INT64:
+        indices = build.Cast(indices, to=T.INT64)
+    held = node.scope.array(depth)
+    size: Size = int(held.reshape(-1)[0]) if held is not None else build.Reshape(build.Cast(depth, to=T.INT64), [])
+    if axis == -1:
+        places: Size = flat_indices.count(build, size)
+        column = build.Reshape(indices, build.Concat(build.Shape(indices), [1], axis=0))
+    else:
+        rank = node.rank() + 1
+        axis = axis_within(node, rank)
+        column = build.Unsqueeze(indices, axes=[axis])
+        steps: list[Size] = [int(k == axis) for k in range(rank)]
+        places = flat_indices.places(build, [size if step else 1 for step in steps], steps)
+    return str(build.Gather(values, build.Cast(build.Equal(column, places), to=T.INT32), axis=0))
+
+
+@says("Indices from -depth to -1 had no meaning and are counted from the front; lower ones leave the range.")
+def nonnegative_classes(node: Node) -> None:
+    axis = node.attributes.get("axis", -1)
+    if axis < -1:
+        node.attributes["axis"] = axis + node.rank() + 1
+    name = node.input(0)
+    held = node.scope.array(name)
+    if node.elem_type() in UNSIGNED_INTEGERS or (
+        not (held < 0).any() if held is not None else never_negative(node.scope, name)
+    ):
+        return
+    build = node.build
+    indices, depth = (
+        node.input(i) if node.elem_type(i) == T.INT64 else build.Cast(node.input(i), to=T.INT64) for i in (0, 1)
+    )
+    for outside in (build.Add(indices, depth), depth):
+        indices = build.Where(build.Less(indices, 0), outside, indices)
+    node.set_input(0, indices)
+
+
+@says("values[1] where the index, or the index plus depth, is the place along axis, else values[0]")
+def compared_with_places(node: Node) -> str:
+    build, scope, axis = node.build, node.scope, node.attributes.get("axis", -1)
+    depth, values = scope.array(node.input(1)), scope.array(node.input(2))
+    after = -axis - 1 if axis < 0 else node.rank() - axis
+    column = build.Unsqueeze(recast(build, node.input(0), node.elem_type(), T.INT64), [axis])
+    ones = [1] * after
+    if depth is not None:
+        size = int(depth.reshape(-1)[0])
+        places = build.constant(tensors.int64s(range(size), [size, *ones]))
+        from_end = build.constant(tensors.int64s(range(-size, 0), [size, *ones]))
+    else:
+        number = build.Reshape(recast(build, node.input(1), node.elem_type(1), T.INT64), [])
+        places = build.Range(0, number, 1)
+        places = build.Reshape(places, [-1, *ones]) if ones else places
+        from_end = build.Sub(places, number)
+    here = build.Or(build.Equal(column, places), build.Equal(column, from_end))
+    if values is None:
+        return str(build.Gather(node.input(2), build.Cast(here, to=T.INT32), axis=0))
+    off, on = (build.constant(value, node.elem_type(2)) for value in values)
+    return str(build.Where(here, on, off))
+
+
+changed("OneHot", 9, Pair(down=gathered_off_and_on))
+# The text of 9 says that indices must not be negative, so that going up loses nothing.
+changed("OneHot", 11, Pair(down=nonnegative_classes))
+changed("OneHot", 28, Pair(down=carried(BFLOAT16, variable="T3")))
+defined("OneHot", compared_with_places, opset=16)

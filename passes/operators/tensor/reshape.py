@@ -1,0 +1,57 @@
+"""Reshape: a shape in an attribute, and what a 0 in it means."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model import tensors
+from opshift.passes.operators.shared.carriers import INTEGERS_AS_DOUBLE
+from opshift.passes.operators.shared.flat_indices import empty
+from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.operators.shared.shapes import fillable_type, in_shape
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.says import says
+
+
+@says("A 0 in shape could not mean an empty dimension: an empty result is made from the shape alone.")
+def zero_copies(node: Node) -> Replacement:
+    if not node.attributes.pop("allowzero", 0):
+        return None
+    shape = node.scope.ints(node.input(1))
+    if shape is None:
+        return in_shape(node, node.input(1))
+    if 0 not in shape:
+        return None
+    if -1 in shape:
+        raise CannotConvert(node, f"allowzero=1 with shape {shape}; either 0 or -1 could be expressed")
+    return empty(node.build, node.input(1), fillable_type(node))
+
+
+@says("shape was an attribute and becomes an input.")
+def shape_to_input(node: Node) -> None:
+    node.attributes.pop("consumed_inputs", None)
+    if "shape" not in node.attributes:
+        raise CannotConvert(node, "there is no shape; an attribute shape could be expressed")
+    node.set_input(1, node.build.constant(tensors.int64s(node.attributes.pop("shape"))))
+
+
+@says("shape becomes an attribute, and integers are reshaped as doubles.")
+def shape_to_attribute(node: Node) -> Replacement:
+    shape = node.scope.ints(node.input(1))
+    if shape is None:
+        shape = _shape_of_result(node)
+    node.set_input(1, "")
+    node.attributes["shape"] = shape
+    return carried(INTEGERS_AS_DOUBLE)(node)
+
+
+def _shape_of_result(node: Node) -> list[int]:
+    """What is known of the result says the same as the shape input, if it leaves at most one size open."""
+    dims = node.scope.shape(node.outputs[0])
+    if dims is None or 0 in dims or sum(not isinstance(dim, int) for dim in dims) > 1:
+        raise CannotConvert(node, "the shape is known only at run time; a constant could be expressed")
+    return [dim if isinstance(dim, int) else -1 for dim in dims]
+
+
+changed("Reshape", 5, Pair(up=shape_to_input, down=shape_to_attribute))
+changed("Reshape", 14, Pair(down=zero_copies))

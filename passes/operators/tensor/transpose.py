@@ -1,0 +1,13 @@
+"""Transpose, to which only types came."""
+
+from __future__ import annotations
+
+from opshift.passes.operators.shared.recipes import FLOAT8, carried
+from opshift.passes.rewrite.registry import Pair, changed, same
+
+changed("Transpose", 21, Pair(down=carried(FLOAT8)))
+same(
+    "Transpose",
+    25,
+    "int2 and uint2 came; the text now says that perm holds each axis once, which it always did",
+)

@@ -1,0 +1,139 @@
+"""One node, as rules see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from opshift.passes.analysis.polynomial import Number
+from opshift.passes.model.attributes import attribute_value, make_attribute
+from opshift.passes.model.messages import NodeProto, TensorProto
+from opshift.passes.optimization.workspace import LARGEST, Numbers, Workspace
+
+
+class Call:
+    """One node, as rules see it."""
+
+    def __init__(self, proto: NodeProto, space: Workspace):
+        self.proto = proto
+        self.space = space
+        self.before: list[NodeProto] = []
+        self.grade = "exact"
+        self.remark = ""
+
+    @property
+    def op(self) -> str:
+        return self.proto.op_type
+
+    @property
+    def opset(self) -> int:
+        return self.space.opset
+
+    @property
+    def output(self) -> str:
+        return self.proto.output[0]
+
+    def input(self, index: int) -> str:
+        """The name of one input; the empty string where it is omitted."""
+        return self.proto.input[index] if index < len(self.proto.input) else ""
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute."""
+        for attribute in self.proto.attribute:
+            if attribute.name == name:
+                return attribute_value(attribute)
+        return default
+
+    def set(self, name: str, value: Any) -> None:
+        """Set an attribute, or remove it."""
+        for index, attribute in enumerate(self.proto.attribute):
+            if attribute.name == name:
+                del self.proto.attribute[index]
+                break
+        if value is not None:
+            self.proto.attribute.append(make_attribute(name, value))
+
+    def array(self, index: int, most: int = LARGEST) -> Any:
+        """The constant at an input; None where it is none."""
+        return self.space.array(self.input(index), most) if self.input(index) else None
+
+    def ints(self, index: int) -> list[int] | None:
+        """The integers of a small constant at an input."""
+        found = self.known(index)
+        if found is None or not all(isinstance(number, int) for number in found.values):
+            return None
+        return [number for number in found.values if isinstance(number, int)]
+
+    def known(self, index: int) -> Numbers | None:
+        """The numbers of a small integer scalar or vector at an input."""
+        return self.space.known(self.input(index)) if self.input(index) else None
+
+    def axes(self, position: int = 1) -> list[int] | None:
+        """The axes that an attribute or a constant input names; None where they are unknown or left out."""
+        given = self.attribute("axes")
+        return list(given) if given is not None else self.ints(position)
+
+    def shape(self, index: int = 0) -> tuple[Number, ...] | None:
+        return self.space.shape(self.input(index)) if self.input(index) else None
+
+    def shape_of(self, name: str) -> tuple[Number, ...] | None:
+        """The dimensions of any value."""
+        return self.space.shape(name)
+
+    def elem_type(self, index: int = 0) -> int:
+        return self.space.elem_type(self.input(index)) if self.input(index) else 0
+
+    def maker(self, index: int = 0) -> Call | None:
+        """The node of this very body that makes an input."""
+        made = self.space.makers.get(self.input(index))
+        return None if made is None or made.domain or self.space.is_open(made) else Call(made, self.space)
+
+    def alone(self, index: int = 0) -> bool:
+        """Whether nothing else uses what an input is."""
+        name = self.input(index)
+        return self.space.whole.uses[name] == 1 and not self.space.is_protected(name)
+
+    def unused(self, index: int) -> bool:
+        """Whether nobody reads an output, or it is left out."""
+        name = self.proto.output[index] if index < len(self.proto.output) else ""
+        return not name or not self.space.whole.uses[name]
+
+    def read(self, *names: str) -> None:
+        """Read these inputs instead of those that were read."""
+        kept = list(names)
+        while kept and not kept[-1]:
+            kept.pop()
+        self.proto.input[:] = kept
+        self.space.whole.uses.update(kept)
+
+    def emit(self, op: str, inputs: Sequence[str], shape: Iterable[Number] | None = None, **attributes: Any) -> str:
+        """A new node in front of this one; equal ones are one. Returns its output."""
+        key = (op, tuple(inputs), tuple(sorted((name, repr(value)) for name, value in attributes.items())))
+        found: str | None = self.space.emitted.get(key)
+        if found is None:
+            names = self.space.whole.context.names
+            found = names.fresh(f"{self.output}/{op}")
+            made = NodeProto(op_type=op, input=inputs, output=[found])
+            if self.proto.name:
+                made.name = names.fresh(f"{self.proto.name}/{op}")
+            made.attribute.extend(make_attribute(name, value) for name, value in attributes.items())
+            self.before.append(made)
+            self.space.register(made)
+            self.space.emitted[key] = found
+            self.space.whole.uses.update(inputs)
+        if shape is not None:
+            self.space.learn(found, tuple(shape))
+        return found
+
+    def constant(self, tensor: TensorProto, hint: str = "") -> str:
+        """The name of a constant."""
+        return self.space.constant(tensor, hint or f"{self.output}/const", self.before)
+
+    def grant(self) -> None:
+        """Take sizes that only the run tells to be 1 or more."""
+        self.space.whole.leans = True
+
+    def close(self, why: str) -> None:
+        """The same real-number function, but rounding may differ; or `why` tells what is taken for granted."""
+        self.grade = "close"
+        self.remark = f"{self.remark}; {why}" if self.remark else why

@@ -1,0 +1,61 @@
+"""A model while it is optimized: what the workspaces of all its bodies share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+
+from opshift.passes.analysis.scope import Context
+from opshift.passes.changes import Allowance, Change
+from opshift.passes.model.messages import ModelProto, NodeProto
+from opshift.passes.model.traversal import bodies, referred, results, shadowed, updated
+
+_MEASURING = frozenset(["ConstantOfShape", "Expand", "Flatten", "Reshape", "Shape", "Size"])
+
+
+class Whole:
+    """What all workspaces of one model share."""
+
+    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None, allowance: Allowance | None = None):
+        self.model = model
+        self.allowance = allowance or Allowance()
+        self.folder = folder
+        self.context = Context(model, source, folder, trusting=False)
+        self.changes: list[Change] = []
+        self.constants_are_nodes = model.ir_version < 4  # where each initializer is an input, too
+        self.uses: Counter[str] = Counter()
+        self.fixed: frozenset[str] = shadowed(model) | referred(model) | updated(model)
+        self.measures = True  # whether dimensions matter to any node
+        self.leans = False  # whether what was asked for since this was unset holds of sizes of 1 or more alone
+        self.changed = 0
+        self.rounds = 0
+        self._readers: dict[str, list[NodeProto]] | None = None
+
+    def begin(self) -> None:
+        """Begin a round: count how often each value is used, and let types be inferred of what the model is now.
+
+        A name that two graphs give to different values counts as one.
+        """
+        self.uses, self.measures = Counter(), False
+        if self.changed:
+            asked = self.context.inference.was_asked
+            self.context = Context(self.model, self.model, self.folder, trusting=False)
+            if asked:
+                self.context.inference.now()
+        self.rounds += 1
+        self.changed = 0
+        for body in bodies(self.model):
+            self.uses.update(chain.from_iterable([node.input for node in body.node]))
+            self.uses.update(results(body))
+            self.measures = self.measures or not _MEASURING.isdisjoint([node.op_type for node in body.node])
+        self.uses.update(self.fixed)
+
+    def readers(self, name: str) -> list[NodeProto]:
+        """The nodes that read a value, as they were when they were first asked for in this round."""
+        if self._readers is None:
+            self._readers = {}
+            for body in bodies(self.model):
+                for node in body.node:
+                    for each in set(node.input):
+                        self._readers.setdefault(each, []).append(node)
+        return self._readers.get(name, [])

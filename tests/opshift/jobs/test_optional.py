@@ -1,0 +1,176 @@
+"""Optional changes that are not proved are taken back, they alone, and the rest is written."""
+
+import json
+from dataclasses import replace
+
+import onnx
+import pytest
+from opshift.passes.changes import Allowance, Change, Result
+from opshift.passes.goals import Goal, conversion
+from opshift.passes.optimization import rules
+from opshift.passes.refine import Refinement
+from opshift.passes.rewrite.says import says
+
+from opshift.cli import main as cli
+from opshift.jobs.optional import MOST_TRIES, yielded
+from opshift.verification.verify import Verification
+from tests.support import model
+
+WANTED = Goal(refinement=Refinement(optimize=True))
+EQUAL, DIFFERENT = Verification("equal"), Verification("different", tensor="t", why="1 instead of 2")
+
+
+def change(number, how="", op="Add"):
+    return Change(f"n{number}", op, "", 14, 14, how or f"in manner {number}")
+
+
+class Rewriter:
+    """Makes changes in order as far as it is allowed to, and counts how often it is asked for a proof."""
+
+    def __init__(self, changes, faults, floor=EQUAL):
+        self.changes, self.faults, self.floor, self.proofs = changes, set(faults), floor, 0
+
+    def attempt(self, goal):
+        wanted = goal.refinement
+        if not wanted.optimize:
+            return Result(onnx.ModelProto(), (), ())
+        allowance = Allowance(wanted.withheld, wanted.most)
+        for each in self.changes:
+            if allowance.permits(each.node, each.op, each.how):
+                allowance.made.append(each)
+        return Result(onnx.ModelProto(), tuple(allowance.made), (), optional=tuple(allowance.made))
+
+    def prove(self, result):
+        self.proofs += 1
+        if not result.changes:
+            return self.floor
+        return DIFFERENT if self.faults & {each.node for each in result.changes} else EQUAL
+
+    def run(self):
+        whole = self.attempt(WANTED)
+        return yielded(WANTED, self.attempt, self.prove, whole, DIFFERENT)
+
+
+@pytest.mark.parametrize("faults", [["n0"], ["n9"], ["n4"], ["n3", "n7"], ["n0", "n1", "n9"]])
+def test_what_is_at_fault_is_taken_back_and_nothing_else(faults):
+    rewriter = Rewriter([change(k) for k in range(10)], faults)
+    result, taken_back = rewriter.run()
+    assert [back.change.node for back in taken_back] == faults
+    assert {each.node for each in result.changes} == {f"n{k}" for k in range(10)} - set(faults)
+    assert all(back.why == 'tensor "t": 1 instead of 2' for back in taken_back)
+
+
+def test_the_search_grows_with_the_logarithm_of_the_changes():
+    rewriter = Rewriter([change(k) for k in range(1000)], ["n777"])
+    assert [back.change.node for back in rewriter.run().taken_back] == ["n777"]
+    assert rewriter.proofs <= 13
+
+
+def test_a_manner_at_fault_twice_is_taken_back_everywhere():
+    changes = [change(k, "joined" if k % 2 else "") for k in range(40)]
+    rewriter = Rewriter(changes, [f"n{k}" for k in range(1, 40, 2)])
+    result, taken_back = rewriter.run()
+    assert [back.change.node for back in taken_back] == [f"n{k}" for k in range(1, 40, 2)]
+    assert len(result.changes) == 20
+    assert rewriter.proofs <= 16
+
+
+def test_nothing_is_taken_back_where_the_target_is_at_fault():
+    assert Rewriter([change(0)], ["n0"], floor=DIFFERENT).run() is None
+
+
+def test_nothing_is_taken_back_where_nothing_was_optional():
+    assert Rewriter([], []).run() is None
+
+
+def test_what_differs_with_any_optional_change_is_written_without_all():
+    """Not the changes but what comes with them is at fault."""
+    rewriter = Rewriter([change(k) for k in range(3)], ["n0", "n1", "n2"])
+    result, taken_back = rewriter.run()
+    assert result.changes == ()
+    assert [back.change.node for back in taken_back] == ["n0", "n1", "n2"]
+
+
+def test_the_search_ends():
+    rewriter = Rewriter([change(k) for k in range(200)], [f"n{k}" for k in range(0, 200, 2)])
+    result, taken_back = rewriter.run()
+    assert result.changes == ()
+    assert len(taken_back) == 200
+    assert rewriter.proofs < MOST_TRIES + 12
+
+
+MASKED = """kt = Transpose<perm=[0,1,3,2]>(k) qs = Mul(q, scale) p = MatMul(qs, kt) m = Add(p, mask) s = Softmax<axis=-1>(m) y = MatMul(s, v)
+one = Constant<value_float=1.0>() z = Mul(x, one) w = Relu(z)"""
+INSIDE = {"q": "float[1,1,2,8]", "k": "float[1,1,2,8]", "v": "float[1,1,2,8]", "x": "float[30]"}
+
+
+@pytest.fixture
+def masked(tmp_path):
+    """A query that may attend no key: NaN in what is written out, 0 in Attention."""
+    found = model(
+        MASKED,
+        23,
+        inputs=", ".join(f"{kind} {name}" for name, kind in INSIDE.items()),
+        outputs="float[1,1,2,8] y, float[30] w",
+        constants="float[2,2] mask = {-inf, -inf, 0, 0}, float[1] scale = {0.35355338}",
+    )
+    onnx.save(found, tmp_path / "in.onnx")
+    return tmp_path
+
+
+def ops(path):
+    return [node.op_type for node in onnx.load(path).graph.node]
+
+
+@pytest.mark.parametrize("arguments", [["fold"], ["convert", "--opset", "24", "--modernize"]])
+def test_a_fold_that_is_not_proved_is_taken_back(masked, capsys, arguments):
+    verb, *options = arguments
+    out = masked / "out.onnx"
+    assert cli.main([verb, str(masked / "in.onnx"), str(out), *options]) == 0
+    assert "Attention" not in ops(out)
+    assert "Softmax" in ops(out)
+    printed = capsys.readouterr().out
+    assert "taken back: 1 x Attention" in printed
+    assert 'with it, tensor "y"' in printed
+    assert "nothing to fold" not in printed
+
+
+def test_what_is_at_fault_beside_others_is_taken_back_alone(masked, capsys):
+    out = masked / "out.onnx"
+    assert cli.main(["fold", str(masked / "in.onnx"), str(out), "--optimize", "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {back["op"] for back in told["taken_back"]} == {"Attention"}
+    assert all("instead of nan" in back["why"] for back in told["taken_back"])
+    assert ops(out).count("Mul") == 1
+    assert "Softmax" in ops(out)
+
+
+def test_a_rule_that_is_wrong_is_taken_back_alone(masked, monkeypatch, capsys):
+    @says("A Relu is nothing")
+    def wrong(call):
+        return call.input(0)
+
+    held = {op: [*found] for op, found in rules.at(23).items()}
+    held.setdefault("Relu", []).append(wrong)
+    monkeypatch.setattr(rules, "at", lambda opset, exact=False: held)
+    out = masked / "out.onnx"
+    assert cli.main(["convert", str(masked / "in.onnx"), str(out), "--opset", "23", "--optimize"]) == 0
+    assert "Relu" in ops(out)
+    assert ops(out).count("Mul") == 1
+    assert "taken back: 1 x Relu: A Relu is nothing" in capsys.readouterr().out
+
+
+def test_without_a_proof_nothing_is_taken_back(masked):
+    out = masked / "out.onnx"
+    assert cli.main(["fold", str(masked / "in.onnx"), str(out), "--no-verify"]) == 0
+    assert "Attention" in ops(out)
+
+
+def test_the_first_changes_of_a_model_are_the_same_whatever_follows(masked):
+    source = onnx.load(masked / "in.onnx")
+    goal = conversion(None, wanted=Refinement(fold=True, optimize=True))
+    whole = goal.attempt(source, None)
+    assert len(whole.optional) >= 3
+    for most in range(len(whole.optional) + 1):
+        part = replace(goal, refinement=replace(goal.refinement, most=most)).attempt(source, None)
+        assert part.optional == whole.optional[:most]

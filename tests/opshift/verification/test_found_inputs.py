@@ -1,0 +1,167 @@
+"""Inputs that fit are found where small sizes do not: what an engine says of a node tells what it wants."""
+
+import math
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import opshift
+from opshift.verification import inputs, search
+from opshift.verification.engines import EngineError, OnnxRuntime
+from opshift.verification.side import Side
+from opshift.verification.stops import crossings, marked, stop
+from opshift.verification.verify import verify_apart
+from tests.support import model
+
+
+def weights(**shapes: tuple[int, ...]) -> str:
+    """Initializers of ones."""
+    held = ((name, shape, ", ".join(["1"] * math.prod(shape))) for name, shape in shapes.items())
+    return ", ".join(f"float{list(shape)} {name} = {{{ones}}}" for name, shape, ones in held)
+
+
+DEMANDS = {
+    "a reflecting Pad": ('y = Pad<mode="reflect">(x, p)', "float[N,T] x", "int64[4] p = {0, 64, 0, 64}"),
+    "a Reshape": ("y = Reshape(x, s)", "float[N,T] x", "int64[3] s = {0, -1, 80}"),
+    "windows": ("y = Reshape(x, s)", "float[N,H,W,6] x", "int64[6] s = {-1, 2, 7, 2, 7, 6}"),
+    "a MatMul": ("y = MatMul(x, w)", "float[N,T,C] x", weights(w=(37, 2))),
+    "inputs of a MatMul": ("y = MatMul(x, z)", "float[N,5] x, float[M,4] z", ""),
+    "inputs of an Add": ("a = Reshape(x, s) y = Add(a, z)", "float[N,T] x, float[M,K] z", "int64[2] s = {-1, 50}"),
+    "a Concat": ("y = Concat<axis=1>(x, w)", "float[N,T] x", weights(w=(7, 2))),
+    "a Split": ("y, z = Split<axis=1>(x, s)", "float[N,T] x", "int64[2] s = {33, 31}"),
+    "strides": (
+        "a = Conv<strides=[2,2]>(x, w) b = MaxPool<kernel_shape=[2,2], strides=[2,2]>(a) f = Flatten(b) y = MatMul(f, v)",
+        "float[N,3,H,W] x",
+        weights(w=(2, 3, 3, 3), v=(2 * 6 * 6, 1)),
+    ),
+    "up and down again": (
+        "a = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x) b = MaxPool<kernel_shape=[2,2], strides=[2,2]>(a) "
+        'c = Resize<mode="nearest">(b, , s) d = Add(c, a) e = Resize<mode="nearest">(d, , s) y = Add(e, x)',
+        "float[N,3,H,W] x",
+        "float[4] s = {1, 1, 2, 2}",
+    ),
+    "frames": (
+        "f = Unsqueeze(x, a) c = Conv<strides=[160], kernel_shape=[400]>(f, w) y = Add(c, v)",
+        "float[N,T] x",
+        f"int64[1] a = {{1}}, {weights(w=(1, 1, 400), v=(1, 98))}",
+    ),
+    "blocks": ("y = DepthToSpace<blocksize=2>(x)", "float[N,C,H,W] x", ""),
+    "positions": (
+        "s = Shape(i) t = Gather(s, one) r = Range(zero, t, one) y = Gather(w, r)",
+        "int64[N,T] i",
+        f"int64 one = {{1}}, int64 zero = {{0}}, {weights(w=(2, 3))}",
+    ),
+    "a state": (
+        "_, y = GRU<hidden_size=2>(x, w, r, , , h)",
+        "float[T,B,I] x, float[1,C,2] h",
+        weights(w=(1, 6, 40), r=(1, 6, 2)),
+    ),
+    "lengths": (
+        "_, y = RNN<hidden_size=1>(x, w, r, , l)",
+        "float[2,5,3] x, int32[L] l",
+        weights(w=(1, 1, 3), r=(1, 1, 1)),
+    ),
+    "a past": ("a = Concat<axis=1>(p, x) y = Add(a, m)", "float[N,P,4] p, float[N,T,4] x, float[N,S,4] m", ""),
+    "a factor": ("d = Div(t, s) k = Cast<to=7>(d) y = Expand(x, k)", "float[1] s, float[1,3] x", "float[1] t = {20}"),
+    "all but the first": ("y = TopK(x, k)", "float[N,T] x", "int64[1] k = {300}"),
+}
+
+
+@pytest.mark.parametrize("demand", DEMANDS)
+@pytest.mark.parametrize("opset", [17, 27])  # which onnxruntime runs, and onnx.reference
+def test_what_a_graph_demands_is_found(demand, opset):
+    body, taken, constants = DEMANDS[demand]
+    outputs = "float y, float z" if " z = " in body else "float y, int64 j" if "TopK" in body else "float y"
+    source = model(body.replace("y = TopK", "y, j = TopK"), opset, inputs=taken, outputs=outputs, constants=constants)
+    found = opshift.verify(source, source)
+    assert (found.status, found.why) == ("equal", "")
+
+
+def test_what_fits_at_once_is_not_looked_for(monkeypatch):
+    monkeypatch.setattr(inputs, "_searched", lambda *_: pytest.fail("it fits"))
+    source = model("y = Gather(w, i)", 17, inputs="int64[N] i", outputs="float[N,3] y", constants=weights(w=(2, 3)))
+    assert opshift.verify(source, source).runs == 3
+
+
+RATES = (
+    "b = Equal(rate, r) y = If(b) <then_branch = t () => (float[A,B] u) { u = Reshape(x, s) }, "
+    "else_branch = e () => (float[A,B] v) { v = Reshape(x, t) }>"
+)
+HELD = "int64 r = {16000}, int64[2] s = {-1, 512}, int64[2] t = {-1, 320}"
+
+
+def test_each_constant_that_an_input_is_compared_with_has_its_turn():
+    """Both branches run, each on a size that it takes."""
+    source = model(RATES, 17, inputs="float[N,T] x, int64 rate", outputs="float[A,B] y", constants=HELD)
+    first, second, third = opshift.verify(source, source).inputs
+    assert (first, third) == ({"x": [3, 512], "rate": 16000}, {"x": [4, 512], "rate": 16000})
+    assert (second["x"], second["rate"] != 16000) == ([3, 320], True)
+
+
+def test_what_differs_behind_a_constant_is_seen():
+    """No random number would be 16000."""
+    body = "c = Equal(rate, r) f = Cast<to=1>(c) {} y = Add(x, g)"
+    io = {"inputs": "float[N] x, int64 rate", "outputs": "float[N] y", "constants": "int64 r = {16000}"}
+    before, after = (model(body.format(text), 17, **io) for text in ("g = Neg(f)", "g = Abs(f)"))
+    assert opshift.verify(before, after).status == "different"
+
+
+def test_sums_of_sizes_are_computed():
+    source = model(
+        "a = Concat<axis=1>(p, x) y = Add(a, m)",
+        17,
+        inputs="float[N,P] p, float[N,T] x, float[N,S] m",
+        outputs="float y",
+    )
+    source.graph.input[2].type.tensor_type.shape.dim[1].dim_param = "P + T"
+    assert opshift.verify(source, source).inputs[0] == {"p": [3, 3], "x": [3, 3], "m": [3, 6]}
+
+
+def test_indices_cover_the_table():
+    """Of 50 entries the last differs."""
+    io = {"inputs": "int32[200] i", "outputs": "float[200] y"}
+    tables = (f"float[50] w = {{{', '.join(map(str, (*range(49), last)))}}}" for last in (49, 50))
+    before, after = (model("c = Cast<to=7>(i) y = Gather(w, c)", 17, constants=table, **io) for table in tables)
+    assert opshift.verify(before, after).status == "different"
+
+
+def test_what_nothing_fits_is_unverified_in_reasonable_time(monkeypatch):
+    monkeypatch.setattr(search, "_TRIES", 50)
+    held = "int64[2] s = {-1, 7}, int64[2] t = {11, 13}"
+    source = model("a = Reshape(x, s) y = Reshape(a, t)", 17, inputs="float[N,3] x", outputs="float y", constants=held)
+    found = opshift.verify(source, source)
+    assert found.status == "unverified"
+    assert "onnxruntime: no inputs could be found that the first model takes" in found.why
+
+
+def test_a_try_that_ends_the_process_is_no_fit(monkeypatch):
+    monkeypatch.setattr(search.Search, "find", lambda *_: os.kill(os.getpid(), signal.SIGSEGV))
+    source = model("y = Reshape(x, s)", 17, inputs="float[N] x", outputs="float y", constants="int64[2] s = {-1, 7}")
+    assert verify_apart(Side(source), Side(source)).status == "unverified"
+
+
+def test_a_stop_tells_the_node_and_the_numbers():
+    source = model("a = Neg(x) y = Add(a, w)", 17, inputs="float[N] x", outputs="float y", constants=weights(w=(7,)))
+    opened = OnnxRuntime(marked(source))
+    with pytest.raises(EngineError) as caught:
+        opened.run({"x": np.ones(3, np.float32)})
+    found = stop(caught.value)
+    assert found.reached == 1
+    assert {3, 7} <= set(found.numbers)
+
+
+@pytest.mark.parametrize(
+    ("seen", "power", "expected"),
+    [
+        (((3, (2, 64)), (8, (7, 64))), 1, 65),  # one less than the size is to be 64
+        (((64, (1, 98)), (704, (3, 98))), 1, 31104),  # one more in 320
+        (((8, (4, 196)), (512, (16384, 196))), 2, 56),  # as the area grows
+    ],
+)
+def test_where_sizes_meet_what_is_asked_for(seen, power, expected):
+    (size, numbers), (other, more) = seen
+    one, two = (search.Stop(0, held, "# for #") for held in (numbers, more))
+    assert expected in crossings(size, one, other, two, power)
+    assert crossings(size, one, other, search.Stop(0, more, "another"), power) == []

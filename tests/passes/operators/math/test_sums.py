@@ -1,0 +1,24 @@
+"""Sum and Mean: operands of different shapes, and additions in turn."""
+
+import numpy as np
+
+from tests.passes.operators.on_request import INF, NAN, X, computed, same_bits
+from tests.support import check
+
+MANY = {"inputs": "float[2,3] a, float[3] b, float c", "outputs": "float[2,3] y"}
+
+
+def test_sums_of_different_shapes_are_added_in_turn_below_8():
+    check("y = Sum(a, b, c)", 8, "t1 = Add(a, b)\ny = Add(t1, c)", 7, grade="close", **MANY)
+    check("y = Sum(a, b)", 8, "y = Add(a, b)", 7, **MANY)
+    check("y = Mean(a, b)", 8, "t1 = Add(a, b)\ny = Div(t1, const)", 7, grade="close", **MANY)
+    after = "t1 = Add(a, b)\nt2 = Add(t1, c)\ny = Div(t2, const)"
+    check("y = Mean(a, b, c)", 8, after, 7, grade="close", rtol=1e-6, **MANY)
+
+
+def test_sums_and_means():
+    a, b, c = np.float32([[1, 2, 3]]), np.float32([[4], [-5]]), np.float32([[INF, NAN, 0.25]])
+    same_bits(computed("Sum(x, y)", a, b), a + b)
+    same_bits(computed("Sum(x)", X), X)
+    same_bits(computed("Sum(x, y, z)", a, b, c, grade="close"), a + b + c)
+    same_bits(computed("Mean(x, y)", a, b, grade="close"), (a + b) / 2)

@@ -1,0 +1,67 @@
+"""LinearAttention before it existed, judged token by token."""
+
+import numpy as np
+import pytest
+
+from tests.support import check_computes, check_refused
+
+RNG = np.random.default_rng(0)
+
+
+def normal(*shape):
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def attended(q, k, v, state, decay, beta, scale):
+    """q: [B, T, queries, keys], k: [B, T, heads, keys], v: [B, T, heads, values]"""
+    ys = []
+    for t in range(q.shape[1]):
+        if decay is not None:
+            state = state * np.exp(decay[:, t])[..., None]
+        value = v[:, t]
+        if beta is not None:
+            value = beta[:, t] * (value - np.einsum("bhkv,bhk->bhv", state, k[:, t]))
+        state = state + k[:, t][..., None] * value[..., None, :]
+        shared = np.repeat(state, q.shape[2] // k.shape[2], axis=1)
+        ys.append(scale * np.einsum("bhk,bhkv->bhv", q[:, t], shared))
+    return np.stack(ys, axis=1), state
+
+
+@pytest.mark.parametrize("rule", ["linear", "gated", "delta", "gated_delta"])
+@pytest.mark.parametrize("per_key", [False, True])
+@pytest.mark.parametrize("stateful", [False, True])
+@pytest.mark.parametrize("scale", [0.0, 0.3])
+def test_linear_attention(rule, per_key, stateful, scale):
+    q, k, v, s = normal(2, 5, 4, 3), normal(2, 5, 2, 3), normal(2, 5, 2, 6), normal(2, 2, 3, 6)
+    g, b = -np.abs(normal(2, 5, 2, 3 if per_key else 1)), np.abs(normal(2, 5, 1 if per_key else 2, 1))
+    gated, corrected = "gated" in rule, "delta" in rule
+    y, state = attended(
+        *(a.astype(np.float64) for a in (q, k, v)), s if stateful else np.zeros_like(s), g if gated else None, b if corrected else None, scale or 1 / np.sqrt(3)
+    )  # fmt: skip
+    call = ", ".join(["q", "k", "v", "s" if stateful else "", "g" if gated else "", "b" if corrected else ""]).rstrip(
+        ", "
+    )
+    packed = {"q": q, "k": k, "v": v} | ({"g": g} if gated else {}) | ({"b": b} if corrected else {})
+    packed = {name: a.reshape(2, 5, -1) for name, a in packed.items()}
+    inputs = ", ".join(f"float[B,T,{a.shape[-1]}] {name}" for name, a in packed.items()) + (
+        ", float[B,2,3,6] s" if stateful else ""
+    )
+    check_computes(
+        f'y, t = LinearAttention<q_num_heads=4, kv_num_heads=2, update_rule="{rule}", scale={scale}>({call})', 27, 13,
+        [y.reshape(2, 5, 24).astype(np.float32), state.astype(np.float32)], feeds=packed | ({"s": s} if stateful else {}),
+        grade="close", rtol=1e-4, atol=1e-5, inputs=inputs, outputs="float[B,T,24] y, float[B,2,3,6] t",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("gated", "update_rule='gated' without input 4"),
+        ("rwkv", "update_rule='rwkv'; linear, gated, delta, gated_delta"),
+    ],
+)
+def test_calls_that_are_not_defined_are_refused(rule, why):
+    check_refused(
+        f'y, t = LinearAttention<q_num_heads=1, kv_num_heads=1, update_rule="{rule}">(q, k, v)', 27, 26, why,
+        inputs="float[1,2,3] q, float[1,2,3] k, float[1,2,3] v", outputs="float[1,2,3] y, float[1,1,3,3] t",
+    )  # fmt: skip

@@ -1,0 +1,47 @@
+"""bfloat16 that goes in and out of graphs."""
+
+import onnx
+import onnx.checker
+from opshift.passes.conversion import convert
+
+from tests.support import check_refused, model, show
+
+IF = """
+y = If (c) <
+    then_branch = t () => ({then}) {{ a = Abs(x) }},
+    else_branch = e () => ({other}) {{ b = {made} }}
+>
+"""
+
+
+def branches(then="float[3] a", other="float[3] b", made="Neg(x)"):
+    return IF.format(then=then, other=other, made=made)
+
+
+def test_bfloat16_goes_in_and_out_of_graphs_as_float32_below_16():
+    body = """
+    v, s = Loop (m, c, x) <
+        body = b (int64 i, bool go, bfloat16[3] old) => (bool go2, bfloat16[3] new, bfloat16[3] row) {
+            go2 = Identity(go) new = Identity(old) row = Identity(old)
+        }
+    >
+    """
+    io = {"inputs": "int64 m, bool c, bfloat16[3] x", "outputs": "bfloat16[3] v, bfloat16[N,3] s"}
+    made = convert.attempt(model(body, 16, **io), {"": 15}).model  # no engine runs bfloat16
+    onnx.checker.check_model(made, full_check=True)
+    assert show(made) == (
+        "t1 = Cast<to=1>(x)\n"
+        "t2, t3 = Loop<body={ t4 = Cast<to=16>(old_1); t5 = Identity(go); t6 = Identity(t4); t7 = Identity(t4); "
+        "t8 = Cast<to=1>(t6); t9 = Cast<to=1>(t7); t5, t8, t9 }>(m, c, t1)\n"
+        "v = Cast<to=16>(t2)\ns = Cast<to=16>(t3)"
+    )
+    for body in (
+        branches("bfloat16[3] a", "bfloat16[3] b", "Identity(x)").replace("Abs", "Identity"),
+        "z, y = Scan<num_scan_inputs=1, body = b (bfloat16 o, bfloat16 e) => (bfloat16 n, bfloat16 r)"
+        " { n = Identity(e) r = Identity(o) }>(w, x)",
+    ):
+        io = {"inputs": "bfloat16[3] x, bool c, bfloat16 w", "outputs": "bfloat16[A] y"}
+        made = convert.attempt(model(body, 16, **io), {"": 15}).model
+        onnx.checker.check_model(made, full_check=True)
+        assert made.graph.node[-1].op_type == "Cast"
+    check_refused(body, 16, 12, "bfloat16", **io)

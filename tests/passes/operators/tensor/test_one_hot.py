@@ -1,0 +1,82 @@
+"""OneHot: negative classes, and before it existed."""
+
+import numpy as np
+import pytest
+from opshift.passes.conversion import convert
+
+from tests.support import check, check_down, check_unchanged, model
+
+ONE_HOT = {
+    "inputs": "int64[4] i",
+    "outputs": "float[4,3] y",
+    "constants": "int64[1] d = {3}, float[2] v = {-1, 2}",
+}
+
+
+def test_classes_are_counted_from_the_front_below_11():
+    """-4 is below the range: it must not become -1, which runtimes would take for the last class."""
+    counted = """t1 = Add(i, [3])
+        t2 = Less(i, 0)
+        t3 = Where(t2, t1, i)
+        t4 = Less(t3, 0)
+        t5 = Where(t4, [3], t3)
+        y = OneHot(t5, [3], [-1.0, 2.0])"""
+    check("y = OneHot(i, d, v)", 11, counted, 10, feeds={"i": np.array([-3, -4, 1, 3])}, **ONE_HOT)
+
+
+def test_classes_of_other_types_are_cast_to_int64_first():
+    counted = """t1 = Cast<to=7>(i)
+        t2 = Add(t1, d)
+        t3 = Less(t1, 0)
+        t4 = Where(t3, t2, t1)
+        t5 = Less(t4, 0)
+        t6 = Where(t5, d, t4)
+        y = OneHot(t6, d, [0, 1])"""
+    io = {"inputs": "float[4] i, int64 d", "outputs": "int64[4,D] y", "constants": "int64[2] v = {0, 1}"}
+    feeds = {"i": np.array([0.0, -1.0, 2.0, -4.0], np.float32), "d": np.array(3)}
+    check("y = OneHot(i, d, v)", 11, counted, 10, feeds=feeds, **io)
+
+
+def test_classes_that_cannot_be_negative_stay():
+    io = {
+        **ONE_HOT,
+        "inputs": "float[4] x",
+        "constants": ONE_HOT["constants"] + ", int64[4] i = {0, 2, 1, 3}",
+    }
+    check_unchanged("y = OneHot(i, d, v)", 27, 9, **io)
+    check_unchanged("y = OneHot(i, d, v)", 9, 28, **ONE_HOT)
+    check_unchanged("y = OneHot(i, d, v)", 11, 10, **{**ONE_HOT, "inputs": "uint8[4] i"})
+
+
+def test_a_cast_to_a_small_type_may_turn_negative():
+    io = {**ONE_HOT, "inputs": "uint8[4] u"}
+    source = model("i = Cast<to=3>(u) y = OneHot(i, d, v)", 11, **io)
+    after = convert.attempt(source, {"": 10}).model  # no engine takes int8: 255 is -1 here, the last class
+    made = ["Cast", "Cast", "Add", "Less", "Where", "Less", "Where", "OneHot"]
+    assert [n.op_type for n in after.graph.node] == made
+
+
+def test_other_negative_axes_of_one_hot_are_counted_from_the_front():
+    io = {**ONE_HOT, "inputs": "float[1] x", "outputs": "float[3,4] y"}
+    io["constants"] += ", int64[4] i = {0, 2, 1, 3}"
+    check("y = OneHot<axis=-2>(i, d, v)", 11, "y = OneHot<axis=0>([0, 2, 1, 3], [3], [-1.0, 2.0])", 10, **io)
+
+
+NAN, INF = np.nan, np.inf
+
+
+@pytest.mark.parametrize("axis", [-1, 0, 1, -2])
+@pytest.mark.parametrize("depth", ["int64 d = {4}", ""])
+def test_one_hot_below_9(axis, depth):
+    given = "int64[2,3] i, float[2] v" + ("" if depth else ", int64 d")
+    feeds = {"i": np.array([[0, 3, 7], [1, 2, 4]]), "v": np.array([INF, NAN], np.float32)}
+    feeds.update({} if depth else {"d": np.array(4)})
+    io = {"inputs": given, "outputs": "float[A,B,C] y", "constants": depth}
+    check_down(f"y = OneHot<axis={axis}>(i, d, v)", 9, 8, 7, feeds=feeds, **io)
+
+
+def test_one_hot_of_one_index_and_of_negative_ones():
+    feeds = {"i": np.array(-2), "d": np.array(4)}
+    check_down(
+        "y = OneHot(i, d, v)", 11, 10, 8, feeds=feeds, inputs="int64 i, float[2] v, int64 d", outputs="float[A] y"
+    )
