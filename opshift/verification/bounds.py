@@ -115,8 +115,9 @@ def judge(
             return None
         same = (ROUNDINGS[grade] * WIDE + ROUNDINGS["exact"] * unit) * (width + source / u)
         if grade == "close" or rounded:
-            moved = CONSTANTS * (max(source, result) if rounded else source) + 4 * u * width
-            same = np.maximum(same, moved)
+            limit = _alike(x)
+            moved = _largest(near, x, limit) + (_largest(far, x, limit) if rounded else 0.0)
+            same = np.maximum(same, CONSTANTS * moved + 4 * u * np.minimum(width, limit))
         same = np.minimum(same, most * width)
         good = np.minimum(TIMES[grade] * source + UNITS[grade] * u * width, most * width)
         good = np.maximum(ANYWAY * source, most * width if rounded else good)
@@ -126,6 +127,21 @@ def judge(
     if (far > good).any():
         return replace(found, why=f"{told(y, q, far > good)}, of the second model in its own precision and in float64")
     return found
+
+
+def _alike(values: Array) -> Array:
+    """Up to which magnitude other elements tell how inexact an element is: beside a huge one, small ones are not."""
+    magnitude = np.where(np.isfinite(values), np.abs(values), 0.0)
+    typical = np.median(magnitude) if magnitude.size else 0.0
+    return np.maximum(256 * magnitude, 8 * (typical or scale(values)))
+
+
+def _largest(gap: Array, values: Array, limit: Array) -> Array:
+    """For each element, the largest gap of the elements whose magnitude is not above its limit."""
+    magnitude = np.where(np.isfinite(values), np.abs(values), 0.0).reshape(-1)
+    order = np.argsort(magnitude)
+    reached = np.searchsorted(magnitude[order], limit.reshape(-1), "right")
+    return np.maximum.accumulate(gap.reshape(-1)[order])[np.maximum(reached - 1, 0)].reshape(gap.shape)
 
 
 def _gap(a: Array, b: Array) -> Array:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto
-from opshift.passes.model.traversal import bodies
+from opshift.passes.model.messages import NodeProto
 from opshift.verification import bounds, decisions, interfaces, random_operators
 from opshift.verification.bounds import Runs
 from opshift.verification.compare import compare
 from opshift.verification.engines import EngineError
 from opshift.verification.judgement import BITS, DIRECT, TWINS, Judgement
+from opshift.verification.precision import narrowest
 from opshift.verification.side import Side
 from opshift.verification.twin import Twin, unrounded
+from opshift.verification.twin_values import dtype_of
 
 Array = Any
 _TURNS = 4
@@ -43,7 +45,6 @@ class Pair:
         self.why = ""
         """Why there are no twins."""
         self._twins: tuple[Twin, Twin] | None = None
-        self._narrowest: tuple[np.dtype[Any], np.dtype[Any]] | None = None
 
     def told(self) -> str:
         """What is to be said of the twins: which nodes ran elsewhere, or why there are none."""
@@ -140,16 +141,18 @@ class Pair:
             return Judgement(name, DIRECT, why=compare(a, b, self.grade).why)
         if is_float8(a) or is_float8(b):
             return self._directly(name, a, b)
-        one, other = self._precisions()
-        runs, narrow = Runs(a, b, x, y), max(one, other, key=bounds.half_unit)
-        judged = bounds.judge(name, runs, self.grade, unit=unit, narrow=narrow, rounded=one != other)
+        runs, rounded = Runs(a, b, x, y), self._stored[0] != self._stored[1]
+        narrow = max(self._computed, key=bounds.half_unit)
+        judged = bounds.judge(name, runs, self.grade, unit=unit, narrow=narrow, rounded=rounded)
         return judged if judged is not None else self._directly(name, a, b)
 
-    def _precisions(self) -> tuple[np.dtype[Any], np.dtype[Any]]:
-        """The narrowest type that either form computes in."""
-        if self._narrowest is None:
-            self._narrowest = narrowest(self.before.model), narrowest(self.after.model)
-        return self._narrowest
+    @cached_property
+    def _computed(self) -> tuple[np.dtype[Any], ...]:
+        return tuple(dtype_of(narrowest(side.model, computed=True)) for side in (self.before, self.after))
+
+    @cached_property
+    def _stored(self) -> tuple[np.dtype[Any], ...]:
+        return tuple(dtype_of(narrowest(side.model, computed=False)) for side in (self.before, self.after))
 
     def _directly(self, name: str, a: Any, b: Any) -> Judgement:
         if is_float(a) and is_float(b) and a.shape == b.shape:
@@ -181,7 +184,7 @@ class Pair:
         read = {name for node in nodes.values() for name in node.input if name in outputs}
         shared = read & made
         try:
-            one, other = _Watch(nodes, read), _Watch(dict.fromkeys(made & nodes.keys()), shared)  # type: ignore[arg-type]
+            one, other = _Watch(nodes.keys(), read), _Watch(made & nodes.keys(), shared)
             feeds = self._feeds(given)
             twins[0].run(feeds[0], forced=forced, watch=one)
             twins[1].run(feeds[1], forced=forced, watch=other)
@@ -222,10 +225,10 @@ class Pair:
             allowed += float(max(near, min(room, bounds.cap(own.dtype, self.grade) * largest)))
             moved = moved or name not in narrow[1] or own.tobytes() != np.asarray(narrow[1][name]).tobytes()
             moved = moved or name not in other.values or wide.tobytes() != other.values[name].tobytes()
-        margins = one.margins[_decided(node)]
-        if np.ndim(margins) and np.shape(margins) == np.shape(flips):
-            margins = margins[flips]
-        return moved and bool((np.asarray(margins) <= allowed).all())
+        for margins in (watch.margins.get(_decided(node), 0.0) for watch in (one, other)):
+            lacking = margins[flips] if np.ndim(margins) and np.shape(margins) == np.shape(flips) else margins
+            moved = moved and bool((np.asarray(lacking) <= allowed).all())
+        return moved
 
     def _forced(self, given: Mapping[str, Any], forced: Mapping[str, Any]) -> Verdict | None:
         """Both forms judged with the same decisions."""
@@ -255,7 +258,7 @@ class Pair:
             values = [_observed(s, f, {}, shared, "") for s, f in zip((self.before, self.after), feeds, strict=True)]
         except EngineError:
             return None
-        wide = [_Watch({}, set(shared)) for _ in range(2)]
+        wide = [_Watch(set(), set(shared)) for _ in range(2)]
         with suppress(EngineError):
             for twin, own, watch in zip(self._opened() or (), feeds, wide, strict=False):
                 twin.run(own, watch=watch)
@@ -275,7 +278,7 @@ class Pair:
 class _Watch:
     """Keeps what nodes of the main graph of a twin yield, and how near to their lines those are that decide."""
 
-    def __init__(self, nodes: Mapping[str, NodeProto], read: set[str]):
+    def __init__(self, nodes: Collection[str], read: Collection[str]):
         self.values: dict[str, Any] = {}
         self.margins: dict[str, Any] = {}
         self._nodes, self._read = nodes, read
@@ -346,24 +349,6 @@ def is_float(value: Any) -> bool:
 
 def is_float8(value: Any) -> bool:
     return bounds.half_unit(value.dtype) > 2.0**-8
-
-
-def narrowest(model: ModelProto) -> np.dtype[Any]:
-    """The narrowest of the types that a model computes in, as its tensors, casts and inputs tell."""
-    import onnx.helper
-
-    found = {value.type.tensor_type.elem_type for value in model.graph.input}
-    for body in bodies(model):
-        if isinstance(body, GraphProto):
-            found.update(tensor.data_type for tensor in body.initializer)
-        for node in body.node:
-            for attribute in node.attribute:
-                if attribute.name == "value" and attribute.HasField("t"):
-                    found.add(attribute.t.data_type)
-                elif attribute.name == "to":
-                    found.add(attribute.i)
-    known = [kind for kind in (TensorProto.BFLOAT16, TensorProto.FLOAT16, TensorProto.FLOAT) if kind in found]
-    return onnx.helper.tensor_dtype_to_np_dtype(known[0] if known else TensorProto.DOUBLE)
 
 
 def _flat(value: Any) -> list[Any] | None:
