@@ -5,6 +5,7 @@
 `python -m benchmarks definitions [--op NAME ...] [--runs N]` compares expansions, see `benchmarks.definitions`;
 `python -m benchmarks backends [--backend NAME ...]` counts what backends run, see `benchmarks.backends`;
 `python -m benchmarks scaling [--nodes N ...] [--steps]` tells what one more node costs, see `benchmarks.scaling`;
+`python -m benchmarks checks [--nodes N ...] [--models FOLDER]` tells what the check of a source costs;
 `python -m benchmarks optimizers [--models FOLDER] [--name REGEX]` compares optimizers, see `benchmarks.optimizers`.
 """
 
@@ -21,12 +22,16 @@ from benchmarks import conversions, inlining, scaling
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    subjects = ["conversions", "inlining", "scaling", "weights", "definitions", "backends", "optimizers"]
+    subjects = ["conversions", "inlining", "scaling", "weights", "definitions", "backends", "optimizers", "checks"]
     parser.add_argument("what", nargs="?", choices=subjects, default="conversions")
     parser.add_argument("--op", action="append", default=[], help="only these operators, of the definitions")
     parser.add_argument("--backend", action="append", default=[], help="only these backends")
     parser.add_argument("--markdown", action="store_true", help="definitions and optimizers as a page of docs/")
-    parser.add_argument("--models", type=Path, help="optimizers: this folder instead of the committed exports")
+    parser.add_argument(
+        "--models",
+        type=Path,
+        help="optimizers: this folder instead of the committed exports; checks: these models as well",
+    )
     parser.add_argument("--name", default="", help="optimizers: only the models that this expression finds")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--steps", action="store_true", help="scaling: every frozen case instead of whole models")
@@ -66,6 +71,13 @@ def main() -> None:
         else:
             for table in optimizers.as_table(held):
                 console.print(table)
+        return
+    if options.what == "checks":
+        from benchmarks import checks
+
+        print(checks.HEAD)
+        for line in checks.measure(options.nodes, options.runs, options.models):
+            print(line, flush=True)
         return
     if options.what == "weights":
         from benchmarks import weights

@@ -1,9 +1,10 @@
 """The reduce operators that are compositions, from opset 18 on: data, axes as an optional input.
 
 The first five reproduce the bodies that ONNX publishes (onnx/defs/reduction/defs.cc). Where a published body is
-sound for an element type it is also what expansion uses; elsewhere the form below it is, computed in a type in
+sound for an element type it is also what expansion uses; elsewhere a form further below is, computed in a type in
 which it holds: ReduceL2's published body squares in the data type and casts the sum to float32, which loses
-doubles and integers, and ReduceLogSumExp's overflows above 709.
+doubles and integers, and ReduceLogSumExp's overflows above 709. These two, without `@define`, become of no call:
+a test compares all five with what the installed onnx publishes, so that a change of a body is noticed.
 """
 
 from onnx import TensorProto
@@ -35,7 +36,7 @@ def ReduceL1(data, axes, noop_with_empty_axes: int, keepdims: int):
 
 @script(ONNX)
 def ReduceL2(data, axes, noop_with_empty_axes: int, keepdims: int):
-    """sqrt(float(sum(data * data)))"""
+    """sqrt(float(sum(data * data))): as published, to be compared with; `ReduceL2_same_type` is used."""
     data_square = op.Mul(data, data)
     sum_square = op.ReduceSum(data_square, axes, keepdims=keepdims, noop_with_empty_axes=noop_with_empty_axes)
     sum_square_dbl = op.Cast(sum_square, to=1)
@@ -55,7 +56,7 @@ def ReduceLogSum(data, axes, noop_with_empty_axes: int, keepdims: int):
 
 @script(ONNX)
 def ReduceLogSumExp(data, axes, noop_with_empty_axes: int, keepdims: int):
-    """log(sum(exp(double(data))))"""
+    """log(sum(exp(double(data)))): as published, to be compared with; `ReduceLogSumExp_float` or `_double` is used."""
     data_double = op.Cast(data, to=11)
     data_exp = op.Exp(data_double)
     reduced_sum = op.ReduceSum(data_exp, axes, keepdims=keepdims, noop_with_empty_axes=noop_with_empty_axes)

@@ -18,7 +18,7 @@ from opshift.passes.errors import InvalidModel, Refusal
 from opshift.passes.goals import Goal, Target
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.refine import Refinement
-from opshift.verification.asked import Inputs, Ranges, Sizes, asked, checked
+from opshift.verification.feeding.asked import Inputs, Ranges, Sizes, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.verify import Verification, verify_sides
 

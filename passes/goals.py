@@ -110,20 +110,27 @@ def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refi
 
 def recognisable(name: str) -> Op:
     """An operator to fold, by name; raises `ValueError` for one that is not known, or has no definition."""
-    from opshift.passes.fusion import patterns
+    from opshift.passes.fusion import families
     from opshift.passes.inlining import definable
 
     op = operator(name)
-    if patterns.family(op) is not None:
+    if families.family(op) is not None:
         return op
     if definable.is_defined(*op):
         why = "its definition is no pattern (docs/definitions.md tells which ones are)"
         raise ValueError(f"{name} cannot be recognised: {why}")
     if schemas.versions(*op):
         raise ValueError(f"{name} has no definition to recognise it by (docs/definitions.md lists those that have one)")
+    raise unknown(name)
+
+
+def unknown(name: str) -> ValueError:
+    """The error for an operator that nobody knows, with the known one that is spelled most like it."""
+    from opshift.passes.inlining import definable
+
     known = [f"{domain}::{op}" if domain else op for domain in definable.DOMAINS for op in definable.operators(domain)]
     likely = get_close_matches(name, known, 1)
-    raise ValueError(f"unknown operator {name!r}{f'; did you mean {likely[0]}?' if likely else ''}")
+    return ValueError(f"unknown operator {name!r}{f'; did you mean {likely[0]}?' if likely else ''}")
 
 
 def _check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:

@@ -17,6 +17,21 @@ BY_NAME = {
     "passes/rewrite/registry.py",  # the file of an operator
 }
 
+LONGEST_FUNCTION, LONGEST_FILE, MOST_MODULES = 50, 400, 18
+LONG_FUNCTIONS = {
+    "opshift/cli/parser.py": {"_parser": "one option after the other, in the order of the help"},
+    "opshift/jobs/batch.py": {"convert_files": "most of it tells what its arguments are"},
+    "passes/model/encoding/node_bytes.py": {
+        "read": "each byte of each node passes here: a call would cost more than it does"
+    },
+    "passes/openvino/indexing.py": {"strided_slice": "one mask after the other, each of a few lines"},
+}
+LONG_FILES = {"passes/analysis/scope.py": "one class, each of whose answers is made of the others'"}
+FULL_FOLDERS = {
+    "passes/openvino": "a file for each kind of layer",
+    "passes/operators": "a folder for each family, a file for each operator or a few of one kind",
+}
+
 
 def by_name(tree: ast.AST) -> bool:
     """Whether a module imports others by names that are computed or texts."""
@@ -61,3 +76,35 @@ def test_tests_lie_beside_what_they_test():
         for path in (ROOT / "tests" / top).rglob("test_*.py"):
             room = path.parent.relative_to(ROOT / "tests")
             assert (ROOT / room).is_dir() or "onnx_1_13_1" in room.parts or room.name == "legacy", path
+
+
+def long_functions(tree: ast.AST) -> set[str]:
+    return {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        if (node.end_lineno or node.lineno) - node.lineno >= LONGEST_FUNCTION
+    }
+
+
+def test_functions_fit_a_screen_or_say_why_not():
+    for path in MODULES:
+        argued = LONG_FUNCTIONS.get(str(path.relative_to(ROOT)), {})
+        assert long_functions(ast.parse(path.read_text(encoding="utf-8"))) <= argued.keys(), path
+
+
+def test_a_long_function_is_found():
+    body = "\n".join(["    x = 1"] * LONGEST_FUNCTION)
+    assert long_functions(ast.parse(f"class C:\n  def f():\n{body}")) == {"f"}
+    assert not long_functions(ast.parse(f"def f():\n{body[10:]}"))
+
+
+def test_files_are_of_one_topic_or_say_why_not():
+    lines = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8").count("\n") for path in MODULES}
+    assert {path for path, count in lines.items() if count > LONGEST_FILE} <= LONG_FILES.keys()
+
+
+def test_no_folder_is_too_full_to_be_taken_in():
+    folders = {path.parent for path in MODULES}
+    full = {str(f.relative_to(ROOT)) for f in folders if len(list(f.glob("[!_]*.py"))) > MOST_MODULES}
+    assert {folder for folder in full if not folder.startswith(tuple(FULL_FOLDERS))} == set()

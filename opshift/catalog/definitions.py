@@ -1,12 +1,11 @@
 """The table of definitions: every operator that can be expanded, how, and from where.
 
-It is read from the registry, the compiled functions, the docstrings of both, and the operators' schemas.
+It is read from the registry and what its steps say, the compiled functions, and the operators' schemas.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,7 @@ class Definition:
         opset: the opset at which the definition is written, from where its nodes go on to any other; 0 for that of
             the node itself.
         grade: `exact`, `close`, or what it depends on.
-        source: the text that it follows: the operator's own, a specification, or a paper that its file names.
+        source: the text that it follows: the operator's own, a specification, or a paper that it names.
         code: the file and the function in it.
     """
 
@@ -52,7 +51,7 @@ def of(domain: str, op: str) -> Iterator[Definition]:
     """The definitions of an operator."""
     on_request = registry.definition(domain, op)
     if on_request is not None:
-        yield _step(domain, op, on_request.step, on_request.opset)
+        yield _step(domain, op, on_request.step, on_request.opset, on_request.source)
     for body, grade in functions.bodies(domain, op):
         opset = next(i.version for i in body.opset_import if not i.domain)
         code = f"functions/{functions.source(domain, op)}.py: {body.name}"
@@ -62,12 +61,11 @@ def of(domain: str, op: str) -> Iterator[Definition]:
         yield _step(domain, op, *below)
 
 
-def _step(domain: str, op: str, step: Callable[..., Any], opset: int) -> Definition:
+def _step(domain: str, op: str, step: Callable[..., Any], opset: int, source: str = "") -> Definition:
     story, module = ledger.story(step), inspect.getmodule(inspect.unwrap(step))
     assert module is not None, "steps are functions of modules"
-    paper = re.search(r'"[^"]+", [0-9]{4}', " ".join((module.__doc__ or "").replace("(", "").replace(")", ",").split()))
     code = f"{module.__name__.removeprefix('opshift.').replace('.', '/')}.py: {step.__name__}"
-    return Definition(domain, op, story.what, opset, story.grade, paper[0] if paper else _text(domain, op), code)
+    return Definition(domain, op, story.what, opset, story.grade, source or _text(domain, op), code)
 
 
 def _text(domain: str, op: str) -> str:
@@ -85,11 +83,11 @@ def _first_sentence(text: str) -> str:
 
 def folds(domain: str, op: str) -> str:
     """Whether an operator is recognised where its definition is written out: `yes`, `by name` or `no`."""
-    from opshift.passes.fusion import patterns
+    from opshift.passes.fusion import families
 
-    if patterns.family((domain, op)) is None:
+    if families.family((domain, op)) is None:
         return "no"
-    return "yes" if (domain, op) in patterns.FAMILIES else "by name"
+    return "yes" if (domain, op) in families.FAMILIES else "by name"
 
 
 def without() -> list[str]:

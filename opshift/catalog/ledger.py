@@ -16,8 +16,10 @@ from itertools import pairwise
 from typing import Any
 
 from opshift import functions
+from opshift.passes import goals
+from opshift.passes.inlining import definable
 from opshift.passes.model import schemas
-from opshift.passes.rewrite import registry
+from opshift.passes.rewrite import operator_files, registry
 from opshift.passes.rewrite.says import sentence_of
 
 DOMAINS = ("", "ai.onnx.ml")
@@ -37,6 +39,11 @@ class Story:
         """The best that can come of it, and the worst short of a refusal."""
         return "exact or close" if self.close else "exact"
 
+    def lines(self) -> list[str]:
+        """What it does, and each reason for which it is refused."""
+        done = [f"{self.grade}: {self.what}"] if self.what else []
+        return done + [f"refused: {why}" for why in dict.fromkeys(self.refused)]
+
     def __str__(self) -> str:
         refused = "refused: " + "; ".join(dict.fromkeys(self.refused)) if self.refused else ""
         return "; ".join(filter(None, [self.what and f"{self.grade}: {self.what}", refused]))
@@ -55,14 +62,58 @@ class Row:
     down: Story
 
 
+@dataclass(frozen=True)
+class History:
+    """An operator's transitions, the file that tells them, and the one that defines it; "" where there is none."""
+
+    domain: str
+    op: str
+    rows: tuple[Row, ...]
+    file: str
+    definition: str
+
+    def lines(self, opset: int | None = None) -> Iterator[str]:
+        """The history as text, all of it or what happens at one opset."""
+        yield f"{self.domain}::{self.op}" if self.domain else self.op
+        if self.file:
+            yield f"  told in {self.file}"
+        if self.definition:
+            yield f"  defined in {self.definition}"
+        for row in self.rows:
+            if opset in (None, row.newer):
+                yield f"{row.older} -> {row.newer}" if row.older else f"from {row.newer}"
+                for way, story in (("up", row.up), ("down", row.down)):
+                    for k, line in enumerate(story.lines() if story else []):
+                        yield f"  {'' if k else way:<4}  {line}"
+
+
+def history(name: str) -> History:
+    """What happened to an operator, `Name` or `domain::Name`; raises `ValueError` for an unknown one."""
+    domain, op = goals.operator(name)
+    if op not in definable.operators(domain):
+        raise goals.unknown(name)
+    told = operator_files.FILES.get(domain, {}).get(op, "")
+    return History(
+        domain,
+        op,
+        tuple(_rows_of(domain, op)),
+        f"passes/operators/{told.replace('.', '/')}.py" if told else "",
+        f"functions/{functions.source(domain, op)}.py" if functions.defined(domain, op) else "",
+    )
+
+
 def rows(opset: int | None = None) -> Iterator[Row]:
     """Every transition, or those at one opset."""
     for domain in DOMAINS:
         for op in sorted(schemas.operators(domain)):
-            known = schemas.versions(domain, op)
-            for older, newer in [(0, known[0]), *pairwise(known)]:
-                if opset in (None, newer) and (older or newer > 1):
-                    yield _row(domain, op, older, newer)
+            yield from _rows_of(domain, op, opset)
+
+
+def _rows_of(domain: str, op: str, opset: int | None = None) -> Iterator[Row]:
+    known = schemas.versions(domain, op)
+    for older, newer in [(0, known[0]), *pairwise(known)] if known else []:
+        if opset in (None, newer) and (older or newer > 1):
+            yield _row(domain, op, older, newer)
 
 
 def _row(domain: str, op: str, older: int, newer: int) -> Row:

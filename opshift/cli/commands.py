@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from opshift.cli import display
 from opshift.files import model_file
 from opshift.files import openvino_ir as ir
+from opshift.files.writing import writing
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import DONE, REFUSED, code_of
+from opshift.jobs.outcome import Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
 from opshift.passes.backends import fit
@@ -24,7 +26,7 @@ from opshift.passes.conversion import convert as engine
 from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
 from opshift.passes.refine import Refinement
-from opshift.verification.asked import Asked, asked, checked
+from opshift.verification.feeding.asked import Asked, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart
 
@@ -95,15 +97,28 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     if options.out_dir is not None:
         if options.save_inputs:
             raise ValueError("--save-inputs is for one model; give no --out-dir")
+        if options.report:
+            raise ValueError("--report is for one model; give no --out-dir")
         return _rewrite_all(options, goal, manner)
     if options.jobs is not None or options.backend is not None:
         raise ValueError("--jobs and --backend are for many models; give --out-dir")
     code, outcome = rewrite(Path(options.model), _output(options, goal.label), goal, manner)
+    if options.report:
+        _report(options.report, outcome, None if options.in_place else options.model, outcome.output or None)
     if options.format == "json":
         print(outcome_.as_json(outcome))
     else:
         display.show(outcome, _console())
     return code
+
+
+def _report(path: str, outcome: Outcome, before: str | None, after: str | None) -> None:
+    """Write the page; what changed is drawn where both files are there."""
+    from opshift.cli import report
+
+    source, result = (_side(file).model if file is not None else None for file in (before, after))
+    with writing(path):
+        Path(path).write_text(report.page(outcome, source, result, ["opshift", *sys.argv[1:]]), encoding="utf-8")
 
 
 def _asked(options: argparse.Namespace) -> Asked:
@@ -177,10 +192,15 @@ def verify(options: argparse.Namespace) -> int:
         engine.checked(side.model)
     wanted = checked(_asked(options), before.model)
     found = verify_apart(before, after, grade="close" if options.close else "exact", wanted=wanted)
+    if options.report:
+        sides = ((options.before, before), (options.after, after))
+        one, other = (outcome_.facts(side.model, os.path.getsize(path)) for path, side in sides)
+        told = Outcome(options.before, options.after, one, other, (), (), "", {}, verification=found)
+        _report(options.report, told, None, None)
     if options.format == "json":
         print(json.dumps(asdict(found), indent=2))
     else:
-        print("\n".join(filter(None, [outcome_.verdict(found), outcome_.fed(found)])))
+        print("\n".join(filter(None, [outcome_.verdict(found), outcome_.fed(found), *outcome_.remarked(found)])))
     return code_of(found)
 
 
@@ -234,7 +254,10 @@ def ledger(options: argparse.Namespace) -> int:
     """`opshift ledger`."""
     from opshift.catalog import ledger as table
 
-    if options.opset is not None:
+    if options.op:
+        histories = [table.history(name) for name in options.op]
+        print("\n\n".join("\n".join(history.lines(options.opset)) for history in histories))
+    elif options.opset is not None:
         found = table.needed(options.opset)
         print("\n".join(found) if found else f"the installed onnx changes nothing at opset {options.opset}")
     elif options.markdown:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from opshift.cli.printing import printable
 from opshift.jobs.batch import FileResult
-from opshift.jobs.exit_codes import DEFECT, DIFFERENT, DONE, REFUSED, UNREADABLE, USAGE
+from opshift.jobs.exit_codes import DEFECT, DIFFERENT, DONE, REFUSED, UNREADABLE, UNWRITABLE, USAGE
 from opshift.jobs.optional import TakenBack
-from opshift.jobs.outcome import Facts, Outcome, Prospect, fed, verdict
+from opshift.jobs.outcome import Facts, Outcome, Prospect, fed, remarked, verdict
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Change, Result
 from opshift.passes.errors import Refusal
@@ -219,7 +219,7 @@ def _closing(outcome: Outcome) -> list[str]:
     lines = [f"grade: {outcome.grade}; time: {spent}"]
     lines.append(verdict(outcome.verification) if outcome.verification is not None else "not verified")
     if outcome.verification is not None and (inputs := fed(outcome.verification)):
-        lines.append(inputs)
+        lines += [inputs, *remarked(outcome.verification)]
     if outcome.output:
         lines.append(f"written to {outcome.output}")
     elif outcome.verification is not None:
@@ -242,6 +242,7 @@ WORDS = {
     REFUSED: "refused",
     DIFFERENT: "different",
     UNREADABLE: "unreadable",
+    UNWRITABLE: "cannot be written",
 }
 
 

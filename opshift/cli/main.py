@@ -1,8 +1,8 @@
 """The command line.
 
 Exit codes: 0 done; 1 a defect of opshift itself; 2 usage; 3 refused: it cannot be converted, or no engine can run
-it; 4 converted, but the outputs differ; 5 unreadable or invalid input. Nothing is left at the output path unless it
-is 0. Of many models, the largest code counts.
+it; 4 converted, but the outputs differ; 5 unreadable or invalid input; 6 the output cannot be
+written. Nothing is left at the output path unless it is 0. Of many models, the largest code counts.
 """
 
 from __future__ import annotations

@@ -58,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("after")
     verify.add_argument("--close", action="store_true", help="allow for other rounding, not only for other kernels")
     _add_inputs(verify)
+    _add_report(verify)
     _add_format(verify)
 
     inspect = verbs.add_parser("inspect", help="show what a model consists of and which opsets it can reach")
@@ -67,6 +68,9 @@ def _parser() -> argparse.ArgumentParser:
 
     ledger = verbs.add_parser("ledger", help="show what is done about each change of each operator")
     ledger.add_argument("--opset", type=int, metavar="N", help="only the changes at this opset of the installed onnx")
+    ledger.add_argument(
+        "--op", action="append", default=[], help="the history of an operator, and the file that tells it; repeatable"
+    )
     ledger.add_argument("--markdown", action="store_true", help="the whole table, as it stands in docs/support.md")
     ledger.add_argument("--definitions", action="store_true", help="what operators become: docs/definitions.md")
 
@@ -124,7 +128,16 @@ def _add_rewriting(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-verify", action="store_true", help="do not run both forms")
     parser.add_argument("--dry-run", action="store_true", help="show what would be done; write nothing")
     _add_inputs(parser)
+    _add_report(parser)
     _add_format(parser)
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--report",
+        metavar="FILE.html",
+        help="also write what was done and what was seen as one page, which fetches nothing",
+    )
 
 
 def _add_inputs(parser: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from opshift.files import copying, external, openvino_ir, skeletons
+from opshift.files.writing import writing
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import GraphProto, ModelProto
@@ -136,7 +137,7 @@ class Draft:
     Raises (on entering):
         InvalidModel: data cannot be had or kept, or protobuf cannot write the model.
         ValueError: everything is to be embedded, but does not fit into 2 GB.
-        OSError: a file cannot be written, or data would overwrite one.
+        CannotWrite: a file cannot be written, or data would overwrite one.
     """
 
     def __init__(
@@ -163,7 +164,8 @@ class Draft:
 
     def __enter__(self) -> Draft:
         try:
-            self._write()
+            with writing(self._path):
+                self._write()
         except BaseException:  # an interrupt, too
             self._clear()
             raise
@@ -196,8 +198,9 @@ class Draft:
     def publish(self) -> Path:
         """Put everything in its place; the model file comes last."""
         self._publishing = True
-        for temporary, final in self._pending:
-            os.replace(temporary, final)
+        with writing(self._path):
+            for temporary, final in self._pending:
+                os.replace(temporary, final)
         return self._path
 
     def written(self) -> ModelProto:

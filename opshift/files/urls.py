@@ -8,7 +8,6 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from opshift.files import external, model_file, openvino_ir
 from opshift.passes.errors import InvalidModel
@@ -26,7 +25,11 @@ def is_url(path: str) -> bool:
 
 def local(path: str) -> str:
     """A path that the operating system knows, also for a `file://` URL."""
-    return url2pathname(urlsplit(path).path) if path.startswith(_LOCAL) else path
+    if not path.startswith(_LOCAL):
+        return path
+    from urllib.request import url2pathname  # brings http and ssl with it
+
+    return url2pathname(urlsplit(path).path)
 
 
 def join(folder: str, name: str) -> str:

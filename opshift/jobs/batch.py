@@ -22,7 +22,7 @@ from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal
 from opshift.passes.refine import Refinement
 from opshift.verification import engines
-from opshift.verification.asked import Inputs, Ranges, Sizes, asked
+from opshift.verification.feeding.asked import Inputs, Ranges, Sizes, asked
 
 Advance = Callable[["FileResult", int], None]
 Placed = Generator[tuple[int, "FileResult"], None, None]

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from opshift.verification.verify import Verification
 
-DONE, DEFECT, USAGE, REFUSED, DIFFERENT, UNREADABLE, INTERRUPTED, UNHEARD = 0, 1, 2, 3, 4, 5, 130, 141
+DONE, DEFECT, USAGE, REFUSED, DIFFERENT, UNREADABLE, UNWRITABLE, INTERRUPTED, UNHEARD = 0, 1, 2, 3, 4, 5, 6, 130, 141
 
 
 def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
     """What an error means to a user who asked for something about these models: the exit code, and what to say."""
+    from opshift.files.writing import CannotWrite
     from opshift.passes.errors import InvalidModel, Refused
 
     if isinstance(error, InvalidModel):
@@ -20,6 +21,8 @@ def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
         return REFUSED, str(error).splitlines()
     if isinstance(error, ValueError):
         return USAGE, [str(error)]
+    if isinstance(error, CannotWrite):
+        return UNWRITABLE, [f"{error.filename} cannot be written: {error.strerror}"]
     if isinstance(error, OSError):
         return UNREADABLE, [f"{error.filename or ''}: {error.strerror or error}".lstrip(": ")]
     if isinstance(error, (RecursionError, MemoryError)):

@@ -139,6 +139,11 @@ def fed(found: Verification) -> str:
     return f"{'verified' if found.equal else 'run'} with {'; '.join(filter(None, told))}" if any(told) else ""
 
 
+def remarked(found: Verification) -> list[str]:
+    """What was seen and does not decide, line by line."""
+    return [f"remark: {remark}" for remark in found.remarks]
+
+
 def _sizes(held: Any) -> str:
     """A shape, those of a sequence, or a single number."""
     return f"= {held}" if isinstance(held, int) else json.dumps(held, separators=(",", ""))

@@ -15,7 +15,7 @@ from opshift.passes import process
 from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
-from opshift.verification.asked import DRAWN, Asked, checked
+from opshift.verification.feeding.asked import DRAWN, Asked, checked
 from opshift.verification.side import Side
 from opshift.verification.verify import Verification, verify_apart
 
@@ -111,7 +111,7 @@ class _Job:
             verification = None
             if manner.verify:
                 started = perf_counter()
-                verification = self._verified(Side(draft.written(), str(self.output.parent)), result.grade)
+                verification = self._verified(Side(draft.written(), str(self.output.parent)), result)
                 self.seconds["verify"] = perf_counter() - started
             code = code_of(verification)
             if code == DONE:
@@ -121,7 +121,8 @@ class _Job:
     def proved(self, result: Result) -> Verification:
         """What a proof says of a result that is not written."""
         assert result.model is not None, "what is optional refuses nothing"
-        return self._verified(Side(result.model, self.source.folder), result.grade)
+        return self._verified(Side(result.model, self.source.folder), result)
 
-    def _verified(self, after: Side, grade: str) -> Verification:
-        return verify_apart(self.source, after, grade=grade, wanted=self.manner.wanted)
+    def _verified(self, after: Side, result: Result) -> Verification:
+        plain = not result.optional
+        return verify_apart(self.source, after, grade=result.grade, wanted=self.manner.wanted, plain=plain)

@@ -24,6 +24,7 @@ _SERVE = (
     "from opshift.verification import isolation; isolation._serve()"
 )
 _ENDING = (signal.SIGINT, signal.SIGTERM)
+_apart = False  # whether this is a process that `call` began
 
 
 class Ended(RuntimeError):
@@ -42,8 +43,7 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """
     if _is_watched():
         return function(*arguments, **named)
-    in_main = threading.current_thread() is threading.main_thread()
-    begin = _forked if sys.platform == "linux" and in_main else _spawned
+    begin = _forked if forks() else _spawned
     answer, code = begin(lambda: function(*arguments, **named), (function, arguments, named))
     if code == -signal.SIGINT:
         raise KeyboardInterrupt
@@ -54,6 +54,17 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         found: T = value
         return found
     raise value
+
+
+def forks() -> bool:
+    """Whether `call` runs what it is given in a copy of this process, so that it need not be picklable."""
+    return sys.platform == "linux" and threading.current_thread() is threading.main_thread() and not _is_watched()
+
+
+def end_after(seconds: int) -> None:
+    """End this process in some time, if it is one that `call` began."""
+    if _apart and hasattr(signal, "alarm"):
+        signal.alarm(seconds)
 
 
 def silence() -> None:
@@ -156,6 +167,8 @@ def _answer(work: Callable[[], object]) -> bytes:
 
 def _prepare() -> None:
     """Print nothing, write no core file, and let what asks for more memory than there is hear so."""
+    global _apart
+    _apart = True
     silence()
     faults = sys.modules.get("faulthandler")
     if faults is not None:

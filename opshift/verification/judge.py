@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 
 from opshift.passes.model.messages import NodeProto
-from opshift.verification import bounds, decisions, interfaces, random_operators
+from opshift.verification import bounds, interfaces, random_operators
 from opshift.verification.bounds import Runs
 from opshift.verification.compare import compare
 from opshift.verification.engines import EngineError
 from opshift.verification.judgement import BITS, DIRECT, TWINS, Judgement
 from opshift.verification.precision import narrowest
 from opshift.verification.side import Side
-from opshift.verification.twin import Twin, unrounded
-from opshift.verification.twin_values import dtype_of
+from opshift.verification.twins import decisions
+from opshift.verification.twins.twin import Twin, unrounded
+from opshift.verification.twins.values import dtype_of
 
 Array = Any
 _TURNS = 4

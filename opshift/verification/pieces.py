@@ -19,6 +19,7 @@ class Pieces:
         self.held = {t.name: t for t in model.graph.initializer}
         self.sparse = {t.values.name: t for t in model.graph.sparse_initializer}
         self.given = [value.name for value in model.graph.input if value.name not in self.held]
+        self._readers: dict[str, list[int]] | None = None
         self._known = {*self.makers, *self.held, *self.sparse, *self.given}
 
     def reads(self, index: int) -> Iterator[str]:
@@ -26,6 +27,15 @@ class Pieces:
         node = self.nodes[index]
         names = (*node.input, *_captured(node)) if node.attribute else node.input
         return (name for name in dict.fromkeys(names) if name in self._known)
+
+    def readers(self, name: str) -> list[int]:
+        """The nodes that read a value."""
+        if self._readers is None:
+            self._readers = {}
+            for index in range(len(self.nodes)):
+                for read in self.reads(index):
+                    self._readers.setdefault(read, []).append(index)
+        return self._readers.get(name, [])
 
     def between(self, wanted: Iterable[str], ends: Iterable[str]) -> tuple[list[int], list[str]]:
         """The nodes that make values where those at the `ends` are given, in order, and what of the ends they read.

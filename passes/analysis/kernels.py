@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from math import prod
 from typing import Any
 
+from opshift.passes.analysis import moving
+from opshift.passes.analysis.moving import Array, Attributes
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import ELEMENTS
 
-Array = Any
-Attributes = Mapping[str, Any]
 Rule = Callable[[Sequence[Array], Attributes, int], Array | list[Array] | None]
 Function = str | Callable[..., Array]
 """A function of numpy, by its name as numpy is imported at the first use, or one of ours."""
@@ -127,12 +127,6 @@ def _comparison(function: Function) -> Rule:
     return rule
 
 
-def _axes(inputs: Sequence[Array], attributes: Attributes, position: int = 1) -> list[int] | None:
-    if len(inputs) > position and inputs[position] is not None:
-        return [int(axis) for axis in inputs[position].reshape(-1)]
-    return list(attributes["axes"]) if "axes" in attributes else None
-
-
 def _cast(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
     import onnx.helper
 
@@ -155,103 +149,6 @@ def _cast(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
     return value.astype(kind)
 
 
-def _reshape(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    value, shape = inputs[0], [int(dim) for dim in inputs[1]]
-    if not attributes.get("allowzero", 0):
-        shape = [value.shape[i] if dim == 0 else dim for i, dim in enumerate(shape)]
-    return value.reshape(shape)
-
-
-def _squeeze(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    axes = _axes(inputs, attributes)
-    if axes == []:
-        return None  # engines disagree
-    return np.squeeze(inputs[0], axis=None if axes is None else tuple(axes))
-
-
-def _unsqueeze(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    axes = _axes(inputs, attributes)
-    return None if axes is None else np.expand_dims(inputs[0], tuple(axes))
-
-
-def _slice(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    value = inputs[0]
-    if opset < 10:
-        starts, ends = list(attributes["starts"]), list(attributes["ends"])
-        axes, steps = list(attributes.get("axes", range(len(starts)))), [1] * len(starts)
-    else:
-        starts, ends = inputs[1].tolist(), inputs[2].tolist()
-        axes = _axes(inputs, {}, 3) or list(range(len(starts)))
-        steps = inputs[4].tolist() if len(inputs) > 4 and inputs[4] is not None else [1] * len(starts)
-    cut: list[slice] = [slice(None)] * value.ndim
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        cut[axis] = bounded(start, end, step, value.shape[axis])
-    return value[tuple(cut)]
-
-
-def bounded(start: int, end: int, step: int, size: int) -> slice:
-    """What Slice takes of an axis, as Python writes it."""
-    low, high = (0, size) if step > 0 else (-1, size - 1)
-    start, end = (at + size if at < 0 else at for at in (start, end))
-    start, end = min(max(start, 0), size if step > 0 else size - 1), min(max(end, low), high)
-    return slice(start, None if end < 0 else end, step)
-
-
-def _gather(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    axis = int(attributes.get("axis", 0))
-    size = inputs[0].shape[axis]
-    if not ((inputs[1] >= -size) & (inputs[1] < size)).all():
-        return None
-    return np.take(inputs[0], inputs[1], axis=axis)
-
-
-def _gather_elements(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    value, places = inputs
-    axis = int(attributes.get("axis", 0)) % value.ndim
-    if not ((places >= 0) & (places < value.shape[axis])).all():
-        return None
-    whole = [slice(None) if at == axis else slice(size) for at, size in enumerate(places.shape)]
-    return np.take_along_axis(value[tuple(whole)], places, axis)
-
-
-def _concat(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    return np.concatenate(inputs, axis=int(attributes["axis"]))
-
-
-def _split(inputs: Sequence[Array], attributes: Attributes, opset: int) -> list[Array] | None:
-    sizes = inputs[1].tolist() if len(inputs) > 1 and inputs[1] is not None else attributes.get("split")
-    axis = int(attributes.get("axis", 0))
-    if not sizes or sum(sizes) != inputs[0].shape[axis]:
-        return None
-    return list(np.split(inputs[0], np.cumsum(sizes)[:-1], axis=axis))
-
-
-def _transpose(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    return np.transpose(inputs[0], attributes.get("perm"))
-
-
-def _expand(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    return np.broadcast_to(inputs[0], np.broadcast_shapes(inputs[0].shape, tuple(inputs[1].tolist())))
-
-
-def _constant_of_shape(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    import onnx.numpy_helper
-
-    held = attributes.get("value")
-    value = np.zeros(1, np.float32) if held is None else onnx.numpy_helper.to_array(held)
-    return np.broadcast_to(value.reshape(()), tuple(inputs[0].tolist()))
-
-
-def _range(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    start, limit, delta = (value.item() for value in inputs)
-    return np.arange(start, limit, delta).astype(inputs[0].dtype) if inputs[0].dtype.kind in "iu" and delta else None
-
-
-def _shape(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    dims = list(inputs[0].shape)
-    return np.asarray(dims[attributes.get("start", 0) : attributes.get("end", len(dims))], np.int64)
-
-
 def _integer_division(a: Array, b: Array) -> Array:
     if a.dtype.kind not in "iu":
         return a / b
@@ -270,7 +167,7 @@ def _mod(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
 
 def _reduction(function: str) -> Rule:
     def rule(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-        axes, value = _axes(inputs, attributes), inputs[0]
+        axes, value = moving.axes_of(inputs, attributes), inputs[0]
         if not axes and attributes.get("noop_with_empty_axes", 0):
             return None
         if value.dtype.kind not in "iu":
@@ -279,17 +176,6 @@ def _reduction(function: str) -> Rule:
         return _apply(function, value, axis=tuple(axes) if axes else None, keepdims=keep).astype(value.dtype)
 
     return rule
-
-
-def _unique(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    """The values alone, without where they are."""
-    found, first = np.unique(inputs[0], return_index=True, axis=attributes.get("axis"))
-    return found if attributes.get("sorted", 1) else np.take(found, np.argsort(first), attributes.get("axis", 0))
-
-
-def _trilu(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    k = int(inputs[1].reshape(-1)[0]) if len(inputs) > 1 and inputs[1] is not None else 0
-    return (np.triu if attributes.get("upper", 1) else np.tril)(inputs[0], k)
 
 
 def _power(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
@@ -342,30 +228,30 @@ def _engines_agree(inputs: Sequence[Array]) -> bool:
 # What moves values, compares them, or is computed in integers.
 _ANY: dict[str, Rule] = {
     "Cast": _cast,
-    "Concat": _concat,
-    "ConstantOfShape": _constant_of_shape,
-    "Expand": _expand,
+    "Concat": moving.concat,
+    "ConstantOfShape": moving.constant_of_shape,
+    "Expand": moving.expand,
     "Flatten": lambda i, a, o: (
         i[0].reshape(int(np.prod(i[0].shape[: a.get("axis", 1)], dtype=np.int64)), -1)
         if i[0].size and a.get("axis", 1) >= 0
         else None
     ),
-    "Gather": _gather,
-    "GatherElements": _gather_elements,
+    "Gather": moving.gather,
+    "GatherElements": moving.gather_elements,
     "Mod": _mod,
     "NonZero": lambda i, a, o: np.stack(np.nonzero(i[0])).astype(np.int64) if i[0].ndim else None,
-    "Range": _range,
-    "Reshape": _reshape,
-    "Shape": _shape,
+    "Range": moving.count_up,
+    "Reshape": moving.reshape,
+    "Shape": moving.dims_of,
     "Size": lambda i, a, o: np.asarray(i[0].size, np.int64),
-    "Slice": _slice,
-    "Split": _split,
-    "Squeeze": _squeeze,
+    "Slice": moving.cut_out,
+    "Split": moving.split,
+    "Squeeze": moving.squeeze,
     "Tile": lambda i, a, o: np.tile(i[0], i[1].tolist()) if len(i[1]) == i[0].ndim else None,
-    "Transpose": _transpose,
-    "Trilu": _trilu,
-    "Unique": _unique,
-    "Unsqueeze": _unsqueeze,
+    "Transpose": moving.transpose,
+    "Trilu": moving.trilu,
+    "Unique": moving.unique,
+    "Unsqueeze": moving.unsqueeze,
     "Where": lambda i, a, o: np.where(*i),
     "ReduceMax": _reduction("max"),
     "ReduceMin": _reduction("min"),

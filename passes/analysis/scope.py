@@ -1,4 +1,27 @@
-"""`Scope`: what a name means in one graph: its producer, its constant value, its type."""
+"""`Scope`: what a name means in one graph: its producer, its constant value, its type.
+
+It is one class in one file, as each of its answers is made of the others'. Who makes a value is asked in five ways:
+
+| method | looks | and tells |
+|---|---|---|
+| `producer` | here and around | the node that makes it now |
+| `maker` | here | the same |
+| `written` | here | the same with its opset, if the conversion made it |
+| `source_of` | here | node and opset, those of the source where the node was replaced since: they have the same type |
+| `origin` | here | node and opset, unless the node can tell no more of the type than is known |
+
+and what type it has in six, each of which asks the one below it:
+
+| method | looks | and tells |
+|---|---|---|
+| `shape`, `elem_type` | here and around | the dimensions; the element type, without inference where schemas tell it |
+| `type` | here and around | all that can be known |
+| `own_type` | here | the same |
+| `stated` | here | what is known without a look at the node that makes it: inferred of the source, or declared |
+| `declared` | here | what the model itself says |
+
+`stated_elem_type` is the element type of what steps or the model state, `inferred_shape` the shape of what is inferred.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +31,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from opshift.passes.analysis import claims, evaluate, formals
 from opshift.passes.analysis import element_types as elements
-from opshift.passes.analysis.type_inference import OVERRIDABLE_SINCE, Inference
+from opshift.passes.analysis.callers import Callee, key_of, refers
+from opshift.passes.analysis.type_inference import Inference
+from opshift.passes.analysis.weightless import OVERRIDABLE_SINCE
 from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.editing.names import Names
+from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import (
     FunctionProto,
     GraphProto,
@@ -43,14 +69,23 @@ class Context:
     """What all scopes of one model share. `source` is the model before any change, for type inference.
 
     A `trusting` one takes the shapes that the model declares where inference is silent, as a conversion has to.
+    `survey` is that of the source, if there is one.
     """
 
-    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None = None, *, trusting: bool = True):
+    def __init__(
+        self,
+        model: ModelProto,
+        source: ModelProto,
+        folder: str | None = None,
+        survey: Survey | None = None,
+        *,
+        trusting: bool = True,
+    ):
         self.model = model
         self.folder = folder
         self.trusting = trusting
         # not of `model`: functions that are inlined are gone from it
-        self.names = Names(source)
+        self.names = Names(source, survey)
         self.inference = Inference(source, of_model)
         self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
         self.descended: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at
@@ -67,7 +102,7 @@ class Context:
         return self._unread
 
     @cached_property
-    def doubtful(self) -> dict[formals.Callee, frozenset[str]]:
+    def doubtful(self) -> dict[Callee, frozenset[str]]:
         """The inputs of functions of the source model that calls may leave out."""
         return formals.doubtful(self._source)
 
@@ -196,11 +231,11 @@ class Scope:
             return self.parent._doubtful
         if isinstance(self.body, GraphProto):
             return frozenset()
-        return self.context.doubtful.get(formals.key_of(self.body), frozenset())
+        return self.context.doubtful.get(key_of(self.body), frozenset())
 
     def is_open(self, node: NodeProto) -> bool:
         """Whether what a node computes hangs on the calls of its function: attributes, inputs that may be absent."""
-        return formals.refers(node) or not self._doubtful.isdisjoint(node.input)
+        return refers(node) or not self._doubtful.isdisjoint(node.input)
 
     # --- what it holds --------------------------------------------------------------------------------------
 

@@ -3,18 +3,18 @@ for what the conversion adds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from opshift.passes import process
 from opshift.passes.analysis import claims
-from opshift.passes.analysis.claims import Path as Path
-from opshift.passes.analysis.formals import refers
+from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.node_inference import infer_node, is_known
+from opshift.passes.analysis.weightless import without_weights
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import (
-    AttributeProto,
     FunctionProto,
     GraphProto,
     ModelProto,
@@ -24,15 +24,12 @@ from opshift.passes.model.messages import (
     default_domain,
 )
 from opshift.passes.model.traversal import bodies, subgraphs
-from opshift.passes.model.types import Dim, elem_type_of, has_shape, tensor_type
+from opshift.passes.model.types import elem_type_of, has_shape
 
 from opshift import functions
 
 Opened = Callable[[ModelProto, int], Known]
 """What is known of the main graph of a model, at the opset of its nodes."""
-SCAN_WITHOUT_BATCH = 9  # the opset from which on Scan has neither a batch axis nor sequence_lens
-OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is also an input is only a default
-_LONGEST = 1 << 20  # elements: inference makes room for each of a vector's, whatever its type claims
 
 
 _SHAPES = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0}
@@ -40,9 +37,6 @@ _SHAPES = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0}
 
 _ROUNDS = 32  # of inference, each of which takes in the ranks that the one before let follow
 _HIGHEST = 64  # rank that is believed
-
-SHAPE_TO_INPUT, RANK_BY_LENGTH = 5, 21
-"""Reshape took its shape as an input; its schema told the rank by the length of a shape that it cannot read."""
 
 
 class Inference:
@@ -52,6 +46,7 @@ class Inference:
         self._source = source
         self._opened = opened
         self._types: dict[Path, dict[str, TypeProto]] | None = None
+        self._told: set[tuple[Known, str]] | None = None
         self.granted: frozenset[str] = frozenset()
         """Values whose inferred shapes hold of sizes of 1 or more alone."""
 
@@ -75,171 +70,38 @@ class Inference:
         return [] if self._types is None else list(claims.contradictions(self._source, self.type))
 
     def node(self, node: NodeProto, opset: int, scope: Known) -> None:
-        """Infer the outputs of one made node, and of the made nodes it hangs on, into `scope.typed`."""
+        """Infer the outputs of one made node, and of the made nodes it hangs on, into `scope.typed`.
+
+        The graphs that nodes hold ask in turn. Until the first question is answered each node is inferred once: what it
+        hangs on was inferred before it, so that a second time would tell nothing else.
+        """
+        if self._told is not None:
+            self._follow(node, opset, scope, self._told)
+            return
+        self._told = set()
+        try:
+            self._follow(node, opset, scope, self._told)
+        finally:
+            self._told = None
+
+    def _follow(self, node: NodeProto, opset: int, scope: Known, told: set[tuple[Known, str]]) -> None:
         pending = [(node, opset)]
         visited: set[str] = set()
         while pending:
             current, version = pending[-1]
-            origins = [scope.origin(name) for name in current.input if not _is_known(scope.stated(name))]
+            if (scope, current.output[0]) in told:
+                pending.pop()
+                continue
+            origins = [scope.origin(name) for name in current.input if not is_known(scope.stated(name))]
             waiting = [o for o in origins if o is not None and o[0].output[0] not in visited]
             visited.add(current.output[0])
             if waiting:
                 pending += waiting
                 continue
             pending.pop()
-            _infer_node(current, version, scope)
+            infer_node(current, version, scope)
             scope.judged(current)
-
-
-def _infer_node(node: NodeProto, opset: int, scope: Known) -> None:
-    import onnx
-    import onnx.defs
-    import onnx.shape_inference
-
-    if node.op_type in HOLDING_GRAPHS and not node.domain and scope.context.descended.isdisjoint(node.output):
-        HOLDING_GRAPHS[node.op_type](node, opset, scope)
-    if not schemas.known_domain(node.domain) or any(True for _ in subgraphs(node)):
-        return
-    types = {name: _short(found) for name in node.input if name and (found := _known(scope, name)) is not None}
-    data = {}
-    for name in types:
-        held = scope.tensor(name, tensors.SMALL)
-        if held is not None:
-            data[name] = held
-    try:
-        domain = default_domain(node.domain)
-        if node.op_type == "Reshape" and not domain and opset >= SHAPE_TO_INPUT:
-            opset = max(opset, RANK_BY_LENGTH)
-        schema = onnx.defs.get_schema(node.op_type, opset, domain)
-        imports = [onnx.OperatorSetIdProto(domain=domain, version=opset)]
-        inferred = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=imports)
-        if opset < 6 and node.op_type == "Cast":
-            inferred = _infer_old_cast(node, types)
-    except Exception:  # inference only ever adds knowledge; a node it cannot judge stays unknown
-        return
-    if refers(node):
-        inferred = _without_references(node, inferred)
-    scope.typed.update({name: kind for name, kind in inferred.items() if name in node.output})
-
-
-_TYPING = frozenset(["dtype", "output_datatype", "output_dtype", "stash_type", "to"])
-
-
-def _without_references(node: NodeProto, inferred: dict[str, TypeProto]) -> dict[str, TypeProto]:
-    """What follows without the attributes that callers of a function give: they are taken for zeros."""
-    referred = {a.name for a in node.attribute if a.ref_attr_name and a.type != AttributeProto.FLOAT}
-    if not _TYPING.isdisjoint(referred):
-        return {}
-    for kind in inferred.values() if referred else ():
-        if kind.WhichOneof("value") == "tensor_type":
-            kind.tensor_type.ClearField("shape")
-    return inferred
-
-
-def _is_long(kind: TypeProto) -> bool:
-    dims = kind.tensor_type.shape.dim
-    return len(dims) == 1 and dims[0].dim_value > _LONGEST
-
-
-def _short(kind: TypeProto) -> TypeProto:
-    """The type without the length of a vector that is too long to make room for."""
-    if not _is_long(kind):
-        return kind
-    made = TypeProto()
-    made.CopyFrom(kind)
-    made.tensor_type.shape.dim[0].Clear()
-    return made
-
-
-def _infer_old_cast(node: NodeProto, types: dict[str, TypeProto]) -> dict[str, TypeProto]:
-    """The schema of Cast, which spelled its type below opset 6, infers nothing there."""
-    made = TypeProto()
-    if node.input[0] in types:
-        made.CopyFrom(types[node.input[0]])
-    made.tensor_type.elem_type = TensorProto.DataType.Value(node.attribute[0].s.decode())
-    return {node.output[0]: made}
-
-
-def _infer_branches(node: NodeProto, opset: int, scope: Known) -> None:
-    """What both branches of a made If agree upon: the element type, the rank, single dimensions."""
-    yielded = []
-    for _, _, graph in subgraphs(node):
-        inner = scope.inside(graph, opset)
-        yielded.append([(inner.elem_type(value.name), inner.shape(value.name)) for value in graph.output])
-    for name, found in zip(node.output, zip(*yielded, strict=True), strict=True):
-        kinds = {elem_type for elem_type, _ in found}
-        if len(kinds) == 1 and 0 not in kinds:
-            scope.typed[name] = tensor_type(kinds.pop(), _agreed([shape for _, shape in found]))
-
-
-def _infer_loop(node: NodeProto, opset: int, scope: Known) -> None:
-    """What a made Loop carries has the shape of before and after a round; what it collects, one axis more."""
-    body, carried = next(graph for _, _, graph in subgraphs(node)), max(len(node.input) - 2, 0)
-    inner, arriving = scope.inside(body, opset), [value.name for value in body.input]
-    inner.seed(arriving[:2], [tensor_type(TensorProto.INT64, []), tensor_type(TensorProto.BOOL, [])])
-    started = [scope.type(name) for name in node.input[2:]]
-    inner.seed(arriving[2:], [kind and tensor_type(elem_type_of(kind)) for kind in started])
-    for k, (name, value) in enumerate(zip(node.output, body.output[1:], strict=False)):
-        elem_type, shape = inner.elem_type(value.name), inner.shape(value.name)
-        if k < carried:
-            shape = _agreed([scope.shape(node.input[2 + k]), shape])
-        else:
-            shape = None if shape is None else [None, *shape]
-        scope.seed([name], [tensor_type(elem_type, shape)])
-
-
-def _infer_scan(node: NodeProto, opset: int, scope: Known) -> None:
-    """The states of a made Scan keep their shapes; what it collects has one axis more, as long as what it scans."""
-    held = {attribute.name: attribute for attribute in node.attribute}
-    body, scanned, batch = held["body"].g, held["num_scan_inputs"].i, int(opset < SCAN_WITHOUT_BATCH)
-    operands = list(node.input)[batch:]
-    states, known = len(operands) - scanned, [scope.shape(name) for name in operands]
-    inner = scope.inside(body, opset)
-
-    def axes(name: str) -> dict[int, int]:
-        return dict(enumerate(held[name].ints)) if name in held else {}
-
-    length: Dim = None
-    elements: list[TypeProto] = []
-    for k, (operand, shape) in enumerate(zip(operands, known, strict=True)):
-        if shape is not None:
-            shape = shape[batch:]
-            if k >= states and shape:
-                axis = axes("scan_input_axes").get(k - states, 0)
-                length = shape[axis] if length is None else length
-                shape = [dim for i, dim in enumerate(shape) if i != axis % len(shape)]
-        elements.append(tensor_type(scope.elem_type(operand), shape))
-    inner.seed([value.name for value in body.input], elements)
-    first = next((shape[:1] for shape in known if shape), [None]) if batch else []
-    for k, (name, value) in enumerate(zip(node.output, body.output, strict=False)):
-        elem_type, shape = inner.elem_type(value.name), inner.shape(value.name)
-        if shape is not None:
-            if k >= states:
-                axis = axes("scan_output_axes").get(k - states, 0) % (len(shape) + 1)
-                shape = [*shape[:axis], length, *shape[axis:]]
-            shape = first + shape
-        scope.seed([name], [tensor_type(elem_type, shape)])
-
-
-HOLDING_GRAPHS = {"If": _infer_branches, "Loop": _infer_loop, "Scan": _infer_scan}
-
-
-def _agreed(shapes: list[list[Dim] | None]) -> list[Dim] | None:
-    known = [shape for shape in shapes if shape is not None]
-    if len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
-        return None
-    return [dims[0] if len(set(dims)) == 1 else None for dims in zip(*known, strict=True)]
-
-
-def _known(scope: Known, name: str) -> TypeProto | None:
-    owner = scope.owner(name)
-    if owner is scope and scope.origin(name) is not None:
-        return scope.stated(name)
-    return scope.type(name)
-
-
-def _is_known(kind: TypeProto | None) -> bool:
-    return kind is not None and (kind.WhichOneof("value") != "tensor_type" or kind.tensor_type.HasField("shape"))
+            told.add((scope, current.output[0]))
 
 
 def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, TypeProto]], frozenset[str]]:
@@ -387,61 +249,3 @@ def _definitions(source: ModelProto) -> list[FunctionProto]:
             function.CopyFrom(functions.any_body(*op))
             function.domain, function.name = op
     return list(found.values())
-
-
-def without_weights(source: ModelProto) -> ModelProto:
-    """A copy for inference, in which every large initializer of the main graph is an input of the same type.
-
-    Its large Constants have sizes, but no values.
-    """
-    light = ModelProto(ir_version=max(source.ir_version, 4))
-    light.opset_import.extend(source.opset_import)
-    light.functions.extend(source.functions)
-    graph, old = light.graph, source.graph
-    graph.name = old.name or "graph"
-    graph.node.extend(old.node)
-    for node in graph.node:
-        if node.op_type == "Constant" and not default_domain(node.domain):
-            for attribute in node.attribute:
-                if attribute.HasField("t") and tensors.size(attribute.t) > tensors.SMALL:
-                    attribute.t.CopyFrom(TensorProto(dims=attribute.t.dims, data_type=attribute.t.data_type))
-    graph.input.extend(old.input)
-    graph.output.extend(old.output)
-    graph.value_info.extend(old.value_info)
-    inputs = {value.name for value in old.input}
-    for sparse in old.sparse_initializer:  # to its readers a tensor like any other, to inference a type of its own
-        if sparse.values.name not in inputs:
-            _add_input(graph, sparse.values.name, sparse.values.data_type, sparse.dims)
-    for tensor in old.initializer:
-        if source.ir_version >= OVERRIDABLE_SINCE and tensor.name in inputs:
-            continue  # whoever runs the model may give another value
-        if tensors.size(tensor) <= tensors.SMALL and not tensor.external_data:
-            graph.initializer.add().CopyFrom(tensor)
-        elif tensor.name not in inputs:
-            _add_input(graph, tensor.name, tensor.data_type, tensor.dims)
-    for value in graph.input:
-        if _is_long(value.type):
-            value.type.tensor_type.shape.dim[0].Clear()
-    if any(default_domain(entry.domain) != entry.domain for entry in light.opset_import):
-        _without_alias(light)
-    return light
-
-
-def _add_input(graph: GraphProto, name: str, elem_type: int, dims: Iterable[int]) -> None:
-    value = graph.input.add(name=name)
-    value.type.tensor_type.elem_type = elem_type
-    value.type.tensor_type.shape.SetInParent()
-    for dim in dims:
-        value.type.tensor_type.shape.dim.add().dim_value = dim
-
-
-def _without_alias(light: ModelProto) -> None:
-    """ONNX's inference knows the default domain by its empty name alone."""
-    holders: list[ModelProto | FunctionProto] = [light, *light.functions]
-    for holder in holders:
-        for entry in holder.opset_import:
-            entry.domain = default_domain(entry.domain)
-    for body in bodies(light):
-        for node in body.node:
-            if node.domain:
-                node.domain = default_domain(node.domain)

@@ -17,10 +17,19 @@ from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.inlining.expand import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.editing import dead_code
-from opshift.passes.model.imports import DEEPEST, _brought, _prune_imports, _stamp_imports, check_imports, opsets
+from opshift.passes.model.imports import (
+    DEEPEST,
+    brought_in,
+    check_imports,
+    check_opsets,
+    check_recursion,
+    opsets,
+    prune_imports,
+    stamp_imports,
+)
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
-from opshift.passes.model.traversal import Op, census, with_nested
+from opshift.passes.model.traversal import Calls, Op, census, with_nested
 from opshift.passes.process import collector_paused
 
 _TOO_DEEP = "what takes the place of its innermost nodes is nested deeper than protobuf's 100 levels of messages"
@@ -40,18 +49,39 @@ def attempt(
 ) -> Result:
     """Convert a copy of `source` to `targets` (opset by domain), expanding `ops` wherever they occur.
 
-    `folder` is where external data lie; `survey`, if there is one already, is used up. Model-local functions are
+    `folder` is where external data lie; `survey`, if the source was `checked`, is used up. Model-local functions are
     converted where they stand; one that cannot be, for want of what only its callers know, is inlined, and below IR 8
     all are.
     """
-    check_imports(source)
+    if survey is None:
+        check_imports(source)
     absent = sorted(set(targets) - set(opsets(source)) - {""})
     if absent:
         raise InvalidModel(f"the model imports no opset of domain {absent[0]!r}")
-    wanted = frozenset(ops)
-    given, local = source, {(default_domain(f.domain), f.name) for f in source.functions}
+    try:
+        result = _resolved(source, targets, frozenset(ops), ir_version, folder, survey)
+    except ProtobufError:
+        return Result(None, (), (Refusal("", "graph", "", 0, False, _TOO_DEEP),))
+    if result.refusals and (pruned := dead_branches.without_dead(source, opsets(source).get("", 1), folder)):
+        model, decided = pruned
+        result = attempt(model, targets, ops=ops, ir_version=ir_version, folder=folder)
+        changes = (*(_never_taken(node, source) for node in decided), *result.changes)
+        return replace(result, before=None, changes=changes)
+    return result
+
+
+def _resolved(
+    source: ModelProto,
+    targets: Mapping[str, int],
+    wanted: frozenset[Op],
+    ir_version: int | None,
+    folder: str | None,
+    survey: Survey | None,
+) -> Result:
+    """Convert again and again, until what hangs on the calls of functions is written out or inlined as it has to be."""
+    given, local = source, _local(source)
     inlined = local if ir_versions.wanted(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
-    asks = _asks(source, targets, wanted - local)
+    asks = formals.asking(source, targets, wanted - local, needs_work)
     noted: list[Change] = []
     copied: dict[Op, str] = {}
     while True:
@@ -63,65 +93,47 @@ def attempt(
             inlined = inlined | found.stuck
             continue
         if found.model is not given:
-            given, local = found.model, {(default_domain(f.domain), f.name) for f in found.model.functions}
+            given, local = found.model, _local(found.model)
             noted += found.changes
             inlined = inlined | {op for op, name in found.copied.items() if (op[0], name) in inlined}
             copied |= {op: copied.get((op[0], name), name) for op, name in found.copied.items()}
-        try:
-            with blaming(source):
-                survey = survey if given is source else None
-                result = _attempt(given, targets, wanted - local, inlined, ir_version, folder, survey)
-        except ProtobufError:
-            return Result(None, (), (Refusal("", "graph", "", 0, False, _TOO_DEEP),))
+        with blaming(source):
+            survey = survey if given is source else None
+            result = _converted(given, targets, wanted - local, inlined, ir_version, folder, survey)
         survey = None
         stuck = {op for op in local - inlined if _blames(result.refusals, op)}
         if not stuck:
             break
         inlined = inlined | stuck
     if copied:
-        renamed = (change._replace(op=copied.get((change.domain, change.op), change.op)) for change in result.changes)
-        homes = {_where(*op): _where(op[0], name) for op, name in copied.items()}
-        refusals = dict.fromkeys(
-            replace(held, op=copied.get((held.domain, held.op), held.op), where=homes.get(held.where, held.where))
-            for held in result.refusals
-        )
-        before = result.before and Survey(source).calls
-        result = replace(result, changes=tuple(renamed), refusals=tuple(refusals), before=before)
-    if noted:
-        result = replace(result, changes=(*noted, *result.changes))
-    if result.refusals and (pruned := dead_branches.without_dead(source, opsets(source).get("", 1), folder)):
-        model, decided = pruned
-        result = attempt(model, targets, ops=ops, ir_version=ir_version, folder=folder)
-        changes = (*(_never_taken(node, source) for node in decided), *result.changes)
-        return replace(result, before=None, changes=changes)
-    return result
+        result = _as_written(result, copied, source)
+    return replace(result, changes=(*noted, *result.changes)) if noted else result
+
+
+def _local(model: ModelProto) -> frozenset[Op]:
+    return frozenset((default_domain(function.domain), function.name) for function in model.functions)
+
+
+def _as_written(result: Result, copied: Mapping[Op, str], source: ModelProto) -> Result:
+    """The result with the names that the user wrote for those of copies of functions."""
+    renamed = (change._replace(op=copied.get((change.domain, change.op), change.op)) for change in result.changes)
+    homes = {_where(*op): _where(op[0], name) for op, name in copied.items()}
+    refusals = dict.fromkeys(
+        replace(held, op=copied.get((held.domain, held.op), held.op), where=homes.get(held.where, held.where))
+        for held in result.refusals
+    )
+    before = result.before and Survey(source).calls
+    return replace(result, changes=tuple(renamed), refusals=tuple(refusals), before=before)
 
 
 @collector_paused()
 def checked(source: ModelProto) -> Survey:
     """What a model consists of; raises `InvalidModel` for one that ONNX does not allow."""
-    check_imports(source)
-    return Survey(source, checked=True)
-
-
-def _asks(source: ModelProto, targets: Mapping[str, int], wanted: Container[Op]) -> formals.Asks:
-    """Whether an operator of a function has to become another one, wherever the function is inlined."""
-    imported: dict[str, set[int]] = {domain: {version} for domain, version in targets.items()}
-    holders: list[ModelProto | FunctionProto] = [source, *source.functions]
-    for domain, version in (entry for holder in holders for entry in opsets(holder).items()):
-        if domain not in targets:
-            imported.setdefault(domain, set()).add(version)
-
-    def asks(domain: str, op: str, version: int) -> bool:
-        return (domain, op) in wanted or not all(_stays(domain, op, version, to) for to in imported.get(domain, ()))
-
-    return asks
-
-
-def _stays(domain: str, op: str, version: int, target: int) -> bool:
-    """Whether calls of an operator mean the same at another version."""
-    at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
-    return at == goal if at is None or goal is None else not needs_work(domain, op, at, goal)
+    check_opsets(source)
+    survey = Survey(source, checked=True)
+    if source.functions:
+        check_recursion(source, survey.called())
+    return survey
 
 
 def _never_taken(node: NodeProto, source: ModelProto) -> Change:
@@ -138,15 +150,16 @@ def _where(domain: str, name: str) -> str:
     return f"function {domain}::{name}" if domain else f"function {name}"
 
 
-def _attempt(
+def _converted(
     source: ModelProto,
     targets: Mapping[str, int],
     ops: frozenset[Op],
-    inlined: frozenset[Op] | set[Op],
+    inlined: frozenset[Op],
     ir_version: int | None,
     folder: str | None,
     survey: Survey | None,
 ) -> Result:
+    """One conversion, in which these functions of the model are inlined."""
     if "" in targets and (missing := tuple(legality.missing_types(source, targets[""]))):
         return Result(None, (), missing)
     ledger = Ledger(refusals=list(_training(source, targets, ops | inlined)))
@@ -156,39 +169,49 @@ def _attempt(
         raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
     model = ModelProto()
     model.CopyFrom(source)
-    context = Context(model, source, folder)
-    local: dict[Op, list[FunctionProto]] = {}
-    for function in source.functions:
-        if (op := (default_domain(function.domain), function.name)) in inlined:
-            local.setdefault(op, []).append(function)
-    layouts = before.functions
-    for index in reversed(range(len(model.functions))):
-        if (default_domain(model.functions[index].domain), model.functions[index].name) in inlined:
-            del model.functions[index], layouts[index]
-    climb = Climb(context, targets, Expander(ops, local), ledger, before)
-    brought = _brought(source, before.calls)
+    context = Context(model, source, folder, before)
+    climb = Climb(context, targets, Expander(ops, _taken_out(model, source, before, inlined)), ledger, before)
+    brought = brought_in(source, before.calls)
     climb.body(model.graph, before.graph, {**brought, **opsets(model)})
-    _stamp_imports(model, targets, required=True)
-    for function, layout in zip(model.functions, layouts, strict=True):
+    stamp_imports(model, targets, required=True)
+    for function, layout in zip(model.functions, before.functions, strict=True):
         where = _where(default_domain(function.domain), function.name)
         climb.body(function, layout, {**brought, **opsets(function)}, where)
-        _stamp_imports(function, targets, required=False)
-    if not ledger.refusals:
-        if dead_code.drop_unused(model, context.released):
-            held, calls = census([*reversed(model.functions), model.graph])
-        else:
-            held, calls = before.census(model)
-        _prune_imports(model, source, targets, brought, before.calls, calls)
-        ledger.refusals += [*ledger.illegal, *legality.unknown_initializers(model)]
-        ledger.refusals += legality.readers(model, context.dissolved)
-        if any((default_domain(domain), op) in ops for domain, op in calls):
-            ledger.refusals += legality.left(model, ops)
-        if not ledger.refusals:
-            ledger.refusals += ir_versions.write_ir_version(model, targets, ir_version, held)
-        if not ledger.refusals:
-            wrong = context.inference.contradictions() if ledger.changes else []
-            return Result(model, (*ledger.changes, *wrong), (), before.calls, calls)
-    return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
+        stamp_imports(function, targets, required=False)
+    if ledger.refusals:
+        return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
+    if dead_code.drop_unused(model, context.released):
+        held, calls = census([*reversed(model.functions), model.graph])
+    else:
+        held, calls = before.census(model)
+    prune_imports(model, source, targets, brought, before.calls, calls)
+    ledger.refusals += _unfit(model, context, ledger, ops, calls)
+    ledger.refusals += [] if ledger.refusals else ir_versions.write_ir_version(model, targets, ir_version, held)
+    if ledger.refusals:
+        return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
+    wrong = context.inference.contradictions() if ledger.changes else []
+    return Result(model, (*ledger.changes, *wrong), (), before.calls, calls)
+
+
+def _taken_out(
+    model: ModelProto, source: ModelProto, survey: Survey, inlined: Container[Op]
+) -> dict[Op, list[FunctionProto]]:
+    """The functions that are inlined, by name, which `model` and its survey have no more."""
+    local: dict[Op, list[FunctionProto]] = {}
+    for index in reversed(range(len(source.functions))):
+        op = default_domain(source.functions[index].domain), source.functions[index].name
+        if op in inlined:
+            local.setdefault(op, []).insert(0, source.functions[index])
+            del model.functions[index], survey.functions[index]
+    return local
+
+
+def _unfit(model: ModelProto, context: Context, ledger: Ledger, ops: frozenset[Op], calls: Calls) -> list[Refusal]:
+    """What the target does not take of a model whose nodes have all arrived."""
+    found = [*ledger.illegal, *legality.unknown_initializers(model), *legality.readers(model, context.dissolved)]
+    if any((default_domain(domain), op) in ops for domain, op in calls):
+        found += legality.left(model, ops)
+    return found
 
 
 def _training(source: ModelProto, targets: Mapping[str, int], replaced: Container[Op]) -> Iterator[Refusal]:
@@ -200,7 +223,7 @@ def _training(source: ModelProto, targets: Mapping[str, int], replaced: Containe
             domain, op = default_domain(node.domain), node.op_type
             target = targets.get(domain, own.get(domain, 0))
             moved = schemas.since(domain, op, own.get(domain, 0)) != schemas.since(domain, op, target)
-            stays = _stays(domain, op, own.get(domain, 0), target)
+            stays = formals.is_lasting(domain, op, own.get(domain, 0), target, needs_work)
             if (domain, op) in replaced or not stays or (moved and judge.why_not(node, target)):
                 name = node.name or next(iter(node.output), "")
                 yield Refusal(name, op, domain, 0, True, "nodes of training_info are not converted")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.scope import Context, Scope
-from opshift.passes.analysis.type_inference import Path
 from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, bodies, subgraphs
 

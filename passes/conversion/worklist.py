@@ -9,8 +9,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
+from opshift.passes.analysis.node_inference import HOLDING_GRAPHS
 from opshift.passes.analysis.scope import Context, Scope
-from opshift.passes.analysis.type_inference import HOLDING_GRAPHS
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.conversion import moves
 from opshift.passes.conversion.replay.cache import Replays

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from opshift.passes.analysis.scope import Context, Scope
-from opshift.passes.analysis.type_inference import OVERRIDABLE_SINCE
+from opshift.passes.analysis.weightless import OVERRIDABLE_SINCE
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.conversion import ir_versions
-from opshift.passes.fusion import patterns
+from opshift.passes.fusion import families
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.fusion.reading.all import RULES
 from opshift.passes.fusion.search import Search
@@ -42,7 +42,7 @@ def attempt(
     _, before = census([source.graph, *source.functions])
     model = ModelProto()
     model.CopyFrom(source)
-    wanted = [op for op in (patterns.FAMILIES if ops is None else dict.fromkeys(ops)) if op not in set(lacking)]
+    wanted = [op for op in (families.FAMILIES if ops is None else dict.fromkeys(ops)) if op not in set(lacking)]
     called = {op for domain, op in before if not default_domain(domain)}
     wanted = [op for op in wanted if _may_be(op, called)]
     allowance = allowance or Allowance()
@@ -114,7 +114,7 @@ def _forget(body: Body, taken: Mapping[int, Sequence[NodeProto]]) -> None:
 
 def _may_be(op: Op, called: set[str]) -> bool:
     """Whether a model that calls some operators may hold another one written out."""
-    found = patterns.family(op)
+    found = families.family(op)
     return found is not None and (not found.anchors or not called.isdisjoint(found.anchors))
 
 
@@ -130,7 +130,7 @@ def _import(model: ModelProto, changes: Sequence[Change]) -> None:
 
 
 def _is_run(op: Op, opset: int) -> bool:
-    return opset not in patterns.UNRUN.get(op, ())
+    return opset not in families.UNRUN.get(op, ())
 
 
 def _exists(op: Op, opset: int) -> bool:

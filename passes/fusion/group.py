@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from opshift.passes.fusion import forms
+from opshift.passes.fusion import emission
+from opshift.passes.fusion.keys import NUMBER, ONES, SUM, TENSOR, VECTOR
 from opshift.passes.fusion.match import Found
 from opshift.passes.fusion.patterns import Pattern, Tensor
 from opshift.passes.fusion.reader import FLOATS, Reader
 from opshift.passes.fusion.shape_rules import fits
-from opshift.passes.fusion.terms import NUMBER, ONES, SUM, TENSOR, VECTOR
-from opshift.passes.model.messages import FunctionProto, TensorProto, default_domain
-from opshift.passes.model.traversal import Body, subgraphs, with_nested
+from opshift.passes.model.messages import TensorProto, default_domain
+from opshift.passes.model.traversal import Body, results, subgraphs, with_nested
 from opshift.passes.model.types import Dim
 
 T = TensorProto
@@ -45,10 +45,6 @@ class Uses:
                     self.pinned.update(name for held in inner.node for name in held.input)
                     self.pinned.update(results(inner))
         self.pinned.update(results(self.body))
-
-
-def results(body: Body) -> list[str]:
-    return list(body.output) if isinstance(body, FunctionProto) else [value.name for value in body.output]
 
 
 class Held(NamedTuple):
@@ -106,6 +102,30 @@ class Grouping:
         for term, of in turned.items():
             if of is not None:
                 wanted = {of.term: wanted[term], **({of.plus: wanted[term]} if of.plus >= 0 else {}), **wanted}
+        walked = self._walked(index, pattern.shares, wanted, taken)
+        if walked is None:
+            return None
+        inside, names, doubled = walked
+        inside |= self._constants_of(index, inside)
+        if not self._is_closed(index, inside):
+            return None
+        for name in self._above(doubled):
+            if self._reader.kind(name) == kind:
+                names.setdefault(self._reader.term(name), name)
+        held = {variable: self._held(term, turned[term], names) for variable, term in found.bound.items()}
+        known = {variable: given for variable, given in held.items() if given is not None}
+        result = self._reader.shape(self._nodes[index].output[0])
+        whole = len(known) == len(held) and fits(pattern.call, self.shapes(pattern, known), result)
+        return Group(frozenset(inside), known) if whole else None
+
+    def _walked(
+        self, index: int, shares: bool, wanted: Mapping[int, int], taken: Container[int]
+    ) -> tuple[set[int], dict[int, str], list[str]] | None:
+        """The nodes above a result as far as what is `wanted`, a name for each such term, and values that are halves.
+
+        None where they read anything else, where one is `taken`, or where there are too many.
+        """
+        kind = self._reader.kind(self._nodes[index].output[0])
         names: dict[int, str] = {}
         doubled: list[str] = []
         inside, pending = {index}, list(self._nodes[index].input)
@@ -118,46 +138,34 @@ class Grouping:
                 if self._precision(names.setdefault(term, name)) != self._precision(name):
                     return None  # one is the other, rounded
                 continue
-            if pattern.shares and self._terms.is_op(term, "Twice"):
+            if shares and self._terms.is_op(term, "Twice"):
                 doubled.append(name)
                 continue
             at = self._uses.makers.get(name)
-            if self._terms.keys[term][0] in _CONSTANT:
+            if self._terms.keys[term].kind in _CONSTANT:
                 continue
             if at is None or at in taken:
                 return None
             if at in inside:
                 continue
             maker = self._nodes[at]
-            if (
-                len(inside) >= _LARGEST
-                or default_domain(maker.domain)
-                or (len(maker.output) > 1 and maker.op_type != "Split")
-            ):
+            several = len(maker.output) > 1 and maker.op_type != "Split"
+            if len(inside) >= _LARGEST or default_domain(maker.domain) or several:
                 return None
             if self._is_narrower(maker.output[0], kind):
                 return None
             inside.add(at)
             pending += maker.input
-        inside |= self._constants_of(index, inside)
-        if not self._is_closed(index, inside):
+        return inside, names, doubled
+
+    def _held(self, term: int, moved: Moved | None, names: Mapping[int, str]) -> Held | None:
+        """What an input gets that stands for a term, of which there is a value, or of what it is moved from."""
+        if term in names:
+            return Held(names[term])
+        if moved is None or moved.term not in names or (moved.plus >= 0 and moved.plus not in names):
             return None
-        for name in self._above(doubled):
-            if self._reader.kind(name) == kind:
-                names.setdefault(self._reader.term(name), name)
-        held: dict[int, Held] = {}
-        for variable, term in found.bound.items():
-            of = turned[term]
-            if term in names:
-                held[variable] = Held(names[term])
-            elif of is not None and of.term in names and (of.plus < 0 or of.plus in names):
-                held[variable] = Held(
-                    names[of.term], of.perm, of.shape, names.get(of.plus, ""), of.behind, of.half, of.op
-                )
-            else:
-                return None
-        result = self._reader.shape(self._nodes[index].output[0])
-        return Group(frozenset(inside), held) if fits(pattern.call, self.shapes(pattern, held), result) else None
+        plus = names.get(moved.plus, "")
+        return Held(names[moved.term], moved.perm, moved.shape, plus, moved.behind, moved.half, moved.op)
 
     def _constants_of(self, index: int, inside: set[int]) -> set[int]:
         """Nodes that make constants from what the nodes make, such as a number of its type, for them alone."""
@@ -167,7 +175,7 @@ class Grouping:
                 made = self._nodes[user].output
                 if user in inside or len(made) != 1 or made[0] in self._uses.pinned:
                     continue
-                constant = self._terms.keys[self._reader.term(made[0])][0] in _CONSTANT
+                constant = self._terms.keys[self._reader.term(made[0])].kind in _CONSTANT
                 if constant and inside.issuperset(self._uses.users.get(made[0], ())):
                     found.add(user)
         return found
@@ -184,7 +192,7 @@ class Grouping:
         if held.shape:
             return list(held.shape)
         if held.half:
-            return forms.half_of(self._scope, held.name)
+            return emission.half_of(self._scope, held.name)
         if held.plus:
             return self._reader.broadcast(held.name, held.plus)
         if held.behind:
@@ -218,19 +226,19 @@ class Grouping:
         """What a term is a Transpose, a Reshape or a sum of, where a node can make it again."""
         key = self._terms.keys[term]
         if self._terms.is_op(term, "Transpose"):
-            return Moved(key[3][0], perm=key[2][0][1])
-        if key[0] == SUM and not key[1] and len(key[2]) == 2 and all(c == 1 for _, c in key[2]):
-            return Moved(key[2][0][0], plus=key[2][1][0])
+            return Moved(key.operands[0], perm=key.parameter)
+        if key.kind == SUM and not key.constant and len(key.members) == 2 and all(c == 1 for _, c in key.members):
+            return Moved(key.members[0][0], plus=key.members[1][0])
         if self._terms.is_op(term, "Half"):
-            return Moved(key[3][0], half=True)
+            return Moved(key.operands[0], half=True)
         if self._terms.is_op(term, "Cos") or self._terms.is_op(term, "Sin"):
-            return Moved(key[3][0], op=key[1])
+            return Moved(key.operands[0], op=key.name)
         if self._terms.is_op(term, "Vector"):
-            return Moved(key[3][0], behind=key[2][0][1])
+            return Moved(key.operands[0], behind=key.parameter)
         if self._terms.is_op(term, "Reshape"):
-            sizes = [self._terms.value(dim) for dim in key[2][0][1]]
+            sizes = [self._terms.value(dim) for dim in key.parameter]
             if all(size is not None and size > 0 for size in sizes):
-                return Moved(key[3][0], shape=tuple(int(size) for size in sizes if size is not None))
+                return Moved(key.operands[0], shape=tuple(int(size) for size in sizes if size is not None))
         return None
 
     def _is_narrower(self, name: str, kind: int) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from math import inf, isclose
 
-from opshift.passes.fusion.terms import LEAF, NUMBER, OP, PRODUCT, SUM, TENSOR, VARIABLE, Terms
+from opshift.passes.fusion.keys import LEAF, NUMBER, OP, PRODUCT, SUM, TENSOR, VARIABLE, Operator
+from opshift.passes.fusion.terms import Terms
 
 _EXPONENTS = (1.0, -1.0, 0.5, -0.5, 2.0, -2.0)
 _SWAPPABLE = frozenset(("Max", "Min", "Equal", "And", "Or", "Xor", "Mul", "Add"))
@@ -47,28 +48,28 @@ class Matcher:
 
     def _match(self, p: int, s: int, found: Found) -> Iterator[Found]:
         pattern, subject = self._own.keys[p], self._other.keys[s]
-        if pattern[0] == VARIABLE:
-            known = found.bound.get(pattern[1])
-            if known is None and subject[0] != NUMBER:
-                yield found.binding(pattern[1], s)
+        if pattern.kind == VARIABLE:
+            known = found.bound.get(pattern.number)
+            if known is None and subject.kind != NUMBER:
+                yield found.binding(pattern.number, s)
             elif known == s:
                 yield found
-        elif pattern[0] == NUMBER:
-            if subject[0] == NUMBER:
-                yield from self._number(pattern[1], subject[1], found)
-        elif pattern[0] == OP:
-            if pattern[1] == "Transpose" and self._own.keys[pattern[3][0]][0] == VARIABLE:
+        elif pattern.kind == NUMBER:
+            if subject.kind == NUMBER:
+                yield from self._number(pattern.value, subject.value, found)
+        elif pattern.kind == OP:
+            if pattern.name == "Transpose" and self._own.keys[pattern.operands[0]].kind == VARIABLE:
                 yield from self._transposed(pattern, s, found)
             elif self._is_column(p) and not self._other.is_op(s, "Reshape"):
-                vector = self._vector(s, len(pattern[2][0][1]) - 1)
-                yield from self._match(pattern[3][0], vector, found)
-            elif pattern[1] == "Twice" and not self._other.is_op(s, "Twice"):
+                vector = self._vector(s, len(pattern.parameter) - 1)
+                yield from self._match(pattern.operands[0], vector, found)
+            elif pattern.name == "Twice" and not self._other.is_op(s, "Twice"):
                 yield from self._halved(pattern, s, found)
-            elif subject[0] == OP and pattern[1] == subject[1] and len(pattern[3]) == len(subject[3]):
+            elif subject.kind == OP and pattern.name == subject.name and len(pattern.operands) == len(subject.operands):
                 yield from self._operator(pattern, subject, found)
-        elif pattern[0] == PRODUCT:
+        elif pattern.kind == PRODUCT:
             yield from self._product(p, s, found)
-        elif pattern[0] == SUM:
+        elif pattern.kind == SUM:
             yield from self._sum(p, s, found)
         elif pattern == subject:
             yield found
@@ -102,10 +103,10 @@ class Matcher:
     def _is(self, a: float, b: float) -> bool:
         return isclose(a, b, rel_tol=self._tolerance)
 
-    def _operator(self, pattern: tuple, subject: tuple, found: Found) -> Iterator[Found]:  # type: ignore[type-arg]
-        if len(pattern[2]) != len(subject[2]):
+    def _operator(self, pattern: Operator, subject: Operator, found: Found) -> Iterator[Found]:
+        if len(pattern.parameters) != len(subject.parameters):
             return
-        for (name, p), (other, s) in zip(pattern[2], subject[2], strict=True):
+        for (name, p), (other, s) in zip(pattern.parameters, subject.parameters, strict=True):
             if name == other == "shape":
                 held = self._shapes(p, s, found)
                 if held is None:
@@ -119,37 +120,37 @@ class Matcher:
                 if held is None:
                     return
                 found = held
-        orders = [subject[3]]
-        if pattern[1] in _SWAPPABLE and len(subject[3]) == 2:
-            orders.append(subject[3][::-1])
+        orders = [subject.operands]
+        if pattern.name in _SWAPPABLE and len(subject.operands) == 2:
+            orders.append(subject.operands[::-1])
         for order in orders:
-            yield from self._each(pattern[3], order, found)
+            yield from self._each(pattern.operands, order, found)
 
-    def _halved(self, pattern: tuple, s: int, found: Found) -> Iterator[Found]:  # type: ignore[type-arg]
+    def _halved(self, pattern: Operator, s: int, found: Found) -> Iterator[Found]:
         """A constant may hold the same twice."""
-        inner = self._own.keys[pattern[3][0]]
-        if self._other.keys[s][0] in (LEAF, TENSOR) and inner[:2] == (OP, "Unsqueeze"):
-            yield from self._match(inner[3][0], self._other.op("Half", (), s), found)
+        inner = self._own.keys[pattern.operands[0]]
+        if self._other.keys[s].kind in (LEAF, TENSOR) and self._own.is_op(pattern.operands[0], "Unsqueeze"):
+            yield from self._match(inner.operands[0], self._other.op("Half", (), s), found)
 
     def _vector(self, s: int, behind: int) -> int:
         """What has so many axes of one element behind it."""
         key = self._other.keys[s]
-        if self._other.is_op(s, "Unsqueeze") and key[2] == (("axes", tuple(range(-behind, 0))),):
-            return int(key[3][0])
+        if self._other.is_op(s, "Unsqueeze") and key.parameters == (("axes", tuple(range(-behind, 0))),):
+            return int(key.operands[0])
         return self._other.op("Vector", (("behind", behind),), s)
 
     def _is_column(self, p: int) -> bool:
         """Whether a term is a vector that is shaped to be broadcast over the axes behind its own."""
         key = self._own.keys[p]
-        if not self._own.is_op(p, "Reshape") or self._own.keys[key[3][0]][0] != VARIABLE:
+        if not self._own.is_op(p, "Reshape") or self._own.keys[key.operands[0]].kind != VARIABLE:
             return False
-        return len(key[2][0][1]) > 1 and all(self._own.value(dim) == 1 for dim in key[2][0][1][1:])
+        return len(key.parameter) > 1 and all(self._own.value(dim) == 1 for dim in key.parameter[1:])
 
-    def _transposed(self, pattern: tuple, s: int, found: Found) -> Iterator[Found]:  # type: ignore[type-arg]
+    def _transposed(self, pattern: Operator, s: int, found: Found) -> Iterator[Found]:
         """Another Transpose is this one of a value that is transposed once more."""
         if not self._other.is_op(s, "Transpose"):
             return
-        perm, (_, _, ((_, other),), (base,)) = pattern[2][0][1], self._other.keys[s]
+        perm, (_, _, ((_, other),), (base,)) = pattern.parameter, self._other.keys[s]
         if len(perm) != len(other):
             return
         inverse = [0] * len(perm)
@@ -158,7 +159,7 @@ class Matcher:
         first = tuple(other[axis] for axis in inverse)
         straight = first == tuple(range(len(first)))
         term = base if straight else self._other.op("Transpose", (("perm", first),), base)
-        yield from self._match(pattern[3][0], term, found)
+        yield from self._match(pattern.operands[0], term, found)
 
     def _shapes(self, ps: tuple[int, ...], ss: tuple[int, ...], found: Found) -> Found | None:
         """The shapes of two Reshapes: -1 is any dimension, a symbol the same one everywhere."""
@@ -166,10 +167,10 @@ class Matcher:
             return None
         for p, s in zip(ps, ss, strict=True):
             key = self._own.keys[p]
-            if key[:2] == (LEAF, "symbol"):
-                if found.dims.get(key[2], s) != s:
+            if key.kind == LEAF and key.owner == "symbol":
+                if found.dims.get(key.name, s) != s:
                     return None
-                found = Found(found.bound, {**found.dims, key[2]: s}, found.floats)
+                found = Found(found.bound, {**found.dims, key.name: s}, found.floats)
             elif self._own.value(p) != -1:
                 held = next(self._match(p, s, found), None)
                 if held is None:
@@ -186,7 +187,7 @@ class Matcher:
 
     def _fixed(self, parts: Mapping[int, float]) -> list[tuple[int, float]]:
         """Those of some parts that are no variables; what matches anything comes last."""
-        fixed = [(part, weight) for part, weight in parts.items() if self._own.keys[part][0] != VARIABLE]
+        fixed = [(part, weight) for part, weight in parts.items() if self._own.keys[part].kind != VARIABLE]
         return sorted(fixed, key=lambda part: self._is_column(part[0]))
 
     # --- products -------------------------------------------------------------------------------------------
@@ -195,7 +196,7 @@ class Matcher:
         coefficient, powers = self._own.factors(p)
         given, factors = self._other.factors(s)
         fixed = self._fixed(powers)
-        free = [(self._own.keys[b][1], e) for b, e in powers.items() if self._own.keys[b][0] == VARIABLE]
+        free = [(self._own.keys[b].number, e) for b, e in powers.items() if self._own.keys[b].kind == VARIABLE]
         for held, rest in self._factors(fixed, factors, found):
             yield from self._free_factors(coefficient, free, given, rest, held)
 
@@ -267,7 +268,7 @@ class Matcher:
         constant, parts = self._own.members(p)
         given, members = self._other.members(s)
         fixed = self._fixed(parts)
-        free = [(self._own.keys[m][1], c) for m, c in parts.items() if self._own.keys[m][0] == VARIABLE]
+        free = [(self._own.keys[m].number, c) for m, c in parts.items() if self._own.keys[m].kind == VARIABLE]
         for held, rest in self._members(fixed, members, found):
             yield from self._free_members(constant, free, given, rest, held)
 
@@ -285,14 +286,14 @@ class Matcher:
 
     def _multiple(self, p: int, coefficient: float, s: int, given: float, found: Found) -> Iterator[Found]:
         """A coefficient belongs to the product behind it: a variable in there may take a part of it."""
-        if self._own.keys[p][0] != PRODUCT:
+        if self._own.keys[p].kind != PRODUCT:
             for held in self._match(p, s, found):
                 yield from self._number(coefficient, given, held)
             return
         _, powers = self._own.factors(p)
         _, factors = self._other.factors(s)
         fixed = self._fixed(powers)
-        free = [(self._own.keys[b][1], e) for b, e in powers.items() if self._own.keys[b][0] == VARIABLE]
+        free = [(self._own.keys[b].number, e) for b, e in powers.items() if self._own.keys[b].kind == VARIABLE]
         for held, rest in self._factors(fixed, factors, found):
             yield from self._free_factors(coefficient, free, given, rest, held)
 
@@ -322,15 +323,19 @@ class Matcher:
         if not open_:
             if not rest:
                 yield from self._number(constant, given, found)
-            return
-        if len(open_) > 1:
+        elif len(open_) == 1:
+            yield from self._last_member(constant, *open_[0], given, rest, found)
+        else:
             for shares in _shared(rest, len(open_)):
                 held = found
                 for (variable, coefficient), share in zip(open_, shares, strict=True):
                     held = held.binding(variable, self._other.sum(0.0, {m: c / coefficient for m, c in share.items()}))
                 yield from self._number(constant, given, held)
-            return
-        ((variable, coefficient),) = open_
+
+    def _last_member(
+        self, constant: float, variable: int, coefficient: float, given: float, rest: dict[int, float], found: Found
+    ) -> Iterator[Found]:
+        """The only variable that is open takes all that is left, a number that is too much included."""
         if not rest:
             return
         fixed_constant = self._is(constant, given) or self._mark(constant) is not None

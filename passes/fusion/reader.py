@@ -8,7 +8,8 @@ from math import prod
 from typing import Any, NamedTuple
 
 from opshift.passes.analysis.scope import Scope
-from opshift.passes.fusion.terms import LEAF, NUMBER, ONES, TENSOR, VECTOR, Key, Terms
+from opshift.passes.fusion.keys import LEAF, NUMBER, ONES, OP, TENSOR, VECTOR, Key
+from opshift.passes.fusion.terms import Terms
 from opshift.passes.model import numbers, schemas
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
@@ -171,22 +172,22 @@ class Reader:
 
     def _integers(self, term: int) -> tuple[int, ...] | None:
         key = self.terms.keys[term]
-        if key[0] == TENSOR:
-            return key[3] if key[1] is not True else None
-        if key[0] == VECTOR:
-            parts = [self._integers(element) for element in key[1]]
+        if key.kind == TENSOR:
+            return key.values if key.type is not True else None
+        if key.kind == VECTOR:
+            parts = [self._integers(element) for element in key.elements]
             return None if None in parts else tuple(number for part in parts if part for number in part)
-        return (int(key[1]),) if key[0] in (NUMBER, ONES) and key[1].is_integer() else None
+        return (int(key.value),) if key.kind in (NUMBER, ONES) and key.value.is_integer() else None
 
     def elements(self, name: str) -> tuple[int, ...] | None:
         """The terms of the elements of a vector of integers: a shape, axes."""
         key = self.terms.keys[self.term(name)]
-        if key[0] == VECTOR:
-            return tuple(key[1])
-        if key[0] == ONES and key[2] == 1:
-            return (self.terms.number(key[1]),)
-        if key[0] == TENSOR and len(key[2]) == 1 and key[1] is not True:
-            return tuple(map(self.terms.number, key[3]))
+        if key.kind == VECTOR:
+            return tuple(key.elements)
+        if key.kind == ONES and key.rank == 1:
+            return (self.terms.number(key.value),)
+        if key.kind == TENSOR and len(key.dims) == 1 and key.type is not True:
+            return tuple(map(self.terms.number, key.values))
         return None
 
     def dims(self, name: str, depth: int = _FAR) -> tuple[int, ...] | None:
@@ -232,11 +233,17 @@ class Reader:
                     return None
                 target[axis] = before[axis]
         computed = [axis for axis, element in enumerate(target) if self.terms.value(element) == -1]
+        if not computed and len(opaque := [axis for axis, dim in enumerate(target) if self._is_computed(dim)]) == 1:
+            computed, target[opaque[0]] = opaque, self.terms.number(-1)  # it follows from the others
         if len(computed) == 1 and before is not None:
             rest = self._quotient(before, [element for element in target if self.terms.value(element) != -1])
             if rest is not None:
                 target[computed[0]] = rest
         return tuple(target)
+
+    def _is_computed(self, dim: int) -> bool:
+        """Whether a dimension is none that a value has, but made of such."""
+        return self.terms.keys[dim].kind == OP and not self.terms.is_op(dim, "Dim")
 
     def _takes_zero_for_size(self, wanted: Dims, before: Dims | None) -> bool:
         """Whether a dimension that may be 0 is read as it stands, where 0 means "as it was" to Reshape.
@@ -321,15 +328,15 @@ class Reader:
         """The term of an operand that is broadcast with others: one that adds no axis to them is a number."""
         found = self.term(name)
         key = self.terms.keys[found]
-        if key[0] != ONES:
+        if key.kind != ONES:
             return found
-        if any((rank := self.rank(other)) is not None and rank >= key[2] for other in others):
-            return self.terms.number(key[1])
+        if any((rank := self.rank(other)) is not None and rank >= key.rank for other in others):
+            return self.terms.number(key.value)
         return found
 
     def operands(self, names: Sequence[str]) -> list[int]:
         found = [self.term(name) for name in names]
-        kinds = [self.terms.keys[term][0] for term in found]
+        kinds = [self.terms.keys[term].kind for term in found]
         if ONES not in kinds or all(kind in (NUMBER, ONES) for kind in kinds):
             return found
         return [self.operand(name, *names[:i], *names[i + 1 :]) for i, name in enumerate(names)]

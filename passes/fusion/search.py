@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isclose
 
 from opshift.passes.changes import GRANTED, Allowance, Change
-from opshift.passes.fusion import forms, masks, patterns
-from opshift.passes.fusion.forms import Form
+from opshift.passes.fusion import emission, families, masks, patterns
+from opshift.passes.fusion.emission import Emission
+from opshift.passes.fusion.families import Clues
 from opshift.passes.fusion.group import Group, Grouping, Held, Uses
+from opshift.passes.fusion.keys import OP, PRODUCT, SUM
 from opshift.passes.fusion.match import Found, Matcher
-from opshift.passes.fusion.patterns import Call, Clues, Pattern, Splat, Tensor
+from opshift.passes.fusion.patterns import Call, Pattern, Splat, Tensor
 from opshift.passes.fusion.reader import FLOATS, Reader
-from opshift.passes.fusion.terms import OP, PRODUCT, SUM, Terms
+from opshift.passes.fusion.terms import Terms
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import Dim
@@ -50,7 +52,7 @@ class Search:
         self._terms = reader.terms
         self._nodes = reader.scope.body.node
         self._ops = ops
-        self._families = {op: found for op in ops if (found := patterns.family(op)) is not None}
+        self._families = {op: found for op in ops if (found := families.family(op)) is not None}
         self._allowance = allowance
         self._taken: dict[int, list[NodeProto]] = {}
         self._made: dict[tuple[str, str], str] = {}
@@ -95,12 +97,12 @@ class Search:
         if held.plus:
             return str(build.Add(name, held.plus))
         if held.behind:
-            return forms.reshaped(build, name, [-1])
+            return emission.reshaped(build, name, [-1])
         if held.op:
             return self._beside(name, held.op, lambda made: str(made.emit(held.op, [name])))
         if held.half:
-            return forms.first_half(build, name, kind)
-        return forms.reshaped(build, name, held.shape) if held.shape else name
+            return emission.first_half(build, name, kind)
+        return emission.reshaped(build, name, held.shape) if held.shape else name
 
     def _suspects(self) -> dict[int, set[Op]]:
         """The nodes that may make the result of an operator: those behind its anchors."""
@@ -134,7 +136,7 @@ class Search:
     def _fold(self, index: int, ops: set[Op]) -> None:
         node = self._nodes[index]
         term, kind = self._reader.term(node.output[0]), self._reader.kind(node.output[0])
-        if len(node.output) != 1 or self._terms.keys[term][0] not in (OP, PRODUCT, SUM) or kind not in FLOATS:
+        if len(node.output) != 1 or self._terms.keys[term].kind not in (OP, PRODUCT, SUM) or kind not in FLOATS:
             return
         dims = self._reader.shape(node.output[0])
         rank, size = (None, None) if dims is None else (len(dims), dims[-1] if dims else None)
@@ -148,7 +150,7 @@ class Search:
 
     def _as_call(self, index: int, term: int, kind: int, pattern: Pattern) -> bool:
         own, other = pattern.terms.keys[pattern.root], self._terms.keys[term]
-        if own[0] != other[0] or (own[0] == OP and own[1] != other[1]):
+        if own.kind != other.kind or (own.kind == OP and own.name != other.name):
             return False
         matcher = Matcher(pattern.terms, pattern.root, pattern.marks, self._terms, _TOLERANCES[kind])
         for found in matcher.all(term):
@@ -215,9 +217,9 @@ class Search:
             inputs[_MASK] = self._raised(build, str(inputs[_MASK]), group.held[_MASK], _kind_of(call, _MASK))
         floats = {name: found.floats.get(name) for name in call.marks}
         shapes = self._grouping.shapes(pattern, group.held)
-        form = Form(build, call, inputs, {**dict(call.attributes), **floats}, shapes, self._beside)
-        forms.settle(call.op, form)
-        build.emit(call.op[1], form.inputs, form.attributes, domain=call.op[0])
+        written = Emission(build, call, inputs, {**dict(call.attributes), **floats}, shapes, self._beside)
+        emission.canonicalize(call.op, written)
+        build.emit(call.op[1], written.inputs, written.attributes, domain=call.op[0])
         made = build.nodes[-1]
         made.output[:] = old.output[:1]
         made.name, made.doc_string = old.name, old.doc_string
@@ -283,9 +285,9 @@ def _axes(terms: Terms, term: int) -> dict[str, list[tuple[int, ...]]]:
     for _ in range(_DEPTH):
         for at in front:
             key = terms.keys[at]
-            if key[0] == OP and key[2] and key[2][0][0] == "axes":
-                found.setdefault(key[1], []).append(key[2][0][1])
-            if terms.is_op(at, "Reshape") and len(shape := key[2][0][1]) == 3 and (groups := terms.value(shape[1])):
+            if key.kind == OP and key.parameters and key.parameters[0][0] == "axes":
+                found.setdefault(key.name, []).append(key.parameter)
+            if terms.is_op(at, "Reshape") and len(shape := key.parameter) == 3 and (groups := terms.value(shape[1])):
                 found.setdefault("groups", []).append((int(groups),))
         front = [inner for at in front for inner in terms.operands(at) if inner not in seen]
         seen.update(front)

@@ -11,11 +11,7 @@ from collections.abc import Iterator, Mapping
 from math import inf, isclose, isfinite
 from typing import Any
 
-Key = tuple[Any, ...]
-
-NUMBER, ONES, TENSOR, VECTOR = "number", "ones", "tensor", "vector"
-LEAF, VARIABLE, OP, PRODUCT, SUM = "leaf", "variable", "op", "*", "+"
-"""Kinds of terms. ONES is a number of some rank with dimensions of 1 alone; VECTOR holds the elements of a shape."""
+from opshift.passes.fusion.keys import FORMS, NUMBER, OP, PRODUCT, SUM, Key
 
 _MOST = 8  # factors of a product, members of a sum: a longer one is no operator's, and hides in a leaf of its own
 
@@ -24,7 +20,8 @@ class Terms:
     """The terms of one model, by number."""
 
     def __init__(self) -> None:
-        self.keys: list[Key] = []
+        self.keys: list[Any] = []
+        """Each is one of the tuples of `keys.py`."""
         self.sizes: dict[int, int] = {}
         """How many elements each sum over axes adds up, where that is known."""
         self.reshaped: dict[int, Key] = {}
@@ -36,7 +33,7 @@ class Terms:
         found = self._numbers.get(key)
         if found is None:
             found = self._numbers[key] = len(self.keys)
-            self.keys.append(key)
+            self.keys.append(FORMS[key[0]](*key))
         return found
 
     def number(self, value: float) -> int:
@@ -48,30 +45,32 @@ class Terms:
 
     def is_op(self, term: int, name: str) -> bool:
         key = self.keys[term]
-        return bool(key[0] == OP and key[1] == name)
+        return bool(key.kind == OP and key.name == name)
 
     def value(self, term: int) -> float | None:
         """The number that a term is; None for any other."""
         key = self.keys[term]
-        return key[1] if key[0] == NUMBER else None
+        return key.value if key.kind == NUMBER else None
 
     def operands(self, term: int) -> Iterator[int]:
         """The terms that a term is made of."""
         key = self.keys[term]
-        if key[0] == OP:
-            yield from key[3]
-        elif key[0] in (PRODUCT, SUM):
-            yield from (part for part, _ in key[2])
+        if key.kind == OP:
+            yield from key.operands
+        elif key.kind == PRODUCT:
+            yield from (base for base, _ in key.powers)
+        elif key.kind == SUM:
+            yield from (member for member, _ in key.members)
 
     # --- products -------------------------------------------------------------------------------------------
 
     def factors(self, term: int) -> tuple[float, dict[int, float]]:
         """A term as a coefficient and powers."""
         key = self.keys[term]
-        if key[0] == PRODUCT:
-            return key[1], dict(key[2])
-        if key[0] == NUMBER:
-            return key[1], {}
+        if key.kind == PRODUCT:
+            return key.coefficient, dict(key.powers)
+        if key.kind == NUMBER:
+            return key.value, {}
         return 1.0, {term: 1.0}
 
     def mul(self, a: int, b: int) -> int:
@@ -95,12 +94,12 @@ class Terms:
 
     def power(self, term: int, exponent: float) -> int:
         key = self.keys[term]
-        if key[0] == NUMBER:
-            return self._power_of_number(term, key[1], exponent)
+        if key.kind == NUMBER:
+            return self._power_of_number(term, key.value, exponent)
         if exponent == 1:
             return term
-        if key[0] == PRODUCT:
-            coefficient, powers = key[1], dict(key[2])
+        if key.kind == PRODUCT:
+            coefficient, powers = key.coefficient, dict(key.powers)
             plain = all(e.is_integer() for e in powers.values())
             if exponent == -1 or (plain and exponent.is_integer() and exponent > 0):
                 return self.product(coefficient**exponent, {b: e * exponent for b, e in powers.items()})
@@ -132,12 +131,12 @@ class Terms:
             if exponent == 1:
                 if coefficient == 1:
                     return base
-                if self.keys[base][0] == SUM and (self.keys[base][1] or coefficient < 0):
+                if self.keys[base].kind == SUM and (self.keys[base].constant or coefficient < 0):
                     _, constant, members = self.keys[base]
                     by = coefficient if constant else -1.0
                     negated = self.sum(constant * by, {m: c * by for m, c in members})
                     return negated if constant else self.product(-coefficient, {negated: 1.0})
-                if self.keys[base][0] == PRODUCT:
+                if self.keys[base].kind == PRODUCT:
                     return self.mul(self.number(coefficient), base)
             if exponent == -1 and (found := _sigmoid(self, base)) is not None:
                 return self.scaled(found, coefficient)
@@ -146,9 +145,9 @@ class Terms:
     def _content(self, term: int) -> float:
         """What stands in front of a sum with a constant that other factors stand beside."""
         key = self.keys[term]
-        if key[0] != SUM:
+        if key.kind != SUM:
             return 1.0
-        return abs(float(key[1])) or 1.0
+        return abs(float(key.constant)) or 1.0
 
     def _divided(self, term: int, by: float) -> int:
         _, constant, members = self.keys[term]
@@ -159,19 +158,19 @@ class Terms:
     def members(self, term: int) -> tuple[float, dict[int, float]]:
         """A term as a constant and multiples."""
         key = self.keys[term]
-        if key[0] == SUM:
-            return key[1], dict(key[2])
-        if key[0] == NUMBER:
-            return key[1], {}
-        if key[0] == PRODUCT and key[1] != 1:
-            inner = self.product(1.0, dict(key[2]))
-            constant, members = self.members(inner) if self.keys[inner][0] == SUM else (0.0, {inner: 1.0})
-            return constant * key[1], {m: c * key[1] for m, c in members.items()}
+        if key.kind == SUM:
+            return key.constant, dict(key.members)
+        if key.kind == NUMBER:
+            return key.value, {}
+        if key.kind == PRODUCT and key.coefficient != 1:
+            inner = self.product(1.0, dict(key.powers))
+            constant, members = self.members(inner) if self.keys[inner].kind == SUM else (0.0, {inner: 1.0})
+            return constant * key.coefficient, {m: c * key.coefficient for m, c in members.items()}
         return 0.0, {term: 1.0}
 
     def add(self, a: int, b: int, sign: float = 1.0) -> int:
         for of, times, first in ((a, b, True), (b, a, False)):  # a sum stays whole beside its multiples, as a leaf does
-            if self.keys[of][0] == SUM and (rest := self._cofactor(of, times)) is not None:
+            if self.keys[of].kind == SUM and (rest := self._cofactor(of, times)) is not None:
                 one = self.number(1.0)
                 return self.mul(of, self.add(one, rest, sign) if first else self.add(rest, one, sign))
         (ca, ma), (cb, mb) = self.members(a), self.members(b)
@@ -187,7 +186,7 @@ class Terms:
 
     def _cofactor(self, of: int, term: int) -> int | None:
         """What a product multiplies a term by; None if it is none of its factors."""
-        if self.keys[term][0] != PRODUCT or of == term:
+        if self.keys[term].kind != PRODUCT or of == term:
             return None
         coefficient, powers = self.factors(term)
         exponent = powers.get(of, 0.0)
@@ -281,8 +280,8 @@ def _about_mean(terms: Terms, constant: float, members: dict[int, float]) -> int
         _, _, axes, (squares,) = terms.keys[part]
         _, powers = terms.factors(other)
         ((mean, exponent), *more) = powers.items()
-        if not more and exponent == 2 and terms.is_op(mean, "Mean") and terms.keys[mean][2] == axes:
-            x = terms.keys[mean][3][0]
+        if not more and exponent == 2 and terms.is_op(mean, "Mean") and terms.keys[mean].parameters == axes:
+            x = terms.keys[mean].operands[0]
             if terms.power(x, 2.0) == squares:
                 return terms.scaled(terms.op("Variance", axes, x), coefficient)
     return None
@@ -293,8 +292,8 @@ def mean(terms: Terms, axes: Key, x: int) -> int:
     coefficient, powers = terms.factors(x)
     if len(powers) == 1:
         ((base, exponent),) = powers.items()
-        if exponent == 2 and terms.is_op(base, "Centered") and terms.keys[base][2] == axes:
-            return terms.scaled(terms.op("Variance", axes, terms.keys[base][3][0]), coefficient)
+        if exponent == 2 and terms.is_op(base, "Centered") and terms.keys[base].parameters == axes:
+            return terms.scaled(terms.op("Variance", axes, terms.keys[base].operands[0]), coefficient)
     return terms.op("Mean", axes, x)
 
 
@@ -323,12 +322,12 @@ def _put(terms: Terms, coefficient: float, powers: dict[int, float], term: int) 
 
 def _unshifted(terms: Terms, axes: Key, exponential: int) -> int:
     """What Softmax takes: x for x - Max(x), which is the same along the axes."""
-    inner: int = terms.keys[exponential][3][0]
+    inner: int = terms.keys[exponential].operands[0]
     constant, members = terms.members(inner)
     for part, coefficient in members.items():
-        if terms.is_op(part, "Largest") and coefficient == -1 and terms.keys[part][2] == axes:
+        if terms.is_op(part, "Largest") and coefficient == -1 and terms.keys[part].parameters == axes:
             rest = terms.sum(constant, {m: c for m, c in members.items() if m != part})
-            if rest == terms.keys[part][3][0]:
+            if rest == terms.keys[part].operands[0]:
                 return rest
     return inner
 
@@ -336,9 +335,12 @@ def _unshifted(terms: Terms, axes: Key, exponential: int) -> int:
 def _sigmoid(terms: Terms, base: int) -> int | None:
     """1 / (1 + exp(-x)) is Sigmoid(x)."""
     key = terms.keys[base]
-    if key[0] != SUM or key[1] != 1 or len(key[2]) != 1 or key[2][0][1] != 1 or not terms.is_op(key[2][0][0], "Exp"):
+    if key.kind != SUM or key.constant != 1 or len(key.members) != 1:
         return None
-    return terms.op("Sigmoid", (), terms.scaled(terms.keys[key[2][0][0]][3][0], -1.0))
+    ((exponential, coefficient),) = key.members
+    if coefficient != 1 or not terms.is_op(exponential, "Exp"):
+        return None
+    return terms.op("Sigmoid", (), terms.scaled(terms.keys[exponential].operands[0], -1.0))
 
 
 def clip(terms: Terms, x: int, low: float, high: float) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import schemas
@@ -28,69 +28,78 @@ def opsets(holder: ModelProto | FunctionProto) -> dict[str, int]:
 
 
 def check_imports(model: ModelProto) -> None:
+    """Raise `InvalidModel` for opset imports that do not hold together, and for functions that call themselves."""
+    check_opsets(model)
+    if model.functions:
+        check_recursion(model, _calls(model))
+
+
+def check_opsets(model: ModelProto) -> None:
     """Raise `InvalidModel` for opset imports that contradict each other or are newer than what is known."""
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
     for holder in holders:
         seen: dict[str, int] = {}
         for entry in holder.opset_import:
-            domain = default_domain(entry.domain)
-            if seen.setdefault(domain, entry.version) != entry.version:
+            domain, version = default_domain(entry.domain), entry.version
+            if seen.setdefault(domain, version) != version:
+                raise InvalidModel(f"domain {domain or 'ai.onnx'!r} is imported at {seen[domain]} and at {version}")
+            if schemas.known_domain(domain) and not 1 <= version <= schemas.latest(domain):
                 raise InvalidModel(
-                    f"domain {domain or 'ai.onnx'!r} is imported at {seen[domain]} and at {entry.version}"
+                    f"opset {version} of domain {domain or 'ai.onnx'!r} is unknown; 1 to {schemas.latest(domain)} are"
                 )
-            if schemas.known_domain(domain) and not 1 <= entry.version <= schemas.latest(domain):
-                raise InvalidModel(
-                    f"opset {entry.version} of domain {domain or 'ai.onnx'!r} is unknown; "
-                    f"1 to {schemas.latest(domain)} are"
-                )
-        if "" not in opsets(holder) and "" in _used(holder):
+        if "" not in seen and "" not in opsets(holder) and "" in _used(holder):
             raise InvalidModel("operators of the default domain are used, but no opset of it is imported")
     if not model.HasField("graph"):
         raise InvalidModel("the model has no graph")
-    _check_recursion(model)
 
 
-def _check_recursion(model: ModelProto) -> None:
+Called = Iterable[Counter[Callee]]
+"""How often each operator is called in the main graph, and then in each function."""
+
+
+def _calls(model: ModelProto) -> Called:
+    holders: list[Body] = [model.graph, *model.functions]
+    for holder in holders:
+        nodes = (node for body in with_nested([holder]) for node in body.node)
+        yield Counter([(default_domain(n.domain), n.op_type, n.overload) for n in nodes])
+
+
+def check_recursion(model: ModelProto, called: Called) -> None:
     """Functions must not call themselves, directly or through others (ONNX IR specification, "Functions").
 
     Nor may they stand for more nodes than any runtime that inlines them could hold.
     """
-    if not model.functions:
-        return
-    names = {(default_domain(f.domain), f.name, f.overload) for f in model.functions}
-    calls: dict[Callee | None, Counter[Callee]] = {name: Counter() for name in (None, *names)}
-    holders: list[tuple[Callee | None, Body]] = [(None, model.graph)]
-    holders += [((default_domain(f.domain), f.name, f.overload), f) for f in model.functions]
-    for caller, holder in holders:
-        for body in with_nested([holder]):
-            calls[caller].update((default_domain(n.domain), n.op_type, n.overload) for n in body.node)
-    inner = {name: calls[name].keys() & names for name in names}
-    ready = [name for name, callees in inner.items() if not callees]
+    names = [(default_domain(f.domain), f.name, f.overload) for f in model.functions]
+    local = {name: Counter[Callee]() for name in names}
+    others = dict.fromkeys(local, 0)
+    main, *inner = called
+    for name, calls in zip(names, inner, strict=True):
+        own = calls.keys() & local.keys()
+        local[name].update({callee: calls[callee] for callee in own} if own else ())
+        others[name] += sum(calls.values()) - sum(calls[callee] for callee in own)
+    ready = [name for name, calls in local.items() if not calls]
     callers: dict[Callee, list[Callee]] = {}
-    for name, callees in inner.items():
-        for callee in callees:
+    for name, calls in local.items():
+        for callee in calls:
             callers.setdefault(callee, []).append(name)
-    waiting = {name: len(callees) for name, callees in inner.items()}
+    waiting = {name: len(calls) for name, calls in local.items()}
     nodes: dict[Callee, int] = {}
-
-    def stands_for(of: Callee | None) -> int:
-        return sum(nodes.get(callee, 1) * count for callee, count in calls[of].items())
-
     while ready:
         done = ready.pop()
-        nodes[done] = min(stands_for(done), _MOST_NODES)
+        stands_for = others[done] + sum(nodes[callee] * count for callee, count in local[done].items())
+        nodes[done] = min(stands_for, _MOST_NODES)
         for name in callers.get(done, ()):
             waiting[name] -= 1
             if not waiting[name]:
                 ready.append(name)
-    if len(nodes) < len(names):
+    if len(nodes) < len(local):
         stuck = next(name for name, left in waiting.items() if left)
         raise InvalidModel(f"function {stuck[1]!r} calls itself, directly or through others")
-    if stands_for(None) >= _MOST_NODES:
+    if sum(nodes.get(callee, 1) * count for callee, count in main.items()) >= _MOST_NODES:
         raise InvalidModel(f"with its functions written out the model has {_MOST_NODES} nodes or more")
 
 
-def _stamp_imports(holder: ModelProto | FunctionProto, targets: Mapping[str, int], *, required: bool) -> None:
+def stamp_imports(holder: ModelProto | FunctionProto, targets: Mapping[str, int], *, required: bool) -> None:
     present = set()
     for entry in holder.opset_import:
         domain = default_domain(entry.domain)
@@ -101,7 +110,7 @@ def _stamp_imports(holder: ModelProto | FunctionProto, targets: Mapping[str, int
         holder.opset_import.add(domain=domain, version=targets[domain])
 
 
-def _prune_imports(
+def prune_imports(
     model: ModelProto,
     source: ModelProto,
     targets: Mapping[str, int],
@@ -125,7 +134,7 @@ def _prune_imports(
                 holder.opset_import.add(domain=domain, version=targets.get(domain, version))
 
 
-def _brought(source: ModelProto, before: Calls) -> dict[str, int]:
+def brought_in(source: ModelProto, before: Calls) -> dict[str, int]:
     """The opset by domain that what takes a node's place brings in where nothing is imported.
 
     For the call of a function it is that of the first one; what steps make of other domains never changed.

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from opshift.passes.errors import InvalidModel
-from opshift.passes.model import tensor_validity, validity
-from opshift.passes.model.encoding import node_bytes
+from opshift.passes.model import validity
+from opshift.passes.model.encoding import node_bytes, tensor_bytes
+from opshift.passes.model.encoding.fields import sized, tag, varint
 from opshift.passes.model.encoding.node_bytes import Values
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto
+from opshift.passes.model.imports import Callee
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, Census, census, graphless, subgraphs
 
-_LONGEST = 256  # bytes of a call without its names: what is longer is hardly repeated
 _MOST = 4096  # kinds that are told apart by their attributes' values
+_LONGEST = 1 << 14  # bytes of a function without its name: what is longer is hardly repeated
+_NAME = tag(FunctionProto.NAME_FIELD_NUMBER)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Kind:
     """Calls of an operator with so many inputs, outputs and attributes; `same` if they differ in their names alone."""
 
@@ -26,6 +29,7 @@ class Kind:
     inputs: int
     outputs: int
     attributes: int
+    overload: str
     same: bool
 
     @property
@@ -55,7 +59,7 @@ Above = tuple[tuple[Layout, int], ...]
 class Survey:
     """The layouts of a model's bodies, how often each (domain, operator) is called, and how deep graphs are nested.
 
-    With `checked`, also whether all is as ONNX allows.
+    With `checked`, also whether all is as ONNX allows, and the names of all bodies.
 
     Raises:
         InvalidModel: it is not.
@@ -63,9 +67,12 @@ class Survey:
 
     def __init__(self, model: ModelProto, *, checked: bool = False):
         self._same: dict[node_bytes.Key, Kind] = {}
-        self._alike: dict[tuple[str, str, int, int, int], Kind] = {}
+        self._alike: dict[tuple[str, str, int, int, int, str], Kind] = {}
         self._valued = 0
         self._judges: dict[tuple[tuple[str, int], ...], Judge] = {}
+        self._written: dict[bytes, Layout] = {}
+        self.checked = checked
+        self.values: list[tuple[Body, Values]] = []
         if checked:
             validity.check_header(model)
         judge = Judge(validity.Walk(model.ir_version, validity.imports(model))) if checked else None
@@ -73,7 +80,7 @@ class Survey:
         if judge is not None and not judge.sound:
             validity.check_graph(model)  # in order, to tell what comes first, if anything does
         checked = checked and model.ir_version >= validity.FUNCTIONS_SINCE
-        self.functions = [self.layout(f, self._judge(model, f) if checked else None) for f in model.functions]
+        self.functions = [self._function(f, self._judge(model, f) if checked else None) for f in model.functions]
         if checked and not (all(judge.sound for judge in self._judges.values()) and _distinct(model.functions)):
             validity.check_functions(model)
         self.calls: Counter[tuple[str, str]] = Counter()
@@ -86,6 +93,21 @@ class Survey:
             self.depth = max(self.depth, depth)
             pending += [(inner, depth + 1) for held in layout.inner.values() for inner in held]
 
+    def _function(self, function: FunctionProto, judge: Judge | None) -> Layout:
+        """The layout of a function; of those that differ in their name alone one is looked at."""
+        data = function.SerializeToString()
+        size, start = varint(data, 1) if data.startswith(_NAME) else (0, 0)
+        if not size or len(data) - start - size > _LONGEST:
+            return self.layout(function, judge)
+        key = data[start + size :]
+        known = self._written.get(key)
+        if known is not None:
+            return Layout(known.kinds.copy(), known.counts, values=known.values)
+        found = self.layout(function, judge)
+        if not found.inner:
+            self._written[key] = found
+        return found
+
     def layout(self, body: Body, judge: Judge | None = None) -> Layout:
         """The layout of a body and of all graphs that are nested in it, which a judge looks at."""
         found, apart = Layout(), graphless()
@@ -95,11 +117,12 @@ class Survey:
             body, layout, above = pending.pop()
             if judge is not None:
                 judge.frame(body, layout.values, main=not above)
-            layout.kinds = node_bytes.read(body.node, apart, layout.values, self._same, self._kind)
+            layout.kinds = node_bytes.read(body.node, apart if above else None, layout.values, self._same, self._kind)
             layout.counts = Counter(layout.kinds)
             if judge is not None:
                 judge.nodes(body, layout, above)
                 held.append(layout)
+            self.values.append((body, layout.values))
             holding = {kind for kind in layout.counts if not kind.graphless}
             for index in [index for index, kind in enumerate(layout.kinds) if kind in holding] if holding else ():
                 graphs = [graph for _, _, graph in subgraphs(body.node[index])]
@@ -109,6 +132,16 @@ class Survey:
         if len(held) > 1 and judge is not None:
             judge.distinct(held)
         return found
+
+    def called(self) -> Iterator[Counter[Callee]]:
+        """How often each operator is called in the main graph, and then in each function."""
+        for first in (self.graph, *self.functions):
+            found, pending = Counter[Callee](), [first]
+            for layout in pending:
+                for kind, count in layout.counts.items():
+                    found[default_domain(kind.domain), kind.op, kind.overload] += count
+                pending += [inner for held in layout.inner.values() for inner in held]
+            yield found
 
     def census(self, model: ModelProto) -> Census:
         """The bodies of the model as it is now, and its calls; only those with an outdated layout are walked again."""
@@ -130,9 +163,10 @@ class Survey:
         return held, calls
 
     def _kind(self, node: NodeProto, key: node_bytes.Key | None) -> Kind:
-        form = node.domain, node.op_type, len(node.input), len(node.output), len(node.attribute)
+        form = node.domain, node.op_type, len(node.input), len(node.output), len(node.attribute), node.overload
         noted = node.doc_string or node.metadata_props
-        if key and len(key[0]) <= _LONGEST and not noted and (not node.attribute or self._valued < _MOST):
+        apart = node.attribute and node.op_type not in graphless()
+        if key and not noted and not apart and (not node.attribute or self._valued < _MOST):
             self._valued += bool(node.attribute)
             self._same[key] = kind = Kind(*form, same=True)
             return kind
@@ -150,6 +184,10 @@ class Survey:
 
 def _distinct(functions: Sequence[FunctionProto]) -> bool:
     return len({(f.domain, f.name, f.overload) for f in functions}) == len(functions)
+
+
+def _spelled(names: Iterable[str]) -> dict[bytes, int]:
+    return dict.fromkeys([sized(name.encode()) for name in names], -1)
 
 
 class Judge:
@@ -170,18 +208,20 @@ class Judge:
         except (InvalidModel, AttributeError):  # a name that is no text
             self.sound = False
             return
-        values.made.update(dict.fromkeys(names, -1))
+        values.made.update(names)
         values.given = len(values.made)
 
-    def _names(self, body: Body, *, main: bool) -> Iterable[bytes]:
+    def _names(self, body: Body, *, main: bool) -> dict[bytes, int]:
         if isinstance(body, FunctionProto):
-            return [name.encode() for name in self._walk.formals(body)]
+            return _spelled(self._walk.formals(body))
         if self._walk.is_early or body.sparse_initializer:
-            return [name.encode() for name in self._walk.frame(body, main=main)]
-        own = [name.encode() for name in self._walk.values(body, main=main)]
-        held = tensor_validity.names(body.initializer) if body.initializer else []
-        self.sound = held is not None and len(set(held)) == len(held)
-        return own + (held or [])
+            return _spelled(self._walk.frame(body, main=main))
+        own = self._walk.values(body, main=main)
+        held = tensor_bytes.names(body.initializer) if body.initializer else []
+        found = dict.fromkeys(held or (), -1)
+        self.sound = held is not None and len(found) == len(held)
+        found.update(_spelled(own))
+        return found
 
     def nodes(self, body: Body, layout: Layout, above: Above) -> None:
         """Look at the nodes of a body, and at what they make and read."""
@@ -191,14 +231,19 @@ class Judge:
             self.sound = False
 
     def _calls_fit(self, body: Body, layout: Layout) -> bool:
-        at, looked, each = 0, set(layout.values.omitting), set[Kind]()
+        at, looked, each = 0, set[int](), set[Kind]()
         for kind in layout.counts:  # in the order in which they come first
+            if not kind.attributes and kind.op and kind.inputs + kind.outputs and self._walk.takes_all_of(kind.domain):
+                self._right.add(kind)
             if kind not in self._right:
                 at = layout.kinds.index(kind, at)
                 looked.add(at)
                 (self._right if kind.same else each).add(kind)
         if each:
             looked.update(index for index, kind in enumerate(layout.kinds) if kind in each)
+        if self._walk.has_operators:
+            looked -= layout.values.constants
+        looked.update(layout.values.omitting)
         return all(self._walk.passes(body.node[index]) for index in looked)
 
     def _names_fit(self, body: Body, layout: Layout, above: Above) -> bool:
@@ -208,9 +253,9 @@ class Judge:
         if outputs - sum(omitted) != len(made) - layout.values.given:
             return False
         for name in layout.values.early:
-            if name and not any(one.values.made.get(name, at) < at for one, at in above):
+            if len(name) > 1 and not any(one.values.made.get(name, at) < at for one, at in above):
                 return False
-        return isinstance(body, FunctionProto) or all(value.name.encode() in made for value in body.output)
+        return isinstance(body, FunctionProto) or all(sized(value.name.encode()) in made for value in body.output)
 
     def distinct(self, layouts: Iterable[Layout]) -> None:
         """Look whether what several graphs make is called differently."""

@@ -32,6 +32,7 @@ DIFFERENT = {
     "functions at an opset that means another operator than the model's": "each function is read at its own opset",
     "more than 10,000 functions, or calls 100 deep": "a limit against malice; another one counts nodes",
     "whether external data lie where they are said to": "looked up beside the model, when it is read",
+    "bits behind the last value of packed data": "weights are not looked at",
     "values of a sparse tensor in external data": "the checker cannot read them",
     "opsets that are imported twice, or are newer than all that are known": "nobody can tell what is meant",
     "a function that calls itself, in any IR version": "nobody can run it",
@@ -50,6 +51,8 @@ THEIRS: dict[str, int] = {
 """Operators that onnxruntime has in the default domain, or ONNX had as experiments, and when they became ONNX's own."""
 
 _DEPRECATED_LATER = {("GroupNormalization", 18)}
+_WITH_MORE_ATTRIBUTES = {("LayerNormalization", 17)}
+"""Operators that may have attributes which their schemas do not have."""
 
 _NEWEST_IR = 14
 _WITHOUT_OPERATORS = "ai.onnx.training"
@@ -154,6 +157,16 @@ class Walk:
         """Whether every initializer is an input as well."""
         return self._ir < _OPTIONAL_INPUTS_SINCE
 
+    @property
+    def has_operators(self) -> bool:
+        """Whether the default domain is imported."""
+        return "" in self._opsets
+
+    def takes_all_of(self, domain: str) -> bool:
+        """Whether a domain is imported, and nobody says how its operators are called."""
+        name = default_domain(domain)
+        return name in self._opsets and not schemas.known_domain(name) and name != _WITHOUT_OPERATORS
+
     def graph(self, graph: GraphProto, outer: Scope, *, main: bool = False) -> None:
         """Raise `InvalidModel` for the first fault of a graph, in which the names of `outer` are known."""
         own = self.frame(graph, main=main)
@@ -220,10 +233,18 @@ class Walk:
             return
         if domain == _WITHOUT_OPERATORS:
             self._fail("its domain has no operators", node)
-        if why := self._judge.why_not(node, opset):
+        if why := self._why_not(node, opset, schema):
             self._fail(f"not legal at opset {opset}: {why}", node)
         if schema is not None:
             self._fits(node, schema)
+
+    def _why_not(self, node: NodeProto, opset: int, schema: schemas.Schema | None) -> str:
+        why = self._judge.why_not(node, opset)
+        if not why or schema is None or (node.op_type, schema.since) not in _WITH_MORE_ATTRIBUTES:
+            return why
+        known = NodeProto(op_type=node.op_type, input=node.input, output=node.output)
+        known.attribute.extend(attribute for attribute in node.attribute if attribute.name in schema.attributes)
+        return self._judge.why_not(known, opset)
 
     def _fits(self, node: NodeProto, schema: schemas.Schema) -> None:
         """What a schema asks of a call besides the number of its inputs and the types of its attributes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from opshift.passes.analysis.formals import refers
+from opshift.passes.analysis.callers import refers
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Allowance
 from opshift.passes.model.attributes import make_attribute

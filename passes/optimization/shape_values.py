@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from opshift.passes.analysis import polynomial
-from opshift.passes.analysis.kernels import bounded
+from opshift.passes.analysis.moving import bounded
 from opshift.passes.analysis.polynomial import Number, Poly
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.optimization import dimensions

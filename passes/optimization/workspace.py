@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.polynomial import Number, symbol
 from opshift.passes.analysis.scope import Scope
-from opshift.passes.analysis.type_inference import Path
 from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.editing.constants import in_nodes

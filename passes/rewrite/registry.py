@@ -37,6 +37,8 @@ class OnRequest:
     opset: int
     """The opset at which the definition is written; 0 for that at which it finds the node."""
     step: Step
+    source: str = ""
+    """The paper that the definition follows where it is not the operator's own text."""
 
 
 Key = tuple[str, str, int]
@@ -70,11 +72,12 @@ def cannot(ops: str | Iterable[str], version: int, why: str, *, domain: str = ""
     _register(ops, version, Pair(down=refuse, why=why), domain)
 
 
-def defined(ops: str | Iterable[str], step: Step, *, opset: int = 0, domain: str = "") -> None:
+def defined(ops: str | Iterable[str], step: Step, *, opset: int = 0, domain: str = "", source: str = "") -> None:
     """Register the definition of `ops` in other operators that is used where they are to be expanded on request.
 
     The node climbs to `opset` first, and `step` returns what takes its place, written there; with 0 both stand where
     the node stands. An operator without one is expanded by its function or by the way down at its first version.
+    `source` is the paper that the definition follows where it is not the operator's own text.
 
     Raises:
         ValueError: for a second registration, or an opset that lacks the operator.
@@ -84,7 +87,7 @@ def defined(ops: str | Iterable[str], step: Step, *, opset: int = 0, domain: str
             raise ValueError(f"{op} is already defined in {_on_request[domain, op].step.__module__}")
         if not schemas.versions(domain, op) or (opset and schemas.since(domain, op, opset) is None):
             raise ValueError(f"{op} does not exist at opset {opset}")
-        _on_request[domain, op] = OnRequest(opset, step)
+        _on_request[domain, op] = OnRequest(opset, step, source)
 
 
 def definition(domain: str, op: str) -> OnRequest | None:

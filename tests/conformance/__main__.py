@@ -28,6 +28,8 @@ from tests.conformance import sweeps
 from tests.conformance.cases import Case, all_cases, expandable, held, installed, with_bound
 from tests.conformance.judge import CRASHED, INVALID, REFUSED, UNJUDGED, WRONG, Verdict, judge
 from tests.conformance.report import STATUSES, counts, general, share
+from tests.conformance.sweep.bases import Base, bases
+from tests.conformance.sweep.changes import SWEEPS
 
 
 def main() -> int:
@@ -78,9 +80,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--refine", action="store_true", help="fold and optimize, at the opset of the case and at others"
     )
-    parser.add_argument(
-        "--sweep", choices=sorted(sweeps.SWEEPS), help="cases derived from those of the installed release"
-    )
+    parser.add_argument("--sweep", choices=sorted(SWEEPS), help="cases derived from those of the installed release")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--most", type=int, default=20, help="how many reasons to print for each status")
     parser.add_argument("--json", help="write every verdict to this file")
@@ -95,10 +95,10 @@ def _chosen(case: Case, options: argparse.Namespace) -> bool:
     return not options.family or any(_family(op) == options.family for op in case.ops)
 
 
-def _by_operator(cases: list[Case], options: argparse.Namespace) -> list[list[sweeps.Base]]:
+def _by_operator(cases: list[Case], options: argparse.Namespace) -> list[list[Base]]:
     """What is swept of each operator, the longest work first."""
-    found: dict[str, list[sweeps.Base]] = defaultdict(list)
-    for base in sweeps.bases(cases):
+    found: dict[str, list[Base]] = defaultdict(list)
+    for base in bases(cases):
         if _chosen(base.case, options):
             found[min(base.case.ops)].append(base)
     return sorted(found.values(), key=len, reverse=True)

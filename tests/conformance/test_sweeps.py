@@ -9,6 +9,8 @@ from onnx import ModelProto
 from tests.conformance import sweeps
 from tests.conformance.cases import Case
 from tests.conformance.judge import CRASHED, INVALID, OK, REFUSED, UNJUDGED, WRONG
+from tests.conformance.sweep.bases import Base, bases
+from tests.conformance.sweep.changes import SWEEPS
 from tests.support import model
 
 SEED, SIZE = 5, 4
@@ -20,7 +22,7 @@ def case(body: str, opset: int, inputs: str, outputs: str, **feeds: np.ndarray) 
 
 
 def derived(of: Case, sweep: str) -> list[Case]:
-    return sweeps.derived(sweeps.SWEEPS[sweep](sweeps.Base(of)))
+    return sweeps.derived(SWEEPS[sweep](Base(of)))
 
 
 def declared(of: ModelProto) -> list[list[int | str] | None]:
@@ -84,7 +86,7 @@ def test_an_engine_that_ends_makes_no_case_and_no_end():
         "y, _ = LSTM<hidden_size=1>(x, w, r)", 14, "float[1,1,1] x, float[1,4,1] w, float[1,4,1] r", "float[1,1,1,1] y",
         x=X[:1, :1, None], w=np.ones((1, 4, 1), np.float32), r=np.ones((1, 4, 1), np.float32),
     )  # fmt: skip
-    assert sweeps.verdicts([sweeps.Base(lstm)], "zero")
+    assert sweeps.verdicts([Base(lstm)], "zero")
 
 
 def test_the_next_boundaries_and_the_last_ones_are_crossed():
@@ -93,17 +95,17 @@ def test_the_next_boundaries_and_the_last_ones_are_crossed():
 
 
 @pytest.fixture(scope="module")
-def sample(published: list[Case]) -> list[sweeps.Base]:
+def sample(published: list[Case]) -> list[Base]:
     newest = max((c.release for c in published), key=lambda text: [int(n) for n in text.split(".")])
     quick = [
         c for c in published if c.release == newest and c.ops.isdisjoint({"NonMaxSuppression", "Attention", "LSTM"})
     ]
-    found = sweeps.bases(random.Random(SEED).sample(quick, SIZE))
+    found = bases(random.Random(SEED).sample(quick, SIZE))
     return [base for base in found if base.case.release][:SIZE]
 
 
-@pytest.mark.parametrize("sweep", sweeps.SWEEPS)
-def test_nothing_goes_wrong_in_a_sample(sample: list[sweeps.Base], sweep: str):
+@pytest.mark.parametrize("sweep", SWEEPS)
+def test_nothing_goes_wrong_in_a_sample(sample: list[Base], sweep: str):
     verdicts = sweeps.verdicts(sample, sweep)
     bad = [
         f"{v.case} {v.source}->{v.target} {v.status}: {v.why}"

@@ -8,6 +8,7 @@ have them, computed by the framework that the model comes from, and the model as
 from __future__ import annotations
 
 import json
+import random
 import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -77,6 +78,14 @@ def read(framework: str) -> tuple[Export, ...]:
             family, file = name.split("/")
             held.setdefault(family, {})[file] = stored.read(name)
     return tuple(export for family, files in held.items() for export in _exports(framework, family, files))
+
+
+def sample(framework: str) -> list[Export]:
+    """Of each family by each exporter one export, at an opset that their names settle."""
+    series: dict[tuple[str, str], list[Export]] = {}
+    for export in read(framework):
+        series.setdefault((export.family, export.exporter), []).append(export)
+    return [random.Random("/".join(key)).choice(exports) for key, exports in series.items()]
 
 
 def _exports(framework: str, family: str, files: Mapping[str, bytes]) -> Iterator[Export]:

@@ -6,7 +6,7 @@ writes at the newer one.
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import onnx.checker
 import pytest
@@ -56,18 +56,22 @@ LEFT = {  # family: the operators of the newer export that are not there
 }
 
 
-@pytest.mark.parametrize("framework", store.frameworks())
-def test_exports_compute_what_their_framework_does_once_refined(framework: str):
+def complaints(exports: Iterable[store.Export]) -> Iterator[str]:
     """Each in one of the ways, which its name settles; with no more nodes than before, where it keeps its opset."""
-    complaints = []
-    for export in store.read(framework):
+    for export in exports:
         way = random.Random(export.name).choice(sorted(WAYS))
         made = WAYS[way](export.model)
         complaint = _complaint(export, made)
         if way != "modernized" and _nodes(made) > _nodes(export.model):
             complaint = f"{_nodes(made)} nodes instead of {_nodes(export.model)}"
-        complaints += [f"{export.name} {way}: {complaint}"] if complaint else []
-    assert not complaints, "\n".join(complaints)
+        if complaint:
+            yield f"{export.name} {way}: {complaint}"
+
+
+@pytest.mark.parametrize("framework", store.frameworks())
+def test_exports_compute_what_their_framework_does_once_refined(framework: str):
+    found = list(complaints(store.sample(framework)))
+    assert not found, "\n".join(found)
 
 
 def test_a_modernized_export_has_the_operators_that_the_exporter_writes_at_the_newer_opset():

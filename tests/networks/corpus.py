@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,11 @@ OUTCOMES = (
     "differs",
     "fails",  # no engine runs the model
     "unread",  # OpenVINO does not make a network of the case
+)
+LATE = (  # what is imported where it is needed, and here before processes fork
+    "openvino.tools.ovc.moc_frontend.offline_transformations",
+    "opshift.files.openvino_xml",
+    "opshift.passes.openvino.translate",
 )
 
 
@@ -69,8 +75,8 @@ def exported() -> Iterator[Case]:
 
 def judge(case: Case) -> Verdict:
     """The verdict on a case, whose conversion may end the process that does it."""
-    import openvino  # noqa: F401 - before the process forks, not in each that it forks
-
+    for name in LATE:
+        importlib.import_module(name)
     load()
     try:
         return isolation.call(_judge, case)

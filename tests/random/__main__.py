@@ -1,9 +1,10 @@
-"""`python -m tests.random [--seconds N] [--seed N] [--out FOLDER] [--op NAME] [--kind KIND]`: random models through every verb."""
+"""`python -m tests.random [--seconds N] [--seed N] [--out FOLDER] [--op NAME] [--kind KIND] [--jobs N]`: random models through every verb."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -31,11 +32,14 @@ def main() -> int:
         corpus.known = [key for key in corpus.known if key[1] in options.op]
     counts: Counter[Row] = Counter()
     seen: Counter[tuple[str, ...]] = Counter()
+    unjudged: Counter[str] = Counter()
     coverage, started, last = Coverage(), time.monotonic(), 0
-    for judged in run(corpus, options.seed + 1, options.seconds, Wanted(options.verbs, options.kind)):
+    wanted = Wanted(options.verbs, options.kind, options.jobs, 1 if options.op else 40)
+    for judged in run(corpus, options.seed + 1, options.seconds, wanted):
         counts.update(judged.rows)
         coverage.update(judged.coverage)
-        last = judged.seed
+        last = max(last, judged.seed)
+        unjudged.update(re.sub(r"-?[\d.]+(e[-+]\d+)?", "N", why)[:140] for why in judged.unjudged)
         if any(status == DIED for _, _, status in judged.rows):
             console.print(f"died     the process that judged seed {judged.seed}: {judged.rows[-1][1]}")
             seen[DIED, str(judged.seed)] += 1
@@ -48,6 +52,8 @@ def main() -> int:
     total = sum(count for (_, verb, _), count in counts.items() if verb != "-")
     console.print(f"{total} judged in {spent:.0f} s, {total / spent:.0f} a second; the last seed was {last}")
     console.print(table(counts))
+    for why, count in unjudged.most_common(options.most):
+        console.print(f"unjudged {count:5} {why}")
     console.print(coverage.text(corpus))
     if options.markdown:
         how = f"{total:,} results of {last - options.seed:,} seeds in {spent / 60:.0f} minutes, {total / spent:.0f} a second"
@@ -71,6 +77,8 @@ def _options() -> argparse.Namespace:
         "--kind", default="", help="only what is called so: up, down, back, inline, fold, optimize, refined"
     )
     parser.add_argument("--openvino", action="store_true", help="networks of OpenVINO's own operators instead")
+    parser.add_argument("--jobs", type=int, default=1, help="so many processes at once")
+    parser.add_argument("--most", type=int, default=20, help="how many reasons to print why nothing was judged")
     parser.add_argument("--out", default="findings", help="the folder for what goes wrong")
     parser.add_argument("--json", help="write the counts to this file")
     parser.add_argument("--markdown", help="write the counts to this file as a page")

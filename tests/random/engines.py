@@ -16,6 +16,7 @@ from onnx import ModelProto
 from tests.random.worker import SECONDS, receive, send
 
 ROOT = Path(__file__).parents[2]
+LATE = "no answer in"
 PATIENCE = 60.0  # seconds of the wall clock, for an engine that waits instead of computing
 
 
@@ -31,7 +32,9 @@ class Engines:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
         self._end()
 
-    def run(self, engine: str, model: ModelProto, feeds: dict[str, Any]) -> tuple[list[Any] | None, str]:
+    def run(
+        self, engine: str, model: ModelProto, feeds: dict[str, Any], seconds: float = SECONDS
+    ) -> tuple[list[Any] | None, str]:
         """The outputs of a model, or why an engine has none."""
         if self._worker is None:
             command = [sys.executable, "-W", "ignore", "-m", "tests.random.worker"]
@@ -41,7 +44,7 @@ class Engines:
         assert stdin is not None
         assert stdout is not None
         try:
-            send(stdin, (engine, model.SerializeToString(), feeds))
+            send(stdin, (seconds, engine, model.SerializeToString(), feeds))
             ready, _, _ = select.select([stdout], [], [], PATIENCE)
             answered = receive(stdout) if ready else None
         except BrokenPipeError:
@@ -49,7 +52,7 @@ class Engines:
         if answered is None:
             late = not ready or self._worker.wait() == -signal.SIGPROF
             self._end()
-            return None, f"no answer in {SECONDS:.0f} seconds" if late else "it died"
+            return None, f"{LATE} {seconds:.0f} seconds" if late else "it died"
         found: tuple[list[Any] | None, str] = answered
         return found
 

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 import onnx.helper
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
+import onnx.shape_inference
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model import schemas
 
-from tests.random.calls import Call, Corpus, Key
+from tests.random.calls import LARGEST, Call, Corpus, Key
 from tests.random.engines import Engines
 from tests.random.mutations import is_parameter, mutated, trimmed
-from tests.random.values import is_whole, tensor, type_of
+from tests.random.values import tensor, type_of
 from tests.random.worker import flat
+from tests.undefined import undefined
 
 
 @dataclass
@@ -67,24 +69,13 @@ def model_of(graph: onnx.GraphProto, opsets: dict[str, int], functions: Iterable
 
 
 def run_call(engines: Engines, call: Call) -> list[Any] | None:
-    """The outputs of a call, from the first engine that runs it; None where none does, or where they are chance."""
-    if undefined(call):
-        return None
+    """The outputs of a call, from the first engine that runs it; None where none does, or of which the text says nothing."""
     opsets = {"": call.opset} if not call.domain else {"": 17, call.domain: call.opset}
     body = Body(opsets)
     body.outs = [name for name in _add(body, call, {}) if name]
+    if undefined(*body.plain()):
+        return None
     return run_body(engines, body)
-
-
-def undefined(call: Call) -> bool:
-    """Whether the text of an operator says nothing of a call: chance, whole numbers divided by 0, one number that is many."""
-    if call.op == "Dropout" and len(call.inputs) > 2 and np.any(call.inputs[2]):
-        return True
-    if call.op in ("Div", "Mod") and len(call.inputs) > 1:
-        by = call.inputs[1]
-        return isinstance(by, np.ndarray) and is_whole(by.dtype) and not by.all()
-    singles = SINGLES.get(call.op, ())
-    return any(at < len(call.inputs) and np.size(call.inputs[at]) > 1 for at in singles)
 
 
 def run_body(engines: Engines, body: Body) -> list[Any] | None:
@@ -105,16 +96,41 @@ def run_body(engines: Engines, body: Body) -> list[Any] | None:
 
 
 def _typed(model: ModelProto) -> None:
-    """Types for the outputs, by onnx's inference, which raises for a call that cannot be."""
+    """Types for the outputs, by onnx's inference, which raises for a call that cannot be, or by the schema."""
     inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     for out, known in zip(model.graph.output, inferred.graph.output, strict=True):
-        if not known.type.WhichOneof("value"):
-            raise ValueError("no type")
-        out.type.CopyFrom(known.type)
+        out.type.CopyFrom(known.type if known.type.WhichOneof("value") else _by_schema(model, out.name))
+
+
+def _by_schema(model: ModelProto, name: str) -> TypeProto:
+    """The type of an output whose operator has no inference: that of the input of the same type variable, or the one
+    that the schema has for all."""
+    node = next(node for node in model.graph.node if name in node.output)
+    opset = next((i.version for i in model.opset_import if i.domain == node.domain), 1)
+    schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
+    variable = schema.outputs[min(list(node.output).index(name), len(schema.outputs) - 1)].type_str
+    types = {value.name: value.type for value in model.graph.input}
+    for at, read in enumerate(node.input):
+        if schema.inputs[min(at, len(schema.inputs) - 1)].type_str == variable and read in types:
+            return onnx.helper.make_tensor_type_proto(types[read].tensor_type.elem_type, None)
+    kinds = {str(c.type_param_str): sorted(c.allowed_type_strs) for c in schema.type_constraints}
+    kind = _chosen(node, kinds.get(variable, [variable]))
+    if not kind.startswith("tensor("):
+        raise ValueError("no type")
+    return onnx.helper.make_tensor_type_proto(TensorProto.DataType.Value(kind[7:-1].upper()), None)
+
+
+def _chosen(node: NodeProto, kinds: list[str]) -> str:
+    """Which of some types an output has: the one that an attribute names, or that of the labels that are listed."""
+    if len(kinds) == 1:
+        return kinds[0]
+    to = next((a.s.decode().lower() for a in node.attribute if a.name == "to"), "")
+    labels = "string" if any(a.name.endswith("_strings") and a.strings for a in node.attribute) else "int64"
+    return next((kind for kind in (f"tensor({to})", f"tensor({labels})") if kind in kinds), "")
 
 
 def _usable(value: Any) -> bool:
-    return (isinstance(value, np.ndarray) and value.size <= 20000) or (isinstance(value, list) and bool(value))
+    return (isinstance(value, np.ndarray) and value.size <= LARGEST) or (isinstance(value, list) and bool(value))
 
 
 def _add(body: Body, call: Call, given: dict[int, str]) -> list[str]:
@@ -137,7 +153,6 @@ def _add(body: Body, call: Call, given: dict[int, str]) -> list[str]:
 
 
 TRIES = 6
-SINGLES = {"NonMaxSuppression": (2, 3, 4), "TopK": (1,), "OneHot": (1,)}  # inputs of one number, in any shape
 
 
 def single(rng: random.Random, engines: Engines, corpus: Corpus, key: Key, attribute: str = "") -> Body | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import onnx.checker
 import onnx.helper
-from onnx import AttributeProto, GraphProto, ModelProto, TypeProto, ValueInfoProto
+import onnx.numpy_helper
+from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, TypeProto, ValueInfoProto
+from opshift.passes.model.traversal import bodies
 
 from tests.random.calls import Corpus, lifetime
 from tests.random.engines import Engines
@@ -17,12 +20,15 @@ from tests.random.graphs import Body, chain, model_of, single
 from tests.random.mutations import is_parameter
 from tests.random.places import placed
 from tests.random.turns import turn
-from tests.random.values import tensor
+from tests.random.values import far, tamed, tensor
 
 PECULIAR = (
     "{}", "{}", "{}", "a b{}", "é{}", "{}/held", "Softmax_{}", "{}_0", "y.{}", "{}:0", "0{}", "{}'\"", "$<{}>", "{}{}",
     "opshift_{}", "t{}_shape",
 )  # fmt: skip
+
+
+FLOATS = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16}
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,7 @@ def drawn_source(seed: int, engines: Engines, corpus: Corpus, *, longest: int = 
     rng = random.Random(seed)
     key, attribute = turn(corpus, seed)
     lived = [v for v in lifetime(*key) if v >= 7 and not key[0]]
-    if rng.random() < 0.85 or not lived:
+    if rng.random() < 0.85 or not lived or longest < 2:
         body = single(rng, engines, corpus, key, attribute)
     else:
         length = min(rng.choice([2, 2, 3, 3, 4, 5, 8, 12, 20, 40]), longest)
@@ -55,6 +61,26 @@ def drawn_source(seed: int, engines: Engines, corpus: Corpus, *, longest: int = 
     except TypeError:  # a value that has no type in ONNX: an empty sequence, an optional without a value
         return None
     return replace(source, seed=seed) if valid(source.model) else None
+
+
+def tame(source: Source) -> Source | None:
+    """The source with ordinary numbers for those that are far from 1, infinite or NaN; None where there are none."""
+    feeds = {name: tamed(value) for name, value in source.feeds.items() if far(value).any()}
+    model, held = ModelProto(), False
+    model.CopyFrom(source.model)
+    for constant in _constants(model):
+        if constant.data_type in FLOATS and far(value := onnx.numpy_helper.to_array(constant)).any():
+            constant.CopyFrom(tensor(tamed(value), constant.name))
+            held = True
+    return replace(source, model=model, feeds={**source.feeds, **feeds}) if feeds or held else None
+
+
+def _constants(model: ModelProto) -> Iterator[TensorProto]:
+    for body in bodies(model):
+        if isinstance(body, GraphProto):
+            yield from body.initializer
+        for node in body.node:
+            yield from (a.t for a in node.attribute if a.type == AttributeProto.TENSOR)
 
 
 def valid(model: ModelProto) -> bool:

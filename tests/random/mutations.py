@@ -81,7 +81,7 @@ def parameters(rng: random.Random, call: Call, corpus: Corpus) -> Call:
     made = numbers(rng, held, call.inputs[at].dtype == np.int64)
     dtype = call.inputs[at].dtype
     with np.errstate(all="ignore"):
-        written = np.array(made, np.int64).astype(dtype)
+        written = np.array([min(max(n, EXTREMES[0]), EXTREMES[2]) for n in made], np.int64).astype(dtype)
     return _with_input(call, at, written if call.inputs[at].ndim else np.array(made[0] if made else 0).astype(dtype))
 
 
@@ -114,12 +114,15 @@ def extreme(rng: random.Random, call: Call, corpus: Corpus) -> Call:
 
 
 def factors(rng: random.Random, call: Call, corpus: Corpus) -> Call:
-    """One of some factors becomes another: sizes that do not divide, and such that nothing is left of."""
-    at = _pick(rng, call, _is_factors)
+    """One of some factors becomes another: sizes that do not divide; sometimes of data of size 1, and nothing is left."""
+    at, data = _pick(rng, call, _is_factors), call.inputs[0] if call.inputs else None
     if at is None:
         return call
     made = call.inputs[at].copy()
-    made[rng.randrange(made.size)] = rng.choice(FACTORS)
+    axis = rng.randrange(made.size)
+    made[axis] = rng.choice(FACTORS)
+    if made[axis] < 1 and isinstance(data, np.ndarray) and data.ndim == made.size and rng.random() < 0.4:
+        call = _with_input(call, 0, resized(data, [1 if d == axis else n for d, n in enumerate(data.shape)]))
     return _with_input(call, at, made)
 
 

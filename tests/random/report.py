@@ -126,10 +126,11 @@ def _array(value: Any) -> str:
         return f"[{', '.join(map(_array, value))}]"
     if not isinstance(value, np.ndarray):
         return repr(value)
-    if hasattr(np, value.dtype.name) and value.size > 8 and (value == value.flat[0]).all():
+    text = value.dtype.kind in "OSU"
+    if not text and hasattr(np, value.dtype.name) and value.size > 8 and (value == value.flat[0]).all():
         return f"np.full({list(value.shape)}, {value.flat[0].item()!r}, {value.dtype.name!r})"
     plain = repr(value.tolist()).replace("nan", "np.nan").replace("inf", "np.inf")
-    if not hasattr(np, value.dtype.name) and value.dtype.kind not in "OSU":
+    if not text and not hasattr(np, value.dtype.name):
         return f"onnx.numpy_helper.to_array(onnx.TensorProto.FromString({_bytes(value)!r}))"
     return f"np.array({plain}, {'object' if value.dtype.kind in 'OSU' else value.dtype.name!r}).reshape({list(value.shape)})"
 

@@ -98,11 +98,11 @@ def _far_index(model: ModelProto) -> None:
 def _broken(monkeypatch: pytest.MonkeyPatch, breaking: Callable[[ModelProto], None]) -> None:
     attempt = Verb.attempt
 
-    def attempted(verb: Verb, model: ModelProto) -> tuple[Result, str]:
-        result, grade = attempt(verb, model)
+    def attempted(verb: Verb, model: ModelProto) -> Result:
+        result = attempt(verb, model)
         if result.model is not None:
             breaking(result.model)
-        return result, grade
+        return result
 
     monkeypatch.setattr(Verb, "attempt", attempted)
 

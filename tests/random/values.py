@@ -50,17 +50,17 @@ def resized(value: Any, shape: Sequence[int]) -> Any:
     return np.resize(value, shape)
 
 
-def finite(values: Sequence[Any], most: float = 1e4) -> bool:
-    """Whether no number in the arrays is far from 1, infinite or NaN."""
-    for value in values:
-        if isinstance(value, list):
-            if not finite(value, most):
-                return False
-        elif isinstance(value, np.ndarray) and value.dtype.kind not in "OSUbc" and value.size:
-            with np.errstate(all="ignore"):
-                if not np.abs(value.astype(np.float64)).max() <= most:
-                    return False
-    return True
+def far(value: Any, most: float = 1e4) -> Any:
+    """Where floating-point numbers are far from 1, infinite or NaN."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind in "OSUbciu" or is_whole(value.dtype):
+        return np.zeros(np.shape(value), bool)
+    with np.errstate(all="ignore"):
+        return ~(np.abs(value.astype(np.float64)) <= most)
+
+
+def tamed(value: Any) -> Any:
+    """The array with ordinary numbers in these places."""
+    return np.where(far(value), np.resize(PLAIN, value.shape), value).astype(value.dtype)
 
 
 def type_of(value: Any, shape: Sequence[int | str] | None = None) -> TypeProto:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf, nan, prod
 from operator import add, mul, sub
+from typing import Any
 
+from opshift.passes.fusion.keys import NUMBER, ONES, TENSOR, Key
 from opshift.passes.fusion.reader import FLOATS, PER_AXIS, Reader, Rule
 from opshift.passes.fusion.reading.layout import elementwise, product_of_sizes
-from opshift.passes.fusion.terms import NUMBER, ONES, TENSOR, Key, clip, mean
+from opshift.passes.fusion.terms import clip, mean
 from opshift.passes.model import numbers
 from opshift.passes.model.messages import NodeProto, TensorProto
 from opshift.passes.model.traversal import integer
@@ -23,7 +25,7 @@ def _same(reader: Reader, node: NodeProto) -> int:
 def _kept(reader: Reader, node: NodeProto) -> int | None:
     """Dropout that drops nothing."""
     training = node.input[2] if len(node.input) > 2 else ""
-    if reader.opset < 7 or (training and reader.terms.keys[reader.term(training)][-1] != (0,)):
+    if reader.opset < 7 or (training and not _holds(reader.terms.keys[reader.term(training)], 0)):
         return None
     return reader.term(node.input[0])
 
@@ -41,7 +43,7 @@ def _converted(reader: Reader, node: NodeProto, to: int) -> int | None:
     kind, term = reader.kind(node.input[0]), reader.term(node.input[0])
     if kind in FLOATS or kind not in _COUNTS:
         return term if to and (kind == to or (kind in FLOATS and to in FLOATS)) else None
-    known = to in _COUNTS or (to in FLOATS and reader.terms.keys[term][0] in (NUMBER, ONES))
+    known = to in _COUNTS or (to in FLOATS and reader.terms.keys[term].kind in (NUMBER, ONES))
     return term if known else None
 
 
@@ -50,10 +52,10 @@ def _computed(compute: Callable[[float, float], float]) -> Callable[[Reader, Nod
 
     def rule(reader: Reader, node: NodeProto) -> int | None:
         keys = [reader.terms.keys[reader.term(name)] for name in node.input]
-        if len(keys) != 2 or any(key[0] not in (NUMBER, ONES) for key in keys):
+        if len(keys) != 2 or any(key.kind not in (NUMBER, ONES) for key in keys):
             return None
-        value = compute(keys[0][1], keys[1][1])
-        rank = max(key[2] if key[0] == ONES else 0 for key in keys)
+        value = compute(keys[0].value, keys[1].value)
+        rank = max(key.rank if key.kind == ONES else 0 for key in keys)
         return reader.terms.of(ONES, value, rank) if rank else reader.terms.number(value)
 
     return rule
@@ -119,8 +121,8 @@ def _powered(exponent: float) -> Rule:
             return None
         term = reader.term(node.input[0])
         key = reader.terms.keys[term]
-        if key[0] == ONES and key[1] > 0:
-            return reader.terms.of(ONES, key[1] ** exponent, key[2])
+        if key.kind == ONES and key.value > 0:
+            return reader.terms.of(ONES, key.value**exponent, key.rank)
         return reader.terms.power(term, exponent)
 
     return rule
@@ -198,9 +200,9 @@ def _normal(reader: Reader, node: NodeProto) -> int | None:
     return terms.mul(terms.op("Centered", axes, x), deviation)
 
 
-def _holds(key: Key, value: float) -> bool:
+def _holds(key: Any, value: float) -> bool:
     """Whether a constant holds one value everywhere."""
-    return (key[0] == ONES and key[1] == value) or (key[0] == TENSOR and set(key[3]) == {value})
+    return (key.kind == ONES and key.value == value) or (key.kind == TENSOR and set(key.values) == {value})
 
 
 def _global_mean(reader: Reader, node: NodeProto) -> int | None:
@@ -219,7 +221,7 @@ def _bounded(reader: Reader, node: NodeProto) -> int | None:
     for index, name in enumerate(node.input[1:3]):
         if name:
             key = reader.terms.keys[reader.term(name)]
-            bounds[index] = key[1] if key[0] in (NUMBER, ONES) else None
+            bounds[index] = key.value if key.kind in (NUMBER, ONES) else None
     low, high = bounds
     if low is None or high is None or not low <= high:
         return None

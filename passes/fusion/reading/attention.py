@@ -22,7 +22,7 @@ def _multiplied(reader: Reader, node: NodeProto) -> int | None:
 def product(terms: Terms, a: int, b: int) -> int:
     """The product of two matrices, with the numbers of both in front of it."""
     if terms.is_op(a, "Guarded"):
-        a = terms.keys[a][3][0]
+        a = terms.keys[a].operands[0]
     (ca, fa), (cb, fb) = terms.factors(a), terms.factors(b)
     return terms.scaled(terms.op("MatMul", (), terms.product(1.0, fa), terms.product(1.0, fb)), ca * cb)
 
@@ -57,8 +57,8 @@ def _biased(reader: Reader, node: NodeProto) -> int | None:
         terms, pair = reader.terms, [reader.term(name) for name in node.input]
         for bias, scores in (pair, pair[::-1]):
             key = terms.keys[bias]
-            if terms.is_op(bias, "Where") and [terms.value(term) for term in key[3][1:]] == [0.0, -inf]:
-                return terms.op("Where", (), key[3][0], scores, key[3][2])
+            if terms.is_op(bias, "Where") and [terms.value(term) for term in key.operands[1:]] == [0.0, -inf]:
+                return terms.op("Where", (), key.operands[0], scores, key.operands[2])
     return added(reader, node)
 
 
@@ -81,18 +81,18 @@ def _is_empty(terms: Terms, condition: int, shares: int) -> bool:
     if not terms.is_op(shares, "Softmax"):
         return False
     if terms.is_op(condition, "IsNaN"):
-        return bool(terms.keys[condition][3] == (shares,))
+        return bool(terms.keys[condition].operands == (shares,))
     if not terms.is_op(condition, "Equal"):
         return False
-    compared = terms.keys[condition][3]
-    return terms.keys[shares][3][0] in compared and any(terms.value(term) == -inf for term in compared)
+    compared = terms.keys[condition].operands
+    return terms.keys[shares].operands[0] in compared and any(terms.value(term) == -inf for term in compared)
 
 
 def _is_allowed(terms: Terms, condition: int, shares: int) -> bool:
     if not terms.is_op(shares, "Softmax"):
         return False
-    scores = terms.keys[shares][3][0]
-    return terms.is_op(scores, "Where") and terms.keys[scores][3][0] == condition
+    scores = terms.keys[shares].operands[0]
+    return terms.is_op(scores, "Where") and terms.keys[scores].operands[0] == condition
 
 
 RULES: dict[str, Rule] = {"MatMul": _multiplied, "Einsum": _contracted, "Add": _biased, "Where": _chosen}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from opshift.passes.fusion.keys import LEAF
 from opshift.passes.fusion.reader import Dims, DimsRule, Reader
-from opshift.passes.fusion.terms import LEAF
 from opshift.passes.model.messages import NodeProto, default_domain
 from opshift.passes.model.traversal import integer
 
@@ -93,7 +93,7 @@ def _sliced(reader: Reader, node: NodeProto, before: Dims | None, depth: int) ->
     made = list(before)
     if end is not None:
         made[axis] = reader.terms.number(len(range(int(size))[start:end]))
-    elif start == 0 and reader.terms.keys[ends[0]][0] == LEAF:
+    elif start == 0 and reader.terms.keys[ends[0]].kind == LEAF:
         made[axis] = reader.terms.op("Least", (("most", size),), ends[0])
     else:
         return None

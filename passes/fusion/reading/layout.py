@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from opshift.passes.fusion.keys import NUMBER, ONES, TENSOR, VECTOR, Key
 from opshift.passes.fusion.reader import FLOATS, Reader, Rule
-from opshift.passes.fusion.terms import NUMBER, ONES, TENSOR, VECTOR, Key, Terms
+from opshift.passes.fusion.terms import Terms
 from opshift.passes.model import numbers
 from opshift.passes.model.messages import NodeProto, TensorProto
 from opshift.passes.model.traversal import integer
@@ -38,7 +39,7 @@ def _gathered(reader: Reader, node: NodeProto) -> int | None:
         return None
     if not all(-len(elements) <= place < len(elements) for place in places):
         return None
-    if reader.terms.keys[reader.term(node.input[1])][0] == NUMBER:
+    if reader.terms.keys[reader.term(node.input[1])].kind == NUMBER:
         return elements[places[0]]
     return vector(reader.terms, tuple(elements[place] for place in places))
 
@@ -138,7 +139,7 @@ def unsqueezed(reader: Reader, node: NodeProto) -> int | None:
     rank, terms, inner = reader.rank(node.input[0]), reader.terms, reader.term(node.input[0])
     if not axes:
         return None
-    if len(axes) == 1 and axes[0] in (0, -1) and (rank == 0 or terms.keys[inner][0] == NUMBER):
+    if len(axes) == 1 and axes[0] in (0, -1) and (rank == 0 or terms.keys[inner].kind == NUMBER):
         return vector(terms, (inner,))
     if any(axis >= 0 for axis in axes):
         if rank is None:
@@ -146,8 +147,8 @@ def unsqueezed(reader: Reader, node: NodeProto) -> int | None:
         axes = tuple(axis - rank - len(axes) if axis >= 0 else axis for axis in axes)
     axes = tuple(sorted(axes))
     key = terms.keys[inner]
-    if terms.is_op(inner, "Squeeze") and key[2] == (("axes", axes),):
-        return int(key[3][0])
+    if terms.is_op(inner, "Squeeze") and key.parameters == (("axes", axes),):
+        return int(key.operands[0])
     return terms.op("Unsqueeze", (("axes", axes),), inner)
 
 
@@ -184,14 +185,14 @@ def reshape(terms: Terms, x: int, before: Key | None, target: Key) -> int:
     """The last of several shapes counts; the last two axes change places behind it."""
     key = terms.keys[x]
     if terms.is_op(x, "Reshape"):
-        before, x = terms.reshaped.get(x), key[3][0]
+        before, x = terms.reshaped.get(x), key.operands[0]
         return reshape(terms, x, before, target)
     if before is not None and _is_same(terms, before, target):
         return x
-    if terms.is_op(x, "Squeeze") and _kept(terms, key[2][0][1], target) == before:
-        return int(key[3][0])
+    if terms.is_op(x, "Squeeze") and _kept(terms, key.parameter, target) == before:
+        return int(key.operands[0])
     if terms.is_op(x, "Transpose") and before is not None and len(target) == 4 and target[2:] == before[1:]:
-        ((_, perm),), (inner,) = key[2:]
+        perm, (inner,) = key.parameter, key.operands
         if len(perm) == 3 and perm[1] > perm[2]:  # the last two axes change places behind the Reshape, not before
             rows, columns = before[2], before[1]
             straight = transpose(terms, inner, (perm[0], perm[2], perm[1]))

@@ -133,7 +133,7 @@ def _each(op: str) -> Rule:
         terms, term = reader.terms, reader.term(node.input[0])
         if not terms.is_op(term, "Twice"):
             return None
-        return terms.op("Twice", (), terms.op(op, (), terms.keys[term][3][0]))
+        return terms.op("Twice", (), terms.op(op, (), terms.keys[term].operands[0]))
 
     return rule
 
@@ -142,10 +142,10 @@ def _unsqueezed(reader: Reader, node: NodeProto) -> int | None:
     made, terms = unsqueezed(reader, node), reader.terms
     if made is None or not terms.is_op(made, "Unsqueeze"):
         return made
-    axes, inner = terms.keys[made][2], terms.keys[made][3][0]
+    axes, inner = terms.keys[made].parameters, terms.keys[made].operands[0]
     if not terms.is_op(inner, "Twice") or -1 in axes[0][1]:
         return made
-    return terms.op("Twice", (), terms.op("Unsqueeze", axes, terms.keys[inner][3][0]))
+    return terms.op("Twice", (), terms.op("Unsqueeze", axes, terms.keys[inner].operands[0]))
 
 
 RULES: dict[str, Rule] = {

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import ModelProto, NodeProto
 
 _MOST_ENDINGS = 64  # of fresh names that are searched for one by one
 
 
 class Names:
-    """Hands out names that are used nowhere else in the model, which is read once, at the first request.
+    """Hands out names that are used nowhere else in the model, which is read once, at the first request; a survey that
+    checked it has read it already.
 
     No name is looked up: a name is free if the bytes of the model's nodes hold no such ending. That is asked once for
     each ending, which is what stands behind the last slash; where there are many, they share a mark that is free.
     """
 
-    def __init__(self, model: ModelProto):
+    def __init__(self, model: ModelProto, survey: Survey | None = None):
         self._model = model
+        self._survey = survey
         self._endings: dict[str, str] = {}
         self._tails: dict[tuple[str, ...], list[str]] = {}
         self._given: set[str] = set()
@@ -62,6 +65,10 @@ class Names:
     @cached_property
     def _held(self) -> bytes:
         """Bytes that hold every name, those of nested graphs included, but not the weights."""
+        if self._survey is not None and self._survey.checked:
+            held = [b"\n".join([*names.made, *names.early, *names.nodes]) for _, names in self._survey.values]
+            stated = [value.name for body, _ in self._survey.values for value in body.value_info]
+            return b"\n".join([*held, "\n".join(stated).encode()])
         graph = self._model.graph
         held = [function.SerializeToString() for function in self._model.functions]
         if not graph.initializer and not graph.sparse_initializer:

@@ -45,17 +45,26 @@ def bit_by_bit(node: Node) -> str:
 
 
 def _combined(node: Node, operands: list[str], kind: int, bits: int) -> str:
-    """int64: the operands' bits, each of which is worth 2**k at place k of the last axis, combined and summed."""
+    """int64: the operands' bits, each of which is worth 2**k at place k of the last axis, combined and summed.
+
+    Where no rank tells the number of that axis, a product with a matrix sums over it, exact in double for 32 bits.
+    """
     build = node.build
+    shapes = [node.scope.shape(name) for name in node.inputs]
+    ranks = [len(dims) for dims in shapes if dims is not None]
+    known = len(ranks) == len(shapes)
     worth = build.constant(tensors.int64s([2**k for k in range(bits)]))
     taken = []
     for name in operands:
-        column = build.Unsqueeze(recast(build, name, kind, T.INT64), [-1])
+        x = recast(build, name, kind, T.INT64)
+        column = build.Unsqueeze(x, [-1]) if known else build.Reshape(x, build.Concat(build.Shape(x), [1], axis=0))
         taken.append(build.Cast(build.Mod(build.Div(column, worth), 2), to=T.BOOL))
-    kept = build.Cast(build.emit(LOGIC[node.op_type], taken), to=T.INT64)
-    ranks = [None if (dims := node.scope.shape(name)) is None else len(dims) for name in node.inputs]
-    last = -1 if None in ranks else max(rank for rank in ranks if rank is not None)  # -1 is misread of empty data
-    return str(build.ReduceSum(build.Mul(kept, worth), [last], keepdims=0))
+    kept = build.emit(LOGIC[node.op_type], taken)
+    if known:
+        return str(build.ReduceSum(build.Mul(build.Cast(kept, to=T.INT64), worth), [max(ranks)], keepdims=0))
+    summed = build.MatMul(build.Cast(kept, to=T.DOUBLE), build.constant([[2.0**k] for k in range(bits)], T.DOUBLE))
+    shape = build.Slice(build.Shape(summed), [0], [-1])
+    return str(build.Cast(build.Reshape(summed, shape), to=T.INT64))
 
 
 @says("A shift by y becomes a multiplication with 2**y, modulo the width of the type, or a division by it.")

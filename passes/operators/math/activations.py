@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.carriers import ROUNDED
-from opshift.passes.operators.shared.recipes import with_defaults, without_hint
+from opshift.passes.operators.shared.recipes import recast, wider, with_defaults, without_hint
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
@@ -27,19 +27,20 @@ def nonnegative_part(node: Node) -> Replacement:
     return str(node.build.Max(node.input(0), node.build.constant(0, kind)))
 
 
-@says("Only float was allowed: Celu(x) is alpha * Elu(x / alpha), computed in the type of x.")
+@says("Only float was allowed: Celu(x) is max(x, 0) + alpha * Elu(min(x, 0) / alpha), at least in float32.")
 def celu_of_other_floats(node: Node) -> Replacement:
     kind, given = node.elem_type(), node.attributes.get("alpha", 1.0)
     if kind == T.FLOAT:
         return None
     node.close("alpha * Elu(x / alpha) rounds at each step")
-    build, x = node.build, node.input(0)
-    alpha = build.constant(given, kind)
+    build, wide = node.build, wider(kind)
+    x = recast(build, node.input(0), kind, wide)
+    alpha, zero, one = (build.constant(number, wide) for number in (given, 0.0, 1.0))
     if given >= 0:
-        return str(build.Mul(alpha, build.Elu(build.Div(x, alpha), alpha=1.0)))
-    zero, one = build.constant(0.0, kind), build.constant(1.0, kind)
-    below = build.Mul(alpha, build.Sub(build.Exp(build.Div(x, alpha)), one))
-    return str(build.Add(build.Max(x, zero), build.Min(below, zero)))
+        below = build.Mul(alpha, build.Elu(build.Div(build.Min(x, zero), alpha), alpha=1.0))
+    else:
+        below = build.Min(build.Mul(alpha, build.Sub(build.Exp(build.Div(x, alpha)), one)), zero)
+    return recast(build, build.Add(build.Max(x, zero), below), wide, kind)
 
 
 changed(["Elu", "HardSigmoid", "LeakyRelu", "Relu", "Sigmoid", "Tanh"], 6, Pair(up=without_hint))

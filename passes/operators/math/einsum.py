@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
@@ -10,6 +11,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import Dim
 from opshift.passes.operators.shared.carriers import ROUNDED
+from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -46,7 +48,7 @@ def contracted_pair_by_pair(node: Node) -> str:
     total = _summed(node, first, set(result))
     order = [total.labels.index(label) for label in result]
     value = total.value if order == sorted(order) else node.build.Transpose(total.value, perm=order)
-    return _cast(node, value, carrier, kind)
+    return recast(node.build, value, carrier, kind)
 
 
 def _parse(node: Node, kind: int, carrier: int) -> tuple[list[Term], list[str]]:
@@ -64,7 +66,7 @@ def _parse(node: Node, kind: int, carrier: int) -> tuple[list[Term], list[str]]:
         labels = _labels(text, covered)
         if len(labels) != node.rank(index) or not all(label.isalnum() for label in labels):
             raise CannotConvert(node, f"term {text!r} does not fit an operand of rank {node.rank(index)}")
-        value = _cast(node, node.input(index), kind, carrier)
+        value = recast(node.build, node.input(index), kind, carrier)
         terms.append(Term(value, labels, list(node.scope.shape(node.input(index)) or [])))
     if arrow:
         return terms, _labels(right, covered)
@@ -123,13 +125,20 @@ def _product(node: Node, a: Term, b: Term, needed: set[str]) -> Term:
         labels = [*batch, *rows, *columns, *inner]
         value = build.Mul(*(_spread(node, term, labels) for term in (a, b)))
         return _summed(node, Term(value, labels, [dims.get(label) for label in labels]), needed)
-    matrices = (_matrix(node, a, batch, rows, inner, dims), _matrix(node, b, batch, inner, columns, dims))
-    value = build.MatMul(*matrices)
+    if _may_be_empty(batch, a, b):  # then an open size is computed, and stands where its axis stood
+        rows, inner, columns = (sorted(group, key=dims.__contains__) for group in (rows, inner, columns))
+        if any(label not in dims for label in columns) and (len(rows) != 1 or len(columns) != 1):
+            a, b, rows, columns = b, a, columns, rows
+    value = build.MatMul(_matrix(node, a, batch, rows, inner, dims), _matrix(node, b, batch, inner, columns, dims))
     labels = [*batch, *rows, *columns]
     if len(rows) != 1 or len(columns) != 1:
-        sizes = _reshaped_to([[label] for label in (*rows, *columns)], dims) or []
-        value = build.Reshape(value, [*(0 for _ in batch), *sizes])
+        value = _reshaped(node, value, batch, [[label] for label in (*rows, *columns)], dims, (a, b))
     return Term(value, labels, [dims.get(label) for label in labels])
+
+
+def _may_be_empty(batch: list[str], *terms: Term) -> bool:
+    pairs = (pair for term in terms for pair in zip(term.labels, term.dims, strict=True))
+    return any(label in batch and (not isinstance(dim, int) or not dim) for label, dim in pairs)
 
 
 def _known(term: Term) -> dict[str, int]:
@@ -143,17 +152,45 @@ def _known(term: Term) -> dict[str, int]:
 
 def _matrix(node: Node, term: Term, batch: list[str], rows: list[str], columns: list[str], dims: dict[str, int]) -> str:
     """The term with its batch first, then all rows as one axis, then all columns as one."""
+    build, merged = node.build, len(rows) != 1 or len(columns) != 1
+    sizes = _reshaped_to([rows, columns], dims)
+    if merged and sizes and sizes[1] < 0 and _may_be_empty(batch, term):
+        axes = range(len(batch) + 2)
+        return str(
+            build.Transpose(_matrix(node, term, batch, columns, rows, dims), perm=[*axes[:-2], axes[-1], axes[-2]])
+        )
     order = [term.labels.index(label) for label in (*batch, *rows, *columns)]
-    value = term.value if order == sorted(order) else node.build.Transpose(term.value, perm=order)
-    if len(rows) == len(columns) == 1:
+    value = term.value if order == sorted(order) else build.Transpose(term.value, perm=order)
+    if not merged:
         return value
-    if (sizes := _reshaped_to([rows, columns], dims)) is None:
-        return str(node.build.Flatten(value, axis=len(rows)))
-    return str(node.build.Reshape(value, [*(0 for _ in batch), *sizes]))
+    if sizes is None:
+        return str(build.Flatten(value, axis=len(rows)))
+    return _reshaped(node, value, batch, [rows, columns], dims, (term,))
+
+
+def _reshaped(
+    node: Node, value: str, batch: list[str], groups: list[list[str]], dims: dict[str, int], terms: Iterable[Term]
+) -> str:
+    """The batch as it is, each group as one axis. Reshape finds out an open size, but none beside an empty batch.
+
+    It is computed there, and if it is 0, which means to copy, its axis is the one that is copied.
+    """
+    build, copied = node.build, [0] * len(batch)
+    sizes = _reshaped_to(groups, dims) or []
+    if -1 not in sizes or not _may_be_empty(batch, *terms):
+        return str(build.Reshape(value, [*copied, *sizes]))
+    at = sizes.index(-1)
+    label = next(label for label in groups[at] if label not in dims)
+    term = next(term for term in terms if label in term.labels)
+    size = build.Gather(build.Shape(term.value), [term.labels.index(label)], axis=0)
+    if (others := prod(dims[label] for label in groups[at] if label in dims)) != 1:
+        size = build.Mul(size, [others])
+    parts = [[*copied, *sizes[:at]], size, sizes[at + 1 :]]
+    return str(build.Reshape(value, build.Concat(*filter(None, parts), axis=0)))
 
 
 def _reshaped_to(groups: list[list[str]], dims: dict[str, int]) -> list[int] | None:
-    """The size of each group for a Reshape, which finds out one, but no empty one; None if it cannot."""
+    """The size of each group, -1 for an open one; None where several are open or one is empty."""
     labels = [label for group in groups for label in group]
     if 0 in (dims.get(label) for label in labels) or sum(label not in dims for label in labels) > 1:
         return None
@@ -167,10 +204,6 @@ def _spread(node: Node, term: Term, labels: list[str]) -> str:
     value = term.value if order == sorted(order) else node.build.Transpose(term.value, perm=order)
     absent = [k for k, label in enumerate(labels) if label not in term.labels]
     return str(node.build.Unsqueeze(value, axes=absent)) if absent else value
-
-
-def _cast(node: Node, value: str, kind: int, to: int) -> str:
-    return value if kind == to else str(node.build.Cast(value, to=to))
 
 
 changed("Einsum", 12, Pair(down=contracted_pair_by_pair))

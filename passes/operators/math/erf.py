@@ -1,6 +1,4 @@
-"""Erf, which opset 9 brought: W. J. Cody's rational approximations ("Rational Chebyshev Approximations for the Error
-Function", 1969), which in double are closer than float32 can tell.
-"""
+"""Erf, which opset 9 brought: W. J. Cody's rational approximations, in double closer than float32 can tell."""
 
 from __future__ import annotations
 
@@ -16,6 +14,7 @@ from opshift.passes.rewrite.says import says
 
 T = TensorProto
 
+PAPER = '"Rational Chebyshev Approximations for the Error Function", 1969'
 # From the highest power down. Below 0.5: x * P(x * x) / Q(x * x); up to 4: 1 - exp(-x * x) * P(x) / Q(x).
 NEAR = (
     (
@@ -79,4 +78,4 @@ same(
     13,
     "bfloat16 came; integers went, which no runtime computed and whose rounding no text gave: refused",
 )
-defined("Erf", rational_approximation, opset=13)
+defined("Erf", rational_approximation, opset=13, source=PAPER)

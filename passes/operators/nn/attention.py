@@ -15,6 +15,8 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import Dim
+from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.shapes import reshaped_behind, share_along
 from opshift.passes.rewrite.builder import Builder, Operand
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
@@ -119,13 +121,11 @@ def _heads_apart(node: Node, index: int, order: list[int] | None = None) -> str:
     heads = node.attributes.get(HEADS[index], 0)
     if not heads:
         raise CannotConvert(node, f"inputs of rank 3 without {HEADS[index]}; with it could be expressed")
-    dim, one = _dim(node, index, -1), _dim(node, index, -2) == 1
-    size = dim // heads if isinstance(dim, int) else -1
-    if one:
-        apart = [0, heads, 1, size]
-        return str(build.Reshape(name, [apart[axis] for axis in order] if order else apart))
+    size = share_along(node, name, 2, heads)
+    if _dim(node, index, -2) == 1:
+        return reshaped_behind(node, name, 1, [heads, size, 1] if order else [heads, 1, size])
     axes = [0, 2, 1, 3]
-    apart = build.Reshape(name, [0, 0, heads, size])
+    apart = reshaped_behind(node, name, 2, [heads, size])
     return str(build.Transpose(apart, perm=[axes[axis] for axis in order] if order else axes))
 
 
@@ -136,27 +136,26 @@ def _are_alike(node: Node) -> bool:
     """
     if not node.input(MASK) or not node.input(PAST_KEY) or node.rank(QUERY) != 3 or _dim(node, QUERY, -2) == 1:
         return False
-    if _dim(node, QUERY, 0) == 0:  # onnxruntime takes nothing apart by num_outputs
-        return False
     shapes = {(_heads(node, index), _dim(node, index, -2), _dim(node, index, -1)) for index in (QUERY, KEY, VALUE)}
     return len(shapes) == 1 and None not in shapes.pop() and node.elem_type(QUERY) == node.elem_type(VALUE)
 
 
 def _all_heads_apart(node: Node) -> list[str]:
-    """The same for query, key and value at once, one behind the other in the batch."""
-    build, together = node.build, node.build.Concat(*node.inputs[:MASK], axis=0)
-    heads, width = node.attributes[HEADS[QUERY]], _dim(node, QUERY, -1)
-    apart = build.Reshape(together, [0, 0, heads, width // heads if isinstance(width, int) else -1])
+    """The same for query, key and value at once, whose heads lie one behind the other."""
+    build, together = node.build, node.build.Concat(*node.inputs[:MASK], axis=2)
+    heads = node.attributes[HEADS[QUERY]]
+    apart = reshaped_behind(node, together, 2, [3 * heads, share_along(node, node.input(QUERY), 2, heads)])
     turned = build.Transpose(apart, perm=[0, 2, 1, 3])
-    return list(build.emit("Split", [turned], {"axis": 0, "num_outputs": 3}, outputs=3))
+    return list(build.emit("Split", [turned], {"axis": 1, "num_outputs": 3}, outputs=3))
 
 
 def _heads_together(node: Node, y: str) -> str:
-    dim, build = _dim(node, VALUE, -1), node.build
-    size = dim // node.attributes[HEADS[VALUE]] * node.attributes[HEADS[QUERY]] if isinstance(dim, int) else -1
+    build, heads = node.build, node.attributes
+    each = share_along(node, node.input(VALUE), 2, heads[HEADS[VALUE]])
+    size = flat_indices.times(build, each, heads[HEADS[QUERY]])
     if _dim(node, QUERY, -2) == 1:
-        return str(build.Reshape(y, [0, 1, size]))
-    return str(build.Reshape(build.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, size]))
+        return reshaped_behind(node, y, 1, [1, size])
+    return reshaped_behind(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [size])
 
 
 def _heads(node: Node, index: int) -> Dim:
@@ -165,19 +164,20 @@ def _heads(node: Node, index: int) -> Dim:
 
 def _groups(node: Node, query: str, key: str) -> tuple[Operand, Operand]:
     """Shapes that make heads of the query which share a head of the key its rows, and that take them apart again."""
-    heads, groups = _heads(node, QUERY), _heads(node, KEY)
+    build, heads, groups, rows = node.build, _heads(node, QUERY), _heads(node, KEY), _dim(node, QUERY, -2)
     if heads == groups is not None:
         return None, None
+    length: Operand = [rows] if isinstance(rows, int) else build.Shape(query, start=2, end=3)
     if not isinstance(heads, int) or not isinstance(groups, int):
-        build = node.build
-        joined, split = (build.Concat([0], build.Shape(of, start=1, end=2), [-1, 0], axis=0) for of in (key, query))
-        return joined, split
+        many, few = (build.Shape(of, start=1, end=2) for of in (query, key))
+        shared = build.Mul(build.Div(many, few), length)
+        return build.Concat([0], few, shared, [0], axis=0), build.Concat([0], many, length, [0], axis=0)
     if not groups or heads % groups:
         raise CannotConvert(node, f"{heads} heads cannot share {groups}; a divisor of them could be expressed")
-    rows = _dim(node, QUERY, -2)
-    if not isinstance(rows, int):
-        return [0, groups, -1, 0], [0, heads, -1, 0]
-    return [0, groups, rows * heads // groups, 0], [0, heads, rows, 0]
+    if isinstance(rows, int):
+        return [0, groups, rows * heads // groups, 0], [0, heads, rows, 0]
+    shared = build.Mul(length, heads // groups)  # where it is 0, a 0 is copied from the same place
+    return build.Concat([0, groups], shared, [0], axis=0), build.Concat([0, heads], length, [0], axis=0)
 
 
 def _reshaped(build: Builder, name: str, shape: Operand) -> str:

@@ -14,6 +14,7 @@ from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
+from opshift.passes.operators.shared.shapes import reshaped_behind, share_along
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
@@ -55,13 +56,13 @@ def gathered_and_added(node: Node) -> str:
     axes = _axes(node)
     elements = flat_indices.product(build, [axis.block for axis in axes])
     columns = flat_indices.times(build, elements, flat_indices.product(build, [axis.steps for axis in axes]))
-    x = build.Reshape(x, flat_indices.vector(build, [0, _channels(node, elements), columns]))
+    x = _channels_apart(node, x, elements, columns)
     x = build.Pad(x, [0, 0, 0, 0, 0, 1])  # place `columns` holds a 0
     places = [size for axis in axes for size in (axis.image, axis.block) if isinstance(size, int)]
     if len(places) == 2 * len(axes) and prod(places) <= MOST:
         if kind in (T.FLOAT16, T.BFLOAT16):
             node.close("added in float32")
-        y = _layered(build, x, axes)
+        y = _layered(node, x, axes)
     else:
         if kind in (T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE):
             node.close("added in another order")
@@ -69,15 +70,12 @@ def gathered_and_added(node: Node) -> str:
     return str(y if wide == kind else build.Cast(y, to=kind))
 
 
-def _channels(node: Node, elements: Size) -> Size:
-    """How many channels the image has; -1 where that follows because the batch is known not to be empty."""
+def _channels_apart(node: Node, x: str, elements: Size, columns: Size) -> str:
+    """(batch, channels, columns of one channel), from (batch, channels * elements, steps)."""
     batch, channels, _ = node.scope.shape(node.input(0)) or [None] * 3
-    if isinstance(channels, int) and isinstance(elements, int):
-        return channels // elements
-    if isinstance(batch, int) and batch:
-        return -1
-    build = node.build
-    return str(build.Div(build.Gather(build.Shape(node.input(0)), 1), elements))
+    if isinstance(batch, int) and batch and not isinstance(channels, int) and flat_indices.filled([columns]):
+        return str(node.build.Reshape(x, flat_indices.vector(node.build, [0, -1, columns])))
+    return reshaped_behind(node, x, 1, [share_along(node, node.input(0), 1, elements), columns])
 
 
 def _axes(node: Node) -> list[Axis]:
@@ -137,13 +135,13 @@ def _summed(build: Builder, x: str, axes: list[Axis], columns: Size) -> str:
     return str(build.ReduceSum(gathered, list(range(2, 2 + rank)), keepdims=0))
 
 
-def _layered(build: Builder, x: str, axes: list[Axis]) -> str:
+def _layered(node: Node, x: str, axes: list[Axis]) -> str:
     """Where all columns are known: as many layers of them as fall on the pixel that gets the most."""
-    total = ""
+    build, total = node.build, ""
     for layer in _layers(axes):
         part = build.Gather(x, build.constant(layer, T.INT64), axis=2)
         total = build.Add(total, part) if total else part
-    return str(build.Reshape(total, flat_indices.vector(build, [0, 0, *(axis.image for axis in axes)])))
+    return reshaped_behind(node, total, 2, [axis.image for axis in axes])
 
 
 def _layers(axes: list[Axis]) -> list[list[int]]:

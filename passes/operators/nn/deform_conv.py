@@ -9,6 +9,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.carriers import bfloat16_in_float
 from opshift.passes.operators.shared.flat_indices import Size
+from opshift.passes.operators.shared.shapes import reshaped_behind, share_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -28,18 +29,17 @@ def sampled_and_multiplied(node: Node) -> str:
         build.Cast(node.input(k), to=wide) if node.input(k) and kind != wide else node.input(k) for k in range(5)
     )
     groups, parts = node.attributes.get("group", 1), node.attributes.get("offset_group", 1)
-    offset = build.Reshape(offset, flat_indices.vector(build, [0, parts, *kernel, rank, *result]))
+    offset = reshaped_behind(node, offset, 1, [parts, *kernel, rank, *result])
     axes = [_neighbours(node, offset, [*kernel, *result], axis, wide) for axis in range(rank)]
     samples = _interpolated(node, x, axes, parts, wide)
     if mask:
-        samples = build.Mul(samples, build.Reshape(mask, flat_indices.vector(build, [0, parts, *kernel, *result, 1])))
+        samples = build.Mul(samples, reshaped_behind(node, mask, 1, [parts, *kernel, *result, 1]))
     samples = build.Transpose(samples, perm=[0, 1, 2 * rank + 2, *range(2, 2 * rank + 2)])
     outputs, *each = flat_indices.sizes(node, node.input(1))
     terms = flat_indices.product(build, each)
-    columns = flat_indices.vector(build, [0, groups, terms, flat_indices.product(build, result)])
-    weights = build.Reshape(weights, flat_indices.vector(build, [groups, -1, terms]))
-    y = build.MatMul(weights, build.Reshape(samples, columns))
-    y = build.Reshape(y, flat_indices.vector(build, [0, outputs, *result]))
+    columns = reshaped_behind(node, samples, 1, [groups, terms, flat_indices.product(build, result)])
+    weights = flat_indices.in_sizes(node, weights, [groups, share_along(node, node.input(1), 0, groups), terms])
+    y = reshaped_behind(node, build.MatMul(weights, columns), 1, [outputs, *result])
     y = build.Add(y, build.Unsqueeze(bias, list(range(1, rank + 1)))) if bias else y
     return str(y if kind == wide else build.Cast(y, to=kind))
 
@@ -70,13 +70,13 @@ def _neighbours(node: Node, offset: str, dims: list[Size], axis: int, wide: int)
 def _interpolated(node: Node, x: str, axes: list[list[tuple[str, str, str]]], parts: int, wide: int) -> str:
     """For each image, part of the channels, element of the kernel and of the result: the channels of the sample."""
     build = node.build
-    batch, channels, *sizes = flat_indices.sizes(node, node.input(0))
+    batch, _, *sizes = flat_indices.sizes(node, node.input(0))
     pixels = flat_indices.product(build, list(sizes))
-    each = channels // parts if isinstance(channels, int) else build.Div(channels, parts)
-    rows = build.Reshape(x, flat_indices.vector(build, [0, parts, each, pixels]))
+    each = share_along(node, node.input(0), 1, parts)
+    rows = reshaped_behind(node, x, 1, [parts, each, pixels])
     rows = build.Pad(build.Transpose(rows, perm=[0, 1, 3, 2]), [0, 0, 0, 0, 0, 0, 1, 0])  # row `pixels` holds zeros
-    rows = build.Reshape(rows, flat_indices.vector(build, [-1, each]))
     apart = pixels + 1 if isinstance(pixels, int) else build.Add(pixels, 1)
+    rows = flat_indices.in_sizes(node, rows, [flat_indices.product(build, [batch, parts, apart]), each])
     alone: list[Size] = [1] * (2 * len(axes))
     images = [flat_indices.times(build, apart, parts), apart, *([0] * len(alone))]
     first = flat_indices.places(build, [batch, parts, *alone], images)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import along_channels, recast, shape_of, wider
+from opshift.passes.operators.shared.recipes import along_channels, recast, wider
+from opshift.passes.operators.shared.shapes import in_shape_of_data, reshaped_behind
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -18,13 +21,13 @@ def groups_of_channels(node: Node) -> str:
     build, x, kind = node.build, node.input(0), node.elem_type()
     wide = wider(kind)
     epsilon = build.constant(node.attributes.get("epsilon", 1e-5), wide)
-    grouped = build.Reshape(recast(build, x, kind, wide), [0, node.attributes["num_groups"], -1])
+    grouped = _grouped(node, recast(build, x, kind, wide))
     centered = build.Sub(grouped, build.ReduceMean(grouped, axes=[2]))
     variance = build.ReduceMean(build.Mul(centered, centered), axes=[2])
     normal = build.Div(centered, build.Sqrt(build.Add(variance, epsilon)))
     scale, bias = (build.Unsqueeze(recast(build, node.input(i), kind, wide), [1]) for i in (1, 2))
     scaled = build.Add(build.Mul(normal, scale), bias)
-    return str(build.Reshape(recast(build, scaled, wide, kind), shape_of(node)))
+    return in_shape_of_data(node, recast(build, scaled, wide, kind))
 
 
 @says("scale and bias were given per group and are given per channel; statistics keep the type of the data.")
@@ -52,17 +55,29 @@ def group_statistics(node: Node) -> str:
     build, x, elem_type = node.build, node.input(0), node.elem_type()
     stash = node.attributes.get("stash_type", T.FLOAT)
     epsilon = build.constant(node.attributes.get("epsilon", 1e-5), stash)
-    grouped = build.Reshape(recast(build, x, elem_type, stash), [0, node.attributes["num_groups"], -1])
+    grouped = _grouped(node, recast(build, x, elem_type, stash))
     centered = build.Sub(grouped, build.ReduceMean(grouped, [2]))
     variance = build.ReduceMean(build.Mul(centered, centered), [2])
     normal = recast(build, build.Div(centered, build.Sqrt(build.Add(variance, epsilon))), stash, elem_type)
     if node.scope.shape(x) is not None:
         scale, bias = (along_channels(node, index, node.elem_type(index)) for index in (1, 2))
-        return str(build.Add(build.Mul(build.Reshape(normal, shape_of(node)), scale), bias))
-    channels = build.Concat(build.Shape(x, start=0, end=2), [-1], axis=0)
+        return str(build.Add(build.Mul(in_shape_of_data(node, normal), scale), bias))
+    pixels = build.ReduceProd(build.Shape(x, start=2), keepdims=0)
+    channels = reshaped_behind(node, normal, 1, [build.Gather(build.Shape(x), 1), pixels])
     scale, bias = (build.Unsqueeze(node.input(index), [1]) for index in (1, 2))
-    scaled = build.Add(build.Mul(build.Reshape(normal, channels), scale), bias)
-    return str(build.Reshape(scaled, build.Shape(x)))
+    return in_shape_of_data(node, build.Add(build.Mul(channels, scale), bias))
+
+
+def _grouped(node: Node, x: str) -> str:
+    """(batch, groups, elements of a group); what is not known to be filled is divided among the groups."""
+    build, groups = node.build, node.attributes["num_groups"]
+    batch, *rest = node.scope.shape(node.input(0)) or [None, None]
+    if all(isinstance(dim, int) for dim in rest):
+        return reshaped_behind(node, x, 1, [groups, prod(dim for dim in rest if isinstance(dim, int)) // groups])
+    if isinstance(batch, int) and batch:
+        return str(build.Reshape(x, [0, groups, -1]))
+    each = build.Div(build.ReduceProd(build.Shape(x, start=1), keepdims=0), groups)
+    return reshaped_behind(node, x, 1, [groups, each])
 
 
 changed("GroupNormalization", 18, Pair(down=groups_of_channels))

@@ -1,14 +1,16 @@
-"""LinearAttention before it existed: a Scan over the tokens."""
+"""LinearAttention before it existed: a loop over the tokens."""
 
 from __future__ import annotations
 
 from math import sqrt
+from types import EllipsisType
 
-from opshift.passes.analysis.scope import Scope
 from opshift.passes.errors import CannotConvert
-from opshift.passes.model.messages import GraphProto, TensorProto
+from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import tensor_type
+from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.operators.shared.shapes import reshaped_behind, share_along
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
@@ -18,7 +20,7 @@ T = TensorProto
 RULES = ("linear", "gated", "delta", "gated_delta")
 
 
-@says("The recurrence runs in a Scan over the tokens, in float32.")
+@says("The recurrence runs in a loop over the tokens, in float32.")
 def attention_token_by_token(node: Node) -> list[str]:
     node.close("the recurrence is computed token by token in float32")
     build, kind, rule = node.build, node.elem_type(), node.attributes.get("update_rule", "gated_delta")
@@ -31,49 +33,46 @@ def attention_token_by_token(node: Node) -> list[str]:
             raise CannotConvert(node, f"update_rule={rule!r} {'without' if needed else 'with'} input {index}")
     wide = [recast(build, name, node.elem_type(i), T.FLOAT) if name else "" for i, name in enumerate(node.inputs)]
     wide += [""] * (6 - len(wide))
-    tokens = [  # each with the shape that one token takes for the matrix products: [B, heads, rows, columns]
-        (build.Mul(wide[0], _scale(node, queries)), [heads, queries // heads, -1]),
-        (wide[1], [heads, -1, 1]),
-        (wide[2], [heads, 1, -1]),
-    ]
-    tokens += [(wide[4], [heads, -1, 1])] if gated else []
-    tokens += [(wide[5], [-1, 1, 1])] if corrected else []
-    scanned = [build.Reshape(value, [0, 0, *shape]) for value, shape in tokens]
-    start = wide[3] or _empty_state(node, scanned[1], scanned[2])
-    attributes = {
-        "body": _token(node, gated=gated, corrected=corrected),
-        "num_scan_inputs": len(scanned),
-        "scan_input_axes": [1] * len(scanned),
-        "scan_output_axes": [1],
-    }
-    state, y = build.emit("Scan", [start, *scanned], attributes, outputs=2)
-    build.typed(state, T.FLOAT, [None] * 4)
-    y = build.Reshape(build.typed(y, T.FLOAT, [None] * 5), [0, 0, -1])
+    query, key, value, decay, beta = (  # each with the shape that one token takes: [B, heads, rows, columns]
+        _apart(node, build.Mul(wide[0], _scale(node, queries)), [heads, queries // heads, ...], queries),
+        _apart(node, wide[1], [heads, ..., 1], heads),
+        _apart(node, wide[2], [heads, 1, ...], heads),
+        _apart(node, wide[4], [heads, ..., 1], heads) if gated else "",
+        _apart(node, wide[5], [..., 1, 1], 1) if corrected else "",
+    )
+
+    def token(inner: Builder, at: str, states: list[str]) -> list[str]:
+        """state = exp(g) * state + k * (v, or beta * (v - k' * state));  y = q * state"""
+        (state,), (q, k, v, g, b) = (
+            states,
+            (name and inner.Gather(name, at, axis=1) for name in (query, key, value, decay, beta)),
+        )
+        if gated:
+            state = inner.Mul(inner.Exp(g), state)
+        if corrected:
+            v = inner.Mul(b, inner.Sub(v, inner.MatMul(inner.Transpose(k, perm=[0, 1, 3, 2]), state)))
+        state = inner.Add(state, inner.Mul(k, v))
+        return [state, inner.MatMul(q, state)]
+
+    start = wide[3] or _empty_state(node, key, value)
+    length = share_along(node, node.input(0), 1, 1)
+    state, y = build.loop(length, [(start, tensor_type(T.FLOAT, [None] * 4))], token)
+    y = build.Transpose(build.typed(y, T.FLOAT, [None] * 5), perm=[1, 0, 2, 3, 4])
+    width = flat_indices.times(build, share_along(node, node.input(2), 2, heads), queries)
+    if isinstance(length, int) and length:
+        y = reshaped_behind(node, y, 2, [width])
+    else:  # of no rounds, nothing but their number is known
+        y = build.Reshape(
+            y, build.Concat(build.Shape(node.input(0), end=2), flat_indices.vector(build, [width]), axis=0), allowzero=1
+        )
     kept = node.elem_type(3) if node.input(3) else kind
     return [recast(build, y, T.FLOAT, kind), recast(build, state, T.FLOAT, kept)][: len(node.outputs)]
 
 
-def _token(node: Node, *, gated: bool, corrected: bool) -> GraphProto:
-    """state = exp(g) * state + k * (v, or beta * (v - k' * state));  y = q * state"""
-    names = ["state", "query", "key", "value", *(["decay"] if gated else []), *(["beta"] if corrected else [])]
-    fresh = {name: node.scope.context.names.fresh(f"LinearAttention/{name}") for name in names}
-    graph = GraphProto(name="token")
-    for name in names:
-        graph.input.add(name=fresh[name]).type.CopyFrom(tensor_type(T.FLOAT, [None] * 4))
-    scope = Scope(graph, node.scope.context, node.build.opset, node.scope)
-    build = Builder(scope, node.build.opset, node.proto)
-    state, value = fresh["state"], fresh["value"]
-    if gated:
-        state = build.Mul(build.Exp(fresh["decay"]), state)
-    if corrected:
-        found = build.MatMul(build.Transpose(fresh["key"], perm=[0, 1, 3, 2]), state)
-        value = build.Mul(fresh["beta"], build.Sub(value, found))
-    state = build.Add(state, build.Mul(fresh["key"], value))
-    y = build.MatMul(fresh["query"], state)
-    graph.node.extend(build.nodes)
-    for name in (state, y):
-        graph.output.add(name=name).type.CopyFrom(tensor_type(T.FLOAT, [None] * 4))
-    return graph
+def _apart(node: Node, name: str, axes: list[int | EllipsisType], parts: int) -> str:
+    """The last of three axes taken apart; what is left of it after `parts` stands in the place of the dots."""
+    rest = share_along(node, name, 2, parts)
+    return reshaped_behind(node, name, 2, [size if isinstance(size, int) else rest for size in axes])
 
 
 def _scale(node: Node, queries: int) -> str:

@@ -297,8 +297,10 @@ def maximum_of_each_channel(node: Node) -> str:
 
 @says("sum(|X| ** p) ** (1 / p) over all axes behind the channels")
 def norm_of_each_channel(node: Node) -> str:
-    node.close("the norm is summed in another order")
     build, kind, axes, p = node.build, node.elem_type(), behind_channels(node), node.attributes.get("p", 2)
+    if not p:
+        raise CannotConvert(node, "p=0; other norms could be expressed")
+    node.close("the norm is summed in another order")
     x = recast(build, node.input(0), kind, wider(kind))
     if p in (1, 2):
         norm = build.emit(f"ReduceL{p}", [x], {"axes": axes})

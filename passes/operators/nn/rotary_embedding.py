@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.shapes import reshaped_behind, share_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -26,7 +27,7 @@ def rotated(node: Node) -> str:
         heads = node.attributes.get("num_heads", 0)
         if not heads:
             raise CannotConvert(node, "data of rank 3 without num_heads; with it could be expressed")
-        x = build.Reshape(x, [0, 0, heads, -1])
+        x = reshaped_behind(node, x, 2, [heads, share_along(node, node.input(0), 2, heads)])
     heads_axis = 2 if rank == 3 else 1
     cosine, sine = (build.Unsqueeze(cache, [heads_axis]) for cache in (cosine, sine))
     size, rest = node.attributes.get("rotary_embedding_dim", 0), ""
@@ -36,7 +37,7 @@ def rotated(node: Node) -> str:
     if rest:
         y = build.Concat(y, rest, axis=3)
     if rank == 3:
-        y = build.Reshape(y, build.Shape(node.input(0)))
+        y = reshaped_behind(node, y, 2, [share_along(node, node.input(0), 2, 1)])
     return str(build.Cast(y, to=kind)) if kind in SHORT else y
 
 
@@ -47,10 +48,11 @@ def _halves(node: Node, x: str, cosine: str, sine: str) -> str:
 
 def _pairs(node: Node, x: str, cosine: str, sine: str) -> str:
     build = node.build
-    pairs = build.Reshape(x, [0, 0, 0, -1, 2])
+    pairs = reshaped_behind(node, x, 3, [share_along(node, x, 3, 2), 2])
     first, second = (build.Gather(pairs, k, axis=4) for k in range(2))
     turned = _turned(node, first, second, cosine, sine)
-    return str(build.Reshape(build.Concat(*(build.Unsqueeze(t, [4]) for t in turned), axis=4), build.Shape(x)))
+    joined = build.Concat(*(build.Unsqueeze(t, [4]) for t in turned), axis=4)
+    return reshaped_behind(node, joined, 3, [share_along(node, x, 3, 1)])
 
 
 def _turned(node: Node, first: str, second: str, cosine: str, sine: str) -> tuple[str, str]:

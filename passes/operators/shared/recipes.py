@@ -219,13 +219,6 @@ def as_image(node: Node) -> Replacement:
     return [build.Reshape(result, target), *rest]
 
 
-def shape_of(node: Node) -> str | list[int]:
-    """The shape of the data for a Reshape: numbers where no more than one of them is unknown."""
-    dims = node.scope.shape(node.input(0))
-    numbers = [dim if isinstance(dim, int) else -1 for dim in dims or [None, None]]
-    return str(node.build.Shape(node.input(0))) if numbers.count(-1) > 1 or 0 in numbers else numbers
-
-
 def unless_empty(node: Node, compute: Callable[[Builder], str], hint: str) -> str:
     """What is computed of the data in their own shape, or the data as they are where they have no element."""
     build, x, kind = node.build, node.input(0), node.scope.elem_type(node.input(0))

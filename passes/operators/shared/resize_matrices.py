@@ -29,6 +29,8 @@ def multiplied_along_each_axis(node: Node) -> str:
         return sampled(node)
     try:
         axes = resized(node)
+        if 0 in (node.scope.shape(node.input(0)) or []) or not all(along.result for along in axes):
+            return sampled(node)  # runtimes multiply no matrix by nothing
         matrices = [(along.axis, _matrix(along, how)) for along in axes]
     except (Unknown, Undecided):
         return sampled(node)

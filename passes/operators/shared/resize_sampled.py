@@ -91,7 +91,7 @@ def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
         same = scale == 1.0 or (scale is None and size is not None and size == result)
         if same and (start, end) == (0.0, 1.0) and not all_axes:
             continue
-        if not isinstance(size, int) or not (result is None or isinstance(result, int)):
+        if not isinstance(size, int) or not (isinstance(result, int) or (result is None and scale is not None)):
             raise Unknown(f"the size of axis {axis}")
         if not size and not (result or all_axes):
             continue  # no element stays none

@@ -40,9 +40,13 @@ def pooled_samples(node: Node, offset: float = 0.0) -> str:
     if y.taken and x.taken:
         taken = build.typed(build.Reshape(build.And(y.taken, x.taken), column), T.BOOL, [*dims, 1])
         total = build.Where(taken, total, build.constant(_lowest(kind) if mode == "max" else 0, kind))
-    total = build.Reshape(total, flat_indices.vector(build, [-1, high, y.ratio, wide, x.ratio, channels]))
-    total = _reduced(node, mode, total, y, x, kind)
-    total = build.Transpose(total, perm=[0, 3, 1, 2])
+    bins: list[Size] = [high, y.ratio, wide, x.ratio]
+    if flat_indices.filled([channels]):
+        total = build.Reshape(total, flat_indices.vector(build, [-1, *bins, channels]))
+        total = build.Transpose(_reduced(node, mode, total, y, x, [2, 4]), perm=[0, 3, 1, 2])
+    else:  # a 0 stands where it is copied
+        total = build.Reshape(build.Transpose(total, perm=[0, 3, 1, 2]), flat_indices.vector(build, [0, 0, *bins]))
+        total = _reduced(node, mode, total, y, x, [3, 5])
     return str(build.Cast(total, to=elem_type) if kind != elem_type else total)
 
 
@@ -50,16 +54,18 @@ def _lowest(kind: int) -> float:
     return -3.4028234663852886e38 if kind == T.FLOAT else -1.7976931348623157e308
 
 
-def _reduced(node: Node, mode: str, total: str, y: _Samples, x: _Samples, kind: int) -> str:
-    """One value for each bin; a region without samples yields 0."""
-    build = node.build
-    result = (build.ReduceMax if mode == "max" else build.ReduceMean)(total, axes=[2, 4], keepdims=0)
+def _reduced(node: Node, mode: str, total: str, y: _Samples, x: _Samples, axes: list[int]) -> str:
+    """One value for each bin, whose samples lie along two axes; a region without samples yields 0."""
+    build, kind = node.build, y.kind
+    result = (build.ReduceMax if mode == "max" else build.ReduceMean)(total, axes=axes, keepdims=0)
     if not (y.grid and x.grid):
         return str(result)
     number, one = build.Reshape(build.Mul(y.grid, x.grid), [-1, 1, 1, 1]), build.constant(1, kind)
     if mode == "max":
         none = build.typed(build.Less(number, one), T.BOOL, [None, 1, 1, 1])
-        result = build.typed(result, kind, [None, y.bins, x.bins, None])
+        result = build.typed(
+            result, kind, [None, y.bins, x.bins, None] if axes == [2, 4] else [None, None, y.bins, x.bins]
+        )
         return str(build.Where(none, build.constant(0, kind), result))
     every = build.Cast(flat_indices.times(build, y.ratio, x.ratio), to=kind)
     return str(build.Mul(result, build.Div(every, build.Max(number, one))))

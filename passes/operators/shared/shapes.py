@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import Dim
 from opshift.passes.operators.shared import flat_indices
-from opshift.passes.operators.shared.flat_indices import Size, empty, reshaped
+from opshift.passes.operators.shared.flat_indices import Size, empty, filled, reshaped
 from opshift.passes.rewrite.node import Node
 
 T = TensorProto
@@ -52,6 +55,34 @@ def fillable_type(node: Node) -> int:
     if elem_type in (T.COMPLEX64, T.COMPLEX128):
         raise CannotConvert(node, "the data may be empty and are complex; any other type could be expressed")
     return elem_type
+
+
+def share_along(node: Node, name: str, axis: int, parts: Size) -> Size:
+    """The size of a value along an axis, divided by a number of parts."""
+    build, dims = node.build, node.scope.shape(name)
+    size: Size | Dim = dims[axis] if dims is not None else None
+    if isinstance(size, int) and isinstance(parts, int):
+        return size // parts
+    size = size if isinstance(size, int) else build.Gather(build.Shape(name), axis)
+    return str(build.Div(size, parts) if parts != 1 else size)
+
+
+def reshaped_behind(node: Node, name: str, kept: int, sizes: Sequence[Size]) -> str:
+    """A value with its first axes kept, none of which tells what a -1 beside it is where it may be 0."""
+    build = node.build
+    if filled(sizes):
+        return str(build.Reshape(name, [0] * kept + [size for size in sizes if isinstance(size, int)]))
+    shape = build.Concat(build.Shape(name, end=kept), flat_indices.vector(build, [*sizes]), axis=0)
+    return str(build.Reshape(name, shape, allowzero=1))
+
+
+def in_shape_of_data(node: Node, value: str) -> str:
+    """As many elements as the data have, in their shape: numbers where no more than one of them is unknown."""
+    dims = node.scope.shape(node.input(0)) or [None, None]
+    numbers = [dim if isinstance(dim, int) else -1 for dim in dims]
+    if numbers.count(-1) > 1 or 0 in numbers:
+        return str(node.build.Reshape(value, node.build.Shape(node.input(0)), allowzero=1))
+    return str(node.build.Reshape(value, numbers))
 
 
 def indexed_axes(node: Node) -> tuple[int, list[Size], str]:

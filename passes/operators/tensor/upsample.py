@@ -40,6 +40,8 @@ def scales_to_attribute(node: Node) -> Replacement:
     scales = node.scope.array(node.input(1))
     if scales is None:
         return sampled_by_scales(node)
+    if scales.ndim != 1:
+        raise CannotConvert(node, f"scales of shape {list(scales.shape)}; a vector could be expressed")
     node.inputs = node.inputs[:1]
     node.attributes["scales"] = [float(scale) for scale in scales]
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opshift.passes.analysis.kernels import bounded
+from opshift.passes.analysis.moving import bounded
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import NodeProto

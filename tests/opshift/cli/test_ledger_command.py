@@ -62,6 +62,46 @@ def test_an_operator_newer_than_the_table_is_named(monkeypatch):
     assert any(line.startswith("SwiGLU new -> 28: UNDECIDED") for line in ledger.needed(onnx.defs.onnx_opset_version()))
 
 
+def test_the_history_of_an_operator_and_the_files_that_tell_it(capsys):
+    assert cli.main(["ledger", "--op", "Celu", "--op", "ai.onnx::Exp", "--op", "opshift.openvino::ReduceL1"]) == 0
+    celu, exp, reduced = capsys.readouterr().out.split("\n\n")
+    assert celu.splitlines()[:4] == [
+        "Celu",
+        "  told in passes/operators/math/activations.py",
+        "  defined in functions/math.py",
+        "from 12",
+    ]
+    assert "  down  exact or close: replaced by its definition" in celu
+    assert "12 -> 28\n  up    exact: nothing is needed\n  down  exact or close: Only float was allowed" in celu
+    assert exp.startswith(
+        "Exp\n  told in passes/operators/math/exponentials.py\n1 -> 6\n  up    exact: consumed_inputs"
+    )
+    assert reduced == "opshift.openvino::ReduceL1\n  defined in functions/openvino.py\n"
+
+
+def test_the_history_of_an_operator_at_one_opset(capsys):
+    assert cli.main(["ledger", "--op", "Exp", "--opset", "13"]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "6 -> 13",
+        "  up    exact: nothing is needed (the text is the same)",
+        "  down  exact: nothing is needed (the text is the same)",
+        "        refused: types that it does not take there, unless carried: bfloat16",
+    ]
+
+
+@pytest.mark.parametrize(("name", "said"), [("Rezise", "; did you mean Resize?"), ("Zzz", "unknown operator 'Zzz'\n")])
+def test_the_history_of_an_unknown_operator(name, said, capsys):
+    assert cli.main(["ledger", "--op", name]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_files_that_histories_name_exist():
+    for domain in ledger.definable.DOMAINS:
+        for op in ledger.definable.operators(domain):
+            told = ledger.history(f"{domain}::{op}")
+            assert all((TABLE.parents[1] / file).is_file() for file in (told.file, told.definition) if file), op
+
+
 def test_the_plain_list(capsys):
     assert cli.main(["ledger"]) == 0
     assert "CastLike new -> 15: down exact: The type to cast to" in capsys.readouterr().out

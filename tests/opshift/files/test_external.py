@@ -185,7 +185,7 @@ def test_moved_data_must_be_there(policy, here, capsys):
 def test_data_that_are_there_already_are_not_overwritten(here, capsys):
     path = saved(here)
     (here / "out.onnx.data").write_bytes(b"mine")
-    assert convert(path, here / "out.onnx", "--external-data", "all") == 5
+    assert convert(path, here / "out.onnx", "--external-data", "all") == 6
     assert "would be overwritten" in capsys.readouterr().err
     assert (here / "out.onnx.data").read_bytes() == b"mine"
     assert listing(here) == ["in.onnx", "out.onnx.data"]
@@ -236,7 +236,7 @@ def test_what_cannot_be_done_in_place_changes_nothing(here, monkeypatch):
     path = saved(here)
     kept = path.read_bytes()
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(5, "broken disk")))
-    assert convert(path, None, "--in-place", "--external-data", "all") == 5
+    assert convert(path, None, "--in-place", "--external-data", "all") == 6
     assert (listing(here), path.read_bytes()) == (["in.onnx"], kept)
 
 
@@ -413,8 +413,8 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(policy, here):
     limit = "import resource, signal; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20));"
     run = f"{limit} from opshift.cli import main as cli; raise SystemExit(cli.main(['convert', 'in.onnx', 'out.onnx', '--opset', '13', '--external-data', '{policy}']))"
     done = subprocess.run([sys.executable, "-c", run], cwd=here, capture_output=True, text=True, check=False)
-    assert done.returncode == 5
-    assert done.stderr == "opshift: File too large\n"
+    assert done.returncode == 6
+    assert done.stderr == "opshift: out.onnx cannot be written: File too large\n"
     assert listing(here) == ["in.onnx"]
 
 

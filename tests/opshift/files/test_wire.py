@@ -298,12 +298,6 @@ def check_like_protobuf(data, large):
         assert again.SerializeToString(deterministic=True) == expected.SerializeToString(deterministic=True)
 
 
-@settings(max_examples=300, deadline=None)
-@given(messages(ModelProto.DESCRIPTOR), st.sampled_from([0, 1, LARGE, 1 << 20]))
-def test_random_messages_go_through(data, large):
-    check_like_protobuf(data, large)
-
-
 @settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from(sorted(HELD)), st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=4), st.integers(0)
@@ -315,13 +309,14 @@ def test_random_damage_is_judged_as_protobuf_does(kind, changes, end):
     check_like_protobuf(bytes(data[: len(data) - end % 3]), LARGE)
 
 
-def test_random_messages_are_worth_it():
+def test_random_messages_go_through_and_are_worth_it():
     """The strategy makes messages that protobuf reads, with tensors that are left in the file."""
     found = []
 
-    @settings(max_examples=300, deadline=None, database=None, derandomize=True)
-    @given(messages(ModelProto.DESCRIPTOR))
-    def look(data):
+    @settings(max_examples=300, deadline=None)
+    @given(messages(ModelProto.DESCRIPTOR), st.sampled_from([0, 1, LARGE, 1 << 20]))
+    def look(data, large):
+        check_like_protobuf(data, large)
         if parsed(data) is not None:
             found.append(skeletons.skeleton(data, "m", "s", 0).count(tensor_data.FIELDS.encode()))
 

@@ -193,7 +193,7 @@ def test_data_files_of_one_name_do_not_meet(tmp_path):
     assert [computed(out / f"{name}.onnx") for name in WEIGHTS] == [5 * 6, 5 * 15]
     assert convert(paths, out) == 0  # once more, where an interrupted run has left its data
     (out / "a.onnx.weights.bin").write_bytes(WEIGHTS["b"].tobytes())
-    assert convert(paths, out) == 5  # those of another
+    assert convert(paths, out) == 6  # those of another
     assert (out / "a.onnx.weights.bin").read_bytes() == WEIGHTS["b"].tobytes()
     assert len(listing(out)) == 4
 

@@ -15,9 +15,9 @@ import onnx.helper
 import onnx.numpy_helper
 from onnx import ModelProto, NodeProto, TensorProto
 
-from opshift.verification.asked import DRAWN
 from opshift.verification.engines import EngineError, Reference
-from opshift.verification.inputs import running
+from opshift.verification.feeding.asked import DRAWN
+from opshift.verification.feeding.inputs import running
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_sides
 

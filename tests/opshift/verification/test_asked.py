@@ -10,7 +10,7 @@ import pytest
 
 import opshift
 from opshift.cli import main as cli
-from opshift.verification.asked import asked
+from opshift.verification.feeding.asked import asked
 from tests.support import model
 
 TWO = {"inputs": "float[batch,seq] image, int64[batch] ids", "outputs": "float[batch,seq] y"}

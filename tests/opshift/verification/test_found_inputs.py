@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import opshift
-from opshift.verification import inputs, search
 from opshift.verification.engines import EngineError, OnnxRuntime
+from opshift.verification.feeding import inputs, search
+from opshift.verification.feeding.stops import crossings, marked, stop
 from opshift.verification.side import Side
-from opshift.verification.stops import crossings, marked, stop
 from opshift.verification.verify import verify_apart
 from tests.support import model
 

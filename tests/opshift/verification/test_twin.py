@@ -10,7 +10,7 @@ import opshift
 from opshift.jobs import outcome
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference
 from opshift.verification.side import Side
-from opshift.verification.twin import Twin, unrounded
+from opshift.verification.twins.twin import Twin, unrounded
 from opshift.verification.verify import verify_sides
 from tests.support import model
 
@@ -194,11 +194,10 @@ def test_ties_are_counted():
         model(body.format(*order), 13, constants="int64[3] n = {1, 1, 1}", **io)
         for order in (("a, b", "c"), ("b, c", "a"))
     )
-    found = verify_sides(Side(one), Side(other))
+    found = verify_sides(Side(one), Side(other), plain=False)
     assert found.equal
     assert found.ties["y"] > 0
     assert 'elements of "y" decided by less than the bound' in outcome.verdict(found)
-    flipped = model(body.format("a, b", "c").replace("ArgMax", "ArgMin"), 13, constants="int64[3] n = {1, 1, 1}", **io)
     moved = model(
         body.format("b, c", "a").replace("Concat<axis = 1>(u, v)", "Concat<axis = 1>(v, w)"),
         13,
@@ -206,7 +205,6 @@ def test_ties_are_counted():
         **io,
     )
     assert verify_sides(Side(other), Side(moved)).status == "different"
-    assert verify_sides(Side(one), Side(flipped)).status in ("equal", "different")
 
 
 def test_both_bounds_are_reported():

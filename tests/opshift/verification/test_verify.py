@@ -9,9 +9,9 @@ from onnx import TensorProto
 
 import opshift
 from opshift.jobs import outcome
-from opshift.verification.asked import DRAWN
 from opshift.verification.compare import compare
-from opshift.verification.inputs import running
+from opshift.verification.feeding.asked import DRAWN
+from opshift.verification.feeding.inputs import running
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_sides
 from tests.support import model

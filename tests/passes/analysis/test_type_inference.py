@@ -6,6 +6,7 @@ import onnx.parser
 import pytest
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 from opshift.functions import OPENVINO
+from opshift.passes.analysis import type_inference
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.conversion import convert
 from opshift.passes.model.types import tensor_type
@@ -225,3 +226,28 @@ def test_negative_axes_count_from_a_rank_that_follows_from_a_length():
         f"{LENGTH} z = Reshape(x, s) y = ReduceMean<axes=[-1], keepdims=0>(z)", 12, 10,
         inputs="float[N,M,K] x", outputs="float[P,Q] y", constants=BOUNDS,
     )  # fmt: skip
+
+
+def nested(depth):
+    """Ifs inside of each other of a rank that nothing tells; each level reads what the one inside yields four times."""
+    body, a, b = "n = Unsqueeze(x, s) m = Neg(n)", "n", "m"
+    for k in range(depth):
+        body = f"""p{k}, q{k} = If(c) <
+            then_branch = t{k} () => (float[] {a}, float[] {b}) {{ {body} }},
+            else_branch = e{k} () => (float[] z{k}, float[] w{k}) {{ z{k} = Unsqueeze(x, s) w{k} = Neg(z{k}) }}
+        > a{k} = Add(p{k}, q{k}) b{k} = Mul(p{k}, q{k})"""
+        a, b = f"a{k}", f"b{k}"
+    io = {"inputs": "float[3] x, bool c, int64[K] s", "outputs": "float[A,B] y"}
+    return model(f"{body} y = Identity({a})", 15, **io)
+
+
+def test_what_graphs_inside_of_each_other_hang_on_is_inferred_once_a_question(monkeypatch):
+    asked = []
+    infer = type_inference.infer_node
+    monkeypatch.setattr(type_inference, "infer_node", lambda *given: asked.append(1) or infer(*given))
+    counts = []
+    for depth in (4, 8):
+        asked.clear()
+        assert not convert.attempt(nested(depth), {"": 10}).refusals
+        counts.append(len(asked))
+    assert counts[1] < 4 * counts[0], "a quadratic number of inferences at most"

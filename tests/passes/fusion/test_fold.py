@@ -408,6 +408,24 @@ def test_group_normalization_with_computed_constants():
     check_values(source, result, feeds, rtol=2e-5, atol=2e-5)
 
 
+def test_group_normalization_whose_groups_are_measured():
+    body = "d = Shape(x) n = Shape<end=1>(x) r = Shape<start=1>(x) p = ReduceProd(r) e = Div(p, two) "
+    body += "to = Concat<axis=0>(n, two, e) g = Reshape<allowzero=1>(x, to) " + MOMENTS
+    body += " h = Reshape(n0, d) m1 = Mul(h, s) y = Add(m1, b)"
+    body = body.replace("n = Div(d, r)", "n0 = Div(c, u)").replace(
+        "d = Sub(g, m) q = Mul(d, d)", "c = Sub(g, m) q = Mul(c, c)"
+    )
+    body = body.replace("r = Sqrt(w)", "u = Sqrt(w)")
+    constants = "int64[1] two = {2}, int64[1] a = {-1}, float e0 = {0.5}, "
+    constants += "float[4,1,1] s = {1, 2, -3, 0.5}, float[4,1,1] b = {0, 1, -1, 2}"
+    io = {"inputs": "float[N,4,H,W] x", "outputs": "float[N,4,H,W] y"}
+    source = model(body.replace("Add(v, e)", "Add(v, e0)"), 21, constants=constants, **io)
+    result = folded(source).model
+    assert [node.op_type for node in result.graph.node] == ["GroupNormalization"]
+    feeds = {"x": np.linspace(-3, 4, 120, dtype=np.float32).reshape(2, 4, 3, 5)}
+    check_values(source, result, feeds, rtol=2e-5, atol=2e-5)
+
+
 @pytest.mark.newest
 @pytest.mark.parametrize("opset", range(23, 29))
 def test_what_onnxruntime_runs_before_it_runs_after(opset):

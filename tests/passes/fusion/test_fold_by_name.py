@@ -7,7 +7,7 @@ import pytest
 from onnx import ModelProto
 from opshift.passes import goals
 from opshift.passes.conversion import convert
-from opshift.passes.fusion import fold, patterns
+from opshift.passes.fusion import families, fold
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.traversal import Op
 
@@ -39,13 +39,13 @@ def calls(op: Op) -> Iterator[tuple[ModelProto, Case | None]]:
 @pytest.mark.parametrize("op", DEFINED, ids="::".join)
 def test_what_is_asked_for_by_name_comes_back_or_is_a_usage_error(op):
     name = "::".join(filter(None, op))
-    if patterns.family(op) is None:
+    if families.family(op) is None:
         assert definitions.folds(*op) == "no"
         with pytest.raises(ValueError, match="its definition is no pattern"):
             goals.recognisable(name)
         return
     assert goals.recognisable(name) == op
-    assert definitions.folds(*op) == ("yes" if op in patterns.FAMILIES else "by name")
+    assert definitions.folds(*op) == ("yes" if op in families.FAMILIES else "by name")
     back = 0
     for call, case in calls(op):
         expanded = convert.attempt(call, opsets(call), ops=[op]).model

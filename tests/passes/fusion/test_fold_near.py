@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import ModelProto, TensorProto
 from opshift.passes.conversion import convert
-from opshift.passes.fusion import fold, patterns
+from opshift.passes.fusion import families, fold
 
 from opshift.verification.engines import ENGINES, EngineError
 from tests.support import model
@@ -140,7 +140,7 @@ NEWEST = {"ReduceLogSumExp<axes=[2]>(x)", "Swish<alpha=0.3>(x)"}
 @pytest.mark.parametrize("call", [pytest.param(c, marks=pytest.mark.newest) if c in NEWEST else c for c in CALLS])
 def test_what_was_changed_folds_only_where_it_computes_the_same(call):
     op = ("", re.split(r"\W", call)[0])
-    ops = None if op in patterns.FAMILIES else [op]
+    ops = None if op in families.FAMILIES else [op]
     chance, draw, base, folded = random.Random(call), np.random.default_rng(0), expanded(call), 0
     for _ in range(30):
         changed = ModelProto()

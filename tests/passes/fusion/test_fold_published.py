@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from opshift.passes.conversion import convert
-from opshift.passes.fusion import fold, patterns
+from opshift.passes.fusion import families, fold
 from opshift.passes.model.imports import opsets
 
 from tests.conformance.cases import Case, bound, installed
@@ -41,7 +41,7 @@ BOUND = ["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceSumSquare"]
 def cases() -> Iterator[Case]:
     for case in installed():
         nodes = case.model.graph.node
-        if len(nodes) == 1 and ("", nodes[0].op_type) in patterns.FAMILIES:
+        if len(nodes) == 1 and ("", nodes[0].op_type) in families.FAMILIES:
             yield from (variant for variant in (case, bound(case)) if variant is not None)
 
 

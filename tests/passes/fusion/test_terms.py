@@ -1,7 +1,8 @@
 """The normal form: one number for all spellings of a sum or a product, and two where something would be lost."""
 
 import pytest
-from opshift.passes.fusion.terms import LEAF, Terms, clip, mean
+from opshift.passes.fusion.keys import LEAF
+from opshift.passes.fusion.terms import Terms, clip, mean
 
 AXES = (("axes", (-1,)),)
 

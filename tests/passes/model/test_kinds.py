@@ -9,6 +9,7 @@ import pytest
 from onnx import NodeProto
 from opshift.passes.conversion import convert
 from opshift.passes.model import kinds as survey
+from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import bodies
 
@@ -107,3 +108,25 @@ def test_a_census_of_what_was_converted_walks_over_what_changed_alone(opset: int
             assert result.after == counted, case.name
             compared += 1
     assert compared
+
+
+@pytest.mark.parametrize("name", ["y", "named", "inner", "u", "left over", "given", "w", "formal", "local", "stated"])
+def test_names_of_a_survey_are_not_given_again(name: str) -> None:
+    source = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 13, "my" : 1]>
+        g (bool c, float[2] x) => (float[2] y) <float[2] w = {1, 2}> {
+            y = If (c) <
+                then_branch = t () => (float[2] p) <float[2] inner = {1, 2}> { u = Add(x, inner) p = my.f(u) },
+                else_branch = e () => (float[2] q) { q = Add(w, given) }
+            >
+        }
+        <domain: "my", opset_import: ["" : 13]>
+        f (formal) => (r) { local = Relu(formal) r = Neg(local) }
+    """)
+    source.graph.node[0].name = "named"
+    source.graph.input.add(name="given").type.CopyFrom(source.graph.input[1].type)
+    source.graph.value_info.add(name="left over")
+    source.graph.node[0].attribute[0].g.value_info.add(name="stated")
+    read = survey.Survey(source, checked=True)
+    assert Names(source, read).fresh(f"a/{name}") == f"a/{name}"
+    assert Names(source, read).fresh(name) != name

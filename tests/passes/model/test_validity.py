@@ -1,5 +1,6 @@
 """The verdict on a source is that of onnx.checker, but for what a table names."""
 
+import math
 import subprocess
 import sys
 
@@ -188,6 +189,73 @@ def test_among_many_initializers_one_that_is_broken_is_found(raw):
         made = ModelProto()
         made.CopyFrom(source)
         change(made.graph.initializer[4000])
+        assert bool(verdict(made)) == bool(checker(made)) is True
+
+
+def held(**said) -> ModelProto:
+    """A model with a tensor among its initializers and in a Constant."""
+    source = model("y = Relu(x) z = Constant<value = float {1}>()", 21, inputs="float[2] x", outputs="float[2] y")
+    tensor = TensorProto(name="w", **said)
+    source.graph.initializer.append(tensor)
+    source.graph.node[1].attribute[0].t.CopyFrom(tensor)
+    return source
+
+
+@pytest.mark.parametrize("dims", [[], [0], [1], [3], [4], [3, 5], [0, 7]])
+@pytest.mark.parametrize("kind", [kind for kind in TensorProto.DataType.values() if kind])
+def test_as_much_data_as_a_type_needs_is_asked_for(kind, dims):
+    elements = math.prod(dims)
+    sizes = {size + more for size in (0, elements // 8, elements // 4, elements // 2, elements) for more in (0, 1)}
+    fields = [("int32_data", [1] * size) for size in sizes]
+    for field, data in (*fields, *(("raw_data", bytes(size * width)) for size in sizes for width in (1, 2, 4, 8, 16))):
+        made = held(data_type=kind, dims=dims, **{field: data})
+        assert bool(verdict(made)) == bool(checker(made)), (field, len(data))
+
+
+@pytest.mark.parametrize("dims", [[1 << 62, 2, 0], [0, 1 << 62, 2], [1 << 62], [-1, 0], [0, -1], [(1 << 63) - 1, 1]])
+@pytest.mark.parametrize("raw", [b"", b"1234"])
+def test_more_elements_than_can_be_counted(dims, raw):
+    made = held(raw_data=raw, data_type=TensorProto.FLOAT, dims=dims)
+    assert bool(verdict(made)) == bool(checker(made))
+
+
+@pytest.mark.parametrize("size", [1 << 10, 1 << 17])
+@pytest.mark.parametrize("missing", [0, 1])
+def test_large_weights_are_counted(size, missing):
+    source = model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y")
+    for index in range(3):
+        data = bytes(4 * size - (missing if index == 2 else 0))
+        source.graph.initializer.add(name=f"w{index}", data_type=TensorProto.FLOAT, dims=[size], raw_data=data)
+    assert bool(verdict(source)) == bool(checker(source)) == bool(missing)
+
+
+def test_external_data_without_a_place():
+    place = [onnx.StringStringEntryProto(key="location")]
+    made = held(external_data=place, data_location=TensorProto.EXTERNAL, dims=[2], data_type=TensorProto.FLOAT)
+    assert "nothing says where" in verdict(made)
+    assert checker(made)
+
+
+def test_a_layer_normalization_may_have_more_attributes():
+    source = model("y = LayerNormalization<axis=-1, more=1>(x, s)", 17, inputs="float[2,3] x, float[3] s", outputs="float[2,3] y")  # fmt: skip
+    assert verdict(source) == checker(source) == ""
+    source.graph.node[0].attribute[0].type = 1
+    assert verdict(source)
+    assert checker(source)
+
+
+def test_of_functions_that_differ_in_their_names_alone_each_has_one():
+    source = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 13, "my" : 1]>
+        g (float[2] x) => (float[2] y) { t = my.f(x) u = my.g(t) y = my.h(u) }
+        <domain: "my", opset_import: ["" : 13]> f (a) => (b) { b = Neg(a) }
+        <domain: "my", opset_import: ["" : 13]> g (a) => (b) { b = Neg(a) }
+        <domain: "my", opset_import: ["" : 13]> h (a) => (b) { b = Neg(a) }""")
+    assert verdict(source) == checker(source) == ""
+    for change in (lambda f: setattr(f, "name", ""), lambda f: f.ClearField("name"), lambda f: setattr(f, "name", "f")):
+        made = ModelProto()
+        made.CopyFrom(source)
+        change(made.functions[1])
         assert bool(verdict(made)) == bool(checker(made)) is True
 
 

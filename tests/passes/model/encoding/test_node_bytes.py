@@ -6,6 +6,7 @@ import pytest
 from onnx import NodeProto
 from opshift.passes.conversion import convert
 from opshift.passes.model.encoding import node_bytes
+from opshift.passes.model.encoding.fields import sized
 
 from tests.support import model
 
@@ -32,8 +33,9 @@ def test_names_of_any_length(inputs: int, outputs: int, size: int, named: bool) 
         rest.ClearField(field)
     values = node_bytes.Values()
     assert read(node, values) == (rest.SerializeToString(), inputs, outputs)
-    assert values.made == {name.encode(): 0 for name in node.output if name}
-    assert values.early == {name.encode() for name in node.input}
+    assert values.made == {sized(name.encode()): 0 for name in node.output if name}
+    assert values.early == {sized(name.encode()) for name in node.input}
+    assert values.nodes == ([sized(node.name.encode())] if node.HasField("name") else [])
     assert values.omitting == [0] * (list(node.input) + list(node.output)).count("")
     assert node_bytes.texts(node_bytes.names(data, inputs + outputs)) == [*node.input, *node.output, node.name]
 

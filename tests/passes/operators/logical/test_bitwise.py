@@ -1,9 +1,11 @@
 """Operators on bits in arithmetic: all types, both signs, the highest bit, and shifts by all bits."""
 
 import numpy as np
+import onnx.checker
 import pytest
 from opshift.passes.conversion import convert
 
+from opshift.verification import engines
 from tests.passes.operators.elements import CODE
 from tests.support import check, check_computes, check_unchanged, evaluate, model
 
@@ -71,6 +73,25 @@ def test_no_bits_of_nothing(op, dims):
         f"y = {op}(a, b)", 18, 17, a, feeds={"a": a, "b": a[:, :1]}, inputs=f"int32[{dims}] a, int32[{dims[0]},1] b",
         outputs="int32[P,Q] y",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("target", [17, 12, 10, 8, 7])
+@pytest.mark.parametrize("kind", ["int32", "uint8", "uint64"])
+@pytest.mark.parametrize(("a", "b"), [((13,), (13,)), ((2, 3), (3,)), ((), (2,)), ((), ()), ((0, 3), (3,)), ((0,), ())])
+def test_operands_of_unknown_rank(a, b, kind, target):
+    """Reductions over the last axis of nothing keep it in onnxruntime; this is none."""
+    body = """u = Reshape<allowzero = 1>(a, p) v = Reshape<allowzero = 1>(b, q) z = BitwiseXor(u, v)
+        s = Shape(z) m = Constant<value = int64[1] {-1}>() y = Reshape(z, m)"""
+    io = {"inputs": f"{kind}[A] a, int64[P] p, {kind}[B] b, int64[Q] q", "outputs": f"{kind}[N] y, int64[R] s"}
+    result = convert.attempt(model(body, 18, **io), {"": target})
+    assert not result.refusals
+    assert result.grade == "exact"
+    onnx.checker.check_model(result.model, full_check=True)
+    x, z = (np.resize(samples(kind)[::step], shape) for step, shape in ((1, a), (-1, b)))
+    feeds = {"a": x.ravel(), "p": np.int64(a), "b": z.ravel(), "q": np.int64(b)}
+    y, shape = engines.OnnxRuntime(result.model).run(feeds)
+    np.testing.assert_array_equal(y, (x ^ z).ravel(), strict=True)
+    assert tuple(shape) == (x ^ z).shape
 
 
 SHIFTED = {"inputs": "{0}[6] x, {0}[6] n", "outputs": "{0}[6] y"}

@@ -25,11 +25,41 @@ def test_relu_of_floats_stays():
     check_unchanged("y = Relu(x)", 14, 7, inputs="float[3] x", outputs="float[3] y")
 
 
-@pytest.mark.parametrize("kind", ["double", "float16"])
-def test_celu_of_other_floats_is_an_elu(kind):
+def test_celu_of_doubles_is_an_elu():
     check(
-        "y = Celu<alpha=2.0>(x)", 28, f"t1 = Div(x, {kind}:2.0)\nt2 = Elu<alpha=1>(t1)\ny = Mul({kind}:2.0, t2)".replace("double", "float64"),
-        27, inputs=f"{kind}[12] x", outputs=f"{kind}[12] y", grade="close", rtol=1e-3,
+        "y = Celu<alpha=2.0>(x)", 28,
+        """t1 = Min(x, float64:0.0)
+t2 = Div(t1, float64:2.0)
+t3 = Elu<alpha=1>(t2)
+t4 = Mul(float64:2.0, t3)
+t5 = Max(x, float64:0.0)
+        y = Add(t5, t4)""",
+        27, inputs="double[12] x", outputs="double[12] y", grade="close", rtol=1e-6,
+    )  # fmt: skip
+
+
+def test_celu_of_float16_is_an_elu_of_floats():
+    check(
+        "y = Celu<alpha=2.0>(x)", 28,
+        """t1 = Cast<to=1>(x)
+t2 = Min(t1, 0.0)
+t3 = Div(t2, 2.0)
+t4 = Elu<alpha=1>(t3)
+t5 = Mul(2.0, t4)
+t6 = Max(t1, 0.0)
+        t7 = Add(t6, t5)
+y = Cast<to=10>(t7)""",
+        27, inputs="float16[12] x", outputs="float16[12] y", grade="close", rtol=1e-3,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "dtype", "alpha"), [("float16", np.float16, 1e-5), ("double", np.float64, 1e-38)])
+def test_celu_of_a_small_alpha_does_not_overflow(kind, dtype, alpha):
+    x = np.array([0, 1, 5, 6e4, -1], dtype)
+    expected = np.array([0, 1, 5, 6e4, -alpha], dtype)
+    check_computes(
+        f"y = Celu<alpha={alpha}>(x)", 28, 27, expected, feeds={"x": x}, grade="close", rtol=1e-2,
+        inputs=f"{kind}[5] x", outputs=f"{kind}[5] y",
     )  # fmt: skip
 
 

@@ -116,6 +116,13 @@ def test_a_diagonal_of_unknown_size_is_refused():
         ("ijk,kl->ijl", ("2,3,4", "4,5")),
         ("abcd,cdef->abef", ("2,B,4,D", "4,D,2,3")),
         ("bij,bjk->bik", ("B,I,J", "B,J,K")),
+        ("bij,bjkl->bikl", ("B,I,5", "B,5,4,2")),
+        ("bij,bjkl->bikl", ("B,3,5", "B,5,K,2")),
+        ("bijd,bjdk->bik", ("B,3,J,2", "B,J,2,4")),
+        ("bidj,bjk->bidk", ("B,3,D,J", "B,J,4")),
+        ("bijd,bjdk->bik", ("B,I,5,2", "B,5,2,K")),
+        ("bij,bjkl->bikl", ("2,I,5", "2,5,4,2")),
+        ("bij,bjkl->bikl", ("0,I,5", "0,5,4,2")),
         ("ij,jk->", ("I,3", "3,K")),
     ],
 )
@@ -140,4 +147,14 @@ def test_any_size_may_be_known_at_run_time_and_be_0(equation, dims, empty):
         f'y = Einsum<equation="{equation}">(x0, x1)', 12, 11, np.asarray(np.einsum(equation, *feeds)), feeds=dict(zip(("x0", "x1"), feeds, strict=True)),
         grade="close", rtol=1e-4, atol=1e-5, inputs=", ".join(f"float[{d}] x{k}" for k, d in enumerate(given)),
         outputs=f"float[{','.join('PQRS'[: len(out)])}] y" if out else "float y",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("batch", [(2, 3), (0, 3), (2, 0)])
+def test_axes_under_an_ellipsis_may_be_empty_at_run_time(batch):
+    a, b = (RNG.normal(size=shape).astype(np.float32) for shape in ((*batch, 4, 5), (*batch, 5, 2, 3)))
+    expected = np.einsum("...ij,...jkl->...ikl", a, b)
+    check_computes(
+        'y = Einsum<equation="...ij,...jkl->...ikl">(a, b)', 12, 11, expected, feeds={"a": a, "b": b}, grade="close",
+        rtol=1e-4, atol=1e-5, inputs="float[M,N,I,5] a, float[M,N,5,2,3] b", outputs="float[M,N,I,2,3] y",
     )  # fmt: skip

@@ -4,6 +4,7 @@ import numpy as np
 import onnx.checker
 import onnx.parser
 import pytest
+from onnx.reference import ReferenceEvaluator
 from opshift.passes.conversion import convert
 
 from tests.support import check, check_refused, check_unchanged, evaluate, model, show
@@ -140,3 +141,12 @@ def test_what_only_the_callers_of_a_function_know_may_be_empty(shape):
     assert made.functions
     x = np.ones(shape, np.float32)
     np.testing.assert_array_equal(evaluate(made, {"x": x})[0], evaluate(source, {"x": x})[0])
+
+
+def test_a_hardmax_beside_a_nan_is_what_the_reference_makes_of_it_and_no_more_than_close():
+    source = model("y = Hardmax(x)", 13, inputs="float[3,3] x", outputs="float[3,3] y")
+    made = convert.attempt(source, {"": 13}, ops=[("", "Hardmax")])
+    assert made.grade == "close"
+    x = np.float32([[np.nan, 1, 2], [1, np.nan, 2], [-np.inf, -np.inf, -np.inf]])
+    expected, actual = (ReferenceEvaluator(m).run(None, {"x": x})[0] for m in (source, made.model))
+    np.testing.assert_array_equal(actual, expected, strict=True)

@@ -1,5 +1,7 @@
 """Attention: what windows, padded caches and short masks become, and what the operator itself does."""
 
+from functools import cache
+
 import numpy as np
 import onnx
 import onnx.checker
@@ -11,7 +13,16 @@ from onnx import TensorProto
 from opshift.passes.conversion import convert
 
 from opshift.verification.engines import Reference
-from tests.support import check, check_down, check_refused, check_unchanged, evaluate, model, show
+from tests.support import (
+    check,
+    check_computes,
+    check_down,
+    check_refused,
+    check_unchanged,
+    evaluate,
+    model,
+    show,
+)
 
 RANDOM = np.random.default_rng(3)
 SELF = {"inputs": "float[2,3,4,8] q, float[2,3,6,8] k, float[2,3,6,8] v", "outputs": "float[2,3,4,8] y"}
@@ -30,6 +41,16 @@ def feeds_for(mask: str, width: int) -> dict[str, np.ndarray]:
     return feeds
 
 
+@cache
+def in_each_form(text: str, inputs: str, opset: int, targets: tuple[int, ...]):
+    """The model, and what it becomes at each of the targets: once for all values of its inputs."""
+    source = model(text, opset, inputs=inputs, outputs="float[B,H,S,D] y")
+    results = [convert.attempt(source, {"": target}) for target in targets]
+    for result in results:
+        assert result.model is not None, "\n".join(map(str, result.refusals))
+    return source, *results
+
+
 def check_against_reference(node: str, opset: int, target: int, *, cache: str, mask: str, width: int, known: bool):
     """Both versions in onnx.reference, whose Attention is the text of the newest version at each opset."""
     dims = "2,3,{},8" if known else "B,H,{},D"
@@ -42,16 +63,12 @@ def check_against_reference(node: str, opset: int, target: int, *, cache: str, m
     operands += {"past": ["pk", "pv"], "filled": ["", "", "n"], "": []}[cache]
     outputs = "y, a, c" if cache == "past" else "y"
     text = f"{outputs} = Attention<{node}>({', '.join(operands).rstrip(', ')})"
-    source = model(text, opset, inputs=", ".join(inputs), outputs="float[B,H,S,D] y")
-    result = convert.attempt(source, {"": target})
-    assert result.model is not None, "\n".join(map(str, result.refusals))
+    source, result, *older = in_each_form(text, ", ".join(inputs), opset, (target, LAST, 8))
     assert result.grade == "exact"
     feeds = feeds_for(mask, width)
     (expected,), (actual,) = (Reference(of).run(feeds) for of in (source, result.model))
     np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-7)
-    for older in (LAST, 8):
-        computed = convert.attempt(source, {"": older})
-        assert computed.model is not None, "\n".join(map(str, computed.refusals))
+    for computed in older:
         np.testing.assert_allclose(evaluate(computed.model, feeds)[0], expected, rtol=1e-5, atol=1e-6)
     return show(result.model)
 
@@ -496,3 +513,18 @@ def test_heads_that_are_an_axis_are_not_told_from_25_on(heads):
 def test_heads_that_are_joined_are_told_from_25_on():
     io = {"inputs": "float[1,3,8] q, float[1,3,8] k, float[1,3,8] v", "outputs": "float[1,3,8] y"}
     check_unchanged("y = Attention<q_num_heads=2, kv_num_heads=2>(q, k, v)", 24, 28, **io)
+
+
+@pytest.mark.parametrize("width", ["8", "K"])
+@pytest.mark.parametrize("queries", [2, 4])
+@pytest.mark.parametrize(("batch", "length", "keys"), [(0, 3, 4), (2, 0, 4), (2, 1, 0), (0, 1, 0)])
+@pytest.mark.parametrize("target", [22, 9])
+def test_no_batch_no_query_and_no_key(width, queries, batch, length, keys, target):
+    """Nothing to attend to leaves zeros."""
+    wide = f"{4 * queries}" if width == "8" else "Q"
+    x, kv = np.ones((batch, length, 4 * queries), np.float32), np.ones((batch, keys, 8), np.float32)
+    expected = np.zeros_like(x) if not keys else np.ones_like(x)
+    check_computes(
+        f"y = Attention<q_num_heads={queries}, kv_num_heads=2>(q, k, v)", 23, target, expected, feeds={"q": x, "k": kv, "v": kv},
+        grade="close", inputs=f"float[B,L,{wide}] q, float[B,S,{width}] k, float[B,S,{width}] v", outputs="float[X,Y,Z] y",
+    )  # fmt: skip

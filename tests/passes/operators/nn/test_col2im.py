@@ -128,3 +128,16 @@ def test_a_batch_may_be_empty(dims, block):
     expected = np.zeros((0, 1, 4, 4), np.float32)
     for target in (17, 10):
         check_computes("y = Col2Im(x, i, b)", 18, target, expected, feeds=feeds, grade=grade, **io)
+
+
+@pytest.mark.parametrize("dims", ["N,8,6", "N,C,L"])
+@pytest.mark.parametrize("known", [True, False])
+def test_an_empty_batch(dims, known):
+    x = np.zeros((0, 8, 6), np.float32)
+    held = "int64[2] i = {3, 4}, int64[2] k = {2, 2}"
+    given = {} if known else {"i": np.array([3, 4]), "k": np.array([2, 2])}
+    check_computes(
+        "y = Col2Im(x, i, k)", 18, 13, np.zeros((0, 2, 3, 4), np.float32), feeds={"x": x, **given}, grade="exact" if known else "close",
+        inputs=f"float[{dims}] x" + ("" if known else ", int64[2] i, int64[2] k"), outputs="float[A,B,C,D] y",
+        constants=held if known else "",
+    )  # fmt: skip

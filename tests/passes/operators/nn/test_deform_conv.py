@@ -120,3 +120,15 @@ def test_infinities_stay_where_they_are():
 def test_other_axes_than_the_data_has_are_refused():
     io = {"inputs": "float[1,1,4,4] x, float[1,1,2] w, float[1,4,3,3] o", "outputs": "float[A,B,C,D] y"}
     check_refused("y = DeformConv(x, w, o)", 19, 18, "spatial axes", **io)
+
+
+@pytest.mark.parametrize(("x", "w"), [("N,2,H,W", "2,2,2,2"), ("N,C,H,W", "O,C,2,2")])
+@pytest.mark.parametrize("shape", [(0, 2, 3, 3), (1, 2, 0, 3)])
+def test_no_image_and_no_sample(x, w, shape):
+    batch, channels, high, wide = shape
+    feeds = {"x": (batch, channels, 4, 4), "w": (2, channels, 2, 2), "o": (batch, 8, high, wide)}
+    check_computes(
+        "y = DeformConv(x, w, o)", 19, 13, np.zeros((batch, 2, high, wide), np.float32), grade="close",
+        feeds={name: np.zeros(size, np.float32) for name, size in feeds.items()},
+        inputs=f"float[{x}] x, float[{w}] w, float[N,8,P,Q] o", outputs="float[A,B,C,D] y",
+    )  # fmt: skip

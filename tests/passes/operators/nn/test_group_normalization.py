@@ -78,3 +78,21 @@ def test_groups_keep_their_scale_and_bias():
         "y = GroupNormalization<num_groups=3>(x, s, b)", 18, 17, expected, feeds={"x": X, "s": scale, "b": bias}, grade="close",
         rtol=1e-5, atol=1e-5, inputs="float[N,6,4] x, float[3] s, float[3] b", outputs="float[N,6,4] y",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("dims", ["N,6,H,W", "N,C,H,W", "N,6,4,4", "2,6,H,W"])
+@pytest.mark.parametrize("shape", [(0, 6, 4, 4), (2, 6, 0, 4), (2, 6, 4, 0), (2, 6, 4, 4)])
+@pytest.mark.parametrize(("opset", "target"), [(21, 20), (21, 9), (18, 17)])
+def test_what_may_be_empty_at_run_time(dims, shape, opset, target):
+    if any(dim.isdigit() and int(dim) != size for dim, size in zip(dims.split(","), shape, strict=True)):
+        return
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    each = x.reshape(shape[0], 2, 3 * shape[2] * shape[3])
+    if x.size:
+        each = (each - each.mean(2, keepdims=True)) / np.sqrt(each.var(2, keepdims=True) + 1e-5)
+    count = 6 if opset == 21 else 2
+    ones, zeros = np.ones(count, np.float32), np.zeros(count, np.float32)
+    check_computes(
+        "y = GroupNormalization<num_groups=2>(x, s, b)", opset, target, each.reshape(shape), feeds={"x": x, "s": ones, "b": zeros},
+        grade="close", rtol=1e-5, atol=1e-5, inputs=f"float[{dims}] x, float[{count}] s, float[{count}] b", outputs="float[A,B,C,D] y",
+    )  # fmt: skip

@@ -65,3 +65,19 @@ def test_calls_that_are_not_defined_are_refused(rule, why):
         f'y, t = LinearAttention<q_num_heads=1, kv_num_heads=1, update_rule="{rule}">(q, k, v)', 27, 26, why,
         inputs="float[1,2,3] q, float[1,2,3] k, float[1,2,3] v", outputs="float[1,2,3] y, float[1,1,3,3] t",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("batch", "length"), [(0, 3), (2, 0), (0, 0)])
+@pytest.mark.parametrize("widths", [("8", "12"), ("K", "V")])
+@pytest.mark.parametrize("target", [26, 13])
+def test_no_tokens_and_no_batch(batch, length, widths, target):
+    state = normal(batch, 2, 4, 6)
+    feeds = {"q": normal(batch, length, 8), "k": normal(batch, length, 8), "v": normal(batch, length, 12), "s": state}
+    expected = np.zeros((batch, length, 12), np.float32)
+    keys, values = widths
+    check_computes(
+        'y, t = LinearAttention<q_num_heads=2, kv_num_heads=2, update_rule="linear">(q, k, v, s)', 27, target, [expected, state],
+        feeds=feeds, grade="close",
+        inputs=f"float[B,T,{keys}] q, float[B,T,{keys}] k, float[B,T,{values}] v, float[B,2,4,6] s",
+        outputs="float[P,Q,R] y, float[B,2,4,6] t",
+    )  # fmt: skip

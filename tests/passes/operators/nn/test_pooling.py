@@ -353,6 +353,12 @@ def test_p_is_an_integer_from_2_on(node):
     assert kinds == [onnx.AttributeProto.INT, onnx.AttributeProto.FLOAT]
 
 
+def test_a_norm_of_power_0_is_not_expanded():
+    source = model("y = GlobalLpPool<p=0>(x)", 18, **IMAGE)
+    refused = convert.attempt(source, {}, ops=[("", "GlobalLpPool")]).refusals
+    assert "p=0; other norms could be expressed" in refused[0].why
+
+
 def test_a_default_p_says_the_same_in_both():
     check_unchanged("y = LpPool<kernel_shape=[2,2]>(x)", 1, 18, **IMAGE)
     check_unchanged("y = GlobalLpPool(x)", 1, 22, **IMAGE)

@@ -50,3 +50,14 @@ def test_heads_must_be_known():
         "y = RotaryEmbedding(x, c, s)", 23, 22, "data of rank 3 without num_heads", inputs="float[2,5,24] x, float[2,5,4] c, float[2,5,4] s",
         outputs="float[2,5,24] y",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("dims", ["B,L,16", "B,L,W"])
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize(("batch", "length"), [(0, 3), (2, 0)])
+def test_nothing_to_rotate(dims, interleaved, batch, length):
+    x, cache = np.zeros((batch, length, 16), np.float32), np.zeros((batch, length, 4), np.float32)
+    check_computes(
+        f"y = RotaryEmbedding<num_heads=2, interleaved={interleaved}>(x, c, c)", 23, 13, x, feeds={"x": x, "c": cache},
+        grade="close", inputs=f"float[{dims}] x, float[B,L,4] c", outputs=f"float[{dims}] y",
+    )  # fmt: skip

@@ -111,3 +111,16 @@ def test_inside_a_function():
     held = made.functions[0].node[0].attribute
     assert [a.s for a in held if a.name == "coordinate_transformation_mode"] == [b"output_half_pixel"]
     check_values(source, made, FEEDS, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("ratio", [0, 2])
+@pytest.mark.parametrize("dims", ["N,C,H,W", "1,0,4,4"])
+@pytest.mark.parametrize("regions", [2, 0])
+def test_no_channels_and_no_regions(mode, ratio, dims, regions):
+    body = f'y = RoiAlign<mode="{mode}", sampling_ratio={ratio}, output_height=2, output_width=3>(x, r, b)'
+    io = {"inputs": f"float[{dims}] x, float[R,4] r, int64[R] b", "outputs": "float[I,J,K,L] y"}
+    boxes, images = np.float32([[0, 0, 3, 2]] * regions).reshape(-1, 4), np.zeros(regions, np.int64)
+    for channels in (0, 2) if "C" in dims else (0,):
+        feeds = {"x": np.ones((1, channels, 4, 4), np.float32), "r": boxes, "b": images}
+        check_down(body, 16, 15, 9, 7, feeds=feeds, atol=1e-6, grade="close", **io)

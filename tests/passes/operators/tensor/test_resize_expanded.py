@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import onnx.parser
 import pytest
 
 from tests.passes.operators.test_on_request import inlined
@@ -80,3 +81,30 @@ def test_the_nearest_element_is_gathered():
     after = inlined(source, "Resize")
     assert products(after) == ["Gather", "Gather"]
     check_values(source, after, {"x": X}, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("dims", "scales"), [("0,0,1,1", "1,1,0.7,3"), ("1,2,4,6", "1,1,0.1,2"), ("1,2,4,6", "0.5,1,2,2")]
+)
+@pytest.mark.parametrize("antialias", [0, 1])
+def test_nothing_is_multiplied_where_nothing_is(dims, scales, antialias):
+    source = resize(f'mode="linear", antialias={antialias}', scales=scales, dims=dims)
+    after = inlined(source, "Resize")
+    check_values(source, after, {"x": np.zeros([int(n) for n in dims.split(",")], np.float32)}, rtol=0, atol=0)
+
+
+def test_an_antialiased_size_of_nothing():
+    source = resize('mode="linear", antialias=1', sizes="1,0,4,6")
+    assert "MatMul" not in products(inlined(source, "Resize"))
+
+
+def test_sizes_without_a_name_in_a_function():
+    """What is known of the data there are the sizes that a caller gives, and nothing of the result."""
+    before = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 15, "f" : 1]>
+        g (float[1,2,4,6] x, int64[4] n, bool c) => (float[A,B,C,D] y) { y = f.F(x, n, c) }
+        <domain: "f", opset_import: ["" : 15]> F (x, n, c) => (y) {
+            y = If(c) <then_branch = t () => (float[1,2,8,9] u) { u = Resize(x, "", "", n) },
+                else_branch = e () => (float[?,?,?,?] v) { v = Resize(x, "", "", n) }>
+        }""")
+    feeds = {"x": X, "n": np.array([1, 2, 8, 9]), "c": np.array(False)}
+    check_values(before, inlined(before, "Resize"), feeds, rtol=0, atol=0)

@@ -27,6 +27,8 @@ def test_upsample_7_and_9():
     check("y = Upsample<scales=[1.0, 1.0, 2.0, 1.5]>(x)", 7, "y = Upsample(x, [1.0, 1.0, 2.0, 1.5])", 9, **IMAGE)
     back = "y = Upsample<scales=[1.0, 1.0, 2.0, 1.5]>(x)"
     check("y = Upsample(x, s)", 9, back, 8, constants=scaled(1, 1, 2, 1.5), **IMAGE)
+    row = "float[1,4] s = {1, 1, 2, 1.5}"
+    check_refused("y = Upsample(x, s)", 9, 8, "scales of shape [1, 4]", constants=row, **IMAGE)
 
 
 @pytest.mark.parametrize("opset", [9, 10])

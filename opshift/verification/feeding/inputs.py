@@ -8,13 +8,14 @@ from itertools import islice
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto
-from opshift.verification import feeds, isolation
-from opshift.verification.asked import Asked
+from opshift.verification import isolation
 from opshift.verification.engines import EngineError, Feeds
-from opshift.verification.meanings import meanings
-from opshift.verification.search import Problem, Search
+from opshift.verification.feeding import files
+from opshift.verification.feeding.asked import Asked
+from opshift.verification.feeding.meanings import meanings
+from opshift.verification.feeding.search import Problem, Search
+from opshift.verification.feeding.values import FALLBACKS, Choice
 from opshift.verification.side import Side
-from opshift.verification.values import FALLBACKS, Choice
 
 SIZES = (3, 1, 4)  # what a symbolic dimension becomes, in turn
 _MORE = (2, 5, 7)  # where more runs are asked for
@@ -55,13 +56,13 @@ def running(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
     for fed in _given(side, run, wanted) if wanted.sets else _found(side, run, wanted):
         found.append(fed.given)
         if wanted.save is not None:  # each as it comes: what ends the process is kept, too
-            feeds.save(wanted.save, found, feeds.taken(side.model))
+            files.save(wanted.save, found, files.taken(side.model))
         yield fed
 
 
 def _given(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
     """Those of the user; what is left out is drawn, of the sizes that the others have."""
-    problem = _problem(side.model, wanted)
+    problem = problem_of(side.model, wanted)
     for number, held in enumerate(wanted.sets[: wanted.runs]):
         choice = Choice(SIZES[0], _sizes(problem, held), seed=wanted.seed + number)
         given = problem.draw(choice) if len(held) < len(problem.taken) else {}
@@ -87,7 +88,7 @@ def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
 
     Each number that an input is compared with has its turn, as something else is done for it.
     """
-    problem = _problem(side.model, wanted)
+    problem = problem_of(side.model, wanted)
     turns = 1 + max(map(len, problem.meanings.compared.values()), default=0)
     bases: dict[int, Choice] = {}  # that were looked for, by turn
     fits: Choice | None = None
@@ -117,8 +118,8 @@ def _name(side: Side) -> str:
     return getattr(side.engine, "engine", "openvino")
 
 
-def _problem(model: ModelProto, wanted: Asked) -> Problem:
-    taken = feeds.taken(model)
+def problem_of(model: ModelProto, wanted: Asked) -> Problem:
+    taken = files.taken(model)
     return Problem(model, taken, meanings(model, taken), wanted)
 
 

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
-from opshift.verification import feeds
+from opshift.verification.feeding import files
 
 Feeds = Mapping[str, Any]
 Inputs = str | os.PathLike[str] | Feeds | Sequence[Feeds]
@@ -138,15 +138,15 @@ def checked(wanted: Asked, model: ModelProto) -> Asked:
         ValueError: there is no such input or dimension, or it has another rank, size or type.
         OSError: a file cannot be read.
     """
-    taken = feeds.taken(model)
+    taken = files.taken(model)
     for name in (*wanted.shapes, *filter(None, wanted.ranges)):
         known(name, taken, "input")
-    symbols = {dim.dim_param for kind in taken.values() for dim in feeds.tensor(kind).shape.dim if dim.dim_param}
+    symbols = {dim.dim_param for kind in taken.values() for dim in files.tensor(kind).shape.dim if dim.dim_param}
     for name in wanted.sizes:
         known(name, symbols, "symbolic dimension")
     for name, shape in wanted.shapes.items():
         _fits(name, taken[name], shape)
-        for dim, size in zip(feeds.tensor(taken[name]).shape.dim, shape, strict=False):
+        for dim, size in zip(files.tensor(taken[name]).shape.dim, shape, strict=False):
             if wanted.sizes.get(dim.dim_param, size) != size:
                 raise ValueError(f"{dim.dim_param!r} cannot be {wanted.sizes[dim.dim_param]} and {size} (in {name!r})")
     for name, bounds in wanted.ranges.items():
@@ -154,7 +154,7 @@ def checked(wanted: Asked, model: ModelProto) -> Asked:
             _holds(name, taken[name], bounds)
     if wanted.inputs is None:
         return wanted
-    sets = feeds.read(wanted.inputs, taken) if isinstance(wanted.inputs, (str, os.PathLike)) else _several(wanted)
+    sets = files.read(wanted.inputs, taken) if isinstance(wanted.inputs, (str, os.PathLike)) else _several(wanted)
     if not sets:
         raise ValueError("no inputs are given")
     return replace(wanted, inputs=tuple(_of_types(held, taken, wanted) for held in sets))
@@ -220,15 +220,15 @@ def _of_type(name: str, value: Any, kind: TypeProto) -> Any:
 
 def _fits(name: str, kind: TypeProto, shape: Sequence[int]) -> None:
     """Raise `ValueError` for a shape that is not what the model says of its input."""
-    declared = feeds.tensor(kind)
+    declared = files.tensor(kind)
     if not declared.HasField("shape"):
         return
     dims = declared.shape.dim
-    text = ",".join(dim.dim_param or (str(dim.dim_value) if feeds.is_fixed(dim) else "?") for dim in dims)
+    text = ",".join(dim.dim_param or (str(dim.dim_value) if files.is_fixed(dim) else "?") for dim in dims)
     if len(dims) != len(shape):
         raise ValueError(f"input {name!r} has rank {len(dims)} ([{text}]), not {len(shape)} ({list(shape)})")
     for dim, size in zip(dims, shape, strict=True):
-        if feeds.is_fixed(dim) and dim.dim_value != size:
+        if files.is_fixed(dim) and dim.dim_value != size:
             raise ValueError(f"input {name!r} has shape [{text}], which {list(shape)} does not fit")
 
 
@@ -237,7 +237,7 @@ def _holds(name: str, kind: TypeProto, bounds: tuple[float, float]) -> None:
     import numpy as np
     import onnx.helper
 
-    elem_type = feeds.tensor(kind).elem_type
+    elem_type = files.tensor(kind).elem_type
     if elem_type == TensorProto.STRING:
         raise ValueError(f"input {name!r} holds strings, which have no range")
     if elem_type not in TensorProto.DataType.values() or not elem_type:

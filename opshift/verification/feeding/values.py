@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model.messages import TensorProto, TypeProto
-from opshift.verification import feeds
 from opshift.verification.engines import EngineError
+from opshift.verification.feeding import files
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from opshift.verification.asked import Asked
-    from opshift.verification.meanings import Meanings
+    from opshift.verification.feeding.asked import Asked
+    from opshift.verification.feeding.meanings import Meanings
 
 MOST = 1 << 30  # elements of an input: more is hardly meant
 AXES = 32  # which every numpy has
@@ -63,8 +63,8 @@ def shape_of(name: str, kind: TypeProto, wanted: Asked, choice: Choice) -> list[
     if name in wanted.shapes:
         return list(wanted.shapes[name])
     return [
-        dim.dim_value if feeds.is_fixed(dim) else size_of(dim.dim_param, place(name, axis), wanted, choice)
-        for axis, dim in enumerate(feeds.tensor(kind).shape.dim)
+        dim.dim_value if files.is_fixed(dim) else size_of(dim.dim_param, place(name, axis), wanted, choice)
+        for axis, dim in enumerate(files.tensor(kind).shape.dim)
     ]
 
 

@@ -9,7 +9,7 @@ from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import Body, with_nested
-from opshift.verification import feeds
+from opshift.verification.feeding import files
 
 # What an integer input means to its consumer, by operator and position.
 _MEANING = {
@@ -38,6 +38,10 @@ _MEANING = {
 }
 # Operators whose result holds the numbers that they are given first.
 _PASSING = frozenset(["Cast", "Identity", "Squeeze", "Unsqueeze", "Reshape", "Flatten", "Transpose", "Expand"])
+# Operators that compute with numbers, whatever they are.
+_COMPUTING = _PASSING | {"Abs", "Add", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Clip", "Max"}
+_COMPUTING |= {"Concat", "MatMulInteger", "Mean", "Min", "Mul", "Neg", "ReduceMax", "ReduceMin", "ReduceSum", "Sign"}
+_COMPUTING |= {"Sub", "Sum", "Where", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"}
 _COMPARING = frozenset(["Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"])
 INTEGERS = frozenset(getattr(TensorProto, f"{sign}INT{bits}") for sign in ("", "U") for bits in (8, 16, 32, 64))
 
@@ -50,17 +54,19 @@ class Meanings:
         of: what an input means to the first consumer that says so.
         below: the size of the smallest table that an input is an index of.
         compared: the constants that an input is compared with.
+        used: the inputs whose numbers may tell sizes, places or lengths, wherever they go.
     """
 
     of: dict[str, str] = field(default_factory=dict)
     below: dict[str, int] = field(default_factory=dict)
     compared: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
 
 
 def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
     """What the nodes of a model, subgraphs included, make of its integers; nothing is read where it takes none."""
     found = Meanings()
-    origins = {name: name for name, kind in taken.items() if feeds.tensor(kind).elem_type in INTEGERS}
+    origins = {name: name for name, kind in taken.items() if files.tensor(kind).elem_type in INTEGERS}
     if origins:
         reader = _Reader(found, origins)
         for graph in with_nested([model.graph]):
@@ -74,6 +80,7 @@ class _Reader:
     def __init__(self, found: Meanings, origins: dict[str, str]):
         self._found, self._origins = found, origins
         self._held: dict[str, TensorProto] = {}
+        self._reached = {name: {name} for name in origins}
 
     def read(self, graph: Body) -> None:
         self._held.update((tensor.name, tensor) for tensor in getattr(graph, "initializer", ()))
@@ -82,6 +89,18 @@ class _Reader:
                 self._held.update((node.output[0], a.t) for a in node.attribute if a.name == "value" and node.output)
             elif not default_domain(node.domain):
                 self._node(node)
+            self._follow(node)
+
+    def _follow(self, node: NodeProto) -> None:
+        """Where numbers go, computed with or not."""
+        for index, name in enumerate(node.input):
+            reached = self._reached.get(name)
+            if not reached:
+                continue
+            if (node.op_type, index) in _MEANING or default_domain(node.domain) or node.op_type not in _COMPUTING:
+                self._found.used.update(reached)
+            for made in node.output:
+                self._reached[made] = self._reached.get(made, set()) | reached
 
     def _node(self, node: NodeProto) -> None:
         for index, name in enumerate(node.input):

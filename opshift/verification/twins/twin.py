@@ -26,9 +26,9 @@ from opshift.passes.model.messages import (
 from opshift.passes.model.traversal import bodies, results, subgraphs
 from opshift.verification.engines import EngineError, one_line
 from opshift.verification.random_operators import GENERATORS
-from opshift.verification.twin_nodes import NEWEST, OLDEST, SPECIAL, Opsets, Scope, is_idle
-from opshift.verification.twin_values import NARROW, Value, Weight, dtype_of, of_tensor, widened
-from opshift.verification.wide_call import Calls
+from opshift.verification.twins.calls import Calls
+from opshift.verification.twins.nodes import NEWEST, OLDEST, SPECIAL, Opsets, Scope, is_idle
+from opshift.verification.twins.values import NARROW, Value, Weight, dtype_of, of_tensor, widened
 
 _TYPED = {"dtype", "output_dtype", "stash_type", "softmax_precision", "to"}  # attributes that name a type
 _OF_ITS_TYPE = {("Clip", "min"), ("Clip", "max"), ("Pad", "value")}  # floats that become what the data are

@@ -20,7 +20,7 @@ Beside = Callable[[str, str, Callable[[Builder], str]], str]
 
 
 @dataclass
-class Form:
+class Emission:
     """A call that is about to be written. `beside` makes a value of another one once, for all calls that need it."""
 
     build: Builder
@@ -80,60 +80,60 @@ def first_half(build: Builder, name: str, kind: int) -> str:
     return build.constant(halves[0], kind, f"{name}/half")
 
 
-def settle(op: Op, form: Form) -> None:
+def canonicalize(op: Op, made: Emission) -> None:
     """Write the call as exporters write it."""
     rule = _RULES.get(op)
     if rule is not None:
-        rule(form)
+        rule(made)
 
 
-def _attention(form: Form) -> None:
+def _attention(made: Emission) -> None:
     """The scale that the size of the heads gives is not written; a mask has a row for each query, as runtimes want."""
-    query = form.shapes[0] or [None]
-    size, scale = query[-1], form.attributes["scale"]
-    if isinstance(size, int) and size and isclose(scale, size**-0.5, rel_tol=_TOLERANCES.get(form.kind, 1e-6)):
-        form.attributes["scale"] = None
-    if len(form.inputs) < 4:
+    query = made.shapes[0] or [None]
+    size, scale = query[-1], made.attributes["scale"]
+    if isinstance(size, int) and size and isclose(scale, size**-0.5, rel_tol=_TOLERANCES.get(made.kind, 1e-6)):
+        made.attributes["scale"] = None
+    if len(made.inputs) < 4:
         return
-    mask, rows = form.shapes[3] or [], query[2]
+    mask, rows = made.shapes[3] or [], query[2]
     if len(mask) < 2 or mask[-2] != 1 or rows == 1:
         return
     if isinstance(rows, int):
-        form.inputs[3] = form.beside(
-            form.inputs[3], f"rows {rows}", lambda build: str(build.Expand(form.inputs[3], [rows, 1]))
+        made.inputs[3] = made.beside(
+            made.inputs[3], f"rows {rows}", lambda build: str(build.Expand(made.inputs[3], [rows, 1]))
         )
     else:
-        length = form.build.Concat(form.build.Shape(form.inputs[0], start=2, end=3), [1], axis=0)
-        form.inputs[3] = form.build.Expand(form.inputs[3], length)
+        length = made.build.Concat(made.build.Shape(made.inputs[0], start=2, end=3), [1], axis=0)
+        made.inputs[3] = made.build.Expand(made.inputs[3], length)
 
 
-def _scaled(form: Form) -> None:
+def _scaled(made: Emission) -> None:
     """Scale and bias have the shape of the axes that are normalized; a scale that is not there is one of ones."""
-    axis, x = form.attributes["axis"], form.shapes[0] or []
-    for index, given in enumerate(form.call.inputs[1:], 1):
-        shape = form.shapes[index]
+    axis, x = made.attributes["axis"], made.shapes[0] or []
+    for index, given in enumerate(made.call.inputs[1:], 1):
+        shape = made.shapes[index]
         if isinstance(given, Splat):
             dims = [int(dim) for dim in x[axis:] if isinstance(dim, int)]
-            form.inputs[index] = form.build.constant(np.full(dims, given.value), given.kind)
+            made.inputs[index] = made.build.constant(np.full(dims, given.value), given.kind)
         elif shape is not None and len(shape) > -axis:
-            form.inputs[index] = reshaped(
-                form.build, form.inputs[index], [int(dim) for dim in shape[axis:] if isinstance(dim, int)]
+            made.inputs[index] = reshaped(
+                made.build, made.inputs[index], [int(dim) for dim in shape[axis:] if isinstance(dim, int)]
             )
 
 
-def _rotary(form: Form) -> None:
+def _rotary(made: Emission) -> None:
     """Angles by position need the positions; those of all batches are repeated."""
-    x, cosine = form.shapes[0] or [], form.shapes[1] or []
+    x, cosine = made.shapes[0] or [], made.shapes[1] or []
     if len(cosine) == 2:
         batch, length = int(x[0] or 0), int(x[2] or 0)
         positions = np.broadcast_to(np.arange(length), (batch, length))
-        form.inputs.append(form.build.constant(positions, TensorProto.INT64, "positions"))
+        made.inputs.append(made.build.constant(positions, TensorProto.INT64, "positions"))
     elif cosine[0] == 1 and x[0] != 1:
-        batches = form.build.Concat(form.build.Shape(form.inputs[0], start=0, end=1), [1, 1], axis=0)
-        form.inputs[1:] = [str(form.build.Expand(angles, batches)) for angles in form.inputs[1:]]
+        batches = made.build.Concat(made.build.Shape(made.inputs[0], start=0, end=1), [1, 1], axis=0)
+        made.inputs[1:] = [str(made.build.Expand(angles, batches)) for angles in made.inputs[1:]]
 
 
-_RULES: dict[Op, Callable[[Form], None]] = {
+_RULES: dict[Op, Callable[[Emission], None]] = {
     ("", "Attention"): _attention,
     ("", "LayerNormalization"): _scaled,
     ("", "RotaryEmbedding"): _rotary,

@@ -9,8 +9,8 @@ import numpy as np
 
 from opshift.passes.model.messages import AttributeProto, GraphProto, NodeProto, TensorProto
 from opshift.verification.engines import EngineError
-from opshift.verification.twin_values import NARROW, WIDE, Value, dtype_of, of_tensor, widened
-from opshift.verification.wide_call import Calls
+from opshift.verification.twins.calls import Calls
+from opshift.verification.twins.values import NARROW, WIDE, Value, dtype_of, of_tensor, widened
 
 Scope = MutableMapping[str, Any]
 Opsets = Mapping[str, int]

@@ -17,9 +17,9 @@ import numpy as np
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, ValueInfoProto, default_domain
-from opshift.verification import wide_kernels
 from opshift.verification.bounds import half_unit
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference
+from opshift.verification.twins import kernels
 
 Array = Any
 DOUBLE = "tensor(double)"
@@ -95,7 +95,7 @@ class Calls:
         """What is computed by numpy, by onnxruntime with the operator's definition, or by onnx.reference."""
         if not node.domain and all(_is_number(value) for value in inputs[:2]):
             with suppress(ValueError, IndexError, KeyError, TypeError), np.errstate(all="ignore"):
-                made = wide_kernels.compute(node.op_type, opset, inputs, _attributes(node))
+                made = kernels.compute(node.op_type, opset, inputs, _attributes(node))
                 if made is not None:
                     return made
         for way in (self._in_runtime, self._in_reference):

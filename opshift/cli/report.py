@@ -1,0 +1,173 @@
+"""What became of a model as one HTML page, which fetches nothing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from html import escape
+from math import log10
+from typing import Any
+
+from opshift.cli.drawing import Box, drawing
+from opshift.jobs.outcome import Outcome, verdict
+from opshift.passes.changes import Change
+from opshift.passes.model.messages import ModelProto, NodeProto
+from opshift.verification.pieces import Pieces
+from opshift.verification.regions import region
+
+_MOST_DRAWN, _MOST_NODES = 24, 14
+_STYLE = """
+:root { color-scheme: light dark; --line: #8886; --soft: #8881; --good: #1a7f37; --bad: #cf222e; --mark: #0969da }
+@media (prefers-color-scheme: dark) { :root { --good: #3fb950; --bad: #f85149; --mark: #58a6ff } }
+* { box-sizing: border-box }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 1100px; padding: 1rem }
+h1 { font-size: 1.3rem; overflow-wrap: anywhere } h2 { font-size: 1.1rem; margin-top: 2rem }
+.verdict { border-left: 5px solid var(--good); padding: .4rem .8rem; background: var(--soft); overflow-wrap: anywhere }
+.verdict.bad { border-color: var(--bad) }
+pre { background: var(--soft); padding: .6rem; white-space: pre-wrap; overflow-wrap: anywhere }
+.wide { overflow-x: auto }
+table { border-collapse: collapse; width: 100% }
+th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top }
+td { overflow-wrap: anywhere }
+.pair { display: flex; flex-wrap: wrap; gap: 1.5rem; align-items: flex-start }
+.pair > div { max-width: 100%; overflow-x: auto }
+svg { max-width: 100%; height: auto } svg text { fill: currentColor; font: 12px system-ui, sans-serif }
+svg rect { fill: var(--soft); stroke: var(--line) } svg path { fill: none; stroke: var(--line) }
+.pair svg text { text-anchor: middle } .pair svg .name, .pair svg .value { font-size: 10px; opacity: .75 }
+svg .bar { fill: var(--mark); stroke: none } svg .bar.bad { fill: var(--bad) } svg .bound { stroke: currentColor }
+summary { cursor: pointer; overflow-wrap: anywhere } .quiet { opacity: .75 }
+"""
+
+
+def page(outcome: Outcome, source: ModelProto | None, result: ModelProto | None, command: Sequence[str]) -> str:
+    """The page.
+
+    Args:
+        outcome: what became of the model.
+        source, result: both forms, for drawings of what changed; None where one of them is not there.
+        command: what was typed.
+    """
+    proved = outcome.verification
+    good = not outcome.refusals and (proved is None or proved.equal)
+    inputs = [_shapes(given) for given in proved.inputs] if proved is not None else []
+    parts = [
+        f"<h1>{escape(outcome.source)} → {escape(outcome.output or 'not written')}</h1>",
+        f'<p class="verdict{"" if good else " bad"}">{escape(_verdict(outcome))}</p>',
+        _table(("", "before", "after"), _facts(outcome)),
+        *_listed("Refused", [str(refusal) for refusal in outcome.refusals]),
+        *_listed("Taken back", [_taken_back(back.change, back.why) for back in outcome.taken_back]),
+        *(_errors(asdict(proved)) if proved is not None else ()),
+        *_listed("Inputs that both ran on", inputs),
+        *_changes(outcome.changes, source, result),
+        f"<h2>Again</h2><pre>{escape(shlex.join(command))}</pre>",
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>opshift: {escape(outcome.source)}</title><style>{_STYLE}</style></head>"
+        f"<body>{''.join(parts)}</body></html>\n"
+    )
+
+
+def _verdict(outcome: Outcome) -> str:
+    if outcome.refusals:
+        return f"refused: {len(outcome.refusals)} nodes have no form there"
+    proof = verdict(outcome.verification) if outcome.verification is not None else "not verified"
+    return f"{outcome.grade}: {proof}" if outcome.grade else proof
+
+
+def _facts(outcome: Outcome) -> list[tuple[str, ...]]:
+    columns = [outcome.before, *([outcome.after] if outcome.after else [])]
+    domains = dict.fromkeys(domain for facts in columns for domain in facts.opsets)
+    rows = [(f"opset {domain or 'ai.onnx'}", *(str(f.opsets.get(domain, "-")) for f in columns)) for domain in domains]
+    return [
+        *rows,
+        ("IR version", *(str(facts.ir_version) for facts in columns)),
+        ("nodes", *(str(facts.nodes) for facts in columns)),
+        ("functions", *(str(facts.functions) for facts in columns)),
+        ("bytes", *(f"{facts.size:,}" for facts in columns)),
+    ]
+
+
+def _taken_back(change: Change, why: str) -> str:
+    return f"{change.op} {change.node!r}: {change.how} ({why})"
+
+
+def _listed(title: str, lines: Sequence[str]) -> Iterable[str]:
+    if lines:
+        yield f"<h2>{title}</h2><ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _errors(proved: Mapping[str, Any]) -> Iterable[str]:
+    """The two questions about each output, as bars that reach towards their bounds."""
+    rows = proved.get("outputs") or ()
+    if not rows:
+        return
+    yield "<h2>How far apart</h2>"
+    yield '<p class="quiet">Each bar is a difference on a logarithmic scale; the mark at its right is the bound.</p>'
+    cells = []
+    for row in rows:
+        cells.append(
+            f"<tr><td>{escape(row['output'])}</td><td>{escape(row['judge'])}</td>"
+            f"<td>{_bar(row['function'], row['function_bound'])}</td>"
+            f"<td>{_bar(row['accuracy'], row['accuracy_bound'])}</td><td>{escape(row['why'] or 'agrees')}</td></tr>"
+        )
+    head = "".join(f"<th>{t}</th>" for t in ("output", "judged by", "the same function?", "as accurate?", ""))
+    yield f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(cells)}</tbody></table></div>'
+
+
+def _shapes(given: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {shape}" for name, shape in given.items())
+
+
+def _bar(value: float, bound: float) -> str:
+    """A difference beside its bound: eight powers of ten below it and one above."""
+    if not bound and not value:
+        return "equal"
+    part = 1.0 if not bound else (log10(max(value / bound, 1e-8)) + 8) / 8 if value else 0.0
+    width, bad = min(max(part, 0.0), 1.125) * 128, not value <= bound
+    return (
+        f'<svg viewBox="0 0 150 26" width="150" role="img" aria-label="{value:.2g} of {bound:.2g}">'
+        f'<rect class="bar{" bad" if bad else ""}" x="0" y="2" width="{width:.1f}" height="8"/>'
+        f'<path class="bound" d="M128 0 V12"/><text x="0" y="23">{value:.2g} of {bound:.2g}</text></svg>'
+    )
+
+
+def _changes(changes: Sequence[Change], source: ModelProto | None, result: ModelProto | None) -> Iterable[str]:
+    """One entry for each kind of change, the first of them drawn."""
+    if not changes:
+        return
+    kinds: dict[tuple[Any, ...], list[Change]] = {}
+    for change in changes:
+        kinds.setdefault(change[1:], []).append(change)
+    yield f"<h2>{len(changes)} changes</h2>"
+    pieces = (Pieces(source), Pieces(result)) if source is not None and result is not None else None
+    for number, alike in enumerate(kinds.values()):
+        first = alike[0]
+        rung = f"{first.source} → {first.target}" if first.source != first.target else f"at {first.source}"
+        note = f" ({first.remark})" if first.remark else ""
+        line = f"{len(alike)} × {first.op} {rung}, {first.grade}: {first.how}{note}"
+        names = ", ".join(change.node for change in alike[:20]) + (" …" if len(alike) > 20 else "")
+        drawn = _drawn(*pieces, first.node) if pieces is not None and number < _MOST_DRAWN else ""
+        yield f"<details{' open' if number < 3 else ''}><summary>{escape(line)}</summary>"
+        yield f'<p class="quiet">{escape(names)}</p>{drawn}</details>'
+
+
+def _drawn(before: Pieces, after: Pieces, name: str) -> str:
+    found = region(before, after, name)
+    if found is None or max(map(len, found)) > _MOST_NODES or not any(found):
+        return ""
+    drawn = (drawing(list(map(_box, nodes))) if nodes else "nothing" for nodes in found)
+    sides = (f"<div><b>{label}</b><br>{svg}</div>" for label, svg in zip(("before", "after"), drawn, strict=True))
+    return f'<div class="pair">{"".join(sides)}</div>'
+
+
+def _box(node: NodeProto) -> Box:
+    return Box(node.name, node.op_type, tuple(filter(None, node.input)), tuple(filter(None, node.output)))

@@ -1,0 +1,251 @@
+"""Who calls which function of a model, and which of its inputs and attributes something hangs on there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from opshift.passes.model import schemas
+from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.traversal import Body, Op, graphless, subgraphs, with_nested
+
+Callee = tuple[str, str, str]  # domain, name, overload
+Asks = Callable[[str, str, int], bool]  # whether something hangs on the inputs of a domain's operator at a version
+
+MOST_COPIES = 4096  # of all functions together
+_NOTHING = frozenset[str]()
+
+
+class Omitted(NamedTuple):
+    """Inputs and attributes of a function, by name."""
+
+    inputs: frozenset[str] = _NOTHING
+    attributes: frozenset[str] = _NOTHING
+
+    def united(self, other: Omitted) -> Omitted:
+        return Omitted(self.inputs | other.inputs, self.attributes | other.attributes)
+
+    def __str__(self) -> str:
+        return ", ".join(sorted(self.inputs | self.attributes))
+
+
+NOTHING_OMITTED = Omitted()
+
+
+def refers(node: NodeProto) -> bool:
+    """Whether an attribute is given by those who call the function that a node stands in."""
+    return any(attribute.ref_attr_name for attribute in node.attribute)
+
+
+def key_of(function: FunctionProto) -> Callee:
+    return default_domain(function.domain), function.name, function.overload
+
+
+def callee_of(node: NodeProto) -> Callee:
+    """The key of the function that a node calls, if it calls one."""
+    return default_domain(node.domain), node.op_type, node.overload
+
+
+@dataclass
+class Called:
+    """A function with the nodes on which something hangs, and its calls of functions; `seen` are its own inputs."""
+
+    proto: FunctionProto
+    defaults: frozenset[str]
+    asking: list[tuple[NodeProto, Omitted]] = field(default_factory=list)
+    calls: list[tuple[NodeProto, Callee, frozenset[str]]] = field(default_factory=list)
+
+
+class Callers:
+    """Who calls which function, and on which of its inputs and attributes something hangs there.
+
+    `hangs` are these; `split` are those of them for which the function has to be written in several forms. They are
+    the same but in a function that goes, which is bound to each of its calls anyway.
+    """
+
+    def __init__(self, model: ModelProto, asks: Asks, inlined: Container[Op]):
+        self._model = model
+        self._asks = asks
+        self._known: dict[tuple[tuple[str, int], ...], dict[tuple[str, str], _Kind]] = {}
+        self._names = {key_of(function)[:2] for function in model.functions}
+        self.functions = {key_of(function): self._read(function) for function in model.functions}
+        callers: dict[Callee, list[tuple[Callee, NodeProto, frozenset[str]]]] = {}
+        for caller, of in self.functions.items():
+            for node, callee, seen in of.calls:
+                callers.setdefault(callee, []).append((caller, node, seen))
+        own = {key: _united(omitted for _, omitted in of.asking) for key, of in self.functions.items()}
+        for key, of in self.functions.items():
+            if key[:2] in inlined and of.defaults:  # which takes the place of what a caller's caller does not bind
+                own[key] = own[key].united(Omitted(_NOTHING, of.defaults))
+        self.hangs = self._spread(own, callers)
+        kept = {key: NOTHING_OMITTED if key[:2] in inlined else hanging for key, hanging in self.hangs.items()}
+        self.split = self._spread(kept, callers)
+
+    def _read(self, function: FunctionProto) -> Called:
+        defaults = frozenset(attribute.name for attribute in function.attribute_proto)
+        found = Called(function, defaults)
+        imports = tuple([(default_domain(i.domain), i.version) for i in function.opset_import])
+        known = self._known.setdefault(imports, {})
+        for node, seen in nodes_of(function, frozenset(function.input)):
+            kind = known.get((node.domain, node.op_type))
+            if kind is None:
+                kind = known[node.domain, node.op_type] = self._kind(node, dict(imports))
+            if kind.local:
+                key = (default_domain(node.domain), node.op_type, node.overload)
+                found.calls.append((node, key, seen))
+            if kind.asks and (omitted := _optional(node, kind.schema, seen, defaults)):
+                found.asking.append((node, omitted))
+        return found
+
+    def _kind(self, node: NodeProto, imports: Mapping[str, int]) -> _Kind:
+        op = default_domain(node.domain), node.op_type
+        version = imports.get(op[0], 0)
+        return _Kind(op in self._names, self._asks(*op, version), schemas.schema(*op, version))
+
+    def _spread(
+        self, own: Mapping[Callee, Omitted], callers: Mapping[Callee, list[tuple[Callee, NodeProto, frozenset[str]]]]
+    ) -> dict[Callee, Omitted]:
+        """What hangs on a function's inputs hangs on those of its callers that they hand on."""
+        found = dict(own)
+        pending = [key for key, hanging in found.items() if any(hanging)]
+        while pending:
+            callee = pending.pop()
+            for caller, node, seen in callers.get(callee, ()):
+                handed = handed_on(node, self.functions[callee], found[callee], seen, self.functions[caller].defaults)
+                more = found[caller].united(handed)
+                if more != found[caller]:
+                    found[caller] = more
+                    pending.append(caller)
+        return {key: hanging if any(hanging) else NOTHING_OMITTED for key, hanging in found.items()}
+
+    def forms(self) -> dict[Callee, list[Omitted]]:
+        """What calls leave out of that for which a function is split, the fullest call first."""
+        found: dict[Callee, dict[Omitted, None]] = {key: {} for key, split in self.split.items() if any(split)}
+        names = {key[1] for key in found}
+        pending: list[tuple[Callee, Omitted]] = []
+        met: set[tuple[object, ...]] = set()
+
+        def called(node: NodeProto, callee: Callee, omitted: Omitted = NOTHING_OMITTED) -> None:
+            form = self.form(node, callee, omitted)
+            if form not in found[callee]:
+                found[callee][form] = None
+                pending.append((callee, form))
+
+        for body in with_nested(outside(self._model)):
+            for node in body.node:
+                if node.op_type not in names:
+                    continue
+                kind = *callee_of(node), *map(bool, node.input[:]), *[a.name for a in node.attribute]
+                if kind not in met:
+                    met.add(kind)
+                    if kind[:3] in found:
+                        called(node, callee_of(node))
+        for key, of in self.functions.items():
+            for node, callee, _ in of.calls if key not in found else ():
+                if callee in found:
+                    called(node, callee)
+        left = len(found) + MOST_COPIES
+        while pending and left >= 0:
+            key, form = pending.pop()
+            left -= 1
+            for node, callee, seen in self.functions[key].calls:
+                if callee in found:
+                    called(node, callee, Omitted(form.inputs & seen, form.attributes))
+        return {key: sorted(forms, key=_order) for key, forms in found.items()}
+
+    def form(self, node: NodeProto, callee: Callee, omitted: Omitted) -> Omitted:
+        """What a call leaves out of that for which a function is split, where its own function lacks `omitted`."""
+        split, of = self.split[callee], self.functions[callee]
+        given = {
+            formal
+            for formal, name in zip(of.proto.input, node.input, strict=False)
+            if name and name not in omitted.inputs
+        }
+        bound = {a.name for a in node.attribute if a.ref_attr_name not in omitted.attributes}
+        return Omitted(split.inputs - given, split.attributes - bound - of.defaults)
+
+
+class _Kind(NamedTuple):
+    """Calls of an operator in functions that import the same opsets."""
+
+    local: bool
+    asks: bool
+    schema: schemas.Schema | None
+
+
+def outside(model: ModelProto) -> list[Body]:
+    """The graphs of a model that are in no function."""
+    return [model.graph, *(graph for t in model.training_info for graph in (t.initialization, t.algorithm))]
+
+
+def nodes_of(body: Body, formals: frozenset[str]) -> Iterator[tuple[NodeProto, frozenset[str]]]:
+    """The nodes of a function and of the graphs in it, with those of its inputs that their names mean."""
+    apart = graphless()
+    pending = [(body, formals)]
+    while pending:
+        body, seen = pending.pop()
+        for node in body.node:
+            yield node, seen
+            if node.attribute and (node.domain or node.op_type not in apart):
+                pending += [(graph, seen - _own(graph) if seen else seen) for _, _, graph in subgraphs(node)]
+
+
+def _own(graph: GraphProto) -> set[str]:
+    """The names to which a graph gives values of its own."""
+    held = {tensor.name for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))}
+    return held.union((value.name for value in graph.input), *(node.output for node in graph.node))
+
+
+def _optional(
+    node: NodeProto, schema: schemas.Schema | None, seen: frozenset[str], defaults: frozenset[str]
+) -> Omitted | None:
+    """What a node reads of its function's inputs and attributes, and can do without."""
+    inputs = {name for name in node.input if name in seen} if seen else set[str]()
+    if inputs and schema is not None:
+        inputs = {
+            name
+            for index, name in enumerate(node.input)
+            if name in seen and (formal := schema.input(index)) and formal.option == "Optional"
+        }
+    attributes = {
+        a.ref_attr_name
+        for a in node.attribute
+        if a.ref_attr_name and a.ref_attr_name not in defaults and not _required(node, schema, a.name)
+    }
+    return Omitted(frozenset(inputs), frozenset(attributes)) if inputs or attributes else None
+
+
+def _required(node: NodeProto, schema: schemas.Schema | None, name: str) -> bool:
+    """Whether a call without the attribute is none: a Constant has one, whatever its name is."""
+    if schema is None or name not in schema.attributes:
+        return False
+    return schema.attributes[name].required or node.op_type == "Constant"
+
+
+def handed_on(
+    node: NodeProto, callee: Called, hanging: Omitted, seen: frozenset[str], defaults: frozenset[str]
+) -> Omitted:
+    """The inputs and attributes of its function that a call hands on to those of another that are `hanging`."""
+    inputs = {
+        name
+        for formal, name in zip(callee.proto.input, node.input, strict=False)
+        if name in seen and formal in hanging.inputs
+    }
+    attributes = {
+        a.ref_attr_name
+        for a in node.attribute
+        if a.ref_attr_name and a.name in hanging.attributes and a.ref_attr_name not in defaults
+    }
+    return Omitted(frozenset(inputs), frozenset(attributes))
+
+
+def _united(parts: Iterable[Omitted]) -> Omitted:
+    found = NOTHING_OMITTED
+    for part in parts:
+        found = found.united(part)
+    return found
+
+
+def _order(form: Omitted) -> tuple[int, list[str], list[str]]:
+    return len(form.inputs) + len(form.attributes), sorted(form.inputs), sorted(form.attributes)

@@ -1,0 +1,151 @@
+"""Types and shapes node by node, for what the conversion adds."""
+
+from __future__ import annotations
+
+from opshift.passes.analysis.callers import refers
+from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.weightless import short
+from opshift.passes.model import schemas, tensors
+from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto, TypeProto, default_domain
+from opshift.passes.model.traversal import subgraphs
+from opshift.passes.model.types import Dim, elem_type_of, tensor_type
+
+SCAN_WITHOUT_BATCH = 9  # the opset from which on Scan has neither a batch axis nor sequence_lens
+SHAPE_TO_INPUT, RANK_BY_LENGTH = 5, 21
+"""Reshape took its shape as an input; its schema told the rank by the length of a shape that it cannot read."""
+
+
+def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
+    import onnx
+    import onnx.defs
+    import onnx.shape_inference
+
+    if node.op_type in HOLDING_GRAPHS and not node.domain and scope.context.descended.isdisjoint(node.output):
+        HOLDING_GRAPHS[node.op_type](node, opset, scope)
+    if not schemas.known_domain(node.domain) or any(True for _ in subgraphs(node)):
+        return
+    types = {name: short(found) for name in node.input if name and (found := _known(scope, name)) is not None}
+    data = {}
+    for name in types:
+        held = scope.tensor(name, tensors.SMALL)
+        if held is not None:
+            data[name] = held
+    try:
+        domain = default_domain(node.domain)
+        if node.op_type == "Reshape" and not domain and opset >= SHAPE_TO_INPUT:
+            opset = max(opset, RANK_BY_LENGTH)
+        schema = onnx.defs.get_schema(node.op_type, opset, domain)
+        imports = [onnx.OperatorSetIdProto(domain=domain, version=opset)]
+        inferred = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=imports)
+        if opset < 6 and node.op_type == "Cast":
+            inferred = _infer_old_cast(node, types)
+    except Exception:  # inference only ever adds knowledge; a node it cannot judge stays unknown
+        return
+    if refers(node):
+        inferred = _without_references(node, inferred)
+    scope.typed.update({name: kind for name, kind in inferred.items() if name in node.output})
+
+
+_TYPING = frozenset(["dtype", "output_datatype", "output_dtype", "stash_type", "to"])
+
+
+def _without_references(node: NodeProto, inferred: dict[str, TypeProto]) -> dict[str, TypeProto]:
+    """What follows without the attributes that callers of a function give: they are taken for zeros."""
+    referred = {a.name for a in node.attribute if a.ref_attr_name and a.type != AttributeProto.FLOAT}
+    if not _TYPING.isdisjoint(referred):
+        return {}
+    for kind in inferred.values() if referred else ():
+        if kind.WhichOneof("value") == "tensor_type":
+            kind.tensor_type.ClearField("shape")
+    return inferred
+
+
+def _infer_old_cast(node: NodeProto, types: dict[str, TypeProto]) -> dict[str, TypeProto]:
+    """The schema of Cast, which spelled its type below opset 6, infers nothing there."""
+    made = TypeProto()
+    if node.input[0] in types:
+        made.CopyFrom(types[node.input[0]])
+    made.tensor_type.elem_type = TensorProto.DataType.Value(node.attribute[0].s.decode())
+    return {node.output[0]: made}
+
+
+def _infer_branches(node: NodeProto, opset: int, scope: Known) -> None:
+    """What both branches of a made If agree upon: the element type, the rank, single dimensions."""
+    yielded = []
+    for _, _, graph in subgraphs(node):
+        inner = scope.inside(graph, opset)
+        yielded.append([(inner.elem_type(value.name), inner.shape(value.name)) for value in graph.output])
+    for name, found in zip(node.output, zip(*yielded, strict=True), strict=True):
+        kinds = {elem_type for elem_type, _ in found}
+        if len(kinds) == 1 and 0 not in kinds:
+            scope.typed[name] = tensor_type(kinds.pop(), _agreed([shape for _, shape in found]))
+
+
+def _infer_loop(node: NodeProto, opset: int, scope: Known) -> None:
+    """What a made Loop carries has the shape of before and after a round; what it collects, one axis more."""
+    body, carried = next(graph for _, _, graph in subgraphs(node)), max(len(node.input) - 2, 0)
+    inner, arriving = scope.inside(body, opset), [value.name for value in body.input]
+    inner.seed(arriving[:2], [tensor_type(TensorProto.INT64, []), tensor_type(TensorProto.BOOL, [])])
+    started = [scope.type(name) for name in node.input[2:]]
+    inner.seed(arriving[2:], [kind and tensor_type(elem_type_of(kind)) for kind in started])
+    for k, (name, value) in enumerate(zip(node.output, body.output[1:], strict=False)):
+        elem_type, shape = inner.elem_type(value.name), inner.shape(value.name)
+        if k < carried:
+            shape = _agreed([scope.shape(node.input[2 + k]), shape])
+        else:
+            shape = None if shape is None else [None, *shape]
+        scope.seed([name], [tensor_type(elem_type, shape)])
+
+
+def _infer_scan(node: NodeProto, opset: int, scope: Known) -> None:
+    """The states of a made Scan keep their shapes; what it collects has one axis more, as long as what it scans."""
+    held = {attribute.name: attribute for attribute in node.attribute}
+    body, scanned, batch = held["body"].g, held["num_scan_inputs"].i, int(opset < SCAN_WITHOUT_BATCH)
+    operands = list(node.input)[batch:]
+    states, known = len(operands) - scanned, [scope.shape(name) for name in operands]
+    inner = scope.inside(body, opset)
+
+    def axes(name: str) -> dict[int, int]:
+        return dict(enumerate(held[name].ints)) if name in held else {}
+
+    length: Dim = None
+    elements: list[TypeProto] = []
+    for k, (operand, shape) in enumerate(zip(operands, known, strict=True)):
+        if shape is not None:
+            shape = shape[batch:]
+            if k >= states and shape:
+                axis = axes("scan_input_axes").get(k - states, 0)
+                length = shape[axis] if length is None else length
+                shape = [dim for i, dim in enumerate(shape) if i != axis % len(shape)]
+        elements.append(tensor_type(scope.elem_type(operand), shape))
+    inner.seed([value.name for value in body.input], elements)
+    first = next((shape[:1] for shape in known if shape), [None]) if batch else []
+    for k, (name, value) in enumerate(zip(node.output, body.output, strict=False)):
+        elem_type, shape = inner.elem_type(value.name), inner.shape(value.name)
+        if shape is not None:
+            if k >= states:
+                axis = axes("scan_output_axes").get(k - states, 0) % (len(shape) + 1)
+                shape = [*shape[:axis], length, *shape[axis:]]
+            shape = first + shape
+        scope.seed([name], [tensor_type(elem_type, shape)])
+
+
+HOLDING_GRAPHS = {"If": _infer_branches, "Loop": _infer_loop, "Scan": _infer_scan}
+
+
+def _agreed(shapes: list[list[Dim] | None]) -> list[Dim] | None:
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
+        return None
+    return [dims[0] if len(set(dims)) == 1 else None for dims in zip(*known, strict=True)]
+
+
+def _known(scope: Known, name: str) -> TypeProto | None:
+    owner = scope.owner(name)
+    if owner is scope and scope.origin(name) is not None:
+        return scope.stated(name)
+    return scope.type(name)
+
+
+def is_known(kind: TypeProto | None) -> bool:
+    return kind is not None and (kind.WhichOneof("value") != "tensor_type" or kind.tensor_type.HasField("shape"))

@@ -1,0 +1,92 @@
+"""A model without its weights, for inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from opshift.passes.model import tensors
+from opshift.passes.model.messages import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    TensorProto,
+    TypeProto,
+    default_domain,
+)
+from opshift.passes.model.traversal import bodies
+
+OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is also an input is only a default
+_LONGEST = 1 << 20  # elements: inference makes room for each of a vector's, whatever its type claims
+
+
+def without_weights(source: ModelProto) -> ModelProto:
+    """A copy for inference, in which every large initializer of the main graph is an input of the same type.
+
+    Its large Constants have sizes, but no values.
+    """
+    light = ModelProto(ir_version=max(source.ir_version, 4))
+    light.opset_import.extend(source.opset_import)
+    light.functions.extend(source.functions)
+    graph, old = light.graph, source.graph
+    graph.name = old.name or "graph"
+    graph.node.extend(old.node)
+    for node in graph.node:
+        if node.op_type == "Constant" and not default_domain(node.domain):
+            for attribute in node.attribute:
+                if attribute.HasField("t") and tensors.size(attribute.t) > tensors.SMALL:
+                    attribute.t.CopyFrom(TensorProto(dims=attribute.t.dims, data_type=attribute.t.data_type))
+    graph.input.extend(old.input)
+    graph.output.extend(old.output)
+    graph.value_info.extend(old.value_info)
+    inputs = {value.name for value in old.input}
+    for sparse in old.sparse_initializer:  # to its readers a tensor like any other, to inference a type of its own
+        if sparse.values.name not in inputs:
+            _add_input(graph, sparse.values.name, sparse.values.data_type, sparse.dims)
+    for tensor in old.initializer:
+        if source.ir_version >= OVERRIDABLE_SINCE and tensor.name in inputs:
+            continue  # whoever runs the model may give another value
+        if tensors.size(tensor) <= tensors.SMALL and not tensor.external_data:
+            graph.initializer.add().CopyFrom(tensor)
+        elif tensor.name not in inputs:
+            _add_input(graph, tensor.name, tensor.data_type, tensor.dims)
+    for value in graph.input:
+        if _is_long(value.type):
+            value.type.tensor_type.shape.dim[0].Clear()
+    if any(default_domain(entry.domain) != entry.domain for entry in light.opset_import):
+        _without_alias(light)
+    return light
+
+
+def _add_input(graph: GraphProto, name: str, elem_type: int, dims: Iterable[int]) -> None:
+    value = graph.input.add(name=name)
+    value.type.tensor_type.elem_type = elem_type
+    value.type.tensor_type.shape.SetInParent()
+    for dim in dims:
+        value.type.tensor_type.shape.dim.add().dim_value = dim
+
+
+def _without_alias(light: ModelProto) -> None:
+    """ONNX's inference knows the default domain by its empty name alone."""
+    holders: list[ModelProto | FunctionProto] = [light, *light.functions]
+    for holder in holders:
+        for entry in holder.opset_import:
+            entry.domain = default_domain(entry.domain)
+    for body in bodies(light):
+        for node in body.node:
+            if node.domain:
+                node.domain = default_domain(node.domain)
+
+
+def _is_long(kind: TypeProto) -> bool:
+    dims = kind.tensor_type.shape.dim
+    return len(dims) == 1 and dims[0].dim_value > _LONGEST
+
+
+def short(kind: TypeProto) -> TypeProto:
+    """The type without the length of a vector that is too long to make room for."""
+    if not _is_long(kind):
+        return kind
+    made = TypeProto()
+    made.CopyFrom(kind)
+    made.tensor_type.shape.dim[0].Clear()
+    return made

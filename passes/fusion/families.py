@@ -1,0 +1,290 @@
+"""Which operators are looked for, by what calls of them a value suggests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from opshift.functions import OPENVINO, defined
+from opshift.passes.fusion.patterns import ROTARY, Axes, Call, Splat, Tensor
+from opshift.passes.model import schemas
+from opshift.passes.model.messages import AttributeProto, TensorProto
+from opshift.passes.model.traversal import Op
+from opshift.passes.model.types import Dim
+
+NEGATIVE_AXES = 11
+"""The opset from which on axes may be negative."""
+
+PER_CHANNEL = 21
+"""The opset from which on GroupNormalization has a scale and a bias for each channel."""
+
+
+@dataclass(frozen=True)
+class Clues:
+    """What a value tells about the call that it may be: its type, and the axes that occur in its term."""
+
+    opset: int
+    kind: int
+    rank: int | None
+    axes: Mapping[str, Sequence[Axes]]
+    size: Dim = None
+    """The last dimension."""
+
+    def spelled(self, axes: Axes, dropped: int = 0) -> Axes | None:
+        """Axes as they are written, of which the result lacks some: not negative, which needs the rank below opset 11.
+
+        Over negative axes without elements, onnxruntime 1.31 sums up nothing instead of 0.
+        """
+        if self.rank is None:
+            return axes if self.opset >= NEGATIVE_AXES else None
+        return tuple(axis + self.rank + dropped for axis in axes)
+
+    def over(self, *operators: str) -> list[Axes]:
+        return list(dict.fromkeys(axes for op in operators for axes in self.axes.get(op, ())))
+
+
+Suggest = Callable[[Op, Clues], Iterator[Call]]
+
+
+def elementwise(op: Op, clues: Clues) -> Iterator[Call]:
+    """One input, with each text that an attribute may hold, and floats as they are by default or as they come."""
+    x = Tensor(clues.kind, ("a", "b", "c"))
+    schema = schemas.schema(*op, clues.opset)
+    floats = tuple(n for n, a in schema.attributes.items() if a.type == AttributeProto.FLOAT) if schema else ()
+    for texts in _CHOICES.get(op[1], ((),)):
+        yield Call(op, clues.opset, (x,), texts)
+        if floats:
+            yield Call(op, clues.opset, (x,), texts, floats)
+
+
+def two_operands(op: Op, clues: Clues) -> Iterator[Call]:
+    a, b = (Tensor(clues.kind, (f"{n}1", f"{n}2", f"{n}3")) for n in "ab")
+    yield Call(op, clues.opset, (a, b))
+    schema = schemas.schema(*op, clues.opset)
+    floats = tuple(n for n, a in schema.attributes.items() if a.type == AttributeProto.FLOAT) if schema else ()
+    if floats:
+        yield Call(op, clues.opset, (a, b), (), floats)
+
+
+def _trailing(axes: Axes) -> bool:
+    return bool(axes) and axes == tuple(range(axes[0], 0))
+
+
+def layer(op: Op, clues: Clues) -> Iterator[Call]:
+    """The last axes are normalized, with a scale, with or without a bias."""
+    for axes in filter(_trailing, clues.over("Variance")):
+        x, scale = _normalized(clues.kind, axes)
+        ones = Splat(clues.kind, scale.dims, 1.0)
+        for inputs in ((x, scale, scale), (x, scale), (x, ones)):
+            yield Call(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
+
+
+def root_mean_square(op: Op, clues: Clues) -> Iterator[Call]:
+    for axes in filter(_trailing, clues.over("Mean")):
+        x, scale = _normalized(clues.kind, axes)
+        for inputs in ((x, scale), (x, Splat(clues.kind, scale.dims, 1.0))):
+            yield Call(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
+
+
+def _normalized(kind: int, axes: Axes) -> tuple[Tensor, Tensor]:
+    dims = tuple(f"d{axis}" for axis in axes)
+    return Tensor(kind, ("a", *dims)), Tensor(kind, dims)
+
+
+def behind_channels(op: Op, clues: Clues) -> Iterator[Call]:
+    if clues.rank is None or clues.rank < 3:
+        return
+    x = Tensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
+    if tuple(range(2 - clues.rank, 0)) in clues.over("Variance"):
+        yield Call(op, clues.opset, (x, Tensor(clues.kind, ("c",)), Tensor(clues.kind, ("c",))), (), ("epsilon",))
+
+
+def groups(op: Op, clues: Clues) -> Iterator[Call]:
+    """Channels are normalized in groups; scale and bias are per channel from opset 21 on."""
+    if clues.rank is None or clues.rank < 3 or clues.opset < PER_CHANNEL or (-1,) not in clues.over("Variance"):
+        return
+    x = Tensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
+    scale = Tensor(clues.kind, ("c",))
+    for (number,) in clues.over("groups"):
+        yield Call(op, clues.opset, (x, scale, scale), (("num_groups", number),), ("epsilon",))
+
+
+def mean_and_variance(op: Op, clues: Clues) -> Iterator[Call]:
+    if clues.rank is not None:
+        for axes in (found for found in clues.over("Variance") if -found[0] <= clues.rank):
+            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(clues.rank)))
+            yield Call(op, clues.opset, (x,), (("axes", tuple(axis + clues.rank for axis in axes)),))
+
+
+def one_axis(op: Op, clues: Clues) -> Iterator[Call]:
+    for axes in clues.over("Total", "Softmax"):
+        if len(axes) == 1:
+            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(max(clues.rank or 0, -axes[0]))))
+            for texts in _CHOICES.get(op[1], ((),)):
+                if clues.opset >= NEGATIVE_AXES:
+                    yield Call(op, clues.opset, (x,), (("axis", axes[0]), *texts))
+                elif spelled := clues.spelled(axes):
+                    yield Call(op, clues.opset, (x,), (("axis", spelled[0]), *texts))
+
+
+def reduction(op: Op, clues: Clues) -> Iterator[Call]:
+    """Axes are an input from opset 18 on."""
+    schema = schemas.schema(*op, clues.opset)
+    for axes in clues.over("Total", "Mean", "Largest"):
+        for keepdims in (1, 0):
+            dropped = 0 if keepdims else len(axes)
+            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(max((clues.rank or 0) + dropped, -axes[0]))))
+            spelled = clues.spelled(axes, dropped)
+            if spelled is None or (any(axis < 0 for axis in spelled) and clues.rank is not None):
+                continue
+            if schema is not None and "axes" not in schema.attributes:
+                yield Call(op, clues.opset, (x, spelled), (("keepdims", keepdims),))
+            else:
+                yield Call(op, clues.opset, (x,), (("axes", spelled), ("keepdims", keepdims)))
+
+
+def attention(op: Op, clues: Clues) -> Iterator[Call]:
+    """Heads apart from each other, with a mask of truth values, one that is added, or none."""
+    if clues.rank != 4 or not clues.axes.get("Softmax"):
+        return
+    query, key, value = (Tensor(clues.kind, ("b", "h", *rest)) for rest in (("s", "d"), ("t", "d"), ("t", "e")))
+    scores = ("b", "h", "s", "t")
+    for mask in (Tensor(TensorProto.BOOL, scores), Tensor(clues.kind, scores), None):
+        inputs = (query, key, value) if mask is None else (query, key, value, mask)
+        yield Call(op, clues.opset, inputs, (), ("scale",))
+
+
+def rotary(op: Op, clues: Clues) -> Iterator[Call]:
+    """The halves of each head are rotated."""
+    if clues.rank == 4 and isinstance(clues.size, int):
+        cache = Tensor(clues.kind, ("b", "s", clues.size // 2))
+        yield Call(op, clues.opset, (Tensor(clues.kind, ("b", "h", "s", clues.size)), cache, cache))
+
+
+def openvino(op: Op, clues: Clues) -> Iterator[Call]:
+    """OpenVINO's operators take their axes as an input."""
+    for axes in clues.over("Total"):
+        for keep in (1, 0) if op[1] == "ReduceL1" else (1,):
+            rank = max((clues.rank or 0) + (0 if keep else len(axes)), -axes[0])
+            spelled = clues.spelled(axes, 0 if keep else len(axes))
+            if spelled is None:
+                continue
+            inputs = (Tensor(clues.kind, tuple(f"d{axis}" for axis in range(rank))), spelled)
+            if op[1] == "ReduceL1":
+                yield Call(op, clues.opset, inputs, (("keep_dims", keep),))
+                continue
+            for mode in ("add", "max"):
+                yield Call(op, clues.opset, inputs, (("eps_mode", mode),), ("eps",))
+
+
+def pooled(op: Op, clues: Clues) -> Iterator[Call]:
+    """All axes behind the channels are reduced to one element."""
+    if clues.rank is not None and clues.rank >= 3:
+        x = Tensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
+        for p in (1, 2) if op[1] == "GlobalLpPool" else (0,):
+            yield Call(op, clues.opset, (x,), (("p", p),) if p else ())
+
+
+def products(op: Op, clues: Clues) -> Iterator[Call]:
+    """The product of two matrices, either of which may be transposed, alone or with something added."""
+    if clues.rank != 2:
+        return
+    added = Tensor(clues.kind, ("m", "n"))
+    for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        first = Tensor(clues.kind, ("k", "m") if a else ("m", "k"))
+        second = Tensor(clues.kind, ("n", "k") if b else ("k", "n"))
+        turned = tuple((name, 1) for name, of in (("transA", a), ("transB", b)) if of)
+        for marks in ((), ("alpha",), ("beta",), ("alpha", "beta")):
+            yield Call(op, clues.opset, (first, second, added), turned, marks)
+        if clues.opset >= _WITHOUT_ADDED:
+            for marks in ((), ("alpha",)):
+                yield Call(op, clues.opset, (first, second), turned, marks)
+
+
+_WITHOUT_ADDED = 11  # the opset from which on Gemm may add nothing
+
+_CHOICES: dict[str, Sequence[tuple[tuple[str, Any], ...]]] = {
+    "Gelu": ((("approximate", "none"),), (("approximate", "tanh"),)),
+    "LpNormalization": ((("p", 1),), (("p", 2),)),
+}
+
+_SUMMING = ("ReduceSum", "ReduceL1", "ReduceSumSquare", "ReduceL2")
+_AVERAGING = frozenset(("ReduceMean", "ReduceSum", "GlobalAveragePool"))
+
+
+@dataclass(frozen=True)
+class Family:
+    """How an operator is looked for: the calls of it, and the operators one of which every form of it needs.
+
+    Without any, every node may make its result.
+    """
+
+    suggest: Suggest
+    anchors: frozenset[str]
+    scaled: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Float attributes that are a factor of an input: what the one is multiplied by, the other may be instead."""
+
+
+def _family(suggest: Suggest, *anchors: str) -> Family:
+    return Family(suggest, frozenset(anchors))
+
+
+FAMILIES: dict[Op, Family] = {
+    ("", "Attention"): Family(attention, frozenset(("Softmax", "Exp")), {"scale": (0, 1)}),
+    ROTARY: _family(rotary, "Neg", "Split"),
+    ("", "LayerNormalization"): Family(layer, _AVERAGING),
+    ("", "RMSNormalization"): Family(root_mean_square, _AVERAGING),
+    ("", "GroupNormalization"): Family(groups, _AVERAGING | {"InstanceNormalization"}),
+    ("", "InstanceNormalization"): Family(behind_channels, _AVERAGING),
+    ("", "MeanVarianceNormalization"): Family(mean_and_variance, _AVERAGING),
+    ("", "LpNormalization"): _family(one_axis, "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2"),
+    ("", "Gelu"): _family(elementwise, "Erf", "Tanh"),
+    ("", "Swish"): _family(elementwise, "Sigmoid", "Exp"),
+    ("", "HardSwish"): _family(elementwise, "HardSigmoid", "Clip", "Relu", "Min"),
+    ("", "HardSigmoid"): _family(elementwise, "Clip", "Relu", "Min"),
+    ("", "Mish"): _family(elementwise, "Tanh"),
+    ("", "Celu"): _family(elementwise, "Elu"),
+    ("", "Selu"): _family(elementwise, "Elu", "Exp"),
+    ("", "Elu"): _family(elementwise, "Exp"),
+    ("", "Softplus"): _family(elementwise, "Log"),
+    ("", "Softsign"): _family(elementwise, "Abs"),
+    ("", "Sigmoid"): _family(elementwise, "Exp"),
+    ("", "LeakyRelu"): _family(elementwise, "Where"),
+    ("", "PRelu"): _family(two_operands, "Where"),
+    ("", "ReduceL2"): _family(reduction, "ReduceSum", "ReduceSumSquare"),
+    ("", "ReduceL1"): _family(reduction, "Abs"),
+    ("", "ReduceLogSum"): _family(reduction, "Log"),
+    ("", "ReduceSumSquare"): _family(reduction, "ReduceSum"),
+    ("", "Softmax"): _family(one_axis, "Exp"),
+    ("", "LogSoftmax"): _family(one_axis, "Log"),
+}
+"""The operators that exporters emit as one node, in the order in which a value is compared with them."""
+
+
+_ELEMENTWISE = "Abs Acosh Asinh Atanh Ceil Cosh Erf Neg Reciprocal Relu Round Shrink Sign Sinh Tan ThresholdedRelu"
+
+BY_NAME: dict[Op, Family] = {
+    **{("", op): _family(elementwise) for op in _ELEMENTWISE.split()},
+    ("", "Gemm"): _family(products, "MatMul"),
+    ("", "GlobalAveragePool"): _family(pooled, "ReduceMean", "ReduceSum"),
+    ("", "GlobalLpPool"): _family(pooled, "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2"),
+    ("", "GlobalMaxPool"): _family(pooled, "ReduceMax"),
+    ("", "ReduceLogSumExp"): _family(reduction, "Log"),
+    ("", "ReduceMin"): _family(reduction, "ReduceMax"),
+    ("", "SwiGLU"): _family(two_operands, "Sigmoid", "Exp", "Swish"),
+    **{(OPENVINO, op): _family(openvino, *_SUMMING) for op in ("NormalizeL2", "ReduceL1")},
+}
+"""The others that can be recognised, when asked for: those that exporters do not write, or write out on purpose."""
+
+UNRUN: dict[Op, range] = {("", "Swish"): range(25, 27)}
+"""The opsets that onnxruntime 1.31 reads without a kernel or body for an operator, which comes in there only by name.
+
+It runs the body of Swish at opset 24 alone, and reads no opset above 26.
+"""
+
+
+def family(op: Op) -> Family | None:
+    """How an operator is looked for, also one that is only looked for by name; None where nobody knows how."""
+    found = FAMILIES.get(op) or BY_NAME.get(op)
+    return found if found is not None and (not op[0] or defined(*op)) else None

@@ -1,0 +1,1 @@
+"""Cases that ONNX does not publish, derived from those that it does."""

@@ -1,0 +1,131 @@
+"""The page about one conversion: what it says, that it fetches nothing, and that names of a model are only text in it."""
+
+import re
+from html.parser import HTMLParser
+
+import onnx
+import pytest
+
+from opshift.cli import main as cli
+from opshift.cli.drawing import Box, drawing
+from opshift.verification.pieces import Pieces
+from opshift.verification.regions import region
+from tests.support import model
+
+VOID = {"meta", "rect", "path", "br"}
+
+
+class Balanced(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.attributes = [], [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+@pytest.fixture
+def source(tmp_path):
+    made = model(
+        "a = Cos(x) b = Abs(a) y = ReduceSum(b, axes)",
+        18,
+        inputs="float[N,3] x",
+        outputs="float[N,1] y",
+        constants="int64[1] axes = {1}",
+    )
+    made.graph.node[2].name = "<script>alert(1)</script>"
+    onnx.save(made, tmp_path / "in.onnx")
+    return tmp_path / "in.onnx"
+
+
+def page(tmp_path, *arguments):
+    code = cli.main([*map(str, arguments), "--report", str(tmp_path / "r.html")])
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    return code, text, Balanced(text)
+
+
+def test_a_conversion(source, tmp_path):
+    code, text, _ = page(tmp_path, "fold", source, tmp_path / "out.onnx", "--op", "ReduceL1")
+    assert code == 0
+    assert "equal (onnxruntime" in text
+    assert "ReduceL1 from Abs, ReduceSum" in text
+    before, after = re.findall(r'<svg[^>]*aria-label="([^"]*)"', text)[-2:]
+    assert (before, after) == ("Abs, ReduceSum", "ReduceL1")
+    assert "x [" in text, "the inputs that it ran on"
+
+
+def test_it_fetches_nothing_and_takes_names_for_text(source, tmp_path):
+    _, text, held = page(tmp_path, "fold", source, tmp_path / "out.onnx", "--op", "ReduceL1")
+    assert not {"script", "link", "img", "iframe"} & set(held.tags)
+    assert not [value for name, value in held.attributes if name in ("src", "href")]
+    assert "url(" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_a_refusal(tmp_path):
+    onnx.save(model("y = ImageDecoder(x)", 20, inputs="uint8[N] x", outputs="uint8[A,B,C] y"), tmp_path / "in.onnx")
+    code, text, _ = page(tmp_path, "convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--opset", "19")
+    assert code == 3
+    assert "not written" in text
+    assert "no operator of opset 19 decodes" in text
+
+
+def test_two_models(source, tmp_path):
+    code, text, _ = page(tmp_path, "verify", source, source)
+    assert code == 0
+    assert "equal (onnxruntime" in text
+    other = onnx.load(source)
+    other.graph.node[0].op_type = "Sin"
+    onnx.save(other, tmp_path / "other.onnx")
+    code, text, _ = page(tmp_path, "verify", source, tmp_path / "other.onnx")
+    assert code == 4
+    assert 'class="verdict bad"' in text
+
+
+def test_a_page_that_cannot_be_written_is_said_to(source, tmp_path, capsys):
+    missing = tmp_path / "missing/r.html"
+    assert cli.main(["verify", str(source), str(source), "--report", str(missing)]) == 6
+    assert capsys.readouterr().err == f"opshift: {missing} cannot be written: No such file or directory\n"
+
+
+@pytest.mark.parametrize("verb", ["convert"])
+def test_an_output_that_cannot_be_written_is_said_to_with_the_path_that_was_given(source, tmp_path, capsys, verb):
+    missing = tmp_path / "missing/out.onnx"
+    assert cli.main([verb, str(source), str(missing), "--opset", "17"]) == 6
+    assert capsys.readouterr().err == f"opshift: {missing} cannot be written: No such file or directory\n"
+
+
+def test_a_page_is_for_one_model(source, tmp_path, capsys):
+    many = ["convert", str(source), "--opset", "17", "--out-dir", str(tmp_path / "o"), "--report", "r.html"]
+    assert cli.main(many) == 2
+    assert "--report is for one model" in capsys.readouterr().err
+
+
+def test_what_is_below_stands_below():
+    text = drawing([Box("n", "Abs", ("x",), ("a",)), Box("m", "Add", ("a", "z"), ("y",))])
+    heights = {name: float(y) for y, name in re.findall(r'<text[^>]* y="([\d.]+)">(x|z|Abs|Add)<', text)}
+    assert heights["x"] < heights["Abs"] < heights["Add"]
+    assert heights["x"] < heights["z"] < heights["Add"], "what comes from outside stands near its reader"
+    assert text.count("<path") == 3
+
+
+def regions(before, after, name, outputs="float[3] y"):
+    found = region(*(Pieces(model(text, 20, inputs="float[3] x", outputs=outputs)) for text in (before, after)), name)
+    return found and tuple([node.op_type for node in nodes] for nodes in found)
+
+
+def test_regions():
+    assert regions("a = Abs(x) y = Neg(a)", "a = Abs(x) y = Cos(a)", "y") == (["Neg"], ["Cos"])
+    assert regions("a = Abs(x) b = Exp(a) y = Neg(b)", "a = Abs(x) y = Cos(a)", "b") == (["Exp", "Neg"], ["Cos"])
+    assert regions("a = Abs(x) y = Neg(a)", "y = Neg(x)", "a") == (["Abs", "Neg"], ["Neg"])
+    assert regions("a = Abs(x) y = Neg(a)", "y = Neg(x)", "nobody") is None
+    assert regions("a = Abs(x) y = Neg(x)", "y = Neg(x)", "a") is None, "it leads to nothing that both have"

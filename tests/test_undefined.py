@@ -1,0 +1,84 @@
+"""Calls that texts leave open are told from their neighbours, of which they do not."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.support import model
+from tests.undefined import ROWS, undefined
+
+F = np.float32
+
+
+def io(**feeds: np.ndarray) -> dict[str, Any]:
+    names = {"float32": "float", "float64": "double"}
+    shown = (
+        f"{names.get(v.dtype.name, v.dtype.name)}[{','.join(map(str, v.shape))}] {k}".replace("[]", "")
+        for k, v in feeds.items()
+    )
+    return {"inputs": ", ".join(shown)}
+
+
+# what is left open, an operator with inputs of which it is, and the same with inputs of which it is not
+CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
+    ("what is dropped", "y = Dropout(x, r, t)", 13, "float[N] y",
+     {"x": np.ones(4, F), "r": np.array(0.5, F), "t": np.array(True)}, {"t": np.array(False)}),
+    ("divided by 0", "y = Div(x, z)", 14, "int64[N] y", {"x": np.ones(2, int), "z": np.array([1, 0])}, {"z": np.ones(2, int)}),
+    ("what is to be one number", "y, i = TopK(x, k)", 11, "float[N] y", {"x": np.ones(2, F), "k": np.array([1, 1])},
+     {"k": np.array([1])}),
+    ("what is to be one number", "y = NonMaxSuppression(b, s, n)", 11, "int64[N,3] y",
+     {"b": np.ones((1, 1, 4), F), "s": np.ones((1, 1, 1), F), "n": np.zeros(0, int)}, {"n": np.ones(1, int)}),
+    ("sizes differ", "y = Attention(q, k, v)", 23, "float[A,B,C,D] y",
+     {"q": np.ones((2, 1, 1, 1), F), "k": np.ones((1, 1, 1, 1), F), "v": np.ones((1, 1, 1, 1), F)}, {"q": np.ones((1, 1, 1, 1), F)}),
+    ("sizes differ", "y = RoiAlign(x, r, b)", 16, "float[A,B,C,D] y",
+     {"x": np.ones((1, 1, 2, 2), F), "r": np.ones((1, 4), F), "b": np.zeros(2, int)}, {"b": np.zeros(1, int)}),
+    ("one length for each", "y = ReverseSequence<batch_axis=0, time_axis=1>(x, l)", 10, "float[A,B] y",
+     {"x": np.ones((2, 3), F), "l": np.ones(3, int)}, {"l": np.ones(2, int)}),
+    ("an axis lies outside", "y = MeanVarianceNormalization(x)", 9, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)},
+     {"x": np.ones((1, 1, 1, 1), F)}),
+    ("beyond their type", "y = ReduceL2(x)", 13, "int64[A] y", {"x": np.array([-(2**63)])}, {"x": np.array([-5])}),
+    ("more conditions", "y = Compress(x, c)", 11, "float[N] y", {"x": np.ones(1, F), "c": np.ones(2, bool)}, {"c": np.ones(1, bool)}),
+    ("the slope is larger", "y = PRelu(x, s)", 16, "float[N] y", {"x": np.ones(1, F), "s": np.ones(2, F)}, {"s": np.ones(1, F)}),
+    ("no finite scale", "y, s, z = DynamicQuantizeLinear(x)", 11, "uint8[N] y", {"x": np.array([np.inf], F)}, {"x": np.ones(1, F)}),
+    ("sizes of a scale", "y = QuantizeLinear<axis=0>(x, s)", 13, "uint8[N] y", {"x": np.ones(2, F), "s": np.ones(3, F)},
+     {"s": np.ones(2, F)}),
+    ("the wrong way round", "_, y = RNN<hidden_size=1, clip=-1.0>(x, w, r)", 14, "float[A,B,C] y",
+     {"x": np.ones((1, 1, 1), F), "w": np.ones((1, 1, 1), F), "r": np.ones((1, 1, 1), F)}, {}),
+    ("both signs", "y = Max(x, z)", 13, "float[N] y", {"x": np.zeros(1, F), "z": -np.zeros(1, F)}, {"z": np.zeros(1, F)}),
+    ("begin at 0", "y = AveragePool<kernel_shape=[1]>(x)", 13, "float[A,B,C] y", {"x": -np.zeros((1, 1, 1), F)},
+     {"x": np.zeros((1, 1, 1), F)}),
+    ("negative", "y = CenterCropPad(x, n)", 18, "float[N] y", {"x": np.ones(1, F), "n": np.array([-1])}, {"n": np.array([2])}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "body", "opset", "outputs", "feeds", "others"), CASES, ids=lambda c: c if isinstance(c, str) else ""
+)
+def test_what_is_left_open(what, body, opset, outputs, feeds, others):
+    of = model(body, opset, outputs=outputs, **io(**feeds))
+    assert what in undefined(of, feeds, "the sign of a zero")
+    if others:
+        said = feeds | others
+        assert not undefined(model(body, opset, outputs=outputs, **io(**said)), said, "the sign of a zero")
+
+
+def test_each_row_is_tried():
+    assert {row.what for row in ROWS} == {row.what for row in ROWS if any(what in row.what for what, *_ in CASES)}
+
+
+def test_a_difference_that_is_not_left_open_counts():
+    feeds = {"x": np.zeros(1, F), "z": -np.zeros(1, F)}
+    of = model("y = Max(x, z)", 13, outputs="float[N] y", **io(**feeds))
+    assert not undefined(of, feeds)
+    assert not undefined(of, feeds, "1.0 instead of 2.0")
+
+
+def test_calls_in_branches_and_of_computed_values_count():
+    of = model(
+        "z = Sub(x, x) y = If(c) <then_branch = t () => (int64[N] a) { a = Div(x, z) }, else_branch = e () => (int64[N] b) { b = Neg(x) }>",
+        14, inputs="int64[N] x, bool c", outputs="int64[N] y",
+    )  # fmt: skip
+    onnx.checker.check_model(of)
+    assert "divided by 0" in undefined(of, {"x": np.ones(2, int), "c": np.array(False)})

@@ -1,0 +1,171 @@
+"""Calls that onnx.checker takes and some engine runs, and of which the text of the operator says nothing, or that it does
+not allow: one table. What becomes of them is no defect, so that no case is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+from tests.node_calls import Call, calls
+
+Place = tuple[int, int]  # an input and an axis of it
+
+
+@dataclass(frozen=True)
+class Undefined:
+    """What the text of some operators leaves open, and when a call is such a one."""
+
+    operators: tuple[str, ...]
+    what: str
+    applies: Callable[[Call], bool]
+    only: str = ""  # the difference that is left open, where it is not the whole result
+
+
+def undefined(of: ModelProto, feeds: Mapping[str, Any], differs: str = "") -> str:
+    """What the text of an operator leaves open in a model on these inputs; empty where it says all.
+
+    Of some calls it leaves open no more than some difference, which counts where it is what `differs`.
+    """
+    rows = [row for row in ROWS if not row.only or (row.only in differs)]
+    found = (
+        f"{call.node.op_type}: {row.what}"
+        for call in calls(of, feeds)
+        for row in rows
+        if call.node.op_type in row.operators and row.applies(call)
+    )
+    return next(found, "")
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "iu"
+
+
+def _divides_by_zero(call: Call) -> bool:
+    by = call.given(1)
+    return _whole(by) and not by.all()
+
+
+def _one_number(*indices: int) -> Callable[[Call], bool]:
+    """Whether an input that is to be one number is none or many."""
+    return lambda call: any(np.size(call.given(at)) != 1 for at in indices if call.given(at) is not None)
+
+
+def _negative(index: int) -> Callable[[Call], bool]:
+    return lambda call: call.given(index) is not None and bool((call.given(index) < 0).any())
+
+
+def _unequal(*places: tuple[Place, ...]) -> Callable[[Call], bool]:
+    """Whether sizes differ that are to be equal, and that inference does not compare."""
+
+    def applies(call: Call) -> bool:
+        shapes = [[(call.shape(index), axis) for index, axis in equal] for equal in places]
+        sizes = [
+            {shape[axis] for shape, axis in equal if shape is not None and -len(shape) <= axis < len(shape)}
+            for equal in shapes
+        ]
+        return any(len(equal) > 1 for equal in sizes)
+
+    return applies
+
+
+def _unequal_batch(call: Call) -> bool:
+    return _unequal(((0, call.attribute("batch_axis", 1)), (1, 0)))(call)
+
+
+def _no_such_axis(call: Call) -> bool:
+    shape = call.shape(0)
+    axes = call.attribute("axes", [0, 2, 3])
+    return shape is not None and any(not -len(shape) <= axis < len(shape) for axis in axes)
+
+
+def _out_of_range(call: Call) -> bool:
+    x = call.given(0)
+    return _whole(x) and bool((np.abs(x.astype(np.float64)) > 2.0 ** (8 * x.itemsize - 2)).any())
+
+
+def _beyond(call: Call) -> bool:
+    x, chosen, axis = call.shape(0), call.given(1), call.attribute("axis")
+    if x is None or chosen is None or (axis is not None and not -len(x) <= axis < len(x)):
+        return False
+    return bool(np.size(chosen) > (int(np.prod(x)) if axis is None else x[axis]))
+
+
+def _broadcasts_data(call: Call) -> bool:
+    x, slope = call.shape(0), call.shape(1)
+    if call.opset < 7 or x is None or slope is None:
+        return False
+    try:
+        return np.broadcast_shapes(x, slope) != x
+    except ValueError:
+        return True
+
+
+def _not_finite(call: Call) -> bool:
+    x = call.given(0)
+    return isinstance(x, np.ndarray) and x.dtype.kind == "f" and not np.isfinite(x).all()
+
+
+def _zeros_of_both_signs(call: Call) -> bool:
+    values = [call.given(at) for at, name in enumerate(call.node.input) if name]
+    if any(value is None for value in values):
+        return True
+    values += [np.float32(call.attribute(name)) for name in ("min", "max") if call.attribute(name) is not None]
+    arrays = [np.asarray(v) for v in values if v is not None and np.asarray(v).dtype.kind == "f"]
+    signs = {bool(sign) for v in arrays for sign in np.signbit(v[v == 0]).reshape(-1)}
+    return len(signs) > 1
+
+
+def _negative_zero(call: Call) -> bool:
+    x = call.given(0)
+    return x is None or (x.dtype.kind == "f" and bool((np.signbit(x) & (x == 0)).any()))
+
+
+def _trains(call: Call) -> bool:
+    return bool(np.any(call.given(2))) if call.opset >= 12 else call.opset < 7 and not call.attribute("is_test", 0)
+
+
+def _unscaled(call: Call) -> bool:
+    """Whether the sizes of a scale are not those of what it scales, and those of a zero point not those of the scale."""
+    x, scale, zero = (call.shape(at) for at in range(3))
+    if x is None or scale is None:
+        return False
+    if zero is not None and zero != scale and not (np.prod(zero) == np.prod(scale) == 1):
+        return True
+    axis, block = call.attribute("axis", 1), call.attribute("block_size", 0)
+    if call.opset < 13 or not scale or not x or not -len(x) <= axis < len(x):
+        return bool(scale) and scale != (1,)
+    if not block:
+        return scale not in ((1,), (x[axis],))
+    blocks = [*x]
+    blocks[axis] = -(-x[axis] // block)
+    return list(scale) != blocks
+
+
+REDUCTIONS = tuple(f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Prod", "Sum", "SumSquare", "Mean"))
+ROWS: tuple[Undefined, ...] = (
+    Undefined(("Dropout",), "what is dropped is chance", _trains),
+    Undefined(("Div", "Mod"), "whole numbers are divided by 0", _divides_by_zero),
+    Undefined(("NonMaxSuppression",), "what is to be one number is not", _one_number(2, 3, 4)),
+    Undefined(("TopK", "OneHot"), "what is to be one number is not", _one_number(1)),
+    Undefined(("Attention",), "sizes differ that are to be equal",
+              _unequal(((0, 0), (1, 0), (2, 0)), ((1, -2), (2, -2)), ((4, -2), (5, -2)))),
+    Undefined(("RoiAlign",), "sizes differ that are to be equal", _unequal(((1, 0), (2, 0)))),
+    Undefined(("ReverseSequence",), "there is not one length for each sequence", _unequal_batch),
+    Undefined(("MeanVarianceNormalization",), "an axis lies outside the rank", _no_such_axis),
+    Undefined(REDUCTIONS, "whole numbers go beyond their type", _out_of_range),
+    Undefined(("Compress",), "there are more conditions than elements", _beyond),
+    Undefined(("PRelu",), "the slope is larger than the data", _broadcasts_data),
+    Undefined(("DynamicQuantizeLinear",), "there is no finite scale", _not_finite),
+    Undefined(("AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMean"), "a sum may begin at 0 or not", _negative_zero,
+              "the sign of a zero"),
+    Undefined(("Relu",), "zeros of both signs are equal", _negative_zero, "the sign of a zero"),
+    Undefined(("Min", "Max", "Clip"), "zeros of both signs are equal", _zeros_of_both_signs, "the sign of a zero"),
+    Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", _unscaled),
+    Undefined(("CenterCropPad",), "a size is negative", _negative(1)),
+    Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",
+              lambda call: (call.attribute("clip") or 0) < 0),
+)  # fmt: skip
