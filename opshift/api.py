@@ -231,6 +231,14 @@ def verify(
         grade: the bounds. `"exact"`: for kernels that add in another order; `"close"`: for another formula of the same
             function. Where bits differ, both forms run in float64 as well, and each is held against its own twin.
             Integers, booleans and strings must be equal, NaN and infinities in the same places.
+        inputs: arrays by name, a list of these for several runs, or a path: a `.npz`, a `.npy` for a model of one
+            input, or a folder of `input_0.pb`, `input_1.pb` and so on, or of folders `test_data_set_0` and so on of
+            these. What is left out is drawn.
+        input_shape: sizes to run on, by the name of an input or of a symbolic dimension: `{"x": (1, 3, 224, 224)}`,
+            `{"batch": 4}`, or as `--input-shape` takes them. It changes nothing in the models.
+        val_range: the least and the largest number of what is drawn, by the name of an input: `{"x": (0, 1)}`; a
+            pair alone is for all inputs.
+        runs: on how many sets of inputs; without it, three, two where all sizes are fixed, or all that are given.
         seed: of what is drawn.
         save_inputs: where to keep what both ran on: a `.npz`, or a folder, which gets what `inputs` reads.
 
