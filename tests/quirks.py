@@ -63,6 +63,11 @@ def excuse(engine: str, of: ModelProto, feeds: Mapping[str, Any] | None = None, 
     return next(found, "")
 
 
+def _slices_of_strings(call: Call) -> bool:
+    x, axis = call.given(0), call.attribute("axis", 0)
+    return x is not None and np.asarray(x).dtype.kind in "OUS" and axis % np.ndim(x) < np.ndim(x) - 1
+
+
 def _below(opset: int) -> Callable[[Call], bool]:
     return lambda call: call.opset < opset
 
@@ -239,6 +244,10 @@ QUIRKS: tuple[Quirk, ...] = (
     Quirk(REFERENCE, "1.23.2", ("Hardmax",), "the opset is below 13", "is computed along the last axis alone",
           "along all axes from the given one on, 1 by default", _below(13),
           Evidence("y = Hardmax(x)", 11, **CUBE, right=(np.stack([EYES, EYES]).reshape(2, 2, 2),))),
+    Quirk(REFERENCE, "1.23.2", ("Scan",), "the opset is below 9", "refuses it",
+          "sequence_lens come first, and each sequence of a batch is scanned",  # a body that takes the absent one runs
+          _below(9), Evidence("y = Scan<num_scan_inputs=1, body = b (float e) => (float r) { r = Neg(e) }>(, x)", 8,
+                              "float[1,2] x", "float[1,2] y", {"x": _f(1, 2, shape=(1, 2))}, (_f(-1, -2, shape=(1, 2)),))),
     Quirk(REFERENCE, "1.23.2", ("PRelu",), "the opset is below 7", "takes one slope for each place of the last axis",
           "one slope for each channel", _below(7),
           Evidence("y = PRelu(x, s)", 6, "float[1,2,2] x, float[2] s", "float[1,2,2] y",
@@ -314,6 +323,10 @@ QUIRKS: tuple[Quirk, ...] = (
           Evidence("y = Unique(x)", 11, "float[4] x", "float[N] y", {"x": _f(NAN, 1, -1, 1)}, (_f(-1, 1, NAN),))),
     Quirk(RUNTIME, "1.31.1", ("ReduceMax", "ReduceMin"), "there is NaN", "loses it", "as numpy, which keeps it", _nan(0),
           Evidence("y = ReduceMax(x)", 13, "float[3] x", "float[1] y", {"x": _f(1, NAN, 2)}, (_f(NAN),))),
+    Quirk(RUNTIME, "1.31.1", ("Gather",), "strings are gathered along an axis before the last",
+          "yields the first of each slice alone", "all elements of each slice", _slices_of_strings,
+          Evidence("y = Gather(x, i)", 13, "string[1,2] x, int64 i", "string[2] y",
+                   {"x": np.array([["a", "b"]], dtype=object), "i": np.array(0)}, (np.array(["a", "b"], dtype=object),))),
     Quirk(RUNTIME, "1.31.1", ("Hardmax",), "there is NaN", "has no 1 where it comes first, and passes it over elsewhere",
           "as numpy.argmax, for which NaN is the largest number", _nan(0),
           Evidence("y = Hardmax(x)", 13, "float[2,3] x", "float[2,3] y", {"x": _f(NAN, 1, 2, 1, NAN, 2, shape=(2, 3))},

@@ -19,7 +19,8 @@ from opshift.verification.side import Side
 
 Run = Callable[[Feeds], list[Any]]
 Round = tuple[str, Feeds]
-_SECONDS = 0.25  # for all rounds, or as long as the ordinary runs took
+_SECONDS = 0.25  # for all rounds, or half as long as the ordinary runs took
+_DENORMALS = 64  # elements that may be denormal: processors take their time for each
 _LIMIT = 20  # seconds that the other engine has for its opinion
 
 
@@ -49,7 +50,7 @@ def tried(sides: tuple[Side, Side], runs: tuple[Run, Run], problem: Problem, fed
     """Run both in each round, in a process of its own, as long as there is time; `fed` is what both have run on."""
     if not isolation.forks():  # sessions cannot be sent to another process
         return Tried()
-    until = perf_counter() + max(_SECONDS, seconds)
+    until = perf_counter() + max(_SECONDS, seconds / 2)
     names = [value.name for value in sides[0].model.graph.output]
     rounds = list(_rounds(problem, fed))
     try:
@@ -153,8 +154,11 @@ def _holding(value: Any, numbers: Callable[[Any], list[float]]) -> Any:
     if not isinstance(value, np.ndarray) or not value.size or value.dtype.isbuiltin != 1:
         return value
     if value.dtype.kind == "f":
+        of = np.finfo(value.dtype)
         with np.errstate(all="ignore"):
-            return np.resize(np.array(numbers(np.finfo(value.dtype)), value.dtype), value.shape)
+            made = np.resize(np.array(numbers(of), value.dtype), value.shape)
+        made.reshape(-1)[_DENORMALS:][np.abs(made.reshape(-1)[_DENORMALS:]) < of.tiny] = 0
+        return made
     if value.dtype.kind in "iu" and numbers is _NUMBERS["extremes"]:
         held = np.iinfo(value.dtype)
         whole = [held.max, held.min, 1, held.max - 1, *(n for n in (2**24 + 1, 2**53 + 1) if n < held.max)]

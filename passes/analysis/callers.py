@@ -60,7 +60,7 @@ class Called:
 class Callers:
     """Who calls which function, and on which of its inputs and attributes something hangs there.
 
-    `hangs` are these; `split` are those of them for which the function has to be written in several forms. They are
+    `hangs` are these; `split` are those of them for which the function has to be written in several variants. They are
     the same but in a function that goes, which is bound to each of its calls anyway.
     """
 
@@ -119,7 +119,7 @@ class Callers:
                     pending.append(caller)
         return {key: hanging if any(hanging) else NOTHING_OMITTED for key, hanging in found.items()}
 
-    def forms(self) -> dict[Callee, list[Omitted]]:
+    def variants(self) -> dict[Callee, list[Omitted]]:
         """What calls leave out of that for which a function is split, the fullest call first."""
         found: dict[Callee, dict[Omitted, None]] = {key: {} for key, split in self.split.items() if any(split)}
         names = {key[1] for key in found}
@@ -127,10 +127,10 @@ class Callers:
         met: set[tuple[object, ...]] = set()
 
         def called(node: NodeProto, callee: Callee, omitted: Omitted = NOTHING_OMITTED) -> None:
-            form = self.form(node, callee, omitted)
-            if form not in found[callee]:
-                found[callee][form] = None
-                pending.append((callee, form))
+            variant = self.variant(node, callee, omitted)
+            if variant not in found[callee]:
+                found[callee][variant] = None
+                pending.append((callee, variant))
 
         for body in with_nested(outside(self._model)):
             for node in body.node:
@@ -147,14 +147,14 @@ class Callers:
                     called(node, callee)
         left = len(found) + MOST_COPIES
         while pending and left >= 0:
-            key, form = pending.pop()
+            key, variant = pending.pop()
             left -= 1
             for node, callee, seen in self.functions[key].calls:
                 if callee in found:
-                    called(node, callee, Omitted(form.inputs & seen, form.attributes))
-        return {key: sorted(forms, key=_order) for key, forms in found.items()}
+                    called(node, callee, Omitted(variant.inputs & seen, variant.attributes))
+        return {key: sorted(variants, key=_order) for key, variants in found.items()}
 
-    def form(self, node: NodeProto, callee: Callee, omitted: Omitted) -> Omitted:
+    def variant(self, node: NodeProto, callee: Callee, omitted: Omitted) -> Omitted:
         """What a call leaves out of that for which a function is split, where its own function lacks `omitted`."""
         split, of = self.split[callee], self.functions[callee]
         given = {
@@ -247,5 +247,5 @@ def _united(parts: Iterable[Omitted]) -> Omitted:
     return found
 
 
-def _order(form: Omitted) -> tuple[int, list[str], list[str]]:
-    return len(form.inputs) + len(form.attributes), sorted(form.inputs), sorted(form.attributes)
+def _order(variant: Omitted) -> tuple[int, list[str], list[str]]:
+    return len(variant.inputs) + len(variant.attributes), sorted(variant.inputs), sorted(variant.attributes)

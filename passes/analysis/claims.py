@@ -93,6 +93,23 @@ CONTRADICTED = "A shape is declared that the value does not have; the one that f
 def contradictions(source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> Iterator[Change]:
     """What a model declares of shapes that is not so."""
     versions = {default_domain(entry.domain): entry.version for entry in source.opset_import}
+    for graph, wrong in _contradicted(source, inferred):
+        said = {
+            value.name: f"{_spelled(value.type)} of {value.name!r}, which is {_spelled(wrong[value.name])}"
+            for value in (*graph.value_info, *graph.output)
+            if value.name in wrong
+        }
+        for node in graph.node:
+            domain = default_domain(node.domain)
+            for name in said.keys() & set(node.output):
+                since = schemas.since(domain, node.op_type, versions.get(domain, 0)) or 0
+                yield Change(node.name or name, node.op_type, domain, since, since, CONTRADICTED, "exact", said[name])
+
+
+def _contradicted(
+    source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]
+) -> Iterator[tuple[GraphProto, dict[str, TypeProto]]]:
+    """The graphs that declare shapes of values which these do not have, with what they are."""
     pending: list[tuple[Path, GraphProto]] = [((), source.graph)]
     while pending:
         path, graph = pending.pop()
@@ -100,14 +117,24 @@ def contradictions(source: ModelProto, inferred: Callable[[Path, str], TypeProto
         for value in (*graph.value_info, *graph.output):
             kind = inferred(path, value.name) if has_shape(value.type) else None
             if kind is not None and has_shape(kind) and contradict(value.type, kind):
-                wrong[value.name] = f"{_spelled(value.type)} of {value.name!r}, which is {_spelled(kind)}"
+                wrong[value.name] = kind
+        if wrong:
+            yield graph, wrong
         for index, node in enumerate(graph.node):
-            domain = default_domain(node.domain)
-            for name in wrong.keys() & set(node.output) if wrong else ():
-                since = schemas.since(domain, node.op_type, versions.get(domain, 0)) or 0
-                yield Change(node.name or name, node.op_type, domain, since, since, CONTRADICTED, "exact", wrong[name])
             if node.attribute:
                 pending += [((*path, (index, attribute, k)), inner) for attribute, k, inner in subgraphs(node)]
+
+
+def mend(model: ModelProto, source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> None:
+    """Let `model` declare of values what follows in `source`, which declares otherwise; other sizes stay open."""
+    known = {name: kind for _, wrong in _contradicted(source, inferred) for name, kind in wrong.items()}
+    for body in bodies(model):
+        for value in (*body.value_info, *(body.output if isinstance(body, GraphProto) else ())):
+            if value.name in known and has_shape(value.type) and contradict(value.type, known[value.name]):
+                value.type.tensor_type.shape.CopyFrom(known[value.name].tensor_type.shape)
+                for dim in _dims(value.type):
+                    if not dim.HasField("dim_value") and is_made_up(dim.dim_param):
+                        dim.Clear()
 
 
 def _spelled(kind: TypeProto) -> str:

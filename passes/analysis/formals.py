@@ -2,8 +2,8 @@
 does not bind.
 
 Steps judge a node by the names that it reads. So before bodies are rewritten, what hangs on an input or an attribute
-that some calls leave out is written for each form of call that occurs: the names that are absent there become empty,
-references to what is not bound go, and where there are several forms, there is a copy of the function for each.
+that some calls leave out is written for each variant of call that occurs: the names that are absent there become empty,
+references to what is not bound go, and where there are several variants, there is a copy of the function for each.
 """
 
 from __future__ import annotations
@@ -85,19 +85,19 @@ def resolved(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) -> Res
     calls = Callers(source, asks, inlined)
     if not any(map(any, calls.split.values())):
         return Resolved(source)
-    forms = calls.forms()
-    if sum(map(len, forms.values())) - len(forms) > MOST_COPIES:
+    variants = calls.variants()
+    if sum(map(len, variants.values())) - len(variants) > MOST_COPIES:
         why = f"calls of functions leave out inputs and attributes in too many ways; {MOST_COPIES} could be expressed"
         return Resolved(source, refusals=[Refusal("", "graph", "", 0, False, why)])
     result = Resolved(source)
     for key, of in calls.functions.items():
-        if key in forms and not forms[key] and key[:2] not in inlined:
+        if key in variants and not variants[key] and key[:2] not in inlined:
             result.refusals += _unjudged(key, calls, of)
-    result.stuck = {key[:2] for key, found in forms.items() if len(found) > 1 and schemas.known_domain(key[0])}
+    result.stuck = {key[:2] for key, found in variants.items() if len(found) > 1 and schemas.known_domain(key[0])}
     result.stuck = {op for op in result.stuck if op not in inlined}
-    if result.refusals or result.stuck or not any(any(form) for found in forms.values() for form in found):
+    if result.refusals or result.stuck or not any(any(variant) for found in variants.values() for variant in found):
         return result
-    return _Writing(source, calls, forms, inlined).result
+    return _Writing(source, calls, variants, inlined).result
 
 
 def doubtful(model: ModelProto) -> dict[Callee, frozenset[str]]:
@@ -105,10 +105,10 @@ def doubtful(model: ModelProto) -> dict[Callee, frozenset[str]]:
     calls = Callers(model, lambda domain, op, version: not domain, ())
     if not any(map(any, calls.split.values())):
         return {}
-    forms = calls.forms()
+    variants = calls.variants()
     found: dict[Callee, frozenset[str]] = {}
-    for key, called in forms.items():
-        inputs = frozenset[str]().union(*(form.inputs for form in called)) if called else calls.split[key].inputs
+    for key, called in variants.items():
+        inputs = frozenset[str]().union(*(variant.inputs for variant in called)) if called else calls.split[key].inputs
         if inputs:
             found[key] = inputs
     return found
@@ -133,16 +133,16 @@ def _unjudged(key: Callee, calls: Callers, of: Called) -> Iterator[Refusal]:
 
 
 class _Writing:
-    """A copy of a model with each function in the forms that occur; the fullest one keeps the name."""
+    """A copy of a model with each function in the variants that occur; the fullest one keeps the name."""
 
     def __init__(
-        self, source: ModelProto, calls: Callers, forms: Mapping[Callee, list[Omitted]], inlined: Container[Op]
+        self, source: ModelProto, calls: Callers, variants: Mapping[Callee, list[Omitted]], inlined: Container[Op]
     ):
         self._calls = calls
         self._names: dict[Callee, dict[Omitted, str]] = {}
         fresh = Names(source).fresh
-        for key, (_, *others) in ((key, found) for key, found in forms.items() if len(found) > 1):
-            self._names[key] = {form: fresh(_named(key[1], form)) for form in others}
+        for key, (_, *others) in ((key, found) for key, found in variants.items() if len(found) > 1):
+            self._names[key] = {variant: fresh(_named(key[1], variant)) for variant in others}
         self._renamed = {key[:2] for key in self._names}
         self.result = Resolved(ModelProto())
         model = self.result.model
@@ -152,13 +152,13 @@ class _Writing:
         places = [(index, 0) for index in range(len(source.functions))]
         for index, held in enumerate(source.functions):
             key = key_of(held)
-            first, *others = forms.get(key) or [NOTHING_OMITTED]
-            for place, form in enumerate(others, 1):
+            first, *others = variants.get(key) or [NOTHING_OMITTED]
+            for place, variant in enumerate(others, 1):
                 copy = model.functions.add()
                 copy.CopyFrom(held)
-                copy.name = self._names[key][form]
+                copy.name = self._names[key][variant]
                 self.result.copied[key[0], copy.name] = key[1]
-                self._function(copy, form)
+                self._function(copy, variant)
                 places.append((index, place))
             self._function(model.functions[index], first)
             if key[:2] not in inlined and (others or any(first)):
@@ -179,7 +179,7 @@ class _Writing:
         if (default_domain(node.domain), node.op_type) in self._renamed:
             key = callee_of(node)
             if key in self._names:
-                node.op_type = self._names[key].get(self._calls.form(node, key, omitted), key[1])
+                node.op_type = self._names[key].get(self._calls.variant(node, key, omitted), key[1])
         if not omitted.inputs.isdisjoint(node.input):
             names = ["" if name in omitted.inputs else name for name in node.input]
             while names and not names[-1]:
@@ -198,5 +198,5 @@ class _Writing:
         )
 
 
-def _named(name: str, form: Omitted) -> str:
-    return "_without_".join([name, *sorted(form.inputs | form.attributes)])
+def _named(name: str, variant: Omitted) -> str:
+    return "_without_".join([name, *sorted(variant.inputs | variant.attributes)])

@@ -10,7 +10,7 @@ from opshift.passes.analysis import formals
 from opshift.passes.analysis.diagnosis import blaming
 from opshift.passes.analysis.scope import Context
 from opshift.passes.changes import Change, Ledger, Result
-from opshift.passes.conversion import dead_branches, ir_versions, narrow_integers
+from opshift.passes.conversion import dead_branches, declared, ir_versions, narrow_integers
 from opshift.passes.conversion.transitions import needs_work
 from opshift.passes.conversion.worklist import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
@@ -189,7 +189,8 @@ def _converted(
     ledger.refusals += [] if ledger.refusals else ir_versions.write_ir_version(model, targets, ir_version, held)
     if ledger.refusals:
         return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
-    wrong = context.inference.contradictions() if ledger.changes else []
+    mended = declared.mended(model, source, before.calls, targets, context.inference)
+    wrong = context.inference.contradictions() if mended or ledger.changes else []
     return Result(model, (*ledger.changes, *wrong), (), before.calls, calls)
 
 

@@ -12,9 +12,9 @@ from opshift.passes.conversion.work import Versions, Work
 from opshift.passes.errors import CannotConvert
 from opshift.passes.inlining.expand import Expander
 from opshift.passes.model import schemas
-from opshift.passes.model.messages import NodeProto, default_domain
+from opshift.passes.model.messages import GraphProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Op
-from opshift.passes.model.types import type_text
+from opshift.passes.model.types import has_shape, tensor_type, type_text
 from opshift.passes.rewrite import registry
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.replace import inherit, lost_plans, take_over
@@ -88,6 +88,16 @@ def keep_types(work: Work, scope: Scope) -> None:
     for name in work.proto.output:
         if name and scope.origin(name) is not None:
             scope.type(name)
+
+
+def state_shapes(graph: GraphProto, scope: Scope) -> None:
+    """State what is known of the shapes of made results, which runtimes ask for where they cannot infer them."""
+    for value in graph.output:
+        if has_shape(value.type) or scope.written(value.name) is None:
+            continue
+        shape, elem_type = scope.shape(value.name), scope.elem_type(value.name)
+        if shape is not None and elem_type:
+            value.type.CopyFrom(tensor_type(elem_type, shape))
 
 
 def _made(

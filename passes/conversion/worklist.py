@@ -181,6 +181,8 @@ class Climb:
             path = (*scope.path, (work.index, attribute, k)) if inferred and scope.path is not None else None
             inner = Scope(graph, scope.context, work.opset, scope, path)
             self._convert(graph, layout, inner, work.versions, work.within)
+            if op == "Scan" and not domain:
+                moves.state_shapes(graph, inner)
         scope.context.descended.update(work.proto.output)
 
     def _advance(self, work: Work, scope: Scope) -> list[Work] | None:

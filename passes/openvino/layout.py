@@ -23,8 +23,20 @@ def reshape(of: Layer) -> Made:
 
 @layer("Transpose")
 def transpose(of: Layer) -> Made:
-    order = of.known(1)
-    return str(of.build.Transpose(of.input(0), perm=order or None))
+    """By an order of the run time, each element is gathered from its place in the flattened data."""
+    order, b = of.constant(1), of.build
+    if order is not None:
+        return str(b.Transpose(of.input(0), perm=order or None))
+    dims, wanted = sizes.dims(of), of.vector(1)
+    rank = len(dims)
+    steps = sizes.vector(of, [sizes.times(of, *dims[axis + 1 :]) for axis in range(rank)])
+    counts, steps = (b.Gather(vector, wanted, axis=0) for vector in (sizes.vector(of, dims), steps))
+    places = b.constant([0] if rank else 0, T.INT64)
+    for axis in range(rank):
+        count, step = (b.Gather(vector, axis) for vector in (counts, steps))
+        along = b.Mul(b.Range(0, count, 1), step)
+        places = b.Add(places, b.Reshape(along, [-1] + [1] * (rank - 1 - axis)))
+    return str(b.Gather(b.Reshape(of.input(0), [-1]), places, axis=0))
 
 
 @layer("Squeeze")
@@ -60,10 +72,13 @@ def concat(of: Layer) -> Made:
 @layer("Split")
 def split(of: Layer) -> Made:
     """Into equal parts."""
-    axis, parts = of.known(1)[0], of.integer("num_splits")
+    held, parts = of.constant(1), of.integer("num_splits")
     if not 0 < parts == len(of.entry.outputs):
         raise Unmapped(f"num_splits={parts} and {len(of.entry.outputs)} outputs")
-    dims = of.dims()
+    if held is None:
+        whole = of.build.Gather(of.build.Shape(of.input(0)), of.vector(1), axis=0)
+        return _sliced(of, [of.build.Div(whole, [parts])] * parts)
+    axis, dims = held[0], of.dims()
     if dims is not None and dims[of.normal(axis, len(dims))] % parts and dims[of.normal(axis, len(dims))] > 0:
         raise Unmapped(f"{dims[axis]} elements in {parts} parts; equal parts could be expressed")
     made = of.build.emit("Split", [of.input(0)], {"axis": axis, "num_outputs": parts}, outputs=parts)
@@ -73,22 +88,35 @@ def split(of: Layer) -> Made:
 @layer("VariadicSplit")
 def variadic_split(of: Layer) -> Made:
     """Into parts of given lengths, of which a constant one may be -1: the rest. Runtimes refuse a computed -1."""
-    axis, lengths, parts = of.known(1)[0], of.constant(2), len(of.entry.outputs)
+    held, lengths, parts = of.constant(1), of.constant(2), len(of.entry.outputs)
     wanted = of.vector(2)
     if lengths is not None and -1 in lengths:
-        wanted = _with_rest(of, axis, lengths)
+        wanted = _with_rest(of, lengths)
+    if held is None:
+        return _sliced(of, [str(of.build.Slice(wanted, [k], [k + 1])) for k in range(parts)])
+    axis = held[0]
     made = of.build.emit("Split", [of.input(0), wanted], {"axis": axis}, outputs=parts)
     return [made] if isinstance(made, str) else list(made)
 
 
-def _with_rest(of: Layer, axis: int, lengths: list[int]) -> str:
+def _with_rest(of: Layer, lengths: list[int]) -> str:
     """The lengths with what is left of the axis in the place of -1."""
-    dims, others = of.dims(), sum(lengths) + 1
-    if dims is not None and (size := dims[of.normal(axis, len(dims))]) >= 0:
+    held, dims, others = of.constant(1), of.dims(), sum(lengths) + 1
+    if held is not None and dims is not None and (size := dims[of.normal(held[0], len(dims))]) >= 0:
         return str(of.build.constant([size - others if n == -1 else n for n in lengths], T.INT64))
-    whole = of.build.Gather(of.build.Shape(of.input(0)), of.build.constant([axis], T.INT64))
+    whole = of.build.Gather(of.build.Shape(of.input(0)), of.vector(1))
     rest = of.build.Sub(whole, [others])
     return str(of.build.Concat(*(rest if n == -1 else of.build.constant([n], T.INT64) for n in lengths), axis=0))
+
+
+def _sliced(of: Layer, lengths: list[str]) -> list[str]:
+    """Parts along an axis of the run time, which Slice alone takes as an input."""
+    b, axis, parts = of.build, of.vector(1), list[str]()
+    end = b.constant([0], T.INT64)
+    for length in lengths:
+        start, end = end, b.Add(end, length)
+        parts.append(b.Slice(of.input(0), start, end, axis))
+    return parts
 
 
 @layer("Broadcast")
@@ -263,10 +291,13 @@ def reverse(of: Layer) -> Made:
 @layer("Roll")
 def roll(of: Layer) -> Made:
     """Each axis in turn: its last part comes first. An axis that is named twice is rolled by the sum."""
-    axes, shifts = of.known(2), sizes.elements(of, 1)
-    shifts = shifts * len(axes) if len(shifts) == 1 else shifts
-    dims, value = sizes.dims(of), of.input(0)
-    for axis, shift in zip(axes, shifts, strict=True):
+    held, dims, value = of.constant(2), sizes.dims(of), of.input(0)
+    if held is None:
+        turns = [(axis, _turn(of, axis)) for axis in range(len(dims))]
+    else:
+        shifts = sizes.elements(of, 1)
+        turns = list(zip(held, shifts * len(held) if len(shifts) == 1 else shifts, strict=True))
+    for axis, shift in turns:
         size = dims[of.normal(axis, len(dims))]
         cut = sizes.modulo(of, sizes.minus(of, 0, shift), sizes.larger(of, size, 1))
         if cut != 0:
@@ -274,3 +305,10 @@ def roll(of: Layer) -> Made:
             parts = of.build.Slice(value, at, [END], [axis]), of.build.Slice(value, [0], at, [axis])
             value = of.build.Concat(*parts, axis=axis)
     return str(value)
+
+
+def _turn(of: Layer, axis: int) -> Size:
+    """By how much an axis is rolled where only the run tells which axes are: the sum of the shifts that name it."""
+    b, named = of.build, of.vector(2)
+    here = b.Or(b.Equal(named, [axis]), b.Equal(named, [axis - of.rank()]))
+    return str(b.ReduceSum(b.Mul(b.Cast(here, to=T.INT64), of.vector(1)), keepdims=1))

@@ -88,6 +88,11 @@ class Call:
         made = self.space.makers.get(self.input(index))
         return None if made is None or made.domain or self.space.is_open(made) else Call(made, self.space)
 
+    def made_by(self, op: str, index: int = 0) -> Call | None:
+        """The same, if it is a call of this operator."""
+        made = self.maker(index)
+        return made if made is not None and made.op == op else None
+
     def alone(self, index: int = 0) -> bool:
         """Whether nothing else uses what an input is."""
         name = self.input(index)

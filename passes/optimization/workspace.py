@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from opshift.passes.analysis.claims import Path
@@ -71,6 +71,13 @@ class Workspace:
         self._held: dict[str, TensorProto] = {}
         self._renamed: dict[str, str] = {}
 
+    def _around(self) -> Iterator[Workspace]:
+        """This body, and those around it."""
+        space: Workspace | None = self
+        while space is not None:
+            yield space
+            space = space.parent
+
     # --- what a value is ------------------------------------------------------------------------------------
 
     def resolve(self, name: str) -> str:
@@ -83,13 +90,11 @@ class Workspace:
 
     def tensor(self, name: str) -> TensorProto | None:
         """The constant that `name` is, whatever its size; its bytes may lie in a file."""
-        space: Workspace | None = self
-        while space is not None:
+        for space in self._around():
             if name in space._held:
                 return space._held[name]
             if name in space.own:
                 return None
-            space = space.parent
         return None
 
     def array(self, name: str, most: int = LARGEST) -> Any:
@@ -124,22 +129,18 @@ class Workspace:
 
     def elem_type(self, name: str) -> int:
         """The element type of a tensor; 0 where it is unknown."""
-        space: Workspace | None = self
-        while space is not None:
+        for space in self._around():
             if name in space.kinds:
                 return space.kinds[name]
-            space = space.parent
         found = self.type(name)
         return elem_type_of(found) if found is not None else 0
 
     def shape(self, name: str) -> tuple[Number, ...] | None:
         """The dimensions of a tensor; one without a name or a number is a symbol of its own."""
-        space: Workspace | None = self
-        while space is not None:
+        for space in self._around():
             if name in space.shapes:
                 self.whole.leans |= name in space.granted
                 return space.shapes[name]
-            space = space.parent
         found = self.type(name)
         if found is None or not has_shape(found):
             return None
@@ -154,12 +155,10 @@ class Workspace:
 
     def known(self, name: str) -> Numbers | None:
         """What is known of a small integer scalar or vector."""
-        space: Workspace | None = self
-        while space is not None:
+        for space in self._around():
             if name in space.numbers:
                 self.whole.leans |= name in space.granted
                 return space.numbers[name]
-            space = space.parent
         held = self.tensor(name)
         if held is None or held.data_type not in _INTEGERS or len(held.dims) > 1 or tensors.size(held) > FEW:
             return None
@@ -253,11 +252,9 @@ class Workspace:
 
     def find_shared(self, key: object) -> str | None:
         """The name of a constant with this content, here or outside."""
-        space: Workspace | None = self
-        while space is not None and key is not None:
+        for space in self._around() if key is not None else ():
             if key in space.shared:
                 return space.shared[key]
-            space = space.parent
         return None
 
     def register(self, node: NodeProto) -> None:

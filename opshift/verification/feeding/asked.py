@@ -73,6 +73,8 @@ def asked(
     if seed < 0:
         raise ValueError(f"--seed is 0 or more, not {seed}")
     save = None if save_inputs is None else os.path.abspath(save_inputs)
+    if save is not None and os.path.isdir(save) and os.listdir(save):
+        raise ValueError(f"{save} holds something already; name a new folder")  # of which `read` would take it all
     shapes, sizes = _sizes(input_shape)
     return Asked(inputs, shapes, sizes, _ranges(val_range), runs, seed, save)
 

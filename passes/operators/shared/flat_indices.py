@@ -87,12 +87,6 @@ def count(build: Builder, n: Size) -> str:
     return build.loop(n, [zero], lambda inner, at, kept: [*kept, at])[1]
 
 
-def count_up(build: Builder, count: Size) -> str:
-    """[0, 1, ..., count - 1]"""
-    ones = build.ConstantOfShape(build.Reshape(count, [1]), value=tensors.int64s([1]))
-    return str(build.Reshape(build.NonZero(ones), [-1]))
-
-
 def where_true(build: Builder, mask: str) -> str:
     """The places at which a vector of bools is true, found one after the other: for opsets before NonZero."""
     import numpy as np
@@ -180,6 +174,8 @@ def nonnegative(node: Node, index: int, size: Any) -> str:
     name, build = node.input(index), node.build
     held, as_int64 = node.scope.array(name), node.elem_type(index) == T.INT64
     known = size if isinstance(size, int) else node.scope.array(size)
+    if held is not None and known is not None:
+        check_within(node, held, known)
     if held is not None and not (held < 0).any():
         return name if as_int64 else build.constant(held, T.INT64)
     if held is not None and known is not None:
@@ -188,6 +184,13 @@ def nonnegative(node: Node, index: int, size: Any) -> str:
     if never_negative(node.scope, name):
         return found
     return str(build.Where(build.Less(found, 0), build.Add(found, size), found))
+
+
+def check_within(node: Node, indices: Any, sizes: Any) -> None:
+    """Refuse indices that no data of these sizes have: counted from the front, they would name other elements."""
+    outside = (indices < -sizes) | (indices >= sizes)
+    if outside.any():
+        raise CannotConvert(node, f"index {indices[outside][0]} lies outside the data; one within could be expressed")
 
 
 def merged(node: Node, name: str, dims: list[Size], axes: int) -> str:

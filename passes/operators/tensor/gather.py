@@ -24,6 +24,7 @@ def nonnegative_indices(node: Node) -> None:
     build, elem_type = node.build, node.elem_type(1)
     size = size_along(node, node.attributes.get("axis", 0))
     if held is not None and isinstance(size, int):
+        flat_indices.check_within(node, held, size)
         node.set_input(1, build.constant(held + (held < 0) * size, elem_type, "indices"))
         return
     if isinstance(size, int):

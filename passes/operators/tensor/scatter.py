@@ -29,6 +29,7 @@ def gathered_from_data_and_updates(node: Node) -> Replacement:
     dims, held, axis = node.scope.shape(data), node.scope.array(indices), axis_within(node, node.rank())
     if held is not None and dims is not None and all(isinstance(dim, int) for dim in dims):
         sizes = [dim for dim in dims if isinstance(dim, int)]
+        flat_indices.check_within(node, held, sizes[axis])
         source = np.arange(prod(sizes)).reshape(sizes)
         grid = list(np.indices(held.shape))
         grid[axis] = np.where(held < 0, held + sizes[axis], held)

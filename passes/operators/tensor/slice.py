@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.flat_indices import Size, count_up
+from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.operators.shared.recipes import counted_from_front
 from opshift.passes.operators.shared.shapes import counted, size_along
 from opshift.passes.rewrite.builder import Builder
@@ -88,7 +89,7 @@ def _bounds(node: Node) -> Iterator[tuple[int, Size, Size, Size]]:
 def _bounds_of_any_axis(node: Node) -> Iterator[tuple[int, Size, Size, Size]]:
     """Each axis looks up its place in the list of axes; those not listed take the defaults, at place 0."""
     build = node.build
-    numbers = count_up(build, build.Size(node.input(1)))
+    numbers = flat_indices.count(build, build.Size(node.input(1)))
     axes, places = _int64(node, 3) if node.input(3) else numbers, build.Add(numbers, 1)
     starts, ends, steps = (
         build.Concat([default], _int64(node, index), axis=0) if node.input(index) else None
@@ -134,7 +135,7 @@ def _indices(build: Builder, start: Size, end: Size, step: Size, size: Size) -> 
     step = mul(stride, sign)
     if isinstance(start, int) and isinstance(step, int) and isinstance(count, int) and count <= tensors.SMALL:
         return build.constant(tensors.int64s(range(start, start + count * step, step)))
-    return str(add(start, mul(step, count_up(build, count))))
+    return str(add(start, mul(step, flat_indices.count(build, count))))
 
 
 _FOLDED: dict[str, tuple[Callable[[int, int], int], int]] = {

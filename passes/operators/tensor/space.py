@@ -6,7 +6,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.operators.shared import flat_indices
-from opshift.passes.operators.shared.flat_indices import Size, count_up
+from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.operators.shared.shapes import size_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined, same
@@ -42,7 +42,7 @@ def _turned(node: Node, x: str, channels: int | str, rows: list[int]) -> str:
     if isinstance(channels, int):
         order = build.constant(tensors.int64s(np.arange(channels).reshape(rows).T.reshape(-1).tolist()))
     else:
-        matrix = build.Transpose(build.Reshape(count_up(build, channels), rows), perm=[1, 0])
+        matrix = build.Transpose(build.Reshape(flat_indices.count(build, channels), rows), perm=[1, 0])
         order = build.Reshape(matrix, [-1])
     return str(build.Gather(x, order, axis=1))
 

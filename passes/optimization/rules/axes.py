@@ -32,9 +32,9 @@ def _groups(parts: Sequence[Number], wholes: Sequence[Number]) -> list[list[int]
 @says("A Transpose of joined axes that are taken apart after it is a Transpose of the axes themselves.")
 @rule("Reshape")
 def transpose_unjoined(call: Call) -> Outcome:
-    moved = call.maker()
-    joined = moved.maker() if moved is not None and moved.op == "Transpose" else None
-    if moved is None or joined is None or joined.op != "Reshape":
+    moved = call.made_by("Transpose")
+    joined = None if moved is None else moved.made_by("Reshape")
+    if moved is None or joined is None:
         return None
     shape_values.follow(call)
     parts, wholes, made = joined.shape(), moved.shape(), call.shape_of(call.output)

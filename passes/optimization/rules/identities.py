@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from opshift.passes.analysis.polynomial import Number
@@ -72,48 +72,43 @@ def _is_zero(held: Any, negative: bool) -> bool:
     return bool(held == 0) and (held.dtype.kind != "f" or bool(np.signbit(held)) == negative)
 
 
+def beside_unit(call: Call, is_unit: Callable[[Any], bool], *, commutes: bool = True) -> str | None:
+    """The operand that an operator yields as the other one is a unit: the first, or any where it `commutes`."""
+    for value, other in ((0, 1), (1, 0)) if commutes else ((0, 1),):
+        held = splat(call, other)
+        if held is not None and is_unit(held) and keeps_shape(call, value, other):
+            return call.input(value)
+    return None
+
+
 @says("Adding an integer 0, or a -0.0, is gone.")
 @rule("Add")
 def pass_on_summand(call: Call) -> Outcome:
-    for value, other in ((0, 1), (1, 0)):
-        held = splat(call, other)
-        if held is not None and _is_zero(held, negative=True) and keeps_shape(call, value, other):
-            return call.input(value)
-    return None
+    return beside_unit(call, lambda held: _is_zero(held, negative=True))
 
 
 @says("Subtracting an integer 0, or a 0.0, is gone.")
 @rule("Sub")
 def pass_on_minuend(call: Call) -> Outcome:
-    held = splat(call, 1)
-    return call.input(0) if held is not None and _is_zero(held, negative=False) and keeps_shape(call, 0, 1) else None
+    return beside_unit(call, lambda held: _is_zero(held, negative=False), commutes=False)
 
 
 @says("A multiplication by 1 is gone.")
 @rule("Mul")
 def pass_on_factor(call: Call) -> Outcome:
-    for value, other in ((0, 1), (1, 0)):
-        held = splat(call, other)
-        if held is not None and held == 1 and keeps_shape(call, value, other):
-            return call.input(value)
-    return None
+    return beside_unit(call, lambda held: held == 1)
 
 
 @says("A division by 1 or a first power is gone.")
 @rule("Div", "Pow")
 def pass_on_operand_of_one(call: Call) -> Outcome:
-    held = splat(call, 1)
-    return call.input(0) if held is not None and held == 1 and keeps_shape(call, 0, 1) else None
+    return beside_unit(call, lambda held: held == 1, commutes=False)
 
 
 @says("An And with true or an Or with false is gone.")
 @rule("And", "Or")
 def pass_on_bool(call: Call) -> Outcome:
-    for value, other in ((0, 1), (1, 0)):
-        held = splat(call, other)
-        if held is not None and bool(held) == (call.op == "And") and keeps_shape(call, value, other):
-            return call.input(value)
-    return None
+    return beside_unit(call, lambda held: bool(held) == (call.op == "And"))
 
 
 @says("A Where whose constant condition takes everything from one side is gone.")

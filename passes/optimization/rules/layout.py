@@ -54,9 +54,9 @@ def _is_view(call: Call) -> bool:
 @says("A Transpose between an Unsqueeze and a Squeeze of the same axes does without them.")
 @rule("Squeeze")
 def transpose_without(call: Call) -> Outcome:
-    moved = call.maker()
-    made = moved.maker() if moved is not None and moved.op == "Transpose" else None
-    if moved is None or made is None or made.op != "Unsqueeze":
+    moved = call.made_by("Transpose")
+    made = None if moved is None else moved.made_by("Unsqueeze")
+    if moved is None or made is None:
         return None
     perm, added, gone = moved.attribute("perm"), made.axes(), call.axes()
     if perm is None or added is None or gone is None:

@@ -161,8 +161,8 @@ def _sizes(cut: Call) -> tuple[int, list[int]] | None:
 @says("A part that is taken from a sequence into which a value was split is taken from a Split of the value.")
 @rule("SequenceAt", since=11)
 def take_part(call: Call) -> Outcome:
-    cut, at = call.maker(), call.ints(1)
-    if cut is None or cut.op != "SplitToSequence" or at is None:
+    cut, at = call.made_by("SplitToSequence"), call.ints(1)
+    if cut is None or at is None:
         return None
     if not cut.input(1) and not cut.attribute("keepdims", 1):
         return _taken(call, cut, at[0])
@@ -204,8 +204,8 @@ def _emit_split(call: Call, value: str, axis: int, sizes: list[int], key: tuple[
 @says("A member that is taken from a sequence that was put together is the member.")
 @rule("SequenceAt", since=11)
 def take_member(call: Call) -> Outcome:
-    made, at = call.maker(), call.ints(1)
-    if made is None or made.op != "SequenceConstruct" or at is None:
+    made, at = call.made_by("SequenceConstruct"), call.ints(1)
+    if made is None or at is None:
         return None
     count = len(made.proto.input)
     return made.input(at[0] % count) if -count <= at[0] < count else None

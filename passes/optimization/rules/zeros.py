@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import Outcome, rule
-from opshift.passes.optimization.rules.identities import keeps_shape, splat
+from opshift.passes.optimization.rules.identities import beside_unit
 from opshift.passes.rewrite.says import says
 
 _BLIND = frozenset(
@@ -18,11 +18,7 @@ _BLIND = frozenset(
 
 def _bare(call: Call) -> str | None:
     """What an Add or Sub of a zero is given, whose result differs from it by the sign of a zero at most."""
-    for value, other in ((0, 1), (1, 0)) if call.op == "Add" else ((0, 1),):
-        held = splat(call, other)
-        if held is not None and held == 0 and keeps_shape(call, value, other):
-            return call.input(value)
-    return None
+    return beside_unit(call, lambda held: held == 0, commutes=call.op == "Add")
 
 
 @says("A zero that is added before what computes the same of 0.0 and -0.0 is gone.")

@@ -154,6 +154,12 @@ def test_what_was_saved_is_read_again(source, tmp_path, name):
         assert file.read_bytes() == again.read_bytes()
 
 
+def test_sets_are_not_mixed_with_older_ones(source, tmp_path, capsys):
+    assert run(source, "--save-inputs", tmp_path / "used") == 0
+    assert run(source, "--save-inputs", tmp_path / "used", "--runs", "1") == 2
+    assert "holds something already" in capsys.readouterr().err
+
+
 def test_types_that_numpy_does_not_have_are_saved_too(tmp_path):
     path, kept = tmp_path / "in.onnx", tmp_path / "used.npz"
     io = {"inputs": "bfloat16[2] x, string[2] s", "outputs": "bfloat16[2] y, string[2] t"}

@@ -405,6 +405,19 @@ case(
     np.array([2**31 - 1]),
     np.array([-1]),
 )
+case("Roll of axes of the run time", op.roll, drawn(3, 4, 5), np.array([-5, 3, 1]), np.array([0, -1, 2]))
+for order in ([2, 0, 1], [0, 1, 2]):
+    case(f"Transpose by the run time {order}", op.transpose, drawn(2, 3, 4), np.array(order))
+case("Transpose of nothing by the run time", op.transpose, drawn(2, 0, 4), np.array([1, 2, 0]))
+for axis in (1, -1):
+    case(f"Split by the run time {axis}", lambda x, a: op.split(x, a, 2).output(1), drawn(2, 4, 6), np.array(axis))
+    for lengths in ([1, 3], [3, -1]):
+        case(
+            f"VariadicSplit by the run time {axis} {lengths}",
+            lambda x, a, n=lengths: op.variadic_split(x, a, ints(*n)).output(1),
+            drawn(2, 4, 4),
+            np.array(axis),
+        )
 case("Roll by the run time", lambda x, s: op.roll(x, s, ints(0, -1)), drawn(3, 4), np.array([-5, 3]))
 case(
     "SpaceToBatch of the run time",

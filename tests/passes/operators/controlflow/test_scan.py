@@ -6,6 +6,7 @@ import onnx.checker
 import pytest
 from opshift.passes.conversion import convert
 
+from opshift.verification.engines import OnnxRuntime
 from tests.support import check_refused, check_unchanged, check_values, evaluate, model
 
 BODY = "num_scan_inputs=1, body = b (float[3] old, float[3] e) => (float[3] new, float[3] o) { new = Add(old, e) o = Mul(new, e) }"
@@ -92,7 +93,7 @@ def test_a_scan_becomes_loops_below_8(inputs, directions):
     batch = 1 if "[1," in inputs else 2
     same_rows(source, result.model, {"i": drawn(batch, 3), "x": drawn(batch, 4, 3)}, [4] * batch)
     loops = [n for n in result.model.graph.node if n.op_type == "Loop"]
-    assert any(n.op_type == "Loop" for n in loops[0].attribute[0].g.node) == (batch > 1)
+    assert any(n.op_type == "Loop" for loop in loops for n in loop.attribute[0].g.node) == (batch > 1)
 
 
 @pytest.mark.parametrize(("inputs", "lengths"), [*((SHAPES[0], n) for n in ([4, 4], [2, 3], [1, 4])), (SHAPES[2], [2])])
@@ -151,3 +152,37 @@ def test_what_is_stated_in_the_body_of_a_scan_is_kept():
     made = convert.attempt(source, {"": 7}).model
     x = np.arange(18, dtype=np.uint8).reshape(2, 1, 1, 3, 3)
     check_values(source, made, {"x": x}, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("target", [10, 9, 8, 7])
+def test_a_scan_says_what_shape_comes_of_an_if_that_became_loops(target):
+    """onnxruntime asks a Scan for the shapes that its body yields, and infers none of a Loop."""
+    body = """y = Scan<num_scan_inputs=1, body = b (float[4] e) => (float[] r) {
+        r = If (q) <
+            then_branch = t () => (float[] a) { a = Slice(e, s, f) },
+            else_branch = h () => (float[] c) { d = Neg(e) c = Slice(d, s, f) }
+        >
+    }>(x)"""
+    source = model(body, 11, inputs="float[3,4] x, bool q, int64[1] s, int64[1] f", outputs="float[3,N] y")
+    made = convert.attempt(source, {"": target}).model
+    onnx.checker.check_model(made, full_check=True)
+    feeds = {"x": drawn(3, 4), "s": np.int64([1]), "f": np.int64([3])}
+    for q in (True, False):
+        expected, actual = (OnnxRuntime(m).run({**feeds, "q": np.array(q)}) for m in (source, made))
+        np.testing.assert_array_equal(actual[0], expected[0], strict=True)
+
+
+@pytest.mark.parametrize("length", ["1", "4", "N"])
+def test_a_reversed_scan_of_scalars_becomes_a_loop_where_integers_can_be_counted_back(length):
+    body = """s, y = Scan<num_scan_inputs=1, scan_output_directions=[1], body = b (float old, float e) => (float new, float o) {
+        new = Add(old, e) o = Identity(new)
+    }>(i, x)"""
+    source = model(body, 19, inputs=f"float i, float[{length}] x", outputs="float s, float[M] y")
+    x = drawn(4 if length == "N" else int(length))
+    for target in (8, 7, 6):
+        made = convert.attempt(source, {"": target}).model
+        onnx.checker.check_model(made, full_check=True)
+        again = made if target > 6 else convert.attempt(made, {"": 7}).model  # no engine loads a model of 6
+        for expected, actual in zip(*(evaluate(m, {"i": drawn(), "x": x}) for m in (source, again)), strict=True):
+            np.testing.assert_array_equal(actual, expected)
+    assert convert.attempt(source, {"": 5}).refusals, "of int64, which could not be subtracted"

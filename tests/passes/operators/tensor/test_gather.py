@@ -203,3 +203,26 @@ def test_slices_of_nothing(op, shape, indices, updates, known):
     rank = len(shape) if updates is not None else len(indices) - 1 + len(shape) - indices[-1]
     io = {"inputs": inputs, "outputs": f"float[{','.join('PQRST'[:rank])}] y"}
     check_down(f"y = {op}({names})", 12, 10, 9, feeds=feeds, **io)
+
+
+@pytest.mark.parametrize(
+    ("op", "opset", "indices"),
+    [
+        ("Gather<axis=1>", 11, [-4, 0]),
+        ("GatherElements<axis=1>", 11, [3, 0]),
+        ("GatherElements<axis=1>", 11, [0, -4]),
+        ("GatherND", 11, [0, 3]),
+        ("GatherND", 11, [-3, 0]),
+        ("ScatterElements<axis=1>", 11, [-4, 0]),
+        ("ScatterND", 11, [0, 3]),
+        ("Scatter<axis=1>", 9, [3, 0]),
+    ],
+)
+def test_indices_outside_the_data_name_no_other_element(op, opset, indices):
+    """Engines refuse them as well, but only those that are known can be told."""
+    updates = ", float[1,2] u = {1, 2}" if op.startswith("Scatter<") or "Elements" in op else ", float[1] u = {1}"
+    call = f"y = {op}(x, i{', u' if 'Scatter' in op else ''})"
+    io = {"inputs": "float[2,3] x", "constants": f"int64[1,2] i = {{{indices[0]}, {indices[1]}}}{updates}"}
+    rank = {"GatherND": "P", "Gather<axis=1>": "P,Q,R"}.get(op, "P,Q")
+    check_refused(call, opset, opset - 1, "lies outside the data", outputs=f"float[{rank}] y", **io)
+    check_refused(call, opset, 7, "lies outside the data", outputs=f"float[{rank}] y", **io)

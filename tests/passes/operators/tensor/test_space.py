@@ -63,13 +63,11 @@ def test_channels_from_depth_first():
         t2 = Gather(t1, 1)
         t3 = Mul(t2, 4)
         t4 = SpaceToDepth<blocksize=2>(x)
-        t5 = Reshape(t3, [1])
-        t6 = ConstantOfShape<value=[1]>(t5)
-        t7 = NonZero(t6)
-        t8 = Reshape(t7, [4, -1])
-        t9 = Transpose<perm=[1, 0]>(t8)
-        t10 = Reshape(t9, [-1])
-        y = Gather<axis=1>(t4, t10)"""
+        t5 = Range(0, t3, 1)
+        t6 = Reshape(t5, [4, -1])
+        t7 = Transpose<perm=[1, 0]>(t6)
+        t8 = Reshape(t7, [-1])
+        y = Gather<axis=1>(t4, t8)"""
     check(
         'y = SpaceToDepth<blocksize=2, mode="CRD">(x)',
         28,
