@@ -58,7 +58,7 @@ def calls(of: ModelProto, feeds: Mapping[str, Any] | None = None) -> Iterator[Ca
 
 @dataclass(frozen=True)
 class _Known(Mapping[str, Any]):
-    """The values of a model's main graph, computed when the first one is asked for that is neither fed nor constant."""
+    """The constants of a model, and the values of its main graph, computed when the first one is asked for that is neither fed nor constant."""
 
     of: ModelProto
     feeds: Mapping[str, Any] | None
@@ -77,10 +77,12 @@ class _Known(Mapping[str, Any]):
 
     @cached_property
     def _constants(self) -> dict[str, Any]:
-        found = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in self.of.graph.initializer}
-        for node in self.of.graph.node:
-            if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
-                found[node.output[0]] = onnx.numpy_helper.to_array(node.attribute[0].t)
+        found: dict[str, Any] = {}
+        for body in bodies(self.of):
+            found |= {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in getattr(body, "initializer", ())}
+            for node in body.node:
+                if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
+                    found[node.output[0]] = onnx.numpy_helper.to_array(node.attribute[0].t)
         return found
 
     @cached_property

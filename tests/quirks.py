@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
+from tests import conditions as when
 from tests.node_calls import Call, calls
 from tests.support import model
 
@@ -63,115 +64,6 @@ def excuse(engine: str, of: ModelProto, feeds: Mapping[str, Any] | None = None, 
     return next(found, "")
 
 
-def _slices_of_strings(call: Call) -> bool:
-    x, axis = call.given(0), call.attribute("axis", 0)
-    return x is not None and np.asarray(x).dtype.kind in "OUS" and axis % np.ndim(x) < np.ndim(x) - 1
-
-
-def _below(opset: int) -> Callable[[Call], bool]:
-    return lambda call: call.opset < opset
-
-
-def _always(_: Call) -> bool:
-    return True
-
-
-def _never(_: Call) -> bool:
-    """For what hangs on neighbours of a call: an excuse would excuse every model of that type."""
-    return False
-
-
-def _nan(*indices: int) -> Callable[[Call], bool]:
-    return lambda call: any(_holds(call.given(index), np.isnan) for index in indices)
-
-
-def _whole(call: Call, index: int) -> bool:
-    return not _holds(call.given(index), lambda value: value != np.trunc(value))
-
-
-def _holds(value: Any, what: Callable[[Any], Any]) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and bool(what(value).any())
-
-
-def _left_out(index: int) -> Callable[[Call], bool]:
-    return lambda call: index >= len(call.node.input) or not call.node.input[index]
-
-
-def _stacks(call: Call) -> bool:
-    """Whether a Loop has outputs beside what it carries."""
-    return len(call.node.output) > max(len(call.node.input) - 2, 0)
-
-
-def _empty(call: Call) -> bool:
-    return np.size(call.given(0)) == 0
-
-
-def _ignores(call: Call) -> bool:
-    ignored, targets = call.attribute("ignore_index"), call.given(1)
-    return ignored is not None and (targets is None or bool((targets == ignored).any()))
-
-
-def _empty_parts(call: Call) -> bool:
-    parts, shape, axis = call.attribute("num_outputs", 0), np.shape(call.given(0)), call.attribute("axis", 0)
-    return bool(parts) and -len(shape) <= axis < len(shape) and -(-shape[axis] // parts) * (parts - 1) >= shape[axis]
-
-
-def _cropped_by_scales(call: Call) -> bool:
-    scales = call.node.input[2] if len(call.node.input) > 2 else ""
-    return call.attribute("coordinate_transformation_mode") == "tf_crop_and_resize" and bool(scales)
-
-
-def _cuts_aligned(call: Call) -> bool:
-    scales, shape = call.given(2 if call.opset > 10 else 1), call.shape(0)
-    given = call.node.input[2 if call.opset > 10 else 1 :][:1]
-    if call.attribute("coordinate_transformation_mode") != "align_corners" or not any(given):
-        return False
-    if scales is None or shape is None:
-        return True
-    axes = call.attribute("axes", range(len(shape)))
-    sizes = [shape[axis] * scale for axis, scale in zip(axes, scales.reshape(-1), strict=False)]
-    return any(size != np.trunc(size) for size in sizes)
-
-
-def _infinite_bound(call: Call) -> bool:
-    return any(_holds(call.given(i), lambda v, sign=sign: v == sign * np.inf) for i, sign in ((1, 1), (2, -1)))
-
-
-def _lowest(call: Call) -> bool:
-    mask = call.given(3)
-    return isinstance(mask, np.ndarray) and mask.dtype.kind == "f" and bool((mask == np.finfo(mask.dtype).min).any())
-
-
-def _shorter(call: Call) -> bool:
-    lengths, x = call.given(4), call.given(0)
-    return lengths is not None and x is not None and bool((lengths != x.shape[call.attribute("layout", 0)]).any())
-
-
-def _other_batches(call: Call) -> bool:
-    a, b = call.shape(0) or (), call.shape(1) or ()
-    return len(b) > 2 and 0 in (*a[:-2], *b[:-2]) and a[:-2] != b[:-2]
-
-
-def _no_step(call: Call) -> bool:
-    lengths = call.given(4)
-    return lengths is not None and bool((lengths == 0).any())
-
-
-def _no_time(call: Call) -> bool:
-    x = call.given(0)
-    return x is not None and x.shape[call.attribute("layout", 0)] == 0
-
-
-def _default_threshold(call: Call) -> bool:
-    return b"ThresholdedRelu" in map(_bytes, call.attribute("activations", [])) and not call.attribute(
-        "activation_alpha"
-    )
-
-
-def _bytes(text: Any) -> bytes:
-    return text.encode() if isinstance(text, str) else text  # type: ignore[no-any-return]
-
-
 def _f(*values: float, shape: tuple[int, ...] = (-1,)) -> Any:
     return np.array(values, np.float32).reshape(shape)
 
@@ -210,7 +102,7 @@ DROPPED = Evidence(
 QUIRKS: tuple[Quirk, ...] = (
     Quirk(
         REFERENCE, "1.23.2", ("AveragePool",), "the opset is below 7", "counts what was padded",
-        "the average of what is there, as from opset 7 on by default", _below(7),
+        "the average of what is there, as from opset 7 on by default", when.below(7),
         Evidence(
             'y = AveragePool<kernel_shape=[2,2], pads=[0,0,1,1]>(x)', 6, "float[1,1,1,1] x", "float[1,1,1,1] y",
             {"x": np.ones((1, 1, 1, 1), np.float32)}, (np.ones((1, 1, 1, 1), np.float32),),
@@ -218,7 +110,7 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         REFERENCE, "1.23.2", ("Loop",), "no condition is given", "runs no iteration", "runs all iterations",
-        _left_out(1), Evidence(
+        when.left_out(1), Evidence(
             "y = Loop(n, , x) <body = b (int64 i, bool c, float[2,1] v) => (bool d, float[2,1] w) "
             "{ d = Identity(c) w = Add(v, v) }>", 16,
             "int64 n, float[2,1] x", "float[2,1] y", {"n": np.array(2), "x": np.ones((2, 1), np.float32)},
@@ -227,7 +119,7 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         REFERENCE, "1.23.2", ("Loop",), "values are stacked", "joins them along their first axis",
-        "stacks them along a new axis", _stacks, Evidence(
+        "stacks them along a new axis", when.stacks, Evidence(
             "y = Loop(n, t) <body = b (int64 i, bool c) => (bool d, float[2,1] w) { d = Identity(c) w = Identity(x) }>",
             16, "int64 n, bool t, float[2,1] x", "float[N,2,1] y",
             {"n": np.array(2), "t": np.array(True), "x": np.ones((2, 1), np.float32)},
@@ -236,24 +128,24 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     # operators that onnx.reference computes as their newer versions have them
     Quirk(REFERENCE, "1.23.2", ("Softmax",), "the opset is below 13", "is computed along the last axis alone",
-          "along all axes from the given one on, 1 by default", _below(13),
+          "along all axes from the given one on, 1 by default", when.below(13),
           Evidence("y = Softmax(x)", 11, **CUBE, right=(ONES / 4,))),
     Quirk(REFERENCE, "1.23.2", ("LogSoftmax",), "the opset is below 13", "is computed along the last axis alone",
-          "along all axes from the given one on, 1 by default", _below(13),
+          "along all axes from the given one on, 1 by default", when.below(13),
           Evidence("y = LogSoftmax(x)", 11, **CUBE, right=(np.log(ONES / 4),))),
     Quirk(REFERENCE, "1.23.2", ("Hardmax",), "the opset is below 13", "is computed along the last axis alone",
-          "along all axes from the given one on, 1 by default", _below(13),
+          "along all axes from the given one on, 1 by default", when.below(13),
           Evidence("y = Hardmax(x)", 11, **CUBE, right=(np.stack([EYES, EYES]).reshape(2, 2, 2),))),
     Quirk(REFERENCE, "1.23.2", ("Scan",), "the opset is below 9", "refuses it",
           "sequence_lens come first, and each sequence of a batch is scanned",  # a body that takes the absent one runs
-          _below(9), Evidence("y = Scan<num_scan_inputs=1, body = b (float e) => (float r) { r = Neg(e) }>(, x)", 8,
+          when.below(9), Evidence("y = Scan<num_scan_inputs=1, body = b (float e) => (float r) { r = Neg(e) }>(, x)", 8,
                               "float[1,2] x", "float[1,2] y", {"x": _f(1, 2, shape=(1, 2))}, (_f(-1, -2, shape=(1, 2)),))),
     Quirk(REFERENCE, "1.23.2", ("PRelu",), "the opset is below 7", "takes one slope for each place of the last axis",
-          "one slope for each channel", _below(7),
+          "one slope for each channel", when.below(7),
           Evidence("y = PRelu(x, s)", 6, "float[1,2,2] x, float[2] s", "float[1,2,2] y",
                    {"x": -ONES[:1], "s": _f(1, 2)}, (_f(-1, -1, -2, -2, shape=(1, 2, 2)),))),
     Quirk(REFERENCE, "1.23.2", ("RoiAlign",), "the opset is below 16", "moves the regions by half a pixel",
-          "regions are taken as they are", _below(16),
+          "regions are taken as they are", when.below(16),
           Evidence("y = RoiAlign<output_height=1, output_width=1, sampling_ratio=1>(x, r, b)", 10,
                    "float[1,1,4,4] x, float[1,4] r, int64[1] b", "float[1,1,1,1] y",
                    {"x": _f(*range(16), shape=(1, 1, 4, 4)), "r": _f(0, 0, 2, 2, shape=(1, 4)), "b": np.array([0])},
@@ -264,7 +156,7 @@ QUIRKS: tuple[Quirk, ...] = (
           Evidence("y = Add<axis=0, broadcast=1>(x, s)", 6, "float[2,2] x, float[2] s", "float[2,2] y",
                    {"x": 0 * ONES[0], "s": _f(1, 2)}, (_f(1, 1, 2, 2, shape=(2, 2)),))),
     Quirk(REFERENCE, "1.23.2", ("PRelu",), "there is a zero", "multiplies it by the slope", "f(x) = x for x >= 0",
-          lambda call: call.given(0) is None or _holds(call.given(0), lambda x: x == 0),
+          lambda call: call.given(0) is None or when.holds(call.given(0), lambda x: x == 0),
           Evidence("p = PRelu(x, s) y = Reciprocal(p)", 16, "float[1] x, float[1] s", "float[1] y",
                    {"x": _f(0), "s": _f(-1)}, (_f(INF),)), "the sign of a zero"),
     Quirk(REFERENCE, "1.23.2", ("BatchNormalization",), "the opset is from 9 to 13", "updates the means before it uses them",
@@ -273,20 +165,23 @@ QUIRKS: tuple[Quirk, ...] = (
                    "float[1,1,1] x, float[1] s, float[1] b, float[1] m, float[1] v", "float[1,1,1] y",
                    {"x": _f(1, shape=(1, 1, 1)), "s": _f(1), "b": _f(0), "m": _f(0), "v": _f(1)},
                    (_f(0.999995, shape=(1, 1, 1)),))),
+    Quirk(REFERENCE, "1.23.2", ("LpNormalization",), "p is 1", "divides by the sum of the numbers", "by that of their magnitudes",
+          lambda call: call.attribute("p", 2) == 1,
+          Evidence("y = LpNormalization<p=1>(x)", 22, "float[2] x", "float[2] y", {"x": _f(1, -3)}, (_f(0.25, -0.75),))),
     # what onnx.reference leaves out
     Quirk(REFERENCE, "1.23.2", RECURRENT, "sequences have lengths of their own", "runs all of them to the end",
-          "each runs as many steps as it has", _shorter, RUN),
+          "each runs as many steps as it has", when.shorter, RUN),
     Quirk(REFERENCE, "1.23.2", RECURRENT, "there is a clip", "does not clip", "what activations are given is clipped",
           lambda call: call.attribute("clip") is not None,
           Evidence("all, y = GRU<hidden_size=1, clip=0.5>(x, w, r)", 14,
                    "float[1,1,1] x, float[1,3,1] w, float[1,3,1] r", "float[1,1,1] y",
                    {name: value[:, :3] for name, value in CELL.items()}, (_f(0.17446803, shape=(1, 1, 1)),))),
     Quirk(REFERENCE, "1.23.2", ("OneHot",), "indices or the depth are not whole numbers", "finds no such place",
-          "both are cast to int64", lambda call: not (_whole(call, 0) and _whole(call, 1)),
+          "both are cast to int64", lambda call: not (when.whole(call, 0) and when.whole(call, 1)),
           Evidence("y = OneHot(i, d, v)", 11, "int64[2] i, float d, float[2] v", "float[2,N] y",
                    {"i": np.array([0, -1]), "d": _s(2.7), "v": _f(0, 1)}, (_f(1, 0, 0, 1, shape=(2, 2)),))),
     Quirk(REFERENCE, "1.23.2", ("Resize",), "a region is cropped and scales are given", "keeps the size of the whole",
-          "the size is that of the region times the scales", _cropped_by_scales, CROPPED),
+          "the size is that of the region times the scales", when.cropped_by_scales, CROPPED),
     Quirk(REFERENCE, "1.23.2", ("DynamicQuantizeLinear",), "all numbers are 0", "has a scale of 1 / 255",
           "the scale is (max - min) / 255", lambda call: call.given(0) is not None and not call.given(0).any(),
           Evidence("q, y, z = DynamicQuantizeLinear(x)", 11, "float[3] x", "float y", {"x": _f(0, 0, 0)}, (_s(0),))),
@@ -295,48 +190,52 @@ QUIRKS: tuple[Quirk, ...] = (
           "the scale is (max - min) / 255", lambda call: call.given(0) is not None and not call.given(0).any(),
           Evidence("q, y, z = DynamicQuantizeLinear(x)", 11, "float[3] x", "float y", {"x": _f(0, 0, 0)}, (_s(0),))),
     Quirk(RUNTIME, "1.31.1", ("Resize",), "a region is cropped and scales are given", "does not crop",
-          "the size is that of the region times the scales", _cropped_by_scales, CROPPED),
+          "the size is that of the region times the scales", when.cropped_by_scales, CROPPED),
     Quirk(RUNTIME, "1.31.1", ("Resize",), "corners are aligned of a size that scales make no whole number",
-          "cuts the size first", "as ONNX's tests have it: the size as the scales make it", _cuts_aligned,
+          "cuts the size first", "as ONNX's tests have it: the size as the scales make it", when.cuts_aligned,
           Evidence('y = Resize<mode="linear", coordinate_transformation_mode="align_corners">(x, , s)', 13,
                    "float[1,1,1,4] x, float[4] s", "float[1,1,1,N] y",
                    {"x": _f(1, 2, 3, 4, shape=(1, 1, 1, 4)), "s": _f(1, 1, 1, 0.6)},
                    (_f(1, 3.1428571, shape=(1, 1, 1, 2)),))),
     Quirk(RUNTIME, "1.31.1", ("Cast",), "a subgraph reads a Cast of a Cast", "refuses it",
-          "the value; without optimizations, too, it takes out the one and forgets the other", _never,
+          "the value; without optimizations, too, it takes out the one and forgets the other", when.never,
           Evidence("a = Cast<to=1>(x) b = Cast<to=1>(a) y = If(c) <then_branch = t () => (float[M] u) { u = Neg(b) }, "
                    "else_branch = e () => (float[M] v) { v = Abs(b) }>", 13, "float[2] x, bool c", "float[2] y",
                    {"x": _f(1, 2), "c": np.array(True)}, (_f(-1, -2),))),
     Quirk(RUNTIME, "1.31.1", ("OneHot",), "indices or the depth are not whole numbers", "sets no place at all",
-          "both are cast to int64", lambda call: not (_whole(call, 0) and _whole(call, 1)),
+          "both are cast to int64", lambda call: not (when.whole(call, 0) and when.whole(call, 1)),
           Evidence("y = OneHot(i, d, v)", 11, "float[1] i, float d, float[2] v", "float[1,2] y",
                    {"i": _f(1.9), "d": _s(2), "v": _f(0, 1)}, (_f(0, 1, shape=(1, 2)),))),
     Quirk(RUNTIME, "1.31.1", ("Clip",), "a bound is NaN", "leaves that bound out", "Min(max, Max(x, min)), which is NaN",
-          _nan(1, 2), Evidence("y = Clip(x, lo, hi)", 13, *BOUNDS, {"x": _f(-2, 0.5, 3, 4), "lo": _s(NAN), "hi": _s(1)},
+          when.nan(1, 2), Evidence("y = Clip(x, lo, hi)", 13, *BOUNDS, {"x": _f(-2, 0.5, 3, 4), "lo": _s(NAN), "hi": _s(1)},
                                (_f(NAN, NAN, NAN, NAN),))),
     Quirk(RUNTIME, "1.31.1", ("Clip",), "all numbers are beyond an infinite bound", "yields the largest finite number",
-          "the bound", _infinite_bound,
+          "the bound", when.infinite_bound,
           Evidence("y = Clip(x, lo)", 13, "float[2] x, float lo", "float[2] y", {"x": _f(-2, 3), "lo": _s(INF)},
                    (_f(INF, INF),))),
     Quirk(RUNTIME, "1.31.1", ("Unique",), "there is NaN", "takes all numbers for equal",
-          "as numpy.unique, for which NaN is the largest number", _nan(0),
+          "as numpy.unique, for which NaN is the largest number", when.nan(0),
           Evidence("y = Unique(x)", 11, "float[4] x", "float[N] y", {"x": _f(NAN, 1, -1, 1)}, (_f(-1, 1, NAN),))),
-    Quirk(RUNTIME, "1.31.1", ("ReduceMax", "ReduceMin"), "there is NaN", "loses it", "as numpy, which keeps it", _nan(0),
+    Quirk(RUNTIME, "1.31.1", ("ReduceMax", "ReduceMin"), "there is NaN", "loses it", "as numpy, which keeps it", when.nan(0),
           Evidence("y = ReduceMax(x)", 13, "float[3] x", "float[1] y", {"x": _f(1, NAN, 2)}, (_f(NAN),))),
     Quirk(RUNTIME, "1.31.1", ("Gather",), "strings are gathered along an axis before the last",
-          "yields the first of each slice alone", "all elements of each slice", _slices_of_strings,
+          "yields the first of each slice alone", "all elements of each slice", when.slices_of_strings,
           Evidence("y = Gather(x, i)", 13, "string[1,2] x, int64 i", "string[2] y",
                    {"x": np.array([["a", "b"]], dtype=object), "i": np.array(0)}, (np.array(["a", "b"], dtype=object),))),
     Quirk(RUNTIME, "1.31.1", ("Hardmax",), "there is NaN", "has no 1 where it comes first, and passes it over elsewhere",
-          "as numpy.argmax, for which NaN is the largest number", _nan(0),
+          "as numpy.argmax, for which NaN is the largest number", when.nan(0),
           Evidence("y = Hardmax(x)", 13, "float[2,3] x", "float[2,3] y", {"x": _f(NAN, 1, 2, 1, NAN, 2, shape=(2, 3))},
                    (_f(1, 0, 0, 0, 1, 0, shape=(2, 3)),))),
     Quirk(RUNTIME, "1.31.1", ("ArgMax", "ArgMin"), "there is NaN", "passes it over where it does not come first",
-          "as numpy.argmax, for which NaN is the largest number", _nan(0),
+          "as numpy.argmax, for which NaN is the largest number", when.nan(0),
           Evidence("y = ArgMax<axis=1>(x)", 13, "float[2,3] x", "int64[2,1] y",
                    {"x": _f(1, NAN, 2, 1, 2, NAN, shape=(2, 3))}, (np.array([[1], [2]]),))),
+    Quirk(RUNTIME, "1.31.1", ("MaxPool",), "there may be NaN", "loses it", "the maximum, which ReduceMax and Max keep NaN for",
+          lambda call: call.given(0) is None or when.nan(0)(call),
+          Evidence("y = MaxPool<kernel_shape=[2]>(x)", 12, "float[1,1,3] x", "float[1,1,2] y", {"x": _f(2, NAN, 1, shape=(1, 1, 3))},
+                   (_f(NAN, NAN, shape=(1, 1, 2)),)), "nan"),
     Quirk(RUNTIME, "1.31.1", ("ReduceMean",), "the tensor is empty", "yields 0", "undefined; 0 / 0 by its definition",
-          _empty, Evidence("y = ReduceMean<axes=[0], keepdims=0>(x)", 13, "float[N,2] x", "float[2] y",
+          when.empty, Evidence("y = ReduceMean<axes=[0], keepdims=0>(x)", 13, "float[N,2] x", "float[2] y",
                            {"x": np.zeros((0, 2), np.float32)}, (_f(NAN, NAN),))),
     Quirk(RUNTIME, "1.31.1", ("ReduceSum", "ReduceL1"), "integers are larger than 2^53", "goes through float64",
           "a sum of integers",
@@ -348,36 +247,41 @@ QUIRKS: tuple[Quirk, ...] = (
           Evidence("y = Squeeze(x, a)", 13, "float[1,3] x, int64[K] a", "float[M,N] y",
                    {"x": _f(1, 2, 3, shape=(1, 3)), "a": np.zeros(0, np.int64)}, (_f(1, 2, 3, shape=(1, 3)),))),
     Quirk(RUNTIME, "1.31.1", ("Where",), "there is -0.0", "loses its sign", "the values as they are",
-          lambda call: any(_holds(call.given(i), lambda v: (v == 0) & np.signbit(v)) for i in (1, 2)),
+          lambda call: any(when.holds(call.given(i), lambda v: (v == 0) & np.signbit(v)) for i in (1, 2)),
           Evidence("w = Where(c, x, z) y = Reciprocal(w)", 13, "bool[1] c, float[1] x, float[1] z", "float[1] y",
                    {"c": np.array([True]), "x": _f(-0.0), "z": _f(1)}, (_f(-INF),))),
+    Quirk(RUNTIME, "1.31.1", ("Where",), "there may be -0.0", "loses its sign", "the values as they are",
+          lambda call: any(call.given(i) is None for i in (1, 2)),
+          Evidence("y = If(c) <then_branch = t () => (float[1] a) { n = Neg(x) w = Where(d, n, x) a = Reciprocal(w) }, "
+                   "else_branch = e () => (float[1] b) { b = Abs(x) }>", 13, "bool c, bool[1] d, float[1] x", "float[1] y",
+                   {"c": np.array(True), "d": np.array([True]), "x": _f(0)}, (_f(-INF),)), "the sign of a zero"),
     Quirk(RUNTIME, "1.31.1", ("Dropout",), "the opset is below 12 and the mask is asked for", "says that all is dropped",
           "nothing is dropped where nothing is trained", lambda call: call.opset < 12 and len(call.node.output) > 1, DROPPED),
     Quirk(RUNTIME, "1.31.1", ("NegativeLogLikelihoodLoss",), "a target is ignored", "has a loss of -0.0 there", "0",
-          _ignores,
+          when.ignores,
           Evidence('l = NegativeLogLikelihoodLoss<ignore_index=-5, reduction="none">(x, t) y = Reciprocal(l)', 13,
                    "float[1,1,1] x, int64[1,1] t", "float[1,1] y", {"x": ONES[:1, :1, :1], "t": np.array([[-5]])},
                    (_f(INF, shape=(1, 1)),)), "the sign of a zero"),
     Quirk(RUNTIME, "1.31.1", ("Split",), "parts are numbered and the last ones are empty", "refuses it", "they are smaller",
-          _empty_parts, Evidence("y, z = Split<num_outputs=2>(x)", 18, "float[N] x", "float[A] y, float[B] z",
+          when.empty_parts, Evidence("y, z = Split<num_outputs=2>(x)", 18, "float[N] x", "float[A] y, float[B] z",
                                  {"x": _f()}, (_f(), _f()))),
     Quirk(RUNTIME, "1.31.1", ("Bernoulli",), "numbers are drawn", "draws a 1 with the probability 1 - p",
-          "with the probability p", _always,
+          "with the probability p", when.always,
           Evidence("y = Bernoulli(p)", 15, "float[2] p", "float[2] y", {"p": _f(1, 0)}, (_f(1, 0),))),
-    Quirk(RUNTIME, "1.31.1", RECURRENT, "a sequence has no step", "ends in 0", "ends in the initial state", _no_step, RUN),
-    Quirk(RUNTIME, "1.31.1", ("RNN", "LSTM"), "the axis of time is empty", "ends in 0", "ends in the initial state", _no_time,
+    Quirk(RUNTIME, "1.31.1", RECURRENT, "a sequence has no step", "ends in 0", "ends in the initial state", when.no_step, RUN),
+    Quirk(RUNTIME, "1.31.1", ("RNN", "LSTM"), "the axis of time is empty", "ends in 0", "ends in the initial state", when.no_time,
           Evidence("_, y = RNN<hidden_size=1>(x, w, w, , , i)", 14,
                    "float[0,1,1] x, float[1,1,1] w, float[1,1,1] i", "float[1,1,1] y",
                    {"x": np.zeros((0, 1, 1), np.float32), "w": _f(1, shape=(1, 1, 1)), "i": _f(0.5, shape=(1, 1, 1))},
                    (_f(0.5, shape=(1, 1, 1)),))),
     Quirk(RUNTIME, "1.31.1", RECURRENT, "ThresholdedRelu has no alpha of its own", "takes 0", "1, as the operator has it",
-          _default_threshold,
+          when.default_threshold,
           Evidence('_, y = RNN<hidden_size=1, activations=["ThresholdedRelu"]>(x, w, r)', 14,
                    "float[1,1,1] x, float[1,1,1] w, float[1,1,1] r", "float[1,1,1] y",
                    {"x": _f(0.5, shape=(1, 1, 1)), "w": _f(1, shape=(1, 1, 1)), "r": _f(0, shape=(1, 1, 1))},
                    (_f(0, shape=(1, 1, 1)),))),
     Quirk(RUNTIME, "1.31.1", ("Attention",), "a mask holds the lowest number", "takes it for -inf, and a row of it for 0",
-          "Softmax of the sum", _lowest,
+          "Softmax of the sum", when.lowest,
           Evidence("y = Attention(q, k, k, m)", 23, "float[1,1,1,2] q, float[1,1,2,2] k, float[1,2] m", "float[1,1,1,2] y",
                    {"q": ONES[None, :1, :1], "k": _f(0, 1, 2, 3, shape=(1, 1, 2, 2)),
                     "m": np.full((1, 2), np.finfo(np.float32).min)}, (_f(1, 2, shape=(1, 1, 1, 2)),))),
@@ -388,7 +292,7 @@ QUIRKS: tuple[Quirk, ...] = (
                    {"x": _f(1, shape=(1, 1, 1)), "w": _f(1, shape=(1, 1, 1)), "r": _f(0, shape=(1, 1, 1))},
                    (_f(1e-5, shape=(1, 1, 1)),))),
     Quirk(RUNTIME, "1.31.1", ("MatMul",), "a matrix is multiplied by none of many", "refuses it", "there is no product",
-          _other_batches,
+          when.other_batches,
           Evidence("y = MatMul(a, x)", 13, "float[2,3] a, float[0,3,4] x", "float[A,B,C] y",
                    {"a": np.ones((2, 3), np.float32), "x": np.zeros((0, 3, 4), np.float32)},
                    (np.zeros((0, 2, 4), np.float32),))),
@@ -401,7 +305,7 @@ QUIRKS: tuple[Quirk, ...] = (
           Evidence("y = ReduceMax<keepdims=0>(x, a)", 20, "bool[2,0] x, int64[1] a", "bool[A] y",
                    {"x": np.zeros((2, 0), bool), "a": np.array([1])}, (np.zeros(2, bool),))),
     Quirk(RUNTIME, "1.31.1", ("Sub",), "float16 is behind other float16", "leaves out the rounding between them",
-          "each value is a float16; `AsWritten` has onnxruntime round it", _never,
+          "each value is a float16; `AsWritten` has onnxruntime round it", when.never,
           Evidence("a = Mul(x, s) y = Sub(a, t)", 14, "float16[1] x, float16[1] s, float16[1] t", "float16[1] y", HALVES,
                    (HALVES["x"] * HALVES["s"] - HALVES["t"],))),
 )  # fmt: skip

@@ -7,7 +7,8 @@ import onnx.parser
 import pytest
 
 from opshift.verification.engines import ENGINES, EngineError
-from tests.quirks import QUIRKS, Quirk, _never, excuse
+from tests.conditions import never
+from tests.quirks import QUIRKS, Quirk, excuse
 from tests.support import model
 
 BY_NAME = {engine.engine: engine for engine in ENGINES}
@@ -33,7 +34,7 @@ def alike(right: Any, actual: Any) -> bool:
 
 @pytest.mark.parametrize("quirk", QUIRKS, ids=lambda q: f"{q.engine} {q.operators[0]} {q.when}")
 def test_it_is_excused_there(quirk: Quirk):
-    if quirk.applies is _never:  # it hangs on more than one call
+    if quirk.applies is never:  # it hangs on more than one call
         assert not excuse(quirk.engine, quirk.evidence.model, quirk.evidence.feeds)
         return
     assert quirk.when in excuse(quirk.engine, quirk.evidence.model, quirk.evidence.feeds, quirk.only)

@@ -124,6 +124,17 @@ def _negative_zero(call: Call) -> bool:
     return x is None or (x.dtype.kind == "f" and bool((np.signbit(x) & (x == 0)).any()))
 
 
+def _not_one_size_an_axis(call: Call) -> bool:
+    x, sizes = call.shape(0), call.shape(1)
+    return x is not None and sizes is not None and sizes != (len(call.attribute("axes", x)),)
+
+
+def _no_region(call: Call) -> bool:
+    crops = call.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
+    left_out = len(call.node.input) < 2 or not call.node.input[1]
+    return crops and (left_out or 0 in (call.shape(1) or ()))
+
+
 def _trains(call: Call) -> bool:
     return bool(np.any(call.given(2))) if call.opset >= 12 else call.opset < 7 and not call.attribute("is_test", 0)
 
@@ -166,6 +177,9 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Min", "Max", "Clip"), "zeros of both signs are equal", _zeros_of_both_signs, "the sign of a zero"),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", _unscaled),
     Undefined(("CenterCropPad",), "a size is negative", _negative(1)),
+    Undefined(("Resize",), "there is no region to crop", _no_region),
+    Undefined(("TopK",), "what is not sorted has any order", lambda call: call.attribute("sorted", 1) == 0, "elements differ"),
+    Undefined(("CenterCropPad",), "there is not one size for each axis", _not_one_size_an_axis),
     Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",
               lambda call: (call.attribute("clip") or 0) < 0),
 )  # fmt: skip

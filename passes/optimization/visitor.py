@@ -192,6 +192,11 @@ class Visit:
         made = branches.spliced(node, branch, self._whole.context.names.fresh)
         for inner in made:
             self._whole.uses.update(inner.input)
+        if space.opset < 6 and space.scope.graph is not None:  # a Cast infers no type there
+            stated = {value.name: value.type for value in branch.value_info}
+            for old, new in zip(branch.node, made[len(branch.initializer) :], strict=False):
+                if new.op_type == "Cast" and old.output[0] in stated:
+                    space.scope.graph.value_info.add(name=new.output[0]).type.CopyFrom(stated[old.output[0]])
         return made
 
     def _fold(self, node: NodeProto) -> bool:

@@ -20,6 +20,13 @@ from opshift.verification.engines import EngineError, OnnxRuntime, Reference
 from tests import quirks
 
 DEFAULT = ("", "ai.onnx")
+NO_JUDGE = "no judge"
+LACKING = (  # what an engine says of its own limits
+    NO_JUDGE, "NOT_IMPLEMENTED", "is under development", "Unsupported model IR version", "is computed as opset",
+    "op_kernel_context.h",  # of an input that is missing in a subgraph that reads a Cast of a Cast: onnxruntime takes the latter out, optimizations or not
+    "is not implemented for", "No registered implementation", "is the newest it loads", "must have the shape set for all outputs",
+    "Issues with types [<class 'NoneType'>", "can't be converted to MLDataType", "No corresponding Numpy type",
+)  # fmt: skip
 OLDEST_WITH_KERNELS = 7  # of onnxruntime: it loads older opsets, but has no Add, no Cast there
 
 
@@ -99,6 +106,11 @@ class Evaluator(Reference):
 
 Judge = type[Runtime] | type[Evaluator]
 JUDGES: tuple[Judge, ...] = (Runtime, AsWritten, Raised, Evaluator)
+
+
+def lacks(why: str) -> bool:
+    """Whether an engine says that it lacks something, not that a model is wrong."""
+    return any(word in why for word in LACKING)
 
 
 def opset(model: ModelProto) -> int:

@@ -25,10 +25,11 @@ from tests import quirks
 from tests.conformance import draws
 from tests.conformance.agreement import difference, mismatch
 from tests.conformance.cases import Case, Key
-from tests.conformance.engines import JUDGES, AsWritten, Judge, Runtime
+from tests.conformance.engines import JUDGES, AsWritten, Judge, Runtime, lacks
 
 OK, WRONG, INVALID, REFUSED, CRASHED, UNJUDGED = "ok", "wrong", "invalid", "refused", "crashed", "unjudged"
 OK_BY_SOURCE, NOT_VALID = "ok by source", "source not valid"
+FAILING = "[ONNXRuntimeError]"
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,19 @@ class Finding:
     engine: str = ""
 
 
-def judge(case: Case, target: int, ops: Sequence[Op] = (), refinement: Refinement = NOTHING) -> Verdict:
+def judge(
+    case: Case, target: int, ops: Sequence[Op] = (), refinement: Refinement = NOTHING, *, strict: bool = False
+) -> Verdict:
     """Convert to `target`, expanding `ops`, refine, and run; a model that no engine can judge is `unjudged`, never ok.
 
-    What is refused or unjudged where onnx.checker rejects the published model itself is `source not valid`.
+    What is refused or unjudged where onnx.checker rejects the published model itself is `source not valid`. Where that is
+    `strict`, a model that onnxruntime does not run, though it runs the source and lacks nothing, is wrong.
     """
     verdict = _judge(case, target, ops, refinement)
+    if strict and verdict.status == UNJUDGED and verdict.why.startswith(Runtime.engine):
+        first = verdict.why.split(" | ")[0]
+        if FAILING in first and not lacks(first) and able(case, Runtime):
+            return replace(verdict, status=WRONG, why=f"fails: {verdict.why}")
     if verdict.status in (REFUSED, UNJUDGED) and checked(case.model):
         return replace(verdict, status=NOT_VALID)
     return verdict

@@ -55,7 +55,7 @@ def _judged(changes: list[Change], calling: Calling) -> list[Verdict]:
     for case in derived(changes, calling):
         for target in targets(case):
             try:
-                found.append(calling(judge, case, target))
+                found.append(calling(judge, case, target, strict=True))
             except EngineError as ended:
                 found.append(Verdict(case.name, case.release, case.opset, target, UNJUDGED, str(ended)))
     return found

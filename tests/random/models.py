@@ -68,14 +68,15 @@ def tame(source: Source) -> Source | None:
     feeds = {name: tamed(value) for name, value in source.feeds.items() if far(value).any()}
     model, held = ModelProto(), False
     model.CopyFrom(source.model)
-    for constant in _constants(model):
+    for constant in constants(model):
         if constant.data_type in FLOATS and far(value := onnx.numpy_helper.to_array(constant)).any():
             constant.CopyFrom(tensor(tamed(value), constant.name))
             held = True
     return replace(source, model=model, feeds={**source.feeds, **feeds}) if feeds or held else None
 
 
-def _constants(model: ModelProto) -> Iterator[TensorProto]:
+def constants(model: ModelProto) -> Iterator[TensorProto]:
+    """The tensors that a model holds."""
     for body in bodies(model):
         if isinstance(body, GraphProto):
             yield from body.initializer

@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 import onnx
 import onnx.helper
+import onnx.numpy_helper
 import onnx.parser
 import pytest
 from onnx import ModelProto
@@ -26,7 +27,7 @@ from tests.random.models import Source, drawn_source
 from tests.random.shrink import Finding, shrunk
 from tests.random.turns import turn
 from tests.random.verbs import Verb, drawn_verbs
-from tests.random.verdict import CRASHED, DIED, FAILS, FINDINGS, INVALID, OK, REFUSED, UNJUDGED, WRONG, Judge
+from tests.random.verdict import CRASHED, DIED, FAILS, FINDINGS, INVALID, NEAR, OK, REFUSED, UNJUDGED, WRONG, Judge
 from tests.random.worker import flat
 
 SEEDS = range(7100, 7130)
@@ -210,3 +211,19 @@ def test_every_version_has_its_turn(corpus: Corpus):
     drawn = [turn(corpus, seed) for seed in range(3 * len(corpus.known))]
     assert {key for key, _ in drawn[: len(corpus.known)]} == set(corpus.known)
     assert len({name for key, name in drawn if key[1] == "Conv"}) >= 3
+
+
+def test_what_a_rounding_changes_as_much_is_not_wrong(engines: Engines, monkeypatch: pytest.MonkeyPatch):
+    """The hyperbolic cosine of little is 1, whatever it was of."""
+
+    def breaking(model: ModelProto) -> None:
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(1 + 2**-22, np.float32), "s"))
+        model.graph.node.insert(0, onnx.helper.make_node("Mul", ["x", "s"], ["z"]))
+        model.graph.node[-1].input[0] = "z"
+
+    _broken(monkeypatch, breaking)
+    monkeypatch.setattr(Result, "grade", "close")
+    for name, status in (("Acosh", UNJUDGED), ("Cosh", NEAR)):
+        text = f"{HEAD} g (float[2] x) => (float[2] y) {{ y = {name}(x) }}"
+        ones = replace(source(text), feeds={"x": np.ones(2, np.float32)})
+        assert Judge(engines, ones).judge(DOWN).status == status

@@ -17,11 +17,12 @@ from opshift.passes.errors import InvalidModel
 
 from opshift.verification.compare import compare
 from tests import quirks
-from tests.conformance.engines import OLDEST_WITH_KERNELS, every_node, opset
+from tests.conformance.engines import OLDEST_WITH_KERNELS, every_node, lacks, opset
 from tests.random.engines import LATE, Engines
 from tests.random.models import Source, complaint, tame
+from tests.random.steadiness import as_unsteady, rocked
 from tests.random.verbs import Verb
-from tests.random.worker import ENGINES, NO_JUDGE, flat
+from tests.random.worker import ENGINES, flat
 from tests.undefined import undefined
 
 OK, NEAR, REFUSED, UNJUDGED = "ok", "near", "refused", "unjudged"
@@ -31,12 +32,6 @@ FINDINGS = (WRONG, FAILS, INVALID, CRASHED, REJECTED, HANGS, DIED)
 STATUSES = (OK, NEAR, REFUSED, UNJUDGED, *FINDINGS)
 FAR = "close, of NaN, infinity, or values far from 1"
 SECONDS = 20
-NO_KERNEL = (  # what an engine says of its own limits
-    NO_JUDGE, "NOT_IMPLEMENTED", "is under development", "Unsupported model IR version", "is computed as opset",
-    "Missing Input: ",  # of a subgraph that reads a Cast of a Cast: onnxruntime takes the latter out, optimizations or not
-    "is not implemented for", "No registered implementation", "is the newest it loads", "must have the shape set for all outputs",
-    "Issues with types [<class 'NoneType'>", "can't be converted to MLDataType", "No corresponding Numpy type",
-)  # fmt: skip
 ORDER = ("onnxruntime", "as written", "onnx.reference", "raised")
 
 
@@ -86,7 +81,7 @@ class Judge:
         found, why = self.expected("onnxruntime")
         if found is not None:
             return True
-        lacking = opset(self.source.model) < OLDEST_WITH_KERNELS or any(word in why for word in NO_KERNEL)
+        lacking = opset(self.source.model) < OLDEST_WITH_KERNELS or lacks(why)
         return lacking and any(self.expected(engine)[0] is not None for engine in ORDER[2:])
 
     def judge(self, verb: Verb) -> Verdict:
@@ -159,10 +154,17 @@ class Judge:
             return Verdict(OK, engine=engine, result=result)
         if not (differs := _differ(expected, outputs, grade)):
             return Verdict(NEAR, engine=engine, result=result)
+        if grade == "close" and as_unsteady(expected, outputs, self._moved(engine)):
+            return Verdict(UNJUDGED, f"what a rounding of the inputs changes as much: {differs}", engine, result)
         models = (flat(self.source.model), flat(result))
         excuses = (quirks.excuse(ENGINES[engine].engine, model, self.source.feeds, differs) for model in models)
         excuse = next(filter(None, excuses), "")
         return Verdict(UNJUDGED if excuse else WRONG, excuse or f"{grade}: {differs}", engine, result)
+
+    def _moved(self, engine: str) -> list[Any]:
+        """What an engine makes of the source where its inputs are a few roundings off."""
+        moved = rocked(self.source)
+        return self.engines.run(engine, moved.model, moved.feeds)[0] or []
 
     def _alone(self, engine: str) -> bool:
         """Whether it is onnx.reference, which takes calls that are none, and nobody else runs the source."""
@@ -197,11 +199,7 @@ def _narrow(model: ModelProto | None) -> bool:
 
 def _limit(engine: str, result: ModelProto, why: str) -> bool:
     """Whether it is the engine that lacks what a model needs."""
-    return (
-        opset(result) < OLDEST_WITH_KERNELS
-        or engine in ("as written", "raised")
-        or any(word in why for word in NO_KERNEL)
-    )
+    return opset(result) < OLDEST_WITH_KERNELS or engine in ("as written", "raised") or lacks(why)
 
 
 def _differ(expected: list[Any], outputs: list[Any], grade: str) -> str:

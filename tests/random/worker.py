@@ -15,6 +15,7 @@ from onnx import ModelProto
 
 from tests import quirks
 from tests.conformance.engines import (
+    NO_JUDGE,
     OLDEST_WITH_KERNELS,
     AsWritten,
     EngineError,
@@ -26,7 +27,6 @@ from tests.conformance.engines import (
     opset,
 )
 
-NO_JUDGE = "no judge"
 SECONDS = 3.0  # of computing, after which an engine has no answer, unless it is given more
 MEMORY = 6 << 30
 

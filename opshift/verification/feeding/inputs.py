@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto
@@ -19,6 +22,7 @@ from opshift.verification.side import Side
 
 SIZES = (3, 1, 4)  # what a symbolic dimension becomes, in turn
 _MORE = (2, 5, 7)  # where more runs are asked for
+_ENDS = 4  # of processes, after which nothing more is tried
 _ATTEMPTS = 24  # at one set of inputs
 
 Run = Callable[[Feeds], list[Any]]
@@ -160,11 +164,17 @@ def _first_that_runs(problem: Problem, run: Run, choices: Iterator[Choice]) -> t
 
 def _searched(side: Side, problem: Problem, first: Choice) -> Choice | None:
     """A choice that fits, looked for in a process of its own: what is tried may end it."""
-    try:
-        return isolation.call(_search, side, problem, first)
-    except isolation.Ended:
-        return None
+    with TemporaryDirectory() as folder:
+        log, deadly = os.path.join(folder, "tries"), set[int]()
+        for _ in range(_ENDS):
+            try:
+                return isolation.call(_search, side, problem, first, log, deadly)
+            except isolation.Ended:
+                if not os.path.exists(log):
+                    break
+                deadly.add(int(Path(log).read_text(encoding="ascii")))
+    return None
 
 
-def _search(side: Side, problem: Problem, first: Choice) -> Choice | None:
-    return Search(problem, side).find(first)
+def _search(side: Side, problem: Problem, first: Choice, log: str, deadly: Container[int]) -> Choice | None:
+    return Search(problem, side, log, deadly).find(first)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -80,8 +81,9 @@ class _State:
 class Search:
     """Best first: from the choice that went farthest, one step at a time."""
 
-    def __init__(self, problem: Problem, side: Side):
-        self._problem, self._side = problem, side
+    def __init__(self, problem: Problem, side: Side, log: str = "", deadly: Container[int] = ()):
+        """`log` is the file that is told the number of each try before it, `deadly` the tries that end the process."""
+        self._problem, self._side, self._log, self._deadly = problem, side, log, deadly
         self._model = marked(side.model)
         self._run = self._opened(self._model)
         self._parts: dict[int, Run | None] = {}
@@ -127,8 +129,13 @@ class Search:
         """Where a run on a choice stops; None where it does not."""
         key = (choice.size, *sorted(choice.sizes.items()), "", *sorted(choice.fills.items()), choice.fallback)
         if key not in self._told:
-            self._told[key] = self._stop(choice)
+            self._told[key] = self._stop(choice) if self._is_survived(len(self._told)) else Stop(-1, (), "the end")
         return self._told[key]
+
+    def _is_survived(self, number: int) -> bool:
+        if self._log:
+            Path(self._log).write_text(str(number), encoding="ascii")
+        return number not in self._deadly
 
     def _stop(self, choice: Choice) -> Stop | None:
         try:

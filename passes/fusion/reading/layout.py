@@ -65,7 +65,7 @@ def _counted(reader: Reader, node: NodeProto) -> int | None:
 
 
 def elementwise(compute: Callable[[Terms, list[int]], int | None]) -> Rule:
-    """What is computed for each element of shapes of the same length, or of one number."""
+    """What is computed for each element of shapes of the same length, or of one number; not of those of scalars."""
 
     def rule(reader: Reader, node: NodeProto) -> int | None:
         terms, parts = reader.terms, [reader.elements(name) for name in node.input]
@@ -73,7 +73,7 @@ def elementwise(compute: Callable[[Terms, list[int]], int | None]) -> Rule:
             if parts[index] is None and terms.value(reader.term(name)) is not None:
                 parts[index] = (reader.term(name),)
         sizes = {len(part) for part in parts if part is not None}
-        if None in parts or len(sizes - {1}) != 1:
+        if None in parts or 0 in sizes or len(sizes - {1}) != 1:
             return None
         made = []
         for place in range(max(sizes)):

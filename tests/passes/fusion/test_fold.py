@@ -119,6 +119,14 @@ LAYER = "m = ReduceMean<axes=[-1]>(x) d = Sub(x, m)"
 LAYER_CONSTANTS = "float e = {0.001}, float two = {2}, float one = {1}"
 
 
+def test_a_product_of_no_size_is_no_traceback():
+    """A vector of no dimension times one number."""
+    held = "int64[0] n = {}, int64 k = {-1}"
+    check_stays(
+        written("y = Clip(x) z = Mul(n, k)", 13, inputs="float[2] x", outputs="float[2] y, int64[0] z", constants=held)
+    )
+
+
 @pytest.mark.parametrize(
     "body",
     [

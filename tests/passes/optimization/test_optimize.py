@@ -291,6 +291,18 @@ def test_a_branch_that_passes_on_an_outer_value_is_gone():
     check_optimized(body, "t1 = Relu(x)\ny = Neg(t1)", constants="bool c = {1}", **IO)
 
 
+def test_a_branch_states_what_its_casts_make_below_6():
+    """The schema of Cast infers no type there, and that of ReduceMean wants one."""
+    before = onnx.parser.parse_model("""<ir_version: 3, opset_import: ["": 5]> g (double[N,3] x, bool c) => (float[N,1] y) <bool c = {1}> {
+        y = If(c) <then_branch = t () => (float[N,1] u) <float[N,3] a> { a = Cast<to="FLOAT">(x) u = ReduceMean<axes=[1]>(a) },
+                   else_branch = e () => (float[N,1] v) <float[N,3] b> { b = Cast<to="FLOAT">(x) v = ReduceMax<axes=[1]>(b) }>
+    }""")
+    onnx.checker.check_model(before, full_check=True)
+    after = optimize.attempt(before).model
+    assert [node.op_type for node in after.graph.node] == ["Cast", "ReduceMean"]
+    onnx.checker.check_model(after, full_check=True)
+
+
 def test_names_of_both_branches_do_not_meet():
     one, two = (IF.format(then="s = Neg(x) a = Exp(s)", other="b = Exp(x)").replace("y =", f"{n} =") for n in "uv")
     source = model(f"{one} {two} y = Add(u, v)", 18, constants="bool c = {1}", **IO)

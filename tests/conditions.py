@@ -1,0 +1,119 @@
+"""When a call is one of those of which an engine computes otherwise than the text says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.node_calls import Call
+
+
+def slices_of_strings(call: Call) -> bool:
+    x, axis = call.given(0), call.attribute("axis", 0)
+    return x is not None and np.asarray(x).dtype.kind in "OUS" and axis % np.ndim(x) < np.ndim(x) - 1
+
+
+def below(opset: int) -> Callable[[Call], bool]:
+    return lambda call: call.opset < opset
+
+
+def always(_: Call) -> bool:
+    return True
+
+
+def never(_: Call) -> bool:
+    """For what hangs on neighbours of a call: an excuse would excuse every model of that type."""
+    return False
+
+
+def nan(*indices: int) -> Callable[[Call], bool]:
+    return lambda call: any(holds(call.given(index), np.isnan) for index in indices)
+
+
+def whole(call: Call, index: int) -> bool:
+    return not holds(call.given(index), lambda value: value != np.trunc(value))
+
+
+def holds(value: Any, what: Callable[[Any], Any]) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and bool(what(value).any())
+
+
+def left_out(index: int) -> Callable[[Call], bool]:
+    return lambda call: index >= len(call.node.input) or not call.node.input[index]
+
+
+def stacks(call: Call) -> bool:
+    """Whether a Loop has outputs beside what it carries."""
+    return len(call.node.output) > max(len(call.node.input) - 2, 0)
+
+
+def empty(call: Call) -> bool:
+    return np.size(call.given(0)) == 0
+
+
+def ignores(call: Call) -> bool:
+    ignored, targets = call.attribute("ignore_index"), call.given(1)
+    return ignored is not None and (targets is None or bool((targets == ignored).any()))
+
+
+def empty_parts(call: Call) -> bool:
+    parts, shape, axis = call.attribute("num_outputs", 0), np.shape(call.given(0)), call.attribute("axis", 0)
+    return bool(parts) and -len(shape) <= axis < len(shape) and -(-shape[axis] // parts) * (parts - 1) >= shape[axis]
+
+
+def cropped_by_scales(call: Call) -> bool:
+    scales = call.node.input[2] if len(call.node.input) > 2 else ""
+    return call.attribute("coordinate_transformation_mode") == "tf_crop_and_resize" and bool(scales)
+
+
+def cuts_aligned(call: Call) -> bool:
+    scales, shape = call.given(2 if call.opset > 10 else 1), call.shape(0)
+    given = call.node.input[2 if call.opset > 10 else 1 :][:1]
+    if call.attribute("coordinate_transformation_mode") != "align_corners" or not any(given):
+        return False
+    if scales is None or shape is None:
+        return True
+    axes = call.attribute("axes", range(len(shape)))
+    sizes = [shape[axis] * scale for axis, scale in zip(axes, scales.reshape(-1), strict=False)]
+    return any(size != np.trunc(size) for size in sizes)
+
+
+def infinite_bound(call: Call) -> bool:
+    return any(holds(call.given(i), lambda v, sign=sign: v == sign * np.inf) for i, sign in ((1, 1), (2, -1)))
+
+
+def lowest(call: Call) -> bool:
+    mask = call.given(3)
+    return isinstance(mask, np.ndarray) and mask.dtype.kind == "f" and bool((mask == np.finfo(mask.dtype).min).any())
+
+
+def shorter(call: Call) -> bool:
+    lengths, x = call.given(4), call.given(0)
+    return lengths is not None and x is not None and bool((lengths != x.shape[call.attribute("layout", 0)]).any())
+
+
+def other_batches(call: Call) -> bool:
+    a, b = call.shape(0) or (), call.shape(1) or ()
+    return len(b) > 2 and 0 in (*a[:-2], *b[:-2]) and a[:-2] != b[:-2]
+
+
+def no_step(call: Call) -> bool:
+    lengths = call.given(4)
+    return lengths is not None and bool((lengths == 0).any())
+
+
+def no_time(call: Call) -> bool:
+    x = call.given(0)
+    return x is not None and x.shape[call.attribute("layout", 0)] == 0
+
+
+def default_threshold(call: Call) -> bool:
+    return b"ThresholdedRelu" in map(encoded, call.attribute("activations", [])) and not call.attribute(
+        "activation_alpha"
+    )
+
+
+def encoded(text: Any) -> bytes:
+    return text.encode() if isinstance(text, str) else text  # type: ignore[no-any-return]
