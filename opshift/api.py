@@ -228,9 +228,9 @@ def verify(
     Args:
         before: the model that counts as right; as for `convert_version`.
         after: the model to compare with it, with inputs and outputs of the same names in the same order.
-        grade: the tolerance. `"exact"`: 32 units of the type's precision, at the scale of the tensor, for kernels that
-            add in another order; `"close"`: 4096, for another formula of the same function. Integers, booleans and
-            strings must be equal, NaN and infinities in the same places.
+        grade: the bounds. `"exact"`: for kernels that add in another order; `"close"`: for another formula of the same
+            function. Where bits differ, both forms run in float64 as well, and each is held against its own twin.
+            Integers, booleans and strings must be equal, NaN and infinities in the same places.
         inputs: arrays by name, a list of these for several runs, or a path: a `.npz`, a `.npy` for a model of one
             input, or a folder of `input_0.pb`, `input_1.pb` and so on, or of folders `test_data_set_0` and so on of
             these. What is left out is drawn.

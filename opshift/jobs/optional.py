@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from time import perf_counter
 from typing import NamedTuple
 
 from opshift.passes.changes import Change, Result, Withheld
@@ -11,8 +12,8 @@ from opshift.passes.goals import Goal
 from opshift.passes.refine import NOTHING
 from opshift.verification.verify import Verification
 
-MOST_TRIES = 60
-"""How often a rewritten model is run before all that was optional is taken back."""
+MOST_TRIES, MOST_SECONDS = 60, 120.0
+"""How often a rewritten model is run, and how long there is a next time, before all that was optional is taken back."""
 _ALIKE = 2
 """At fault so often, a manner of change is taken back wherever it was made."""
 
@@ -46,7 +47,7 @@ def yielded(goal: Goal, attempt: Attempt, prove: Prove, whole: Result, seen: Ver
         return None
     search = _Search(goal, attempt, prove)
     made, reasons = whole.optional, dict[tuple[str, str, str], str]()
-    while search.tries < MOST_TRIES and whole.optional:
+    while search.goes_on() and whole.optional:
         fault, why = search.first_fault(whole, seen)
         alike = [key for key in reasons if key[1:] == _key(fault)[1:]]
         reasons[_key(fault)] = why
@@ -68,21 +69,25 @@ class _Search:
         self._goal = goal
         self._attempt = attempt
         self._prove = prove
+        self._tries = 0
+        self._started = perf_counter()
         self.withheld: Withheld = frozenset()
-        self.tries = 0
+
+    def goes_on(self) -> bool:
+        return self._tries < MOST_TRIES and perf_counter() - self._started < MOST_SECONDS
 
     def refined(self, most: int | None) -> Result:
         wanted = replace(self._goal.refinement, withheld=self.withheld, most=most)
         return self._attempt(replace(self._goal, refinement=wanted))
 
     def proved(self, result: Result) -> Verification:
-        self.tries += 1
+        self._tries += 1
         return self._prove(result)
 
     def first_fault(self, whole: Result, seen: Verification) -> tuple[Change, str]:
         """The change with which the first changes are not proved any more, though without it they are."""
         equal, different, fault = 0, len(whole.optional), whole.optional[-1]
-        while different - equal > 1:
+        while different - equal > 1 and self.goes_on():
             middle = (equal + different) // 2
             part = self.refined(middle)
             found = self.proved(part)

@@ -17,6 +17,7 @@ from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import census
 from opshift.passes.model.types import ELEMENT_TYPES
+from opshift.verification.judgement import DIRECT, TWINS
 from opshift.verification.verify import Verification
 
 
@@ -154,8 +155,26 @@ def verdict(found: Verification) -> str:
         return f"could not be verified: {found.why}"
     judged = f"{found.engine}, {found.runs} runs"
     if found.equal:
-        worst = f"worst absolute error {found.absolute:.3g}, relative {found.relative:.3g}"
-        drawn = f"; drawn at random, compared by type and shape alone: {', '.join(found.drawn)}" if found.drawn else ""
-        return f"equal ({judged}; {worst}{drawn})"
+        said = [f"worst absolute error {found.absolute:.3g}, relative {found.relative:.3g}", *_bounds(found)]
+        if found.drawn:
+            said.append(f"drawn at random, compared by type and shape alone: {', '.join(found.drawn)}")
+        return f"equal ({'; '.join([judged, *said])})"
     place = f' first at tensor "{found.tensor}"' if found.tensor else ""
     return f"DIFFERENT{place} ({judged}): {found.why}"
+
+
+def _bounds(found: Verification) -> list[str]:
+    """The output that is nearest to its bounds, and what is to be said of the twins; nothing for equal bits."""
+    said = []
+    measured = [output for output in found.outputs if output.judge in (TWINS, DIRECT)]
+    if measured:
+        worst = max(measured, key=lambda output: output.share)
+        if worst.judge == TWINS:
+            same = f"in float64 the forms are {worst.function:.2g} apart, bound {worst.function_bound:.2g}"
+            good = f"the result is {worst.accuracy:.2g} from its twin, bound {worst.accuracy_bound:.2g}"
+            said.append(f'"{worst.output}": {same}, {good}')
+        else:
+            said.append(f'"{worst.output}" by the printed bound {worst.accuracy_bound:.2g}')
+        said += [found.float64] * bool(found.float64)
+    said += [f'{count} elements of "{name}" decided by less than the bound' for name, count in found.ties.items()]
+    return said + [f"interfaces are cast: {', '.join(found.cast)}"] * bool(found.cast)

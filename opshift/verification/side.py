@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from opshift.passes.model.messages import ModelProto, ValueInfoProto
 from opshift.verification.adapters import running
 from opshift.verification.engines import EngineError, OnnxRuntime, Session
+from opshift.verification.precision import as_written
 
 Engine = Callable[..., Session]
 
@@ -39,6 +41,10 @@ class Side:
             model = ModelProto()
             model.CopyFrom(self.model)
             model.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
+        written = as_written(model) if self.engine is OnnxRuntime else model
+        if written is not model:
+            with suppress(EngineError):
+                return self.engine(written, folder=self.folder)
         try:
             return self.engine(model, folder=self.folder)
         except EngineError as error:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto
-from opshift.verification import isolation, random_operators
+from opshift.verification import interfaces, isolation, random_operators
 from opshift.verification.compare import Difference, compare
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding.asked import DRAWN, Asked
 from opshift.verification.feeding.inputs import Fed
+from opshift.verification.judgement import SHAPE, Judgement
 from opshift.verification.rounds import Tried, tried
 from opshift.verification.side import Side
+
+if TYPE_CHECKING:
+    from opshift.verification.judge import Pair
 
 # onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
 # agree say as much as one. The reference alone comes last, because it is blind to some version differences.
@@ -38,11 +43,15 @@ class Verification:
         runs: on how many sets of inputs.
         absolute: the largest difference seen in any output that is not drawn at random.
         relative: the largest one seen, as a part of the value.
+        inputs: the shape of each input, run by run; of a single integer, its value.
+        outputs: what was found of each output, by which judge, beside the bounds that it was held against.
+        ties: what was decided otherwise by less than the bound, with the number of elements.
+        cast: inputs and outputs of another precision in one of the models, which were cast.
+        float64: which nodes of the twins did not run in onnxruntime in double, or why there are no twins.
         drawn: the outputs that are, of which only type and shape could be compared. What hangs on a generator in the
             main graph, whose output has one name in both models, is compared by value: both get the same numbers.
         tensor: the first tensor, in the order of the graph, that differs.
         why: what differs there, or why nothing could be run.
-        inputs: the shape of each input, run by run; of a single integer, its value.
         rounds: on which special numbers and sizes both have run besides.
         remarks: where they part there, and it does not decide: not every change is exact, or an engine is to blame.
     """
@@ -58,6 +67,13 @@ class Verification:
     inputs: tuple[Mapping[str, Any], ...] = ()
     rounds: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    outputs: tuple[Judgement, ...] = ()
+    ties: Mapping[str, int] = field(default_factory=dict)
+    cast: tuple[str, ...] = ()
+    float64: str = ""
+
+    def __bool__(self) -> bool:
+        return self.equal
 
     @property
     def equal(self) -> bool:
@@ -131,16 +147,18 @@ def _interface(before: ModelProto, after: ModelProto) -> str:
 
 def _run(before: Side, after: Side, grade: str, wanted: Asked, *, decides: bool | None = None) -> Verification:
     """Both on the same inputs, and then in special rounds, if it is said whether these decide."""
+    from opshift.verification.judge import Pair
+
     one, other = before.open(), after.open()
-    names = [value.name for value in before.model.graph.output]
-    total = Verification("equal", " and ".join(dict.fromkeys([one.engine, other.engine])))
+    pair = Pair(before, after, grade)
+    total = Verification("equal", " and ".join(dict.fromkeys([one.engine, other.engine])), cast=tuple(pair.cast))
     started, fits = perf_counter(), list[Fed]()
-    for fed in feeding.running(before, one.run, wanted):
+    for fed in feeding.running(before, lambda given: one.run(interfaces.rounded(given, pair.cast)), wanted):
         fits.append(fed)
-        given, expected = fed.given, fed.outputs
+        given, expected = interfaces.rounded(fed.given, pair.cast), fed.outputs
         total = replace(total, inputs=(*total.inputs, fed.shapes))
         try:
-            actual = other.run(given)
+            actual = other.run(interfaces.as_second(given, pair.cast))
         except EngineError as error:
             why = f"the second model fails: {error}"
             if isinstance(other, Reference):  # which does not run all that it loads
@@ -148,26 +166,13 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, decides: bool 
             if isinstance(one, Reference):  # which runs what is not valid, too
                 return replace(total, status="unverified", why=f"{other.engine}: {why}")
             return replace(total, status="different", runs=total.runs + 1, why=why)
-        total, drawn = replace(total, runs=total.runs + 1), []
-        for name, a, b in zip(names, expected, actual, strict=True):
-            if "openvino" in (one.engine, other.engine):
-                a, b = _as_computed(a), _as_computed(b)
-            found = compare(a, b, grade)
-            if found.equal:
-                total = _worse(total, found)
-            elif _is_random(before, given, name, a, b, grade):
-                drawn.append(name)
-            else:
-                tensor, why = _locate(before, after, given, grade) or (name, found.why)
-                return replace(_worse(total, found), status="different", tensor=tensor, why=why)
-        if drawn:
-            behind = _behind(before, after, given, grade, drawn) or Verification("equal", drawn=tuple(drawn))
-            total = _worse(total, behind)
-            if not behind.equal:
-                return replace(total, status="different", tensor=behind.tensor, why=behind.why)
-            total = replace(total, drawn=tuple(dict.fromkeys([*total.drawn, *behind.drawn])))
+        if "openvino" in (one.engine, other.engine):
+            expected, actual = ([_as_computed(value) for value in values] for values in (expected, actual))
+        total = _judged(replace(total, runs=total.runs + 1), pair, given, expected, actual)
+        if not total.equal:
+            return total
     judges = (OnnxRuntime, Reference)
-    if decides is None or wanted.sets or before.engine is not after.engine or before.engine not in judges:
+    if decides is None or wanted.sets or pair.cast or before.engine is not after.engine or before.engine not in judges:
         return total
     problem = feeding.problem_of(before.model, wanted)
     special = tried((before, after), (one.run, other.run), problem, fits[0], perf_counter() - started)
@@ -182,6 +187,36 @@ def _decided(total: Verification, found: Tried, decides: bool) -> Verification:
         return replace(total, status="different", tensor=first.tensor, why=f"with {first.round}, {first.why}")
     blamed = (f"{parting}; no other engine does so" for parting in found.excused)
     return replace(total, remarks=(*map(str, found.partings), *blamed))
+
+
+def _judged(
+    total: Verification, pair: Pair, given: Any, expected: Sequence[Any], actual: Sequence[Any]
+) -> Verification:
+    """The verification with one more run."""
+    verdict = pair.judge(given, expected, actual)
+    outputs, drawn = {found.output: found for found in verdict.outputs}, list[str]()
+    for name, a, b in zip(outputs, expected, actual, strict=True):
+        if not outputs[name].why:
+            total = _worse(total, compare(a, b))
+        elif _is_random(pair.before, given, name, a, b, pair.grade):
+            drawn.append(name)
+        else:
+            tensor, why = pair.locate(given) or (name, outputs[name].why)
+            total = replace(_worse(total, compare(a, b)), status="different", tensor=tensor, why=why)
+            return replace(total, outputs=verdict.outputs, float64=pair.told())
+    fed = Verification("equal", float64=pair.told())
+    if drawn:
+        behind = _behind(pair.before, pair.after, given, pair.grade, drawn)
+        alone = tuple(Judgement(name, SHAPE) for name in drawn)
+        fed = replace(fed, drawn=tuple(drawn), outputs=alone) if behind is None else behind
+        if not fed.equal:
+            return replace(total, status="different", tensor=fed.tensor, why=fed.why)
+        outputs |= {found.output: found for found in fed.outputs if found.output in drawn}
+    before = {found.output: found for found in total.outputs}
+    merged = tuple(before[name].worse(found) if name in before else found for name, found in outputs.items())
+    ties = dict(Counter(total.ties) + Counter(verdict.ties))
+    names = tuple(dict.fromkeys([*total.drawn, *fed.drawn]))
+    return replace(_worse(total, fed), outputs=merged, ties=ties, drawn=names, float64=fed.float64 or total.float64)
 
 
 def _as_computed(value: Any) -> Any:
@@ -214,6 +249,8 @@ def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[s
 
     What the generators take is compared, too. What is left of `drawn` could not be.
     """
+    from opshift.verification.judge import Pair
+
     if not {before.engine, after.engine} <= {OnnxRuntime, Reference}:  # others run files, not what is made of them
         return None
     yielded, taken = random_operators.shared(before.model, after.model)
@@ -233,33 +270,19 @@ def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[s
         given = {**given, **values}
         results = [side.open().run(given) for side in sides]
         total = Verification("equal", drawn=tuple(name for name in drawn if name in values))
-        names = [value.name for value in sides[0].model.graph.output]
-        for name, a, b in zip(names, *results, strict=True):
-            found = compare(a, b, grade)
-            if found.equal:
-                total = _worse(total, found) if name in drawn else total
+        pair = Pair(sides[0], sides[1], grade)
+        verdict = pair.judge(given, results[0], results[1])
+        for judged, a, b in zip(verdict.outputs, *results, strict=True):
+            name = judged.output
+            if not judged.why:
+                total = _worse(total, compare(a, b)) if name in drawn else total
             elif not _is_random(sides[0], given, name, a, b, grade):
-                tensor, why = _locate(sides[0], sides[1], given, grade) or (name, found.why)
+                tensor, why = pair.locate(given) or (name, judged.why)
                 return replace(total, status="different", tensor=tensor, why=why)
             elif name in drawn:
                 total = replace(total, drawn=(*total.drawn, name))
+        alone = tuple(Judgement(name, SHAPE) for name in total.drawn)
+        total = replace(total, outputs=(*verdict.outputs, *alone), float64=pair.told())
     except EngineError:
         return None
     return total
-
-
-def _locate(before: Side, after: Side, given: Any, grade: str) -> tuple[str, str] | None:
-    """The first value, in the order of the graph, that both models have and that differs."""
-    outputs = {value.name for value in before.model.graph.output}
-    made = {name for node in after.model.graph.node for name in node.output if name}
-    shared = [n for node in before.model.graph.node for n in node.output if n in made and n not in outputs]
-    try:
-        sides = [side.open(shared).run(given) for side in (before, after)]
-    except EngineError:
-        return None
-    values = [dict(zip(shared, run[len(outputs) :], strict=True)) for run in sides]
-    for name in shared:
-        found = compare(values[0][name], values[1][name], grade)
-        if not found.equal:
-            return name, found.why
-    return None

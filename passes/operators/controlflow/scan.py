@@ -7,11 +7,11 @@ from typing import Any
 
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.errors import CannotConvert
-from opshift.passes.model import tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, keep_held
 from opshift.passes.model.types import tensor_type
 from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.operators.shared.subgraphs import carried_in_float
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
@@ -172,11 +172,16 @@ def axes_from_the_front(node: Node) -> None:
 def loop_over_elements(node: Node) -> list[str]:
     lengths, operands, _ = _operands(node)
     build, first = node.build, node.build.constant(0, T.INT64)
-    order = _backwards(node, operands[-1]) if any(node.attributes.get("directions", [])) else ""
+    reversed_ = any(node.attributes.get("directions", []))
+    order = _places(node, operands[-1], T.INT64, backwards=True) if reversed_ else ""
+    places = _places(node, operands[-1], T.DOUBLE) if lengths else ""
+    lengths = build.Cast(lengths, to=T.DOUBLE) if lengths else ""
     known = [node.scope.shape(name) for name in operands]
     if any(dims and dims[0] == 1 for dims in known):
         length = build.Gather(lengths, first, axis=0) if lengths else ""
-        rows = _over_a_sequence(node, build, [build.Squeeze(name, axes=[0]) for name in operands], length, order)
+        rows = _over_a_sequence(
+            node, build, [build.Squeeze(name, axes=[0]) for name in operands], length, order, places
+        )
         for row, name in zip(rows, node.outputs, strict=True):
             dims = node.scope.shape(name) if name else None
             build.typed(row, node.scope.elem_type(name), dims and dims[1:])
@@ -184,7 +189,7 @@ def loop_over_elements(node: Node) -> list[str]:
 
     def one_sequence(inner: Builder, at: str) -> list[str]:
         taken = [inner.Gather(name, at, axis=0) for name in operands]
-        return _over_a_sequence(node, inner, taken, inner.Gather(lengths, at, axis=0) if lengths else "", order)
+        return _over_a_sequence(node, inner, taken, inner.Gather(lengths, at, axis=0) if lengths else "", order, places)
 
     stacked = _loop(node, build, build.Gather(build.Shape(operands[-1]), first), [], [], one_sequence)
     for row, name in zip(stacked, node.outputs, strict=True):
@@ -192,23 +197,26 @@ def loop_over_elements(node: Node) -> list[str]:
     return stacked
 
 
-def _backwards(node: Node, batch: str) -> str:
-    """The places in a sequence from the last to the first, made outside of the Loop, as Sub changed."""
+def _places(node: Node, batch: str, kind: int, *, backwards: bool = False) -> str:
+    """The places in a sequence, made outside of the Loop: Sub and Cast changed, and are not converted inside of it."""
     build, dims = node.build, node.scope.shape(batch)
     if dims and isinstance(length := dims[1], int):
-        return str(build.constant(tensors.int64s(range(length)[::-1])))
+        return str(build.constant(list(range(length))[:: -1 if backwards else 1], kind))
     size = build.typed(build.Gather(build.Shape(batch), build.constant(1, T.INT64)), T.INT64, [])
-    last = build.typed(build.Sub(size, build.constant(1, T.INT64)), T.INT64, [])
     places = build.typed(flat_indices.count(build, size), T.INT64, [None])
-    return str(build.Neg(build.Sub(places, last)))
+    if backwards:
+        last = build.typed(build.Sub(size, build.constant(1, T.INT64)), T.INT64, [])
+        places = build.Neg(build.Sub(places, last))
+    return recast(build, places, T.INT64, kind)
 
 
-def _over_a_sequence(node: Node, build: Builder, operands: list[str], length: str, order: str) -> list[str]:
+def _over_a_sequence(
+    node: Node, build: Builder, operands: list[str], length: str, order: str, places: str
+) -> list[str]:
     """The last states and the rows of one sequence; beyond its length the states stay what they are."""
     directions, body = node.attributes.get("directions", []), node.attributes["body"]
     states = len(operands) - node.attributes["num_scan_inputs"]
     trips = build.Gather(build.Shape(operands[-1]), node.build.constant(0, T.INT64))
-    reached = build.Cast(length, to=T.DOUBLE) if length else ""
 
     def one_element(inner: Builder, at: str) -> list[str]:
         backwards = inner.Gather(order, at, axis=0) if order else ""
@@ -220,7 +228,7 @@ def _over_a_sequence(node: Node, build: Builder, operands: list[str], length: st
         results = [value.name for value in body.output]
         if not length:
             return results
-        goes_on = inner.Less(inner.Cast(at, to=T.DOUBLE), reached)
+        goes_on = inner.Less(inner.Gather(places, at, axis=0), length)
         held = zip(results[:states], [value.name for value in body.input], strict=False)
         return [_either(inner, goes_on, *pair) for pair in held] + results[states:]
 

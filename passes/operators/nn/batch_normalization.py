@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import as_image, drop_consumed_inputs, recast
+from opshift.passes.operators.shared.recipes import as_image, recast, without_hint
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
@@ -143,7 +143,7 @@ def _trained(node: Node) -> list[str]:
     return results
 
 
-changed("BatchNormalization", 6, Pair(up=drop_consumed_inputs, down=image_with_consumed_inputs))
+changed("BatchNormalization", 6, Pair(up=without_hint, down=image_with_consumed_inputs))
 changed("BatchNormalization", 7, Pair(up=drop_is_test, down=set_is_test))
 changed("BatchNormalization", 9, Pair(up=features_as_channels, down=vector_as_matrix))
 changed("BatchNormalization", 14, Pair(up=set_training_mode, down=drop_training_mode))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import AttributeProto, TensorProto
-from opshift.passes.operators.shared.recipes import FLOAT8, drop_consumed_inputs
+from opshift.passes.operators.shared.recipes import FLOAT8, without_hint
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
@@ -113,7 +113,7 @@ def narrow_dropout(node: Node) -> Replacement:
     return [build.Cast(kept, to=elem_type, saturate=0), *mask]
 
 
-changed("Dropout", 6, Pair(up=drop_consumed_inputs))
+changed("Dropout", 6, Pair(up=without_hint))
 changed("Dropout", 7, Pair(up=drop_is_test, down=set_is_test))
 changed("Dropout", 10, Pair(up=mask_from_bool, down=mask_to_bool))
 changed("Dropout", 12, Pair(up=ratio_to_input, down=ratio_to_attribute))

@@ -7,9 +7,9 @@ from opshift.passes.operators.shared.recipes import (
     along_channels,
     as_image,
     behind_channels,
-    drop_consumed_inputs,
     recast,
     wider,
+    without_hint,
 )
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined
@@ -29,6 +29,6 @@ def statistics_of_instances(node: Node) -> str:
     return recast(build, build.Add(build.Mul(normal, scale), bias), wider(kind), kind)
 
 
-changed("InstanceNormalization", 6, Pair(up=drop_consumed_inputs, down=as_image))
+changed("InstanceNormalization", 6, Pair(up=without_hint, down=as_image))
 changed("InstanceNormalization", 22, Pair(down=bfloat16_in_float))
 defined("InstanceNormalization", statistics_of_instances, opset=13)

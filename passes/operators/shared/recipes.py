@@ -230,12 +230,6 @@ def unless_empty(node: Node, compute: Callable[[Builder], str], hint: str) -> st
     return build.typed(result, kind, node.scope.shape(x)) if kind else str(result)
 
 
-@says("consumed_inputs allowed a runtime to overwrite inputs and is gone; no value depends on it.")
-def drop_consumed_inputs(node: Node) -> None:
-    if "consumed_inputs" in node.attributes:
-        del node.attributes["consumed_inputs"]
-
-
 @says("consumed_inputs allowed a runtime to overwrite inputs, and goes; no value depends on it.")
 def without_hint(node: Node) -> None:
     if "consumed_inputs" in node.attributes:

@@ -12,6 +12,7 @@ from opshift.passes.refine import Refinement
 from opshift.passes.rewrite.says import says
 
 from opshift.cli import main as cli
+from opshift.jobs import optional
 from opshift.jobs.optional import MOST_TRIES, yielded
 from opshift.verification.verify import Verification
 from tests.support import model
@@ -97,6 +98,15 @@ def test_the_search_ends():
     assert result.changes == ()
     assert len(taken_back) == 200
     assert rewriter.proofs < MOST_TRIES + 12
+
+
+def test_the_search_ends_in_time(monkeypatch):
+    monkeypatch.setattr(optional, "MOST_SECONDS", 0.0)
+    rewriter = Rewriter([change(k) for k in range(200)], ["n7"])
+    result, taken_back = rewriter.run()
+    assert result.changes == ()
+    assert len(taken_back) == 200
+    assert rewriter.proofs == 1, "of what was demanded"
 
 
 MASKED = """kt = Transpose<perm=[0,1,3,2]>(k) qs = Mul(q, scale) p = MatMul(qs, kt) m = Add(p, mask) s = Softmax<axis=-1>(m) y = MatMul(s, v)

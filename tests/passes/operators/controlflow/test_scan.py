@@ -186,3 +186,16 @@ def test_a_reversed_scan_of_scalars_becomes_a_loop_where_integers_can_be_counted
         for expected, actual in zip(*(evaluate(m, {"i": drawn(), "x": x}) for m in (source, again)), strict=True):
             np.testing.assert_array_equal(actual, expected)
     assert convert.attempt(source, {"": 5}).refusals, "of int64, which could not be subtracted"
+
+
+@pytest.mark.parametrize("batch", ["2", "N"])
+def test_lengths_of_sequences_go_below_opset_6(batch):
+    io = {
+        "inputs": f"int64[{batch}] l, float[{batch},3] i, float[{batch},4,3] x",
+        "outputs": "float[B,3] s, float[B,T,3] y",
+    }
+    source = model(f"s, y = Scan<{BODY}>(l, i, x)", 8, **io)
+    made = convert.attempt(source, {"": 5}).model
+    onnx.checker.check_model(made, full_check=True)
+    again = convert.attempt(made, {"": 7}).model  # no engine loads a model of 5
+    same_rows(source, again, {"l": np.int64([2, 4]), "i": drawn(2, 3), "x": drawn(2, 4, 3)}, [2, 4])

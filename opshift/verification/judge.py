@@ -1,0 +1,359 @@
+"""Judges two forms of a model by their twins in float64, where their own runs are not the same bit for bit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from opshift.passes.model.messages import NodeProto
+from opshift.verification import bounds, interfaces, random_operators
+from opshift.verification.bounds import Runs
+from opshift.verification.compare import compare
+from opshift.verification.engines import EngineError
+from opshift.verification.judgement import BITS, DIRECT, TWINS, Judgement
+from opshift.verification.precision import narrowest
+from opshift.verification.side import Side
+from opshift.verification.twins import decisions
+from opshift.verification.twins.twin import Twin, unrounded
+from opshift.verification.twins.values import dtype_of
+
+Array = Any
+_TURNS = 4
+"""How often ties are taken out of the way that were hidden behind others."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found of each output, and what was decided otherwise by less than the bound, with how many elements."""
+
+    outputs: tuple[Judgement, ...]
+    ties: Mapping[str, int] = field(default_factory=dict)
+
+
+class Pair:
+    """Two forms of a model, and their twins where these are asked for."""
+
+    def __init__(self, before: Side, after: Side, grade: str):
+        self.before, self.after, self.grade = before, after, grade
+        self.cast = interfaces.casts(before.model, after.model)
+        self.names = [value.name for value in before.model.graph.output]
+        self.why = ""
+        """Why there are no twins."""
+        self._twins: tuple[Twin, Twin] | None = None
+
+    def told(self) -> str:
+        """What is to be said of the twins: which nodes ran elsewhere, or why there are none."""
+        if self.why:
+            return f"no twins: {self.why}"
+        twins = self._twins or ()
+        elsewhere = sum((Counter(twin.calls.elsewhere) for twin in twins), Counter[str]())
+        narrow = sum((Counter(twin.calls.narrow) for twin in twins), Counter[str]())
+        said = [
+            f"{sum(counts.values())} nodes {how} ({', '.join(f'{op} {count}' for op, count in sorted(counts.items()))})"
+            for counts, how in ((elsewhere, "in numpy or onnx.reference"), (narrow, "as narrow as they are"))
+            if counts
+        ]
+        return ", ".join(said)
+
+    def judge(self, given: Mapping[str, Any], expected: Sequence[Any], actual: Sequence[Any]) -> Verdict:
+        """Judge one run of either form on the same inputs."""
+        if all(map(identical, expected, actual)):
+            return Verdict(tuple(Judgement(name, BITS) for name in self.names))
+        verdict = self._judged(given, expected, actual, None)
+        if verdict is None:
+            return Verdict(tuple(map(self._directly, self.names, expected, actual)))
+        forced: dict[str, Any] = {}
+        ties: Counter[str] = Counter()
+        for _ in range(_TURNS):
+            if not any(found.why for found in verdict.outputs):
+                break
+            found = self._ties(given, forced)
+            if not found:
+                break
+            for name, (value, count) in found.items():
+                forced[name] = value
+                ties[name] += count
+            again = self._forced(given, forced)
+            if again is None:
+                break
+            verdict = again
+        total = sum(ties.values())
+        outputs = verdict.outputs
+        if ties:
+            outputs = tuple(o if o.judge == BITS else replace(o, ties=total) for o in outputs)
+        return Verdict(outputs, ties)
+
+    def _judged(
+        self, given: Mapping[str, Any], expected: Sequence[Any], actual: Sequence[Any], forced: Mapping[str, Any] | None
+    ) -> Verdict | None:
+        """None where there are no twins."""
+        twins = self._opened()
+        if twins is None:
+            return None
+        try:
+            wide = [twin.run(feeds, forced=forced) for twin, feeds in zip(twins, self._feeds(given), strict=True)]
+        except EngineError as error:
+            self.why = str(error)
+            return None
+        unit = max(twin.calls.unit for twin in twins)
+        rows = zip(self.names, expected, actual, wide[0], wide[1], strict=True)
+        return Verdict(tuple(self._output(name, a, b, x, y, unit) for name, a, b, x, y in rows))
+
+    def _feeds(self, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        return given, interfaces.as_second(given, self.cast)
+
+    def _opened(self) -> tuple[Twin, Twin] | None:
+        if self._twins is None and not self.why:
+            if self.before.network is not None or self.after.network is not None:
+                self.why = "a network runs in OpenVINO"
+                return None
+            one, other = self.before, self.after
+            loose = unrounded(one.model, other.model)
+            self._twins = Twin(one.model, one.folder, loose[0]), Twin(other.model, other.folder, loose[1])
+        return self._twins if not self.why else None
+
+    def _output(self, name: str, a: Any, b: Any, x: Any, y: Any, unit: float) -> Judgement:
+        if identical(a, b):
+            return Judgement(name, BITS)
+        rows = [_flat(value) for value in (a, b, x, y)]
+        if any(row is None for row in rows) or len({len(row or ()) for row in rows}) > 1:
+            return self._directly(name, a, b)
+        found = Judgement(name, BITS)
+        for one, other, wide, wide_other in zip(*rows, strict=True):
+            found = found.worse(self._array(name, one, other, wide, wide_other, unit))
+            if found.why:
+                break
+        return found
+
+    def _array(self, name: str, a: Array, b: Array, x: Array, y: Array, unit: float) -> Judgement:
+        floats = is_float(a) and is_float(b)
+        if not floats:
+            found = compare(a, b, self.grade)
+            if not found.why and x is not None and y is not None and not compare(x, y, self.grade).equal:
+                return Judgement(name, TWINS, why=f"{compare(x, y, self.grade).why}, in float64")
+            return Judgement(name, TWINS, why=found.why)
+        if a.shape != b.shape:
+            return Judgement(name, DIRECT, why=compare(a, b, self.grade).why)
+        if is_float8(a) or is_float8(b):
+            return self._directly(name, a, b)
+        runs, rounded = Runs(a, b, x, y), self._stored[0] != self._stored[1]
+        narrow = max(self._computed, key=bounds.half_unit)
+        judged = bounds.judge(name, runs, self.grade, unit=unit, narrow=narrow, rounded=rounded)
+        return judged if judged is not None else self._directly(name, a, b)
+
+    @cached_property
+    def _computed(self) -> tuple[np.dtype[Any], ...]:
+        return tuple(dtype_of(narrowest(side.model, computed=True)) for side in (self.before, self.after))
+
+    @cached_property
+    def _stored(self) -> tuple[np.dtype[Any], ...]:
+        return tuple(dtype_of(narrowest(side.model, computed=False)) for side in (self.before, self.after))
+
+    def _directly(self, name: str, a: Any, b: Any) -> Judgement:
+        if is_float(a) and is_float(b) and a.shape == b.shape:
+            return bounds.direct(name, a, b, self.grade)
+        if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+            found = Judgement(name, BITS)
+            for one, other in zip(a, b, strict=True):
+                found = found.worse(self._directly(name, one, other))
+            return found
+        return Judgement(name, DIRECT, why=compare(a, b, self.grade).why)
+
+    # --- what decides ---------------------------------------------------------------------------------------
+
+    def _ties(self, given: Mapping[str, Any], forced: Mapping[str, Any]) -> dict[str, tuple[Any, int]]:
+        """What is decided otherwise by less than the bound: the value of the source, and how many elements differ."""
+        twins = self._opened()
+        assert twins is not None
+        made = {name for node in self.after.model.graph.node for name in node.output if name}
+        nodes = {
+            name: node
+            for node in self.before.model.graph.node
+            if decisions.decides(node) and len(node.output) > decisions.output(node)
+            for name in [node.output[decisions.output(node)]]
+            if name and name in made and name not in forced
+        }
+        if not nodes:
+            return {}
+        outputs = {name for node in self.before.model.graph.node for name in node.output}
+        read = {name for node in nodes.values() for name in node.input if name in outputs}
+        shared = read & made
+        try:
+            one, other = _Watch(nodes.keys(), read), _Watch(made & nodes.keys(), shared)
+            feeds = self._feeds(given)
+            twins[0].run(feeds[0], forced=forced, watch=one)
+            twins[1].run(feeds[1], forced=forced, watch=other)
+            narrow = (
+                _observed(self.before, feeds[0], forced, [*nodes, *read], "before"),
+                _observed(self.after, feeds[1], forced, [*nodes, *shared], "after"),
+            )
+        except EngineError:
+            return {}
+        found: dict[str, tuple[Any, int]] = {}
+        for name, node in nodes.items():
+            if name not in one.values or name not in other.values or name not in one.margins:
+                continue
+            flips = _differing(narrow[0][name], narrow[1][name], one.values[name], other.values[name])
+            if flips is None or not flips.any():
+                continue
+            if self._excused(node, flips, one, other, narrow):
+                found[name] = narrow[0][name], int(np.count_nonzero(flips))
+        return found
+
+    def _excused(
+        self, node: NodeProto, flips: Array, one: _Watch, other: _Watch, narrow: Sequence[Mapping[str, Any]]
+    ) -> bool:
+        """Whether all that was decided otherwise lay nearer to the line than rounding moves it, and moved at all."""
+        allowed, moved = 0.0, False
+        for name in node.input:
+            wide = one.values.get(name)
+            if wide is None or name not in narrow[0] or not is_float(wide):
+                continue
+            own = np.asarray(narrow[0][name])
+            if own.shape != wide.shape:
+                return False
+            finite = np.isfinite(wide) & np.isfinite(own.astype(np.float64))
+            with np.errstate(all="ignore"):
+                near = np.abs(own.astype(np.float64) - wide)[finite].max(initial=0.0)
+            u, largest = bounds.half_unit(own.dtype), float(np.abs(wide[finite]).max(initial=0.0))
+            room = bounds.TIMES[self.grade] * near + 8 * u * largest
+            allowed += float(max(near, min(room, bounds.cap(own.dtype, self.grade) * largest)))
+            moved = moved or name not in narrow[1] or own.tobytes() != np.asarray(narrow[1][name]).tobytes()
+            moved = moved or name not in other.values or wide.tobytes() != other.values[name].tobytes()
+        for margins in (watch.margins.get(_decided(node), 0.0) for watch in (one, other)):
+            lacking = margins[flips] if np.ndim(margins) and np.shape(margins) == np.shape(flips) else margins
+            moved = moved and bool((np.asarray(lacking) <= allowed).all())
+        return moved
+
+    def _forced(self, given: Mapping[str, Any], forced: Mapping[str, Any]) -> Verdict | None:
+        """Both forms judged with the same decisions."""
+        try:
+            runs = [
+                _cut(side, forced, (), mark).open().run({**feeds, **forced})
+                for side, feeds, mark in zip(
+                    (self.before, self.after), self._feeds(given), ("before", "after"), strict=True
+                )
+            ]
+        except EngineError:
+            return None
+        rest = [value.name for value in self.before.model.graph.output if value.name not in forced]
+        values = [dict(zip(rest, run, strict=False)) | dict(forced) for run in runs]
+        expected, actual = ([row[name] for name in self.names] for row in values)
+        return self._judged(given, expected, actual, forced)
+
+    # --- where ----------------------------------------------------------------------------------------------
+
+    def locate(self, given: Mapping[str, Any]) -> tuple[str, str] | None:
+        """The first value in the order of the graph that both models have and that differs, as it is or in float64."""
+        known = set(self.names)
+        made = {name for node in self.after.model.graph.node for name in node.output if name}
+        shared = [n for node in self.before.model.graph.node for n in node.output if n in made and n not in known]
+        feeds = self._feeds(given)
+        try:
+            values = [_observed(s, f, {}, shared, "") for s, f in zip((self.before, self.after), feeds, strict=True)]
+        except EngineError:
+            return None
+        wide = [_Watch(set(), set(shared)) for _ in range(2)]
+        with suppress(EngineError):
+            for twin, own, watch in zip(self._opened() or (), feeds, wide, strict=False):
+                twin.run(own, watch=watch)
+        for name in shared:
+            a, b = (row[name] for row in values)
+            found = self._directly(name, a, b)
+            if found.why:
+                return name, found.why
+            x, y = (watch.values.get(name) for watch in wide)
+            if is_float(x) and is_float(y) and is_float(a):
+                judged = self._array(name, a, b, x, y, 0.0)
+                if judged.why:
+                    return name, judged.why
+        return None
+
+
+class _Watch:
+    """Keeps what nodes of the main graph of a twin yield, and how near to their lines those are that decide."""
+
+    def __init__(self, nodes: Collection[str], read: Collection[str]):
+        self.values: dict[str, Any] = {}
+        self.margins: dict[str, Any] = {}
+        self._nodes, self._read = nodes, read
+
+    def __call__(self, node: NodeProto, inputs: Sequence[Any], made: Sequence[Any]) -> None:
+        for name, value in zip(node.output, made, strict=False):
+            if name in self._nodes or name in self._read:
+                self.values[name] = value
+        if decisions.decides(node) and _decided(node) in self._nodes:
+            found = decisions.margin(node, inputs)
+            if found is not None:
+                self.margins[_decided(node)] = found
+
+
+def _decided(node: NodeProto) -> str:
+    index = decisions.output(node)
+    return node.output[index] if len(node.output) > index else ""
+
+
+def _differing(*values: Any) -> Array | None:
+    """Where one of these is another one; a single True for other shapes, None for what is no array."""
+    first = values[0]
+    if not all(isinstance(value, np.ndarray) for value in values):
+        return None
+    if any(value.shape != first.shape for value in values):
+        return np.asarray(True)
+    wide = [value.astype(np.float64) if value.dtype.kind in "fV" else value for value in values]
+    return (wide[0] != wide[1]) | (wide[2] != wide[3])
+
+
+def _cut(side: Side, forced: Mapping[str, Any], more: Sequence[str], mark: str) -> Side:
+    return replace(side, model=random_operators.cut(side.model, forced, more, mark))
+
+
+def _observed(
+    side: Side, given: Mapping[str, Any], forced: Mapping[str, Any], names: Sequence[str], mark: str
+) -> dict[str, Any]:
+    """Values of a form in its own precision."""
+    names = list(dict.fromkeys(names))
+    known = {value.name for value in side.model.graph.output}
+    more = [name for name in names if name not in known]
+    session = _cut(side, forced, more, mark).open() if forced else side.open(more)
+    outputs = [value.name for value in side.model.graph.output if value.name not in forced]
+    found = dict(zip([*outputs, *more], session.run({**given, **forced}), strict=True))
+    return {name: found[name] for name in names if name in found}
+
+
+def identical(a: Any, b: Any) -> bool:
+    """Whether two values are the same, bit for bit; NaN are all the same."""
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(identical, a, b))
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+        return type(a) is type(b) and not compare(a, b).why
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind in "OSU":
+        return bool(a.tolist() == b.tolist())
+    return bool(a.tobytes() == b.tobytes())
+
+
+def is_float(value: Any) -> bool:
+    """Whether a value is an array of floats, complex numbers included."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or dtype.kind not in "fcV":
+        return False
+    return bool(dtype.kind != "V" or dtype.name == "bfloat16" or dtype.name.startswith("float8"))
+
+
+def is_float8(value: Any) -> bool:
+    return bounds.half_unit(value.dtype) > 2.0**-8
+
+
+def _flat(value: Any) -> list[Any] | None:
+    if isinstance(value, list):
+        inner = [_flat(item) for item in value]
+        return None if any(item is None for item in inner) else [leaf for item in inner for leaf in item or ()]
+    return [value] if isinstance(value, (np.ndarray, np.generic)) else None

@@ -1,0 +1,55 @@
+"""In which floats a model is stored and computes, and a form of it that rounds wherever it is written."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto
+from opshift.passes.model.traversal import Body, bodies
+
+_NARROW = (TensorProto.BFLOAT16, TensorProto.FLOAT16, TensorProto.FLOAT)
+
+
+def narrowest(model: ModelProto, *, computed: bool) -> int:
+    """The narrowest float that a model is stored in, and, with `computed`, that it casts to for more than a cast."""
+    found: set[int] = {value.type.tensor_type.elem_type for value in model.graph.input}
+    for body in bodies(model):
+        if isinstance(body, GraphProto):
+            found.update(tensor.data_type for tensor in body.initializer)
+        used = {name for node in body.node if node.op_type != "Cast" for name in node.input}
+        for node in body.node:
+            for attribute in node.attribute:
+                if attribute.name == "value" and attribute.HasField("t"):
+                    found.add(attribute.t.data_type)
+                elif attribute.name == "to" and computed and used.intersection(node.output):
+                    found.add(attribute.i)
+    return next((kind for kind in _NARROW if kind in found), TensorProto.DOUBLE)
+
+
+def as_written(model: ModelProto) -> ModelProto:
+    """A form that onnxruntime rounds to float16 after every node; the model itself where it has none.
+
+    It computes float16 in float32, and leaves out the rounding between two such nodes. Identity has a kernel for
+    float16, which a single one between nodes of float32 does not use.
+    """
+    if narrowest(model, computed=True) != TensorProto.FLOAT16:
+        return model
+    held = ModelProto()
+    held.CopyFrom(model)
+    for body in list(bodies(held)):
+        _hold(body)
+    return held
+
+
+def _hold(body: Body) -> None:
+    nodes = list(body.node)
+    del body.node[:]
+    for node in nodes:
+        body.node.append(node)
+        if node.op_type in ("Constant", "Identity"):
+            continue
+        made = [name for name in node.output if name]
+        body.node[-1].output[:] = [f"{name}/free" if name else "" for name in node.output]
+        for name in made:
+            for before, after in pairwise((f"{name}/free", f"{name}/held", name)):
+                body.node.append(NodeProto(op_type="Identity", input=[before], output=[after]))
