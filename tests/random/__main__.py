@@ -15,7 +15,7 @@ from tests.random import openvino
 from tests.random.calls import published
 from tests.random.coverage import Coverage
 from tests.random.report import markdown, table
-from tests.random.runner import Row, Wanted, run
+from tests.random.runner import Row, Wanted, again, run
 from tests.random.verdict import DIED
 
 
@@ -35,7 +35,8 @@ def main() -> int:
     unjudged: Counter[str] = Counter()
     coverage, started, last = Coverage(), time.monotonic(), 0
     wanted = Wanted(options.verbs, options.kind, options.jobs, 1 if options.op else 40)
-    for judged in run(corpus, options.seed + 1, options.seconds, wanted):
+    found = run(corpus, options.seed + 1, options.seconds, wanted)
+    for judged in again(corpus, options.seeds, wanted) if options.seeds else found:
         counts.update(judged.rows)
         coverage.update(judged.coverage)
         last = max(last, judged.seed)
@@ -57,7 +58,7 @@ def main() -> int:
     console.print(coverage.text(corpus))
     if options.markdown:
         how = f"{total:,} results of {last - options.seed:,} seeds in {spent / 60:.0f} minutes, {total / spent:.0f} a second"
-        page = markdown(counts, how, coverage.text(corpus).splitlines())
+        page = markdown(counts, how, coverage.text(corpus).splitlines(), options.note)
         Path(options.markdown).write_text(page, encoding="utf-8")
     if options.json:
         rows = [[*key, count] for key, count in sorted(counts.items())]
@@ -82,6 +83,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", default="findings", help="the folder for what goes wrong")
     parser.add_argument("--json", help="write the counts to this file")
     parser.add_argument("--markdown", help="write the counts to this file as a page")
+    parser.add_argument("--note", default="", help="a sentence below the counts of that page")
+    parser.add_argument("--seeds", type=int, nargs="+", help="these alone, whatever the time")
     return parser.parse_args()
 
 

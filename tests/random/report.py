@@ -70,11 +70,11 @@ def table(counts: Counter[tuple[str, str, str]]) -> Table:
     return made
 
 
-def markdown(counts: Counter[tuple[str, str, str]], how: str, covered: list[str]) -> str:
-    """The counts as a page, by what was done and by where."""
+def markdown(counts: Counter[tuple[str, str, str]], how: str, covered: list[str], note: str = "") -> str:
+    """The counts as a page, by what was done and by where; `note` says what became of what was found."""
     head = "Written by `python -m tests.random --seconds 3600 --markdown docs/random.md`; do not edit."
     versions = f"onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}"
-    rows = ["# Random models", "", head, "", EXPLAINED, "", f"{how}; {versions}.", ""]
+    rows = ["# Random models", "", head, "", EXPLAINED, "", f"{how}; {versions}.", "", *filter(None, [note])]
     for index, title in ((1, "verb"), (0, "place")):
         rows += ["", f"| {title} | {' | '.join(STATUSES)} | total |", f"|{' --- |' * (len(STATUSES) + 2)}"]
         for name in sorted({key[index] for key in counts if key[1] != "-"}):

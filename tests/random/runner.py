@@ -75,6 +75,16 @@ def run(corpus: Corpus, first: int, seconds: float, wanted: Wanted) -> Iterator[
                 lane.doing = said
 
 
+def again(corpus: Corpus, seeds: list[int], wanted: Wanted) -> Iterator[Judged]:
+    """What is said of the models of these seeds, in this process."""
+    unread, told = multiprocessing.Pipe(duplex=False)
+    with Engines() as engines:
+        for seed in seeds:
+            yield _judged(told, engines, corpus, seed, wanted, {})
+            while unread.poll():
+                unread.recv()
+
+
 def _started(corpus: Corpus, seed: int, end: float, wanted: Wanted) -> tuple[Connection, _Lane]:
     fork = multiprocessing.get_context("fork")
     mine, theirs = fork.Pipe(duplex=False)

@@ -227,3 +227,10 @@ def test_what_a_rounding_changes_as_much_is_not_wrong(engines: Engines, monkeypa
         text = f"{HEAD} g (float[2] x) => (float[2] y) {{ y = {name}(x) }}"
         ones = replace(source(text), feeds={"x": np.ones(2, np.float32)})
         assert Judge(engines, ones).judge(DOWN).status == status
+
+
+def test_seeds_are_judged_again(corpus: Corpus):
+    wanted = runner.Wanted(verbs=1, longest=1)
+    first, second = (list(runner.again(corpus, [SEEDS[1], SEEDS[2]], wanted)) for _ in range(2))
+    assert [judged.seed for judged in first] == [SEEDS[1], SEEDS[2]]
+    assert [judged.rows for judged in first] == [judged.rows for judged in second]
