@@ -53,6 +53,15 @@ def empty(call: Call) -> bool:
     return np.size(call.given(0)) == 0
 
 
+def empty_from_the_end(call: Call) -> bool:
+    """Whether what has no element is reduced along an axis that is counted from the end, as far as that is known."""
+    if call.given(0) is None or not empty(call):
+        return False
+    held = len(call.node.input) > 1 and bool(call.node.input[1])
+    axes = call.given(1) if held else call.attribute("axes", ())
+    return axes is None or any(axis < 0 for axis in axes)
+
+
 def ignores(call: Call) -> bool:
     ignored, targets = call.attribute("ignore_index"), call.given(1)
     return ignored is not None and (targets is None or bool((targets == ignored).any()))

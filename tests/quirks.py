@@ -94,6 +94,9 @@ RUN = Evidence(
     (_f(0.25, TANH, shape=(1, 2, 1)),),
 )  # fmt: skip
 RECURRENT = ("RNN", "GRU", "LSTM")
+REDUCTIONS = tuple(
+    f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+)
 ALONG_AXIS = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")
 DROPPED = Evidence(
     "all, y = Dropout<ratio=0.5>(x)", 10, "float[2] x", "bool[2] y", {"x": _f(1, 1)}, (np.array([True, True]),)
@@ -234,6 +237,10 @@ QUIRKS: tuple[Quirk, ...] = (
           lambda call: call.given(0) is None or when.nan(0)(call),
           Evidence("y = MaxPool<kernel_shape=[2]>(x)", 12, "float[1,1,3] x", "float[1,1,2] y", {"x": _f(2, NAN, 1, shape=(1, 1, 3))},
                    (_f(NAN, NAN, shape=(1, 1, 2)),)), "nan"),
+    Quirk(RUNTIME, "1.31.1", REDUCTIONS, "what has no element is reduced along an axis counted from the end", "keeps its size",
+          "1", when.empty_from_the_end,
+          Evidence("y = ReduceSum(x, a)", 13, "float[2,0,4] x, int64[1] a", "float[A,B,C] y",
+                   {"x": np.zeros((2, 0, 4), np.float32), "a": np.array([-1])}, (np.zeros((2, 0, 1), np.float32),))),
     Quirk(RUNTIME, "1.31.1", ("ReduceMean",), "the tensor is empty", "yields 0", "undefined; 0 / 0 by its definition",
           when.empty, Evidence("y = ReduceMean<axes=[0], keepdims=0>(x)", 13, "float[N,2] x", "float[2] y",
                            {"x": np.zeros((0, 2), np.float32)}, (_f(NAN, NAN),))),
@@ -285,6 +292,11 @@ QUIRKS: tuple[Quirk, ...] = (
           Evidence("y = Attention(q, k, k, m)", 23, "float[1,1,1,2] q, float[1,1,2,2] k, float[1,2] m", "float[1,1,1,2] y",
                    {"q": ONES[None, :1, :1], "k": _f(0, 1, 2, 3, shape=(1, 1, 2, 2)),
                     "m": np.full((1, 2), np.finfo(np.float32).min)}, (_f(1, 2, shape=(1, 1, 1, 2)),))),
+    Quirk(RUNTIME, "1.31.1", ("LSTM",), "there is a clip", "does not clip the cell", "what activations are given is clipped",
+          lambda call: call.attribute("clip") is not None,
+          Evidence("_, y = LSTM<hidden_size=1, clip=0.5>(x, w, r)", 14,
+                   "float[3,1,1] x, float[1,4,1] w, float[1,4,1] r", "float[1,1,1] y",
+                   {**CELL, "x": np.ones((3, 1, 1), np.float32)}, (_f(0.28764912, shape=(1, 1, 1)),))),
     Quirk(RUNTIME, "1.31.1", RECURRENT, "activations are clipped near 0", "computes Tanh to some 1e-8 alone", "Tanh",
           lambda call: 0 < (call.attribute("clip") or 1) < 1e-2,
           Evidence("_, y = RNN<hidden_size=1, clip=0.00001>(x, w, r)", 14,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -14,7 +15,7 @@ SHOWN = "the sign of a zero; 1 of 2 elements differ"
 
 
 def io(**feeds: np.ndarray) -> dict[str, Any]:
-    names = {"float32": "float", "float64": "double"}
+    names = {"float32": "float", "float64": "double", "float8_e4m3fn": "float8e4m3fn"}
     shown = (
         f"{names.get(v.dtype.name, v.dtype.name)}[{','.join(map(str, v.shape))}] {k}".replace("[]", "")
         for k, v in feeds.items()
@@ -51,6 +52,19 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("begin at 0", "y = AveragePool<kernel_shape=[1]>(x)", 13, "float[A,B,C] y", {"x": -np.zeros((1, 1, 1), F)},
      {"x": np.zeros((1, 1, 1), F)}),
     ("one size for each", "y = CenterCropPad(x, n)", 18, "float[N] y", {"x": np.ones(1, F), "n": np.array([1, 1])}, {"n": np.array([2])}),
+    ("one size for each part", "y, z = Split(x, s)", 13, "float[N] y", {"x": np.ones(2, F), "s": np.zeros(0, int)}, {"s": np.ones(2, int)}),
+    ("no pixel", "y = RoiAlign(x, r, b)", 16, "float[A,B,C,D] y",
+     {"x": np.ones((1, 1, 0, 2), F), "r": np.ones((1, 4), F), "b": np.zeros(1, int)}, {"x": np.ones((1, 1, 2, 2), F)}),
+    ("no point", "y = DFT(x)", 20, "float[A,B,C] y", {"x": np.ones((1, 0, 2), F)}, {"x": np.ones((1, 3, 2), F)}),
+    ("no point", "y = DFT<inverse=1, onesided=1>(x)", 20, "float[A,B,C] y", {"x": np.ones((1, 1, 2), F)}, {"x": np.ones((1, 3, 2), F)}),
+    ("a letter has", 'y = Einsum<equation="...ij, jk">(x, z)', 12, "float[A,B] y", {"x": np.ones((2, 1), F), "z": np.ones((3, 2), F)},
+     {"x": np.ones((2, 3), F)}),
+    ("keys for no head", "y = Attention(q, k, v)", 23, "float[A,B,C,D] y",
+     {"q": np.ones((1, 0, 1, 1), F), "k": np.ones((1, 1, 1, 1), F), "v": np.ones((1, 1, 1, 1), F)}, {"q": np.ones((1, 1, 1, 1), F)}),
+    ("other batches", "y = GatherND<batch_dims=1>(x, i)", 13, "float[N] y", {"x": np.ones((1, 2), F), "i": np.zeros((2, 1), int)},
+     {"i": np.zeros((1, 1), int)}),
+    ("zero point of float8", "y = QuantizeLinear(x, s, z)", 19, "float8e4m3fn[N] y",
+     {"x": np.ones(1, F), "s": np.array(1, F), "z": np.array(1, ml_dtypes.float8_e4m3fn)}, {"z": np.array(0, ml_dtypes.float8_e4m3fn)}),
     ("no region", 'y = Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, r, , n)', 19, "float[N] y",
      {"x": np.ones(1, F), "r": np.zeros(0, F), "n": np.array([2])}, {"r": np.array([0, 1], F)}),
     ("any order", "y, i = TopK<sorted=0>(x, k)", 11, "float[N] y", {"x": np.ones(2, F), "k": np.array([1])}, {}),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
+from tests.conditions import encoded
 from tests.node_calls import Call, calls
 
 Place = tuple[int, int]  # an input and an axis of it
@@ -156,6 +157,55 @@ def _unscaled(call: Call) -> bool:
     return list(scale) != blocks
 
 
+def _other_batches(call: Call) -> bool:
+    x, indices, count = call.shape(0), call.shape(1), call.attribute("batch_dims", 0)
+    return x is not None and indices is not None and x[:count] != indices[:count]
+
+
+def _no_parts(call: Call) -> bool:
+    sizes = call.shape(1)
+    return sizes is not None and sizes != (len(call.node.output),)
+
+
+def _no_pixel(call: Call) -> bool:
+    return 0 in (call.shape(0) or ())[2:]
+
+
+def _no_points(call: Call) -> bool:
+    """Whether a transform has no point: of nothing, or back from one of no more than that."""
+    x, length = call.shape(0), call.given(1)
+    axis = call.given(2) if call.opset >= 20 else call.attribute("axis", 1)
+    axis = -2 if axis is None else int(axis)
+    if x is None or not -len(x) <= axis < len(x):
+        return False
+    size = x[axis] if length is None else int(length)
+    halved = call.attribute("onesided", 0) and call.attribute("inverse", 0)
+    return not size or bool(halved and size == 1)
+
+
+def _labels_apart(call: Call) -> bool:
+    """Whether a letter of an equation stands for sizes that differ."""
+    terms = encoded(call.attribute("equation", "")).decode().replace(" ", "").split("->")[0].split(",")
+    sizes: dict[str, set[int]] = {}
+    for at, term in enumerate(terms):
+        ahead, _, behind = term.partition("...")
+        shape = call.shape(at) or ()
+        for letters, dims in ((ahead, shape), (behind[::-1], shape[::-1])):
+            for letter, size in zip(letters, dims, strict=False):
+                sizes.setdefault(letter, set()).add(size)
+    return any(len(found) > 1 for found in sizes.values())
+
+
+def _no_query_head(call: Call) -> bool:
+    q, k = call.shape(0) or (), call.shape(1) or ()
+    return len(q) == 4 and len(k) == 4 and q[1] == 0 != k[1]
+
+
+def _moved_float8(call: Call) -> bool:
+    zero = call.given(2)
+    return zero is not None and "float8" in zero.dtype.name and bool((zero.astype(np.float32) != 0).any())
+
+
 REDUCTIONS = tuple(f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Prod", "Sum", "SumSquare", "Mean"))
 ROWS: tuple[Undefined, ...] = (
     Undefined(("Dropout",), "what is dropped is chance", _trains),
@@ -175,6 +225,13 @@ ROWS: tuple[Undefined, ...] = (
               "the sign of a zero"),
     Undefined(("Relu",), "zeros of both signs are equal", _negative_zero, "the sign of a zero"),
     Undefined(("Min", "Max", "Clip"), "zeros of both signs are equal", _zeros_of_both_signs, "the sign of a zero"),
+    Undefined(("Split",), "there is not one size for each part", _no_parts),
+    Undefined(("RoiAlign", "MaxRoiPool"), "there is no pixel", _no_pixel),
+    Undefined(("DFT",), "there is no point", _no_points),
+    Undefined(("Einsum",), "a letter has sizes that differ", _labels_apart),
+    Undefined(("Attention",), "there are keys for no head", _no_query_head),
+    Undefined(("GatherND",), "data and indices have other batches", _other_batches),
+    Undefined(("QuantizeLinear", "DequantizeLinear"), "a zero point of float8 is not 0", _moved_float8),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", _unscaled),
     Undefined(("CenterCropPad",), "a size is negative", _negative(1)),
     Undefined(("Resize",), "there is no region to crop", _no_region),

@@ -8,6 +8,7 @@ from typing import Any
 # How many units of the type's precision, at the scale of the tensor, two runs may be apart. `exact` leaves room
 # for kernels of different versions that add in another order; `close` for another formula of the same function.
 ULPS = {"exact": 32, "close": 4096}
+NARROW = ("int2", "uint2", "int4", "uint4")  # integers that numpy knows as no kind
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def compare(expected: Any, actual: Any, grade: str = "exact") -> Difference:
         return Difference(f"type {b.dtype} instead of {a.dtype}")
     if a.dtype.kind in "OSUb":
         return Difference("" if np.array_equal(a, b) else _first(a, b, a != b))
-    if a.dtype.kind in "iu":
+    if a.dtype.kind in "iu" or a.dtype.name in NARROW:
         wrong = a != b
         if not wrong.any():
             return Difference()

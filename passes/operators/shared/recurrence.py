@@ -38,10 +38,10 @@ class Activation:
 
     op: str
     parameters: dict[str, float]
-    clip: float
+    clip: float | None
 
     def __call__(self, build: Builder, x: str, kind: int) -> str:
-        if self.clip:
+        if self.clip is not None:
             x = build.Clip(x, *(build.constant(bound, kind) for bound in (-self.clip, self.clip)))
         return str(build.emit(self.op, [x], dict(self.parameters)))
 
@@ -81,7 +81,7 @@ def _joined(build: Builder, values: Sequence[str], axis: int) -> str:
 
 
 def _activations(node: Node) -> Iterator[Activation]:
-    given, clip = node.attributes.get("activations"), node.attributes.get("clip", 0.0)
+    given, clip = node.attributes.get("activations"), node.attributes.get("clip")
     twice = 2 if node.attributes.get("direction") == "bidirectional" else 1
     spelled = {name.lower(): name for name in PARAMETERS}
     names = [spelled.get(name.lower(), "") for name in given] if given else ACTIVATIONS[node.op_type] * twice

@@ -20,7 +20,9 @@ def pooled_samples(node: Node, offset: float = 0.0) -> str:
     if mode not in ("avg", "max"):
         raise CannotConvert(node, f"mode={mode}; avg, max could be expressed")
     if not high or not wide:
-        raise CannotConvert(node, f"output_height={high}, output_width={wide}; regions of some elements could be expressed")
+        raise CannotConvert(
+            node, f"output_height={high}, output_width={wide}; regions of some elements could be expressed"
+        )
     node.close("regions are sampled and pooled by sums in another order")
     kind = T.FLOAT if elem_type == T.FLOAT16 else elem_type
     batch, channels, *sizes = flat_indices.sizes(node, node.input(0))
