@@ -61,6 +61,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((2, 3), F)}),
     ("keys for no head", "y = Attention(q, k, v)", 23, "float[A,B,C,D] y",
      {"q": np.ones((1, 0, 1, 1), F), "k": np.ones((1, 1, 1, 1), F), "v": np.ones((1, 1, 1, 1), F)}, {"q": np.ones((1, 1, 1, 1), F)}),
+    ("the hidden size", "_, y = RNN<hidden_size=2>(x, w, r)", 14, "float[A,B,C] y",
+     {"x": np.ones((1, 1, 1), F), "w": np.ones((1, 1, 1), F), "r": np.ones((1, 1, 1), F)}, {"w": np.ones((1, 2, 1), F), "r": np.ones((1, 2, 2), F)}),
     ("other batches", "y = GatherND<batch_dims=1>(x, i)", 13, "float[N] y", {"x": np.ones((1, 2), F), "i": np.zeros((2, 1), int)},
      {"i": np.zeros((1, 1), int)}),
     ("zero point of float8", "y = QuantizeLinear(x, s, z)", 19, "float8e4m3fn[N] y",

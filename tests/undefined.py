@@ -201,6 +201,11 @@ def _no_query_head(call: Call) -> bool:
     return len(q) == 4 and len(k) == 4 and q[1] == 0 != k[1]
 
 
+def _other_hidden_size(call: Call) -> bool:
+    weights, told = call.shape(2), call.attribute("hidden_size")
+    return weights is not None and told is not None and len(weights) == 3 and weights[2] != told
+
+
 def _moved_float8(call: Call) -> bool:
     zero = call.given(2)
     return zero is not None and "float8" in zero.dtype.name and bool((zero.astype(np.float32) != 0).any())
@@ -237,6 +242,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Resize",), "there is no region to crop", _no_region),
     Undefined(("TopK",), "what is not sorted has any order", lambda call: call.attribute("sorted", 1) == 0, "elements differ"),
     Undefined(("CenterCropPad",), "there is not one size for each axis", _not_one_size_an_axis),
+    Undefined(("RNN", "GRU", "LSTM"), "the hidden size is not that of the weights", _other_hidden_size),
     Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",
               lambda call: (call.attribute("clip") or 0) < 0),
 )  # fmt: skip
