@@ -160,6 +160,10 @@ class Pair:
     def _stored(self) -> tuple[np.dtype[Any], ...]:
         return tuple(dtype_of(narrowest(side.model, computed=False)) for side in (self.before, self.after))
 
+    def parted(self, a: Any, b: Any) -> str:
+        """What differs between two values that are compared with each other; empty where nothing does."""
+        return self._directly("", a, b).why
+
     def _directly(self, name: str, a: Any, b: Any) -> Judgement:
         if is_float(a) and is_float(b) and a.shape == b.shape:
             return bounds.direct(name, a, b, self.grade)
