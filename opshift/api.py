@@ -218,6 +218,7 @@ def verify(
     runs: int | None = None,
     seed: int = 0,
     save_inputs: str | os.PathLike[str] | None = None,
+    repro: str | os.PathLike[str] | None = None,
 ) -> Verification:
     """Run two models on the same inputs and compare their outputs.
 
@@ -241,19 +242,20 @@ def verify(
         runs: on how many sets of inputs; without it, three, two where all sizes are fixed, or all that are given.
         seed: of what is drawn.
         save_inputs: where to keep what both ran on: a `.npz`, or a folder, which gets what `inputs` reads.
+        repro: a new folder for the smallest models that still differ, where the two do, with inputs and outputs.
 
     Returns:
-        `equal`, `different` with the first tensor that differs, or `unverified` with the reason.
+        `equal`, `different` with the first tensor that differs and its node, or `unverified` with the reason.
 
     Raises:
         InvalidModel: as for `convert_version`.
         ValueError: the model has no such input or dimension, or one of another rank, size or type.
         OSError: a file of inputs cannot be read, or not be written.
     """
-    wanted = asked(inputs, input_shape, val_range, runs, seed, save_inputs)
+    wanted = asked(inputs, input_shape, val_range, runs, seed, save_inputs, repro)
     one, other = (Side(*_loaded(model), _network(model)) for model in (before, after))
-    for side in (one, other):
-        convert.checked(side.model)
+    convert.checked(one.model)
+    convert.checked(other.model)
     return verify_sides(one, other, grade=grade, wanted=checked(wanted, one.model))
 
 

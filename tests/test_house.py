@@ -108,3 +108,11 @@ def test_no_folder_is_too_full_to_be_taken_in():
     folders = {path.parent for path in MODULES}
     full = {str(f.relative_to(ROOT)) for f in folders if len(list(f.glob("[!_]*.py"))) > MOST_MODULES}
     assert {folder for folder in full if not folder.startswith(tuple(FULL_FOLDERS))} == set()
+
+
+def test_every_room_is_installed():
+    """The folders are mapped by name, so that a new one is missing from the wheel until it is listed."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    listed = set(ast.literal_eval(text.partition("\npackages = ")[2].partition("]")[0] + "]"))
+    found = {".".join(path.parent.relative_to(ROOT).parts) for path in MODULES if path.name == "__init__.py"}
+    assert listed == {name if name.startswith("opshift") else f"opshift.{name}" for name in found}

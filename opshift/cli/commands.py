@@ -97,8 +97,9 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     if options.out_dir is not None:
         if options.save_inputs:
             raise ValueError("--save-inputs is for one model; give no --out-dir")
-        if options.report:
-            raise ValueError("--report is for one model; give no --out-dir")
+        for option, given in (("--report", options.report), ("--repro", options.repro)):
+            if given:
+                raise ValueError(f"{option} is for one model; give no --out-dir")
         return _rewrite_all(options, goal, manner)
     if options.jobs is not None or options.backend is not None:
         raise ValueError("--jobs and --backend are for many models; give --out-dir")
@@ -123,7 +124,13 @@ def _report(path: str, outcome: Outcome, before: str | None, after: str | None) 
 
 def _asked(options: argparse.Namespace) -> Asked:
     return asked(
-        options.inputs, options.input_shape, options.val_range, options.runs, options.seed, options.save_inputs
+        options.inputs,
+        options.input_shape,
+        options.val_range,
+        options.runs,
+        options.seed,
+        options.save_inputs,
+        options.repro,
     )
 
 

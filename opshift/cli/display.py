@@ -13,7 +13,7 @@ from opshift.cli.printing import printable
 from opshift.jobs.batch import FileResult
 from opshift.jobs.exit_codes import DEFECT, DIFFERENT, DONE, REFUSED, UNREADABLE, UNWRITABLE, USAGE
 from opshift.jobs.optional import TakenBack
-from opshift.jobs.outcome import Facts, Outcome, Prospect, fed, remarked, verdict
+from opshift.jobs.outcome import Facts, Outcome, Prospect, blamed, fed, remarked, verdict
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Change, Result
 from opshift.passes.errors import Refusal
@@ -218,6 +218,7 @@ def _closing(outcome: Outcome) -> list[str]:
         return [f"time: {spent}"]
     lines = [f"grade: {outcome.grade}; time: {spent}"]
     lines.append(verdict(outcome.verification) if outcome.verification is not None else "not verified")
+    lines += [f"done there: {line}" for line in _changes(blamed(outcome))]
     if outcome.verification is not None and (inputs := fed(outcome.verification)):
         lines += [inputs, *remarked(outcome.verification)]
     if outcome.output:

@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--close", action="store_true", help="allow for other rounding, not only for other kernels")
     _add_inputs(verify)
     _add_report(verify)
+    _add_repro(verify)
     _add_format(verify)
 
     inspect = verbs.add_parser("inspect", help="show what a model consists of and which opsets it can reach")
@@ -129,6 +130,7 @@ def _add_rewriting(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show what would be done; write nothing")
     _add_inputs(parser)
     _add_report(parser)
+    _add_repro(parser)
     _add_format(parser)
 
 
@@ -137,6 +139,14 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
         "--report",
         metavar="FILE.html",
         help="also write what was done and what was seen as one page, which fetches nothing",
+    )
+
+
+def _add_repro(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--repro",
+        metavar="DIR",
+        help="where the outputs differ, write the smallest models that still do, with inputs, outputs and a command",
     )
 
 

@@ -160,7 +160,16 @@ def verdict(found: Verification) -> str:
             said.append(f"drawn at random, compared by type and shape alone: {', '.join(found.drawn)}")
         return f"equal ({'; '.join([judged, *said])})"
     place = f' first at tensor "{found.tensor}"' if found.tensor else ""
-    return f"DIFFERENT{place} ({judged}): {found.why}"
+    maker = f", which {found.op} {found.node!r} makes of values that agree" if found.node else ""
+    said = [f"other weights: {', '.join(found.weights)}"] if found.weights else []
+    said += [f"the smallest models that differ are in {found.repro}"] if found.repro else []
+    return "; ".join([f"DIFFERENT{place}{maker} ({judged}): {found.why}", *said])
+
+
+def blamed(outcome: Outcome) -> list[Change]:
+    """What was done to the nodes whose values differ first."""
+    parts = outcome.verification.parts if outcome.verification is not None else ()
+    return [change for change in outcome.changes if change.node in parts]
 
 
 def _bounds(found: Verification) -> list[str]:

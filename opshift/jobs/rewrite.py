@@ -111,7 +111,8 @@ class _Job:
             verification = None
             if manner.verify:
                 started = perf_counter()
-                verification = self._verified(Side(draft.written(), str(self.output.parent)), result)
+                after = Side(draft.written(), str(self.output.parent))
+                verification = self._verified(after, result, manner.wanted)
                 self.seconds["verify"] = perf_counter() - started
             code = code_of(verification)
             if code == DONE:
@@ -121,8 +122,12 @@ class _Job:
     def proved(self, result: Result) -> Verification:
         """What a proof says of a result that is not written."""
         assert result.model is not None, "what is optional refuses nothing"
-        return self._verified(Side(result.model, self.source.folder), result)
+        quietly = replace(self.manner.wanted, save=None, repro=None)
+        return self._verified(Side(result.model, self.source.folder), result, quietly)
 
-    def _verified(self, after: Side, result: Result) -> Verification:
+    def _verified(self, after: Side, result: Result, wanted: Asked) -> Verification:
         plain = not result.optional
-        return verify_apart(self.source, after, grade=result.grade, wanted=self.manner.wanted, plain=plain)
+        found = verify_apart(self.source, after, grade=result.grade, wanted=wanted, plain=plain)
+        if found.cast:  # two models may differ in that; one and what becomes of it do not
+            return replace(found, status="different", why=f"of another type: {', '.join(found.cast)}")
+        return found

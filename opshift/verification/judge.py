@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from opshift.passes.model.messages import NodeProto
+from opshift.passes.model import tensor_data
+from opshift.passes.model.messages import ModelProto, NodeProto
 from opshift.verification import bounds, interfaces, random_operators
 from opshift.verification.bounds import Runs
 from opshift.verification.compare import compare
@@ -24,6 +25,7 @@ from opshift.verification.twins.twin import Twin, unrounded
 from opshift.verification.twins.values import dtype_of
 
 Array = Any
+_LARGE = 1 << 30  # bytes
 _TURNS = 4
 """How often ties are taken out of the way that were hidden behind others."""
 
@@ -114,6 +116,9 @@ class Pair:
                 self.why = "a network runs in OpenVINO"
                 return None
             one, other = self.before, self.after
+            if _is_large(one.model) or _is_large(other.model):
+                self.why = "a weight is too large to be widened"
+                return None
             loose = unrounded(one.model, other.model)
             self._twins = Twin(one.model, one.folder, loose[0]), Twin(other.model, other.folder, loose[1])
         return self._twins if not self.why else None
@@ -154,6 +159,10 @@ class Pair:
     @cached_property
     def _stored(self) -> tuple[np.dtype[Any], ...]:
         return tuple(dtype_of(narrowest(side.model, computed=False)) for side in (self.before, self.after))
+
+    def parted(self, a: Any, b: Any) -> str:
+        """What differs between two values that are compared with each other; empty where nothing does."""
+        return self._directly("", a, b).why
 
     def _directly(self, name: str, a: Any, b: Any) -> Judgement:
         if is_float(a) and is_float(b) and a.shape == b.shape:
@@ -292,6 +301,12 @@ class _Watch:
             found = decisions.margin(node, inputs)
             if found is not None:
                 self.margins[_decided(node)] = found
+
+
+def _is_large(model: ModelProto) -> bool:
+    """Whether one weight in float64, beside what it was made of, takes a good part of what all weights take."""
+    sizes = [tensor_data.nbytes(tensor) for tensor in model.graph.initializer]
+    return sum(sizes) > _LARGE and 3 * max(sizes) > sum(sizes) / 4
 
 
 def _decided(node: NodeProto) -> str:

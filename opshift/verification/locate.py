@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from opshift.passes.model.messages import NodeProto
 from opshift.verification.pieces import Pieces
 from opshift.verification.side import Side
 
@@ -111,7 +112,7 @@ class _Search:
         first, second = (dict(zip(names, run, strict=True)) for run in self._values(names))
         parts = [pieces.between([tensor], nearest) for pieces in self._pieces]
         computed_before, computed_after = (
-            tuple((pieces.nodes[index].name, pieces.nodes[index].op_type) for index in inside)
+            tuple((_called(pieces.nodes[index]), pieces.nodes[index].op_type) for index in inside)
             for pieces, (inside, _) in zip(self._pieces, parts, strict=True)
         )
         maker = self._pieces[1].nodes[self._pieces[1].makers[tensor]]
@@ -120,7 +121,7 @@ class _Search:
         return Place(
             tensor,
             self._differs(first[tensor], second[tensor]),
-            maker.name,
+            _called(maker),
             maker.op_type,
             computed_before,
             computed_after,
@@ -138,6 +139,11 @@ class _Search:
         )
         held = [pieces.held for pieces in self._pieces]
         return sorted(name for name in one & other if held[0][name] != held[1][name])
+
+
+def _called(node: NodeProto) -> str:
+    """The name of a node, or of its first output where it has none."""
+    return node.name or next(filter(None, node.output), "")
 
 
 def _spread(names: Sequence[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,10 @@ class Verification:
             main graph, whose output has one name in both models, is compared by value: both get the same numbers.
         tensor: the first tensor, in the order of the graph, that differs.
         why: what differs there, or why nothing could be run.
+        node, op: what makes it in the second model, where all that it is made of agrees.
+        parts: the nodes of the first model that compute it from values that agree, by name or first output.
+        weights: initializers of one name that these read in both models, with other values.
+        repro: where the smallest models that still differ were written.
         rounds: on which special numbers and sizes both have run besides.
         remarks: where they part there, and it does not decide: not every change is exact, or an engine is to blame.
     """
@@ -71,6 +76,11 @@ class Verification:
     ties: Mapping[str, int] = field(default_factory=dict)
     cast: tuple[str, ...] = ()
     float64: str = ""
+    node: str = ""
+    op: str = ""
+    parts: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    repro: str = ""
 
     def __bool__(self) -> bool:
         return self.equal
@@ -168,7 +178,7 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, decides: bool 
             return replace(total, status="different", runs=total.runs + 1, why=why)
         if "openvino" in (one.engine, other.engine):
             expected, actual = ([_as_computed(value) for value in values] for values in (expected, actual))
-        total = _judged(replace(total, runs=total.runs + 1), pair, given, expected, actual)
+        total = _judged(replace(total, runs=total.runs + 1), pair, given, expected, actual, wanted.repro)
         if not total.equal:
             return total
     judges = (OnnxRuntime, Reference)
@@ -190,7 +200,7 @@ def _decided(total: Verification, found: Tried, decides: bool) -> Verification:
 
 
 def _judged(
-    total: Verification, pair: Pair, given: Any, expected: Sequence[Any], actual: Sequence[Any]
+    total: Verification, pair: Pair, given: Any, expected: Sequence[Any], actual: Sequence[Any], repro: str | None
 ) -> Verification:
     """The verification with one more run."""
     verdict = pair.judge(given, expected, actual)
@@ -201,9 +211,9 @@ def _judged(
         elif _is_random(pair.before, given, name, a, b, pair.grade):
             drawn.append(name)
         else:
-            tensor, why = pair.locate(given) or (name, outputs[name].why)
-            total = replace(_worse(total, compare(a, b)), status="different", tensor=tensor, why=why)
-            return replace(total, outputs=verdict.outputs, float64=pair.told())
+            total = replace(_worse(total, compare(a, b)), status="different", tensor=name, why=outputs[name].why)
+            total = replace(total, outputs=verdict.outputs, float64=pair.told())
+            return _located(total, pair, given, repro, plainly=bool(pair.parted(a, b)))
     fed = Verification("equal", float64=pair.told())
     if drawn:
         behind = _behind(pair.before, pair.after, given, pair.grade, drawn)
@@ -217,6 +227,29 @@ def _judged(
     ties = dict(Counter(total.ties) + Counter(verdict.ties))
     names = tuple(dict.fromkeys([*total.drawn, *fed.drawn]))
     return replace(_worse(total, fed), outputs=merged, ties=ties, drawn=names, float64=fed.float64 or total.float64)
+
+
+def _located(found: Verification, pair: Pair, given: Any, repro: str | None, *, plainly: bool) -> Verification:
+    """The verification with the place where the models part, and with what is written of it.
+
+    Where the outputs do not differ `plainly`, only their twins tell the first value that does.
+    """
+    from opshift.verification import locate
+    from opshift.verification import repro as writing
+
+    try:
+        if pair.cast or not plainly:
+            raise EngineError("values of the two are not compared with each other")
+        place = locate.locate(pair.before, pair.after, given, found.tensor, pair.parted)
+    except EngineError:
+        tensor, why = pair.locate(given) or (found.tensor, found.why)
+        return replace(found, tensor=tensor, why=why)
+    parts = tuple(name for name, _ in place.before)
+    found = replace(found, tensor=place.tensor, why=place.why, node=place.node, op=place.op, parts=parts)
+    found = replace(found, weights=place.weights)
+    if repro is not None and writing.write(Path(repro), pair.before, pair.after, given, place, pair.parted):
+        found = replace(found, repro=repro)
+    return found
 
 
 def _as_computed(value: Any) -> Any:

@@ -35,6 +35,7 @@ class Asked:
         runs: on how many sets of inputs to run.
         seed: of what is drawn.
         save: the file or folder that keeps what both models ran on.
+        repro: the folder that gets the smallest models that still differ, where the two do.
     """
 
     inputs: Inputs | None = None
@@ -44,6 +45,7 @@ class Asked:
     runs: int | None = None
     seed: int = 0
     save: str | None = None
+    repro: str | None = None
 
     @property
     def sets(self) -> tuple[Feeds, ...]:
@@ -66,17 +68,25 @@ def asked(
     runs: int | None = None,
     seed: int = 0,
     save_inputs: str | os.PathLike[str] | None = None,
+    repro: str | os.PathLike[str] | None = None,
 ) -> Asked:
     """The same from what was typed, or given in Python; raises `ValueError` for what has no meaning."""
     if runs is not None and runs < 1:
         raise ValueError(f"--runs is 1 or more, not {runs}")
     if seed < 0:
         raise ValueError(f"--seed is 0 or more, not {seed}")
-    save = None if save_inputs is None else os.path.abspath(save_inputs)
-    if save is not None and os.path.isdir(save) and os.listdir(save):
-        raise ValueError(f"{save} holds something already; name a new folder")  # of which `read` would take it all
     shapes, sizes = _sizes(input_shape)
-    return Asked(inputs, shapes, sizes, _ranges(val_range), runs, seed, save)
+    return Asked(inputs, shapes, sizes, _ranges(val_range), runs, seed, _new(save_inputs), _new(repro))
+
+
+def _new(path: str | os.PathLike[str] | None) -> str | None:
+    """A place to write to; what lies in a folder already would be taken for what was written."""
+    if path is None:
+        return None
+    place = os.path.abspath(path)
+    if os.path.isdir(place) and os.listdir(place):
+        raise ValueError(f"{place} holds something already; name a new folder")
+    return place
 
 
 def _sizes(given: Sizes | None) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:

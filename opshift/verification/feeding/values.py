@@ -138,10 +138,20 @@ class _Drawn:
             return self.random.integers(0, 2, shape).astype(bool)
         if dtype.kind in "iu":
             return self._integers(shape, dtype)
-        values = self.random.standard_normal(shape)
+        values = np.asarray(self.random.standard_normal(shape))
         if dtype.kind == "c":
             values = values + 1j * self.random.standard_normal(shape)
-        return np.asarray(values).astype(dtype)
+        return self._of_both_signs(values).astype(dtype)
+
+    def _of_both_signs(self, values: Any) -> Any:
+        """A few numbers may be all positive, where a Relu is nothing: every other one turns, a single one in turn."""
+        import numpy as np
+
+        if values.size == 1:
+            return np.copysign(values, self.choice.seed % 2 - 0.5, out=values) if values.dtype.kind == "f" else values
+        if values.size and abs(np.sign(values.real).sum()) == values.size:
+            values.reshape(-1)[::2] *= -1
+        return values
 
     def _between(self, low: float, high: float, shape: list[int], dtype: Any) -> Any:
         import numpy as np

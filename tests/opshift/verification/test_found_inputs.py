@@ -10,9 +10,10 @@ import pytest
 import opshift
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs, search
+from opshift.verification.feeding.asked import asked
 from opshift.verification.feeding.stops import crossings, marked, stop
 from opshift.verification.side import Side
-from opshift.verification.verify import verify_apart
+from opshift.verification.verify import verify_apart, verify_sides
 from tests.support import model
 
 
@@ -179,3 +180,14 @@ def test_where_sizes_meet_what_is_asked_for(seen, power, expected):
     one, two = (search.Stop(0, held, "# for #") for held in (numbers, more))
     assert expected in crossings(size, one, other, two, power)
     assert crossings(size, one, other, search.Stop(0, more, "another"), power) == []
+
+
+@pytest.mark.parametrize("shape", ["", "1", "2", "3", "1,1", "2,2"])
+@pytest.mark.parametrize("seed", range(6))
+def test_few_numbers_are_of_both_signs(shape, seed):
+    """Otherwise a Relu, an Abs or a Clip that is gone may go unnoticed."""
+    kind = f"float[{shape}]" if shape else "float"
+    before = model("y = Relu(x)", 18, inputs=f"{kind} x, float[4] z", outputs=f"{kind} y")
+    after = model("y = Identity(x)", 18, inputs=f"{kind} x, float[4] z", outputs=f"{kind} y")
+    sides = Side(before), Side(after)
+    assert verify_sides(*sides, grade="close", wanted=asked(seed=seed)).status == "different"

@@ -6,8 +6,14 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
+from opshift.passes.rewrite import registry
+from opshift.passes.rewrite.registry import Pair
+from opshift.passes.rewrite.says import says
 
-from opshift.verification import repro
+import opshift
+from opshift.cli import main as cli
+from opshift.jobs import rewrite
+from opshift.verification import repro, verify
 from opshift.verification.compare import compare
 from opshift.verification.locate import locate
 from opshift.verification.side import Side
@@ -36,7 +42,7 @@ def place(before, after, given=None, tensor="y"):
 def test_the_first_node_that_differs_is_found(at):
     found = place(chain(200), chain(200, odd=[at]))
     assert found.tensor == ("y" if at == 199 else f"v{at + 1}")
-    assert (found.op, found.before, found.after) == ("Sin", (("", "Cos"),), (("", "Sin"),))
+    assert (found.op, found.before, found.after) == ("Sin", ((found.tensor, "Cos"),), ((found.tensor, "Sin"),))
     assert list(found.values) == ["x" if at == 0 else f"v{at}"]
     np.testing.assert_allclose(found.actual, np.sin(next(iter(found.values.values()))), rtol=1e-6)
     np.testing.assert_allclose(found.expected, np.cos(next(iter(found.values.values()))), rtol=1e-6)
@@ -158,3 +164,49 @@ def test_weights_in_external_data_come_along(tmp_path):
     assert repro.write(tmp_path / "r", *made, {"x": X}, found, differs)
     piece = onnx.load(tmp_path / "r" / "after.onnx", load_external_data=False)
     np.testing.assert_array_equal(numpy_helper.to_array(piece.graph.initializer[0]), np.full((2, 3), 4, np.float32))
+
+
+def test_the_verdict_names_the_node_and_the_piece_shows_it_again(tmp_path, capsys):
+    onnx.save(chain(20), tmp_path / "a.onnx")
+    onnx.save(chain(20, odd=[12]), tmp_path / "b.onnx")
+    folder = tmp_path / "r"
+    paths = [str(tmp_path / name) for name in ("a.onnx", "b.onnx")]
+    assert cli.main(["verify", *paths, "--repro", str(folder)]) == 4
+    assert "first at tensor \"v13\", which Sin 'v13' makes of values that agree" in capsys.readouterr().out
+    pieces = [str(folder / name) for name in ("before.onnx", "after.onnx")]
+    assert len(onnx.load(pieces[0]).graph.node) == 1
+    assert cli.main(["verify", *pieces, "--inputs", str(folder / "inputs")]) == 4
+    assert 'first at tensor "v13"' in capsys.readouterr().out
+    assert cli.main(["verify", *paths, "--repro", str(folder)]) == 2, "it would mix with what is there"
+    assert "holds something already" in capsys.readouterr().err
+
+
+def test_nothing_is_written_where_nothing_differs(tmp_path):
+    found = opshift.verify(chain(3), chain(3), repro=tmp_path / "r")
+    assert found.equal
+    assert (found.node, found.repro) == ("", "")
+    assert not (tmp_path / "r").exists()
+
+
+def test_what_was_done_at_the_place_is_told(tmp_path, monkeypatch, capsys):
+    """A step that is wrong: the node that it made is named, and the change beside it."""
+    wrong = Pair(down=says("It is something else")(lambda node: str(node.build.Neg(node.input(0)))))
+    assert registry.step("", "Abs", 13), "loaded, before another is put in its place"
+    monkeypatch.setitem(registry._steps, ("", "Abs", 13), wrong)
+    source = model("a = Cos(x) b = Abs(a) y = Exp(b)", 13, inputs=IN, outputs=OUT)
+    onnx.save(source, tmp_path / "a.onnx")
+    assert cli.main(["convert", str(tmp_path / "a.onnx"), str(tmp_path / "o.onnx"), "--opset", "12"]) == 4
+    printed = capsys.readouterr().out
+    assert 'first at tensor "b", which Neg' in printed
+    assert "done there: 1 x Abs 13 -> 6, exact: It is something else" in printed
+    assert not (tmp_path / "o.onnx").exists()
+
+
+def test_a_conversion_keeps_the_types_of_the_interface(tmp_path, monkeypatch, capsys):
+    """Two models of other precisions can be compared; what becomes of one model has its own."""
+    source = model("y = Cos(x)", 13, inputs=IN, outputs=OUT)
+    onnx.save(source, tmp_path / "a.onnx")
+    seen = verify.Verification("equal", "onnxruntime", 1, cast=("y",))
+    monkeypatch.setattr(rewrite, "verify_apart", lambda *_, **__: seen)
+    assert cli.main(["convert", str(tmp_path / "a.onnx"), str(tmp_path / "o.onnx"), "--opset", "12"]) == 4
+    assert "of another type: y" in capsys.readouterr().out

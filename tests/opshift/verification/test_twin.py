@@ -220,3 +220,18 @@ def test_both_bounds_are_reported():
     assert 0 < judged.accuracy < judged.accuracy_bound
     assert "in float64 the forms are" in outcome.verdict(found)
     assert one.graph.input[0].type.tensor_type.elem_type == TensorProto.FLOAT
+
+
+def test_without_twins_a_stricter_bound_is_printed(monkeypatch):
+    """As of a model whose weights leave no room for one of them in float64."""
+    monkeypatch.setattr("opshift.verification.judge._LARGE", 0)
+    one, near, other = (
+        with_weights("t = Mul(x, w) y = Mul(t, v)", np.float16, "[64]", w=[w], v=[v])
+        for w, v in ((0.3, 0.7), (0.7, 0.3), (0.3, 0.75))
+    )
+    found = opshift.verify(one, near, grade="close")
+    assert found
+    assert found.outputs[0].judge == "printed bound"
+    assert found.float64 == "no twins: a weight is too large to be widened"
+    assert "by the printed bound" in outcome.verdict(found)
+    assert not opshift.verify(one, other, grade="close")
