@@ -201,6 +201,15 @@ def _no_query_head(call: Call) -> bool:
     return len(q) == 4 and len(k) == 4 and q[1] == 0 != k[1]
 
 
+def _no_number(value: Any) -> bool:
+    return value is not None and bool(np.isnan(value.astype(np.float64)).any())
+
+
+def _axis_outside(call: Call) -> bool:
+    x, axis = call.shape(0), call.attribute("axis", 0)
+    return x is not None and not -len(x) <= axis < len(x)
+
+
 def _other_hidden_size(call: Call) -> bool:
     weights, told = call.shape(2), call.attribute("hidden_size")
     return weights is not None and told is not None and len(weights) == 3 and weights[2] != told
@@ -235,6 +244,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("DFT",), "there is no point", _no_points),
     Undefined(("Einsum",), "a letter has sizes that differ", _labels_apart),
     Undefined(("Attention",), "there are keys for no head", _no_query_head),
+    Undefined(("GridSample",), "a place is no number", lambda call: _no_number(call.given(1))),
+    Undefined(("ArgMin", "ArgMax"), "the axis lies outside the rank", _axis_outside),
     Undefined(("GatherND",), "data and indices have other batches", _other_batches),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "a zero point of float8 is not 0", _moved_float8),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", _unscaled),

@@ -100,9 +100,11 @@ def logarithms_of_shares(node: Node) -> str:
 
 @says("index == argmax(x) along axis: 1 there, 0 elsewhere")
 def one_at_the_first_maximum(node: Node) -> str:
-    node.close("which element is the maximum beside a NaN is not defined; runtimes decide it otherwise for ArgMax")
     build, axis = node.build, node.attributes.get("axis", -1)
     dims = node.scope.shape(node.input(0))
+    if dims is not None and 0 in dims:  # there is no maximum, and nothing to mark
+        return str(build.Identity(node.input(0)))
+    node.close("which element is the maximum beside a NaN is not defined; runtimes decide it otherwise for ArgMax")
     size = dims[axis] if dims is not None and -len(dims) <= axis < len(dims) else None
     after = -axis - 1 if axis < 0 else node.rank() - axis - 1
     if isinstance(size, int):

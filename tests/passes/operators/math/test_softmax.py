@@ -7,7 +7,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from opshift.passes.conversion import convert
 
-from tests.support import check, check_refused, check_unchanged, evaluate, model, show
+from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model, show
 
 OPS = ["Softmax", "LogSoftmax", "Hardmax"]
 CUBE = {"inputs": "float[2,3,4] x", "outputs": "float[2,3,4] y"}
@@ -150,3 +150,10 @@ def test_a_hardmax_beside_a_nan_is_what_the_reference_makes_of_it_and_no_more_th
     x = np.float32([[np.nan, 1, 2], [1, np.nan, 2], [-np.inf, -np.inf, -np.inf]])
     expected, actual = (ReferenceEvaluator(m).run(None, {"x": x})[0] for m in (source, made.model))
     np.testing.assert_array_equal(actual, expected, strict=True)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_a_hardmax_of_nothing_on_request(axis):
+    source = model(f"y = Hardmax<axis={axis}>(x)", 20, inputs="float[0,2,1] x", outputs="float[0,2,1] y")
+    after = convert.attempt(source, {"": 20}, ops=[("", "Hardmax")]).model
+    check_values(source, after, {"x": np.zeros((0, 2, 1), np.float32)}, rtol=0, atol=0)
