@@ -62,6 +62,11 @@ def empty_from_the_end(call: Call) -> bool:
     return axes is None or any(axis < 0 for axis in axes)
 
 
+def negative_index(call: Call) -> bool:
+    """Whether an index below opset 11, where none may be, is negative, or nothing is known of it."""
+    return call.opset < 11 and (call.given(0) is None or bool((call.given(0) < 0).any()))
+
+
 def ignores(call: Call) -> bool:
     ignored, targets = call.attribute("ignore_index"), call.given(1)
     return ignored is not None and (targets is None or bool((targets == ignored).any()))

@@ -93,6 +93,10 @@ RUN = Evidence(
     "float[2,2,1] x, float[1,1,1] w, float[1,1,1] r, int32[2] l, float[1,2,1] i", "float[1,2,1] y", LENGTHS,
     (_f(0.25, TANH, shape=(1, 2, 1)),),
 )  # fmt: skip
+COUNTED = Evidence(
+    "y = OneHot(i, d, v)", 9, "int64[1] i, int64 d, float[2] v", "float[1,N] y",
+    {"i": np.array([-1]), "d": np.array(2), "v": _f(0, 1)}, (_f(0, 0, shape=(1, 2)),),
+)  # fmt: skip
 RECURRENT = ("RNN", "GRU", "LSTM")
 REDUCTIONS = tuple(
     f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
@@ -158,6 +162,8 @@ QUIRKS: tuple[Quirk, ...] = (
           lambda call: call.opset < 7 and {"axis", "broadcast"} <= {a.name for a in call.node.attribute},
           Evidence("y = Add<axis=0, broadcast=1>(x, s)", 6, "float[2,2] x, float[2] s", "float[2,2] y",
                    {"x": 0 * ONES[0], "s": _f(1, 2)}, (_f(1, 1, 2, 2, shape=(2, 2)),))),
+    Quirk(REFERENCE, "1.23.2", ("OneHot",), "an index is negative (opset 10 and below)", "counts it from the end", "no place at all",
+          when.negative_index, COUNTED),
     Quirk(REFERENCE, "1.23.2", ("PRelu",), "there is a zero", "multiplies it by the slope", "f(x) = x for x >= 0",
           lambda call: call.given(0) is None or when.holds(call.given(0), lambda x: x == 0),
           Evidence("p = PRelu(x, s) y = Reciprocal(p)", 16, "float[1] x, float[1] s", "float[1] y",
@@ -206,9 +212,7 @@ QUIRKS: tuple[Quirk, ...] = (
                    "else_branch = e () => (float[M] v) { v = Abs(b) }>", 13, "float[2] x, bool c", "float[2] y",
                    {"x": _f(1, 2), "c": np.array(True)}, (_f(-1, -2),))),
     Quirk(RUNTIME, "1.31.1", ("OneHot",), "an index is negative (opset 10 and below)", "counts it from the end", "no place at all",
-          lambda call: call.opset < 11 and call.given(0) is not None and bool((call.given(0) < 0).any()),
-          Evidence("y = OneHot(i, d, v)", 9, "int64[1] i, int64 d, float[2] v", "float[1,N] y",
-                   {"i": np.array([-1]), "d": np.array(2), "v": _f(0, 1)}, (_f(0, 0, shape=(1, 2)),))),
+          when.negative_index, COUNTED),
     Quirk(RUNTIME, "1.31.1", ("Scan",), "there is no step", "refuses it, or yields what nobody wrote", "the states as they begin",
           lambda call: any(0 in (call.shape(at) or ()) for at in range(len(call.node.input))),
           Evidence("y = Scan<num_scan_inputs=1, body = b (float[1] s, float[1] e) => (float[1] t) { t = Add(s, e) }>(, i, x)", 8,

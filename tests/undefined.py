@@ -247,6 +247,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("GridSample",), "a place is no number", lambda call: _no_number(call.given(1))),
     Undefined(("ArgMin", "ArgMax"), "the axis lies outside the rank", _axis_outside),
     Undefined(("GatherND",), "data and indices have other batches", _other_batches),
+    Undefined(("QuantizeLinear",), "a scale is 0", lambda call: call.given(1) is not None and not call.given(1).all()),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "a zero point of float8 is not 0", _moved_float8),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", _unscaled),
     Undefined(("CenterCropPad",), "a size is negative", _negative(1)),
