@@ -210,6 +210,17 @@ def _axis_outside(call: Call) -> bool:
     return x is not None and not -len(x) <= axis < len(x)
 
 
+def _larger_kernel(call: Call) -> bool:
+    x, kernel = call.shape(0), call.attribute("kernel_shape")
+    if x is None or kernel is None or encoded(call.attribute("auto_pad", "NOTSET")) not in (b"NOTSET", b"VALID"):
+        return False
+    sides, count = x[2:], len(kernel)
+    pads, dilations = call.attribute("pads", [0] * 2 * count), call.attribute("dilations", [1] * count)
+    return len(sides) == count and any(
+        size + pads[k] + pads[k + count] < dilations[k] * (kernel[k] - 1) + 1 for k, size in enumerate(sides)
+    )
+
+
 def _other_hidden_size(call: Call) -> bool:
     weights, told = call.shape(2), call.attribute("hidden_size")
     return weights is not None and told is not None and len(weights) == 3 and weights[2] != told
@@ -254,6 +265,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Resize",), "there is no region to crop", _no_region),
     Undefined(("TopK",), "what is not sorted has any order", lambda call: call.attribute("sorted", 1) == 0, "elements differ"),
     Undefined(("CenterCropPad",), "there is not one size for each axis", _not_one_size_an_axis),
+    Undefined(("RNN", "GRU", "LSTM"), "the data have no rank of 3", lambda call: len(call.shape(0) or (1, 1, 1)) != 3),
+    Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel is larger than the data", _larger_kernel),
     Undefined(("RNN", "GRU", "LSTM"), "the hidden size is not that of the weights", _other_hidden_size),
     Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",
               lambda call: (call.attribute("clip") or 0) < 0),

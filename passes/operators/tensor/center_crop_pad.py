@@ -19,6 +19,8 @@ def padded_and_cut(node: Node) -> str:
         raise CannotConvert(node, f'the rank of "{x}" is unknown; a known rank could be expressed')
     axes = [axis % len(dims) for axis in node.attributes.get("axes", range(len(dims)))]
     wanted, given = node.scope.ints(node.input(1)), [dims[axis] for axis in axes]
+    if wanted is not None and len(wanted) != len(axes):
+        raise CannotConvert(node, f"{len(wanted)} sizes for {len(axes)} axes; one for each could be expressed")
     if wanted is None or not all(isinstance(size, int) for size in given):
         return _measured(node, axes, len(dims))
     pads, starts, ends = [0] * (2 * len(dims)), list[int](), list[int]()

@@ -1,5 +1,6 @@
 """Verification finds what differs, and where first."""
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx.helper
@@ -247,8 +248,6 @@ def test_what_is_not_equal(a, b, why):
 
 
 def test_small_floats_are_compared_in_their_own_precision():
-    import ml_dtypes
-
     a = np.array([1.0, 2.0], ml_dtypes.bfloat16)
     assert compare(a, np.array([1.0, 2.015625], ml_dtypes.bfloat16)).equal
     assert not compare(a, np.array([1.0, 3.0], ml_dtypes.bfloat16)).equal
@@ -316,3 +315,10 @@ def test_what_is_drawn_out_of_sight_is_compared_by_shape():
     one, same, other = (model(text.format(op, seed), 15, **GENERATED) for op, seed in FORMS)
     assert opshift.verify(one, same, grade="close").drawn == ("y",)
     assert opshift.verify(one, other, grade="close").drawn == ("y",)
+
+
+@pytest.mark.parametrize("kind", ["int4", "uint4", "int2", "uint2"])
+def test_narrow_integers_are_compared_as_integers(kind):
+    one, other = (np.array(values).astype(getattr(ml_dtypes, kind)) for values in ([0, 1], [1, 1]))
+    assert compare(one, one).equal
+    assert "1 instead of 0" in compare(one, other).why

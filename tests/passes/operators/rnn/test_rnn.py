@@ -176,3 +176,9 @@ def test_inside_a_function_that_binds_layout():
         "t1 = Transpose<perm=[1, 0, 2]>(x)\nt2 = RNN<hidden_size=2>(t1, w, r)\ny = Transpose<perm=[2, 0, 1, 3]>(t2)"
     )
     check_values(source, result.model, {**feeds("RNN"), "x": random(4, 5, 3)}, rtol=0, atol=1e-6)
+
+
+def test_a_clip_of_0_clips_on_request():
+    source = model(", h = RNN<hidden_size=2, clip=0.0>(x, w, r)", 14, **io("RNN", "float[1,4,2] h"))
+    after = convert.attempt(source, {"": 14}, ops=[("", "RNN")]).model
+    check_values(source, after, feeds("RNN"), rtol=1e-6, atol=1e-6)

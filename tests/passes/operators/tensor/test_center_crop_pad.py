@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.support import check_down
+from tests.support import check_down, check_refused
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,10 @@ def test_center_crop_pad_below_18(shape, wanted, axes):
         feeds = {"x": np.arange(20, dtype=np.float32).reshape(5, 4), "s": sizes.astype(dtype)}
         io = {"inputs": f"float[N,M] x, {elem_type}[{len(sizes)}] s", "outputs": "float[A,B] y"}
         check_down(f"y = CenterCropPad{axes}(x, s)", 18, 17, 13, feeds=feeds, **io)
+
+
+@pytest.mark.parametrize("wanted", ["1", "1,2,3"])
+def test_another_number_of_sizes_than_of_axes_is_refused(wanted):
+    held = f"int64[{len(wanted.split(','))}] n = {{{wanted}}}"
+    io = {"inputs": "float[5,4] x", "outputs": "float[A,B] y", "constants": held}
+    check_refused("y = CenterCropPad(x, n)", 18, 17, "sizes for 2 axes; one for each could be expressed", **io)
