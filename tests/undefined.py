@@ -228,7 +228,11 @@ def _other_hidden_size(call: Call) -> bool:
 
 def _moved_float8(call: Call) -> bool:
     zero = call.given(2)
-    return zero is not None and "float8" in zero.dtype.name and bool((zero.astype(np.float32) != 0).any())
+    return (
+        zero is not None
+        and zero.dtype.name.startswith(("float8", "float4"))
+        and bool((zero.astype(np.float32) != 0).any())
+    )
 
 
 REDUCTIONS = tuple(f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Prod", "Sum", "SumSquare", "Mean"))
@@ -259,7 +263,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("ArgMin", "ArgMax"), "the axis lies outside the rank", _axis_outside),
     Undefined(("GatherND",), "data and indices have other batches", _other_batches),
     Undefined(("QuantizeLinear",), "a scale is 0", lambda call: call.given(1) is not None and not call.given(1).all()),
-    Undefined(("QuantizeLinear", "DequantizeLinear"), "a zero point of float8 is not 0", _moved_float8),
+    Undefined(("QuantizeLinear", "DequantizeLinear"), "a zero point of float8 or float4 is not 0", _moved_float8),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", _unscaled),
     Undefined(("CenterCropPad",), "a size is negative", _negative(1)),
     Undefined(("Resize",), "there is no region to crop", _no_region),

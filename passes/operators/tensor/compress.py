@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.recipes import BFLOAT16, carried, nonnegative_axis
@@ -15,6 +16,8 @@ def gathered_where_true(node: Node) -> str:
     build, data, condition = node.build, node.input(0), node.scope.array(node.input(1))
     if condition is None:
         chosen = flat_indices.where_true(build, node.input(1))
+    elif condition.ndim != 1:
+        raise CannotConvert(node, f"a condition of shape {list(condition.shape)}; a vector could be expressed")
     else:
         chosen = build.constant(tensors.int64s(condition.nonzero()[0].tolist()))
     if "axis" not in node.attributes:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.support import check, check_down, check_unchanged
+from tests.support import check, check_down, check_refused, check_unchanged
 
 
 def test_compress_along_a_negative_axis():
@@ -33,3 +33,8 @@ def test_compress_by_a_run_time_condition_below_9(kind, chosen, known):
         out = "A,B" if axis else "A"
         io = {"inputs": f"{kind}[{shape}] x, bool[{size}] c", "outputs": f"{kind}[{out}] y"}
         check_down(f"y = Compress{axis}(x, c)", 11, 8, 7, feeds=feeds, **io)
+
+
+def test_a_condition_that_is_no_vector_is_refused():
+    io = {"inputs": "float[1] x", "outputs": "float[A] y", "constants": "bool c = {0}"}
+    check_refused("y = Compress(x, c)", 9, 8, "a condition of shape []; a vector could be expressed", **io)
