@@ -25,6 +25,13 @@ class Undefined:
     applies: Callable[[Call], bool]
     only: str = ""  # the difference that is left open, where it is not the whole result
 
+    def of(self, call: Call) -> bool:
+        """Whether it is such a call; one that is not even well-formed is left to onnx.checker."""
+        try:
+            return call.node.op_type in self.operators and self.applies(call)
+        except (IndexError, TypeError, ValueError):
+            return False
+
 
 def undefined(of: ModelProto, feeds: Mapping[str, Any], differs: str = "") -> str:
     """What the text of an operator leaves open in a model on these inputs; empty where it says all.
@@ -32,12 +39,7 @@ def undefined(of: ModelProto, feeds: Mapping[str, Any], differs: str = "") -> st
     Of some calls it leaves open no more than some difference, which counts where it is what `differs`.
     """
     rows = [row for row in ROWS if not row.only or (row.only in differs)]
-    found = (
-        f"{call.node.op_type}: {row.what}"
-        for call in calls(of, feeds)
-        for row in rows
-        if call.node.op_type in row.operators and row.applies(call)
-    )
+    found = (f"{call.node.op_type}: {row.what}" for call in calls(of, feeds) for row in rows if row.of(call))
     return next(found, "")
 
 
