@@ -56,7 +56,9 @@ def flat(model: ModelProto) -> ModelProto:
     made = onnx.inliner.inline_local_functions(_with_defaults(model))
     opsets = {entry.domain: entry.version for entry in made.opset_import}
     for node in every_node(made.graph.node):
-        least = onnx.defs.get_schema(node.op_type, opsets[node.domain], node.domain).min_input
+        least = 0
+        if node.domain in opsets:  # else onnx's inliner lost it, with the function that imported it
+            least = onnx.defs.get_schema(node.op_type, opsets[node.domain], node.domain).min_input
         while len(node.input) > least and not node.input[-1]:
             node.input.pop()
     return made
