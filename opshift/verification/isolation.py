@@ -28,7 +28,15 @@ _apart = False  # whether this is a process that `call` began
 
 
 class Ended(RuntimeError):
-    """The process ended before the function returned; the text says how."""
+    """The process ended before the function returned; the text says how.
+
+    Attributes:
+        late: whether its time was over (`end_after`).
+    """
+
+    def __init__(self, code: int):
+        super().__init__(_how(code))
+        self.late = code == -getattr(signal, "SIGALRM", 0)
 
 
 def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -48,7 +56,7 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     if code == -signal.SIGINT:
         raise KeyboardInterrupt
     if not answer:
-        raise Ended(_how(code))
+        raise Ended(code)
     returned, value = pickle.loads(answer)
     if returned:
         found: T = value

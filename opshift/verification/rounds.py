@@ -5,6 +5,7 @@ Zeros, denormals, infinities, NaN, the extremes of types; sizes 0 and 1. Where t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -21,7 +22,7 @@ Run = Callable[[Feeds], list[Any]]
 Round = tuple[str, Feeds]
 _SECONDS = 0.25  # for all rounds, or half as long as the ordinary runs took
 _DENORMALS = 64  # elements that may be denormal: processors take their time for each
-_LIMIT = 20  # seconds that the other engine has for its opinion
+_LIMIT = 20  # seconds that the other engine has for its opinion, and a round for its end
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ def tried(sides: tuple[Side, Side], runs: tuple[Run, Run], problem: Problem, fed
 
 def _all(runs: tuple[Run, Run], rounds: Sequence[Round], names: Sequence[str], until: float) -> list[Parting]:
     """What came of each round in which the first model runs."""
+    isolation.end_after(math.ceil(max(until - perf_counter(), 0)) + _LIMIT)
     found = []
     for number, (name, given) in enumerate(rounds):
         outcome = _compared(*runs, given, names) if perf_counter() < until else None

@@ -56,23 +56,28 @@ def run(corpus: Corpus, first: int, seconds: float, wanted: Wanted) -> Iterator[
     """What is said of the models of the seeds from the first on."""
     end = time.monotonic() + seconds
     lanes = dict(_started(corpus, first + at, end, wanted) for at in range(wanted.jobs))
-    while lanes:
-        for mine in wait(list(lanes)):
-            assert isinstance(mine, Connection)
-            lane = lanes[mine]
-            try:
-                said = mine.recv()
-            except EOFError:
-                yield from _ended(lane)
-                del lanes[mine]
-                if time.monotonic() < end:
-                    lanes |= [_started(corpus, lane.seed + wanted.jobs, end, wanted)]
-                continue
-            if isinstance(said, Judged):
-                lane.seed, lane.doing = said.seed + wanted.jobs, None
-                yield said
-            else:
-                lane.doing = said
+    try:
+        while lanes:
+            for mine in wait(list(lanes)):
+                assert isinstance(mine, Connection)
+                lane = lanes[mine]
+                try:
+                    said = mine.recv()
+                except EOFError:
+                    yield from _ended(lane)
+                    del lanes[mine]
+                    if time.monotonic() < end:
+                        lanes |= [_started(corpus, lane.seed + wanted.jobs, end, wanted)]
+                    continue
+                if isinstance(said, Judged):
+                    lane.seed, lane.doing = said.seed + wanted.jobs, None
+                    yield said
+                else:
+                    lane.doing = said
+    finally:
+        for lane in lanes.values():
+            lane.child.kill()
+            lane.child.join()
 
 
 def again(corpus: Corpus, seeds: list[int], wanted: Wanted) -> Iterator[Judged]:

@@ -20,6 +20,7 @@ from opshift.verification.feeding.search import Problem, Search
 from opshift.verification.feeding.values import FALLBACKS, Choice
 from opshift.verification.side import Side
 
+_LONGEST = 60  # seconds of a search: a copy of a process may wait for a thread that it does not have
 SIZES = (3, 1, 4)  # what a symbolic dimension becomes, in turn
 _MORE = (2, 5, 7)  # where more runs are asked for
 _ENDS = 4  # of processes, after which nothing more is tried
@@ -169,12 +170,14 @@ def _searched(side: Side, problem: Problem, first: Choice) -> Choice | None:
         for _ in range(_ENDS):
             try:
                 return isolation.call(_search, side, problem, first, log, deadly)
-            except isolation.Ended:
+            except isolation.Ended as ended:
                 if not os.path.exists(log):
                     break
-                deadly.add(int(Path(log).read_text(encoding="ascii")))
+                if not ended.late:
+                    deadly.add(int(Path(log).read_text(encoding="ascii")))
     return None
 
 
 def _search(side: Side, problem: Problem, first: Choice, log: str, deadly: Container[int]) -> Choice | None:
+    isolation.end_after(_LONGEST)
     return Search(problem, side, log, deadly).find(first)

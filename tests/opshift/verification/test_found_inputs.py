@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -191,3 +192,22 @@ def test_few_numbers_are_of_both_signs(shape, seed):
     after = model("y = Identity(x)", 18, inputs=f"{kind} x, float[4] z", outputs=f"{kind} y")
     sides = Side(before), Side(after)
     assert verify_sides(*sides, grade="close", wanted=asked(seed=seed)).status == "different"
+
+
+def test_a_search_that_waits_for_ever_ends_and_is_begun_again(monkeypatch, tmp_path):
+    """A copy of a process may wait for a thread of it that holds a lock; no try is to blame."""
+    begun = tmp_path / "begun"
+
+    def find(self, first, real=search.Search.find):
+        if not begun.exists():
+            begun.touch()
+            self._is_survived(0)
+            time.sleep(60)
+        return real(self, first)
+
+    monkeypatch.setattr(search.Search, "find", find)
+    monkeypatch.setattr(inputs, "_LONGEST", 1)
+    body, taken, constants = DEMANDS["a factor"]
+    source = model(body, 17, inputs=taken, outputs="float y", constants=constants)
+    assert opshift.verify(source, source).equal
+    assert begun.exists()
