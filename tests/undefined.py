@@ -264,6 +264,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("GridSample",), "a place is no number", lambda call: _no_number(call.given(1))),
     Undefined(("ArgMin", "ArgMax"), "the axis lies outside the rank", _axis_outside),
     Undefined(("GatherND",), "data and indices have other batches", _other_batches),
+    Undefined(("QuantizeLinear",), "NaN becomes an integer", lambda call: _no_number(call.given(0)) and (call.given(2) is None or _whole(call.given(2)))),
     Undefined(("QuantizeLinear",), "a scale is 0", lambda call: call.given(1) is not None and not call.given(1).all()),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "a zero point of float8 or float4 is not 0", _moved_float8),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", _unscaled),
