@@ -36,7 +36,7 @@ class Ended(RuntimeError):
 
     def __init__(self, code: int):
         super().__init__(_how(code))
-        self.late = code == -getattr(signal, "SIGALRM", 0)
+        self.late = code < 0 and -code == getattr(signal, "SIGALRM", 0)
 
 
 def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -72,6 +72,7 @@ def forks() -> bool:
 def end_after(seconds: int) -> None:
     """End this process in some time, if it is one that `call` began."""
     if _apart and hasattr(signal, "alarm"):
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a handler in Python has no turn where an engine waits
         signal.alarm(seconds)
 
 

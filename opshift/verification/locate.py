@@ -67,12 +67,15 @@ class _Search:
         self._shared = self._pieces[0].makers.keys() & self._pieces[1].makers.keys()
 
     def first(self, tensor: str) -> Place:
+        seen = {tensor}  # what one model makes of a value, another may make it of
         while True:
             above = self._above(tensor)
             nearest = self._nearest(tensor)
-            parted = self._parted(_spread(above)) or self._parted(nearest)
+            candidates = (_spread(above), nearest)
+            parted = next(filter(None, (self._parted([n for n in names if n not in seen]) for names in candidates)), "")
             if not parted:
                 return self._place(tensor, nearest)
+            seen.add(parted)
             tensor = parted
 
     def _above(self, tensor: str) -> list[str]:

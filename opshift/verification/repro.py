@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from opshift.files import external
+from opshift.files.writing import writing
 from opshift.passes.model.messages import TypeProto
 from opshift.passes.model.types import tensor_type
 from opshift.verification.engines import EngineError
@@ -28,7 +29,7 @@ def write(folder: Path, before: Side, after: Side, given: Mapping[str, Any], pla
         Whether what was written differs where it is run again.
 
     Raises:
-        OSError: the folder cannot be written.
+        CannotWrite: the folder cannot be written.
     """
     for values in (place.values, given):
         sides, fed = _cut(before, after, place.tensor, values)
@@ -42,13 +43,13 @@ def write(folder: Path, before: Side, after: Side, given: Mapping[str, Any], pla
         return False
     for side, value in zip(sides, outputs, strict=True):
         side.model.graph.output[0].type.CopyFrom(_type_of(value))
-    folder.mkdir(parents=True, exist_ok=True)
-    for side, name in zip(sides, ("before", "after"), strict=True):
-        (folder / f"{name}.onnx").write_bytes(side.model.SerializeToString())
-    _write_tensors(folder / "inputs", "input", fed)
-    for name, value in zip(("before", "after"), outputs, strict=True):
-        _write_tensors(folder / f"outputs-{name}", "output", {place.tensor: value})
-    (folder / "command.txt").write_text(f"{COMMAND}\n", encoding="utf-8")
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_tensors(folder / "inputs", "input", fed)
+        for side, name, value in zip(sides, ("before", "after"), outputs, strict=True):
+            (folder / f"{name}.onnx").write_bytes(side.model.SerializeToString())
+            _write_tensors(folder / f"outputs-{name}", "output", {place.tensor: value})
+        (folder / "command.txt").write_text(f"{COMMAND}\n", encoding="utf-8")
     return True
 
 
@@ -59,17 +60,14 @@ def _cut(before: Side, after: Side, tensor: str, values: Mapping[str, Any]) -> t
         name for side in (before, after) for name in Pieces(side.model).between([tensor], types)[1] if name in types
     }
     types = {name: kind for name, kind in types.items() if name in read}
-    sides = [
-        replace(
-            side,
-            model=external.runnable(Pieces(side.model).cut([tensor], types), side.folder, embedded=True)
-            if side.folder is not None
-            else Pieces(side.model).cut([tensor], types),
-            folder=None,
-        )
-        for side in (before, after)
-    ]
-    return sides, {name: values[name] for name in types}
+    return [_piece(side, tensor, types) for side in (before, after)], {name: values[name] for name in types}
+
+
+def _piece(side: Side, tensor: str, types: Mapping[str, TypeProto]) -> Side:
+    model = Pieces(side.model).cut([tensor], types)
+    if side.folder is not None:
+        model = external.runnable(model, side.folder, embedded=True)
+    return replace(side, model=model, folder=None)
 
 
 def _type_of(value: Any) -> TypeProto:

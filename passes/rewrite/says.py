@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_sentences: dict[Callable[..., Any], str] = {}
 
 
 def says(sentence: str) -> Callable[[Function], Function]:
     """Give a step or a rule the sentence that stands for it wherever what it did is reported."""
 
     def give(function: Function) -> Function:
-        _sentences[function] = sentence.rstrip(".")
+        vars(function)["says"] = sentence.rstrip(".")  # on the function: recipes make some for a single call
         return function
 
     return give
@@ -21,4 +20,4 @@ def says(sentence: str) -> Callable[[Function], Function]:
 
 def sentence_of(function: Callable[..., Any]) -> str:
     """The sentence of a step or a rule, without its full stop; its name where it was given none."""
-    return _sentences.get(function) or function.__name__.replace("_", " ")
+    return vars(function).get("says") or function.__name__.replace("_", " ")

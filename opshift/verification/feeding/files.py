@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opshift.files.writing import writing
 from opshift.passes.model.messages import ModelProto, TypeProto
 
 if TYPE_CHECKING:
@@ -127,15 +128,20 @@ def save(path: str, sets: Sequence[Feeds], inputs: Mapping[str, TypeProto]) -> N
     """Keep sets of inputs: in a `.npz`, else in a folder of ONNX test data, each so that `read` finds the same.
 
     Raises:
-        OSError: it cannot be written.
+        CannotWrite: it cannot be written.
     """
-    if Path(path).suffix != ".npz":
+    with writing(path):
+        if Path(path).suffix == ".npz":
+            _save_arrays(path, sets)
+            return
         for number, held in enumerate(sets):
             folder = Path(path, f"test_data_set_{number}")
             folder.mkdir(parents=True, exist_ok=True)
             for index, (name, kind) in enumerate(inputs.items()):
                 (folder / f"input_{index}.pb").write_bytes(_written(name, held[name], kind))
-        return
+
+
+def _save_arrays(path: str, sets: Sequence[Feeds]) -> None:
     import numpy as np
 
     single = len(sets) == 1

@@ -210,3 +210,23 @@ def test_a_conversion_keeps_the_types_of_the_interface(tmp_path, monkeypatch, ca
     monkeypatch.setattr(rewrite, "verify_apart", lambda *_, **__: seen)
     assert cli.main(["convert", str(tmp_path / "a.onnx"), str(tmp_path / "o.onnx"), "--opset", "12"]) == 4
     assert "of another type: y" in capsys.readouterr().out
+
+
+def test_models_that_make_the_same_names_in_another_order():
+    """What is above in one model is below in the other: the walk ends all the same."""
+    io = {"inputs": IN, "outputs": "float[2,3] t, float[2,3] a"}
+    before, after = model("a = Cos(x) t = Sin(a)", 17, **io), model("t = Tanh(x) a = Exp(t)", 17, **io)
+    found = place(before, after, tensor="t")
+    assert found.tensor in ("t", "a")
+    assert found.why
+    assert not opshift.verify(before, after)
+
+
+@pytest.mark.parametrize("option", ["--repro", "--save-inputs"])
+def test_what_cannot_be_written_has_its_own_exit_code(tmp_path, capsys, option):
+    onnx.save(chain(2), tmp_path / "a.onnx")
+    onnx.save(chain(2, odd=[1]), tmp_path / "b.onnx")
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" / "folder"
+    assert cli.main(["verify", str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx"), option, str(place)]) == 6
+    assert capsys.readouterr().err == f"opshift: {place} cannot be written: Not a directory\n"
