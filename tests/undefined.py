@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,11 @@ def _divides_by_zero(call: Call) -> bool:
 
 def _one_number(*indices: int) -> Callable[[Call], bool]:
     """Whether an input that is to be one number is none or many."""
-    return lambda call: any(np.size(call.given(at)) != 1 for at in indices if call.given(at) is not None)
+    return lambda call: any(shape is not None and prod(shape) != 1 for shape in map(call.shape, indices))
+
+
+def _no_vector(index: int) -> Callable[[Call], bool]:
+    return lambda call: (shape := call.shape(index)) is not None and len(shape) != 1
 
 
 def _negative(index: int) -> Callable[[Call], bool]:
@@ -83,6 +88,16 @@ def _no_such_axis(call: Call) -> bool:
     shape = call.shape(0)
     axes = call.attribute("axes", [0, 2, 3])
     return shape is not None and any(not -len(shape) <= axis < len(shape) for axis in axes)
+
+
+def _no_variance(call: Call) -> bool:
+    """Whether numbers are all equal: 0 / 0 by the formula, as in onnxruntime, and 0 / 1e-9 by the body."""
+    x = call.given(0)
+    return x is None or not np.ptp(x, axis=tuple({axis % x.ndim for axis in call.attribute("axes", [0, 2, 3])})).all()
+
+
+def _heads_twice(call: Call) -> bool:
+    return bool(call.attribute("q_num_heads")) and any(len(call.shape(at) or ()) == 4 for at in range(3))
 
 
 def _out_of_range(call: Call) -> bool:
@@ -249,6 +264,10 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("ReverseSequence",), "there is not one length for each sequence", _unequal_batch),
     Undefined(("MeanVarianceNormalization",), "an axis lies outside the rank", _no_such_axis),
     Undefined(REDUCTIONS, "whole numbers go beyond their type", _out_of_range),
+    Undefined(("MeanVarianceNormalization",), "there is no variance", _no_variance, "nan"),
+    Undefined(("Attention",), "heads are told beside an axis of them", _heads_twice),
+    Undefined(("Compress",), "the condition is no vector", _no_vector(1)),
+    Undefined(("Resize",), "the scales are no vector", lambda call: call.opset > 10 and _no_vector(2)(call)),
     Undefined(("Compress",), "there are more conditions than elements", _beyond),
     Undefined(("PRelu",), "the slope is larger than the data", _broadcasts_data),
     Undefined(("DynamicQuantizeLinear",), "there is no finite scale", _not_finite),
