@@ -188,18 +188,6 @@ def _no_pixel(call: Call) -> bool:
     return 0 in (call.shape(0) or ())[2:]
 
 
-def _no_points(call: Call) -> bool:
-    """Whether a transform has no point: of nothing, or back from one of no more than that."""
-    x, length = call.shape(0), call.given(1)
-    axis = call.given(2) if call.opset >= 20 else call.attribute("axis", 1)
-    axis = -2 if axis is None else int(axis)
-    if x is None or not -len(x) <= axis < len(x):
-        return False
-    size = x[axis] if length is None else int(length)
-    halved = call.attribute("onesided", 0) and call.attribute("inverse", 0)
-    return not size or bool(halved and size == 1)
-
-
 def _labels_apart(call: Call) -> bool:
     """Whether a letter of an equation stands for sizes that differ."""
     terms = encoded(call.attribute("equation", "")).decode().replace(" ", "").split("->")[0].split(",")
@@ -276,8 +264,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Relu",), "zeros of both signs are equal", _negative_zero, "the sign of a zero"),
     Undefined(("Min", "Max", "Clip"), "zeros of both signs are equal", _zeros_of_both_signs, "the sign of a zero"),
     Undefined(("Split",), "there is not one size for each part", _no_parts),
-    Undefined(("RoiAlign", "MaxRoiPool"), "there is no pixel", _no_pixel),
-    Undefined(("DFT",), "there is no point", _no_points),
+    Undefined(("RoiAlign", "MaxRoiPool", "GlobalMaxPool"), "there is no pixel", _no_pixel),
     Undefined(("Einsum",), "a letter has sizes that differ", _labels_apart),
     Undefined(("Attention",), "there are keys for no head", _no_query_head),
     Undefined(("GridSample",), "a place is no number", lambda call: _no_number(call.given(1))),
