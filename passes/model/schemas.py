@@ -138,6 +138,11 @@ def operators(domain: str) -> tuple[str, ...]:
     return tuple(_table()["schemas"].get(default_domain(domain), ()))
 
 
+def domains() -> tuple[str, ...]:
+    """The domains whose operators ONNX itself defines."""
+    return tuple(_table()["schemas"])
+
+
 def known_domain(domain: str) -> bool:
     """Whether ONNX itself defines the operators of `domain`."""
     return default_domain(domain) in _table()["schemas"]
