@@ -111,10 +111,8 @@ def _alike(node: Node, terms: list[Term]) -> list[Term]:
         known = sorted(dim for dim in found if isinstance(dim, int) and dim != 1)
         if len(known) > 1 and not label.isdigit():
             raise CannotConvert(node, f"{label!r} has the sizes {known}; one could be expressed")
-    return [
-        _without_axes(node, term, {label for label in term.labels if not label.isdigit() and sizes[label] != {1}})
-        for term in terms
-    ]
+    longer = {label for label, found in sizes.items() if found != {1} and not label.isdigit()}
+    return [_without_ones(node, term, longer) for term in terms]
 
 
 def _without_ones(node: Node, term: Term, longer: set[str]) -> Term:
