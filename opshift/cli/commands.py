@@ -131,6 +131,9 @@ def _asked(options: argparse.Namespace) -> Asked:
         options.seed,
         options.save_inputs,
         options.repro,
+        options.engine,
+        options.rtol,
+        options.atol,
     )
 
 

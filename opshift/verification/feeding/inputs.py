@@ -75,7 +75,7 @@ def _given(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
         try:
             yield Fed(given, run(given), choice)
         except EngineError as error:
-            raise EngineError(f"{_name(side)}: the first model does not take the inputs given: {error}") from None
+            raise EngineError(f"{side.named}: the first model does not take the inputs given: {error}") from None
 
 
 def _sizes(problem: Problem, held: Feeds) -> dict[str, int]:
@@ -116,11 +116,7 @@ def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
             fits = fits or fed.choice
             yield fed
     if fits is None:
-        raise EngineError(f"{_name(side)}: no inputs could be found that the first model takes: {why}")
-
-
-def _name(side: Side) -> str:
-    return getattr(side.engine, "engine", "openvino")
+        raise EngineError(f"{side.named}: no inputs could be found that the first model takes: {why}")
 
 
 def problem_of(model: ModelProto, wanted: Asked) -> Problem:

@@ -76,12 +76,12 @@ class Twin:
         except Exception as error:
             raise EngineError(f"in float64: {one_line(error)}") from None
 
-    def _read(self, scope: Scope, name: str) -> Value:
+    def _read(self, scope: Scope, name: str, *, narrow: bool = False) -> Value:
         if not name:
             return Value(None)
         held = scope[name]
         if isinstance(held, Weight):
-            return of_tensor(held.tensor, self.folder)
+            return of_tensor(held.tensor, self.folder, narrow=narrow)
         found: Value = held
         return found
 
@@ -95,7 +95,8 @@ class Twin:
         needed, last = _plan(body)
         for index in needed:
             node = body.node[index]
-            inputs = [self._read(scope, name) for name in node.input]
+            picks = node.op_type == "Gather" and not default_domain(node.domain)  # of a table that may be large
+            inputs = [self._read(scope, name, narrow=picks) for name in node.input]
             made = self._node(node, inputs, scope, opsets)
             for name, value in zip(node.output, made, strict=False):
                 if name:
