@@ -54,8 +54,10 @@ class OnnxRuntime:
         options.log_severity_level = 4
         if folder is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
-            if not isinstance(model, bytes) and sum(map(tensor_data.nbytes, model.graph.initializer)) > LARGE:
-                options.add_session_config_entry("session.disable_prepacking", "1")  # which copies what is mapped
+        if not isinstance(model, bytes) and sum(map(tensor_data.nbytes, model.graph.initializer)) > LARGE:
+            options.add_session_config_entry("session.disable_prepacking", "1")  # which copies what is mapped
+            options.execution_order = ort.ExecutionOrder.PRIORITY_BASED  # casts of weights where they are needed
+            options.enable_cpu_mem_arena = False
         try:
             if folder is not None and not isinstance(model, bytes):
                 aside: external.Aside = {}

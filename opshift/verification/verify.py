@@ -307,6 +307,7 @@ def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[s
     try:
         loose = replace(before, model=random_operators.unseeded(before.model)).open(yielded)
         first, second = (loose.run(given)[count:] for _ in range(2))
+        del loose
         values = {n: a for n, a, b in zip(yielded, first, second, strict=True) if not compare(a, b).equal}
         if not values:
             return None
