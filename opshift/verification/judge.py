@@ -7,13 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from opshift.passes.model import tensor_data
-from opshift.passes.model.messages import ModelProto, NodeProto
+from opshift.passes.model.messages import NodeProto
 from opshift.verification import bounds, interfaces, random_operators, tolerances
 from opshift.verification.bounds import Runs
 from opshift.verification.compare import compare
@@ -23,12 +21,10 @@ from opshift.verification.precision import narrowest
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerance, Tolerances
 from opshift.verification.twins import decisions
-from opshift.verification.twins.twin import Twin, unrounded
+from opshift.verification.twins.twin import Twin, is_too_large, unrounded
 from opshift.verification.twins.values import dtype_of
 
 Array = Any
-_LARGE = 1 << 30  # bytes
-_WIDE = 12  # bytes that an element takes in float64, beside what it is made of
 _TURNS = 4
 """How often ties are taken out of the way that were hidden behind others."""
 
@@ -125,7 +121,7 @@ class Pair:
                 self.why = "a network runs in OpenVINO"
                 return None
             one, other = self.before, self.after
-            if _is_large(one.model) or _is_large(other.model):
+            if is_too_large(one.model) or is_too_large(other.model):
                 self.why = "a weight is too large to be widened"
                 return None
             loose = unrounded(one.model, other.model)
@@ -328,15 +324,6 @@ class _Watch:
             found = decisions.margin(node, inputs)
             if found is not None:
                 self.margins[_decided(node)] = found
-
-
-def _is_large(model: ModelProto) -> bool:
-    """Whether one weight in float64 takes more than all weights as they are; of a table, only rows are widened."""
-    tables = {node.input[0] for node in model.graph.node if node.op_type == "Gather"}
-    tables -= {name for node in model.graph.node for name in node.input[node.op_type == "Gather" :]}
-    total = sum(map(tensor_data.nbytes, model.graph.initializer))
-    sizes = (_WIDE * prod(tensor.dims) for tensor in model.graph.initializer if tensor.name not in tables)
-    return total > _LARGE and max(sizes, default=0) > total
 
 
 def _decided(node: NodeProto) -> str:

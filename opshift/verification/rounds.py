@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
-from opshift.verification import isolation, locate, repro
+from opshift.verification import isolation
 from opshift.verification.compare import compare
 from opshift.verification.engines import EngineError, Feeds, OnnxRuntime, Reference
 from opshift.verification.feeding.inputs import Fed
 from opshift.verification.feeding.search import Problem
 from opshift.verification.judge import Pair
+from opshift.verification.places import locate, repro
 from opshift.verification.turns import Turns
 
 Round = tuple[str, Feeds]
@@ -124,8 +125,8 @@ def _opinion(pair: Pair, given: Feeds, tensor: str) -> Parting | None:
                 return None
             place = locate.locate(pair.before, pair.after, given, tensor, pair.parted)
             sides, given = repro.cut(pair.before, pair.after, place.tensor, place.values)
-            pair = Pair(*sides, pair.grade)
-        turns = Turns(*(replace(side, engine=other) for side in (pair.before, pair.after)))
+            pair = Pair(sides[0], sides[1], pair.grade)
+        turns = Turns(replace(pair.before, engine=other), replace(pair.after, engine=other))
         turns.open()
         return _compared(turns, pair, given, turns.first(given))
     except EngineError:

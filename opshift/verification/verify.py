@@ -249,8 +249,8 @@ def _located(found: Verification, pair: Pair, given: Any, repro: str | None, *, 
 
     Where the outputs do not differ `plainly`, only their twins tell the first value that does.
     """
-    from opshift.verification import locate
-    from opshift.verification import repro as writing
+    from opshift.verification.places import locate
+    from opshift.verification.places import repro as writing
 
     try:
         if pair.cast or not plainly:

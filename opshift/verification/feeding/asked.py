@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
+from opshift.passes.spelling import hint
 from opshift.verification.adapters import JUDGES
 from opshift.verification.feeding import files
 from opshift.verification.tolerances import Given, Tolerances, tolerances
@@ -24,6 +24,7 @@ Ranges = str | Mapping[str, tuple[float, float]] | tuple[float, float] | Iterabl
 
 _LIST = re.compile(r"\[?\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)\]?")
 _RANGE = re.compile(r"\[\s*([^\s,\[\]]+)\s*,\s*([^\s,\[\]]+)\s*\]")
+_OPTIONAL = ("openvino",)  # engines that opshift does not bring along
 _SHOWN = 12  # names in an error
 
 
@@ -100,11 +101,18 @@ def _engines(given: Engines | None) -> tuple[str, ...]:
     names = given.split(",") if isinstance(given, str) else list(given)
     for name in names:
         known(name, JUDGES, "engine", whose="opshift")
-        if importlib.util.find_spec({"reference": "onnx"}.get(name, name)) is None:
-            raise ValueError(f"{name} is not installed: pip install opshift[{name}]")
+        if name in _OPTIONAL:
+            _require(name)
     if len(names) > 2:
         raise ValueError(f"{len(names)} engines are named; one for both forms, or one for each")
     return names[0], names[-1]
+
+
+def _require(package: str) -> None:
+    try:
+        version(package)
+    except PackageNotFoundError:
+        raise ValueError(f"{package} is not installed: pip install opshift[{package}]") from None
 
 
 def _new(path: str | os.PathLike[str] | None) -> str | None:
@@ -207,10 +215,9 @@ def known(name: str, names: Iterable[str], what: str, whose: str = "the model") 
     held = list(dict.fromkeys(names))
     if name in held:
         return
-    likely = get_close_matches(name, held, 1)
     more = f", and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
     have = f"it has {', '.join(map(repr, sorted(held)[:_SHOWN]))}{more}" if held else "it has none"
-    raise ValueError(f"{whose} has no {what} {name!r}{f'; did you mean {likely[0]!r}?' if likely else f'; {have}'}")
+    raise ValueError(f"{whose} has no {what} {name!r}{hint(name, held, repr) or f'; {have}'}")
 
 
 def _several(wanted: Asked) -> list[Feeds]:

@@ -13,9 +13,10 @@ from opshift.passes.rewrite.says import says
 import opshift
 from opshift.cli import main as cli
 from opshift.jobs import rewrite
-from opshift.verification import repro, verify
+from opshift.verification import verify
 from opshift.verification.compare import compare
-from opshift.verification.locate import locate
+from opshift.verification.places import repro
+from opshift.verification.places.locate import locate
 from opshift.verification.side import Side
 from tests.support import model
 

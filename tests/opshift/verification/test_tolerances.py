@@ -1,7 +1,7 @@
 """Tolerances and engines that a user names: they decide in the place of the bounds, and are printed beside the error."""
 
-import importlib.util
 import json
+from importlib.metadata import PackageNotFoundError
 
 import ml_dtypes
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 
 import opshift
 from opshift.cli import main as cli
+from opshift.verification.feeding import asked
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerance, judge, tolerances
 from opshift.verification.verify import verify_sides
@@ -75,7 +76,10 @@ def test_what_has_no_meaning_is_usage(pair, tmp_path, capsys, verb, options, why
 
 
 def test_an_engine_that_is_not_installed_is_usage(pair, capsys, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "openvino" else object())
+    def none(package):
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(asked, "version", none)
     assert cli.main(["verify", *pair, "--engine", "openvino"]) == 2
     assert "openvino is not installed: pip install opshift[openvino]" in capsys.readouterr().err
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import NodeProto, TensorProto
-from opshift.verification.pieces import Pieces
+from opshift.verification.places.pieces import Pieces
 from opshift.verification.side import Side
 
 Differs = Callable[[Any, Any, str], str]

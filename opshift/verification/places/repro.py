@@ -14,8 +14,8 @@ from opshift.passes.model.messages import TypeProto
 from opshift.passes.model.types import tensor_type
 from opshift.verification.adapters import JUDGES
 from opshift.verification.engines import EngineError, OnnxRuntime
-from opshift.verification.locate import Differs, Place
-from opshift.verification.pieces import Pieces
+from opshift.verification.places.locate import Differs, Place
+from opshift.verification.places.pieces import Pieces
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerance
 
@@ -48,7 +48,7 @@ def write(
             outputs = [side.open().run(fed)[0] for side in sides]
         except EngineError:
             continue
-        if differs(*outputs, place.tensor):
+        if differs(outputs[0], outputs[1], place.tensor):
             break
     else:
         return False
