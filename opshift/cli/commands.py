@@ -191,6 +191,9 @@ def _output(options: argparse.Namespace, label: str) -> Path:
     suffix = ".onnx" if ir.is_network(model) else model.suffix or ".onnx"
     beside = model.with_name(f"{model.stem}.{label}{suffix}")
     output = Path(options.output) if options.output else beside
+    if not output.parent.is_dir():
+        with writing(output):
+            raise FileNotFoundError(0, f"there is no folder {output.parent}")
     if output.exists() and not output.is_file():
         raise ValueError(f"{output} is no regular file; give the path of a file")
     if output.exists() and model.exists() and output.samefile(model):
@@ -319,7 +322,8 @@ def probe(options: argparse.Namespace) -> int:
     with display.progress() as advance:
         text = prober.probe(options.backend, options.op, advance)
     if options.output:
-        Path(options.output).write_text(text, encoding="utf-8")
+        with writing(options.output):
+            Path(options.output).write_text(text, encoding="utf-8")
     else:
         print(text, end="")
     return DONE

@@ -246,13 +246,20 @@ def _closing(outcome: Outcome) -> list[str]:
     lines += [f"done there: {line}" for line in _changes(blamed(outcome))]
     if outcome.verification is not None and (inputs := fed(outcome.verification)):
         lines += [inputs, *remarked(outcome.verification)]
+    return [*lines, _ending(outcome)]
+
+
+def _ending(outcome: Outcome) -> str:
+    """Where a model was written, or why it was not and what to try."""
+    found = outcome.verification
     if outcome.output:
-        lines.append(f"written to {outcome.output}")
-    elif outcome.verification is not None:
-        lines.append("nothing was written")
-    if outcome.verification is not None and outcome.verification.status == "unverified":
-        lines.append("--no-verify writes a model that nobody has run")
-    return lines
+        return f"written to {outcome.output}"
+    if found is None:
+        return "not written: a dry run"
+    if found.status == "unverified":
+        return "not written: no engine could prove it; try --no-verify, which writes a model that nobody has run"
+    try_ = "" if found.repro else "; try --repro DIR, which writes the smallest models that do"
+    return f"not written: the outputs differ{try_}"
 
 
 def _refused(refusals: Sequence[Refusal], *, verbose: bool, said: str = "refused") -> list[str]:

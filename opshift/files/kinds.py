@@ -29,7 +29,7 @@ _TEXTS = (
     (("<?xml", "<net"), "XML; OpenVINO IR is read where the file's name ends in .xml"),
     (
         ("<ir_version", "<\n"),
-        "a model in ONNX text; `onnx.save(onnx.parser.parse_model(text), path)` writes it in binary",
+        "a model in ONNX text; onnx.parser.parse_model reads it, and onnx.save makes a file of it",
     ),
     (("ir_version:", "graph {"), "a model in protobuf's text format; google.protobuf.text_format.Parse reads it"),
     (("{", "["), "JSON"),
@@ -64,9 +64,8 @@ def folder(path: str) -> str:
     if "saved_model.pb" in held:
         return "a TensorFlow SavedModel; `python -m tf2onnx.convert --saved-model` makes an ONNX model of it"
     models = [name for name in held if name.endswith(".onnx")]
-    return (
-        f"a folder; it holds {', '.join(models[:3])}{' and more' if len(models) > 3 else ''}" if models else "a folder"
-    )
+    more = " and more" if len(models) > 3 else ""
+    return f"a folder; it holds {', '.join(models[:3])}{more}" if models else "a folder"
 
 
 def _of_zip(head: bytes, name: str) -> str:

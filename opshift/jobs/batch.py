@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from opshift.files import external, model_file, openvino_ir, urls
+from opshift.files.writing import writing
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import UNREADABLE, fault
 from opshift.jobs.outcome import Outcome
@@ -207,7 +208,8 @@ def _folder_of(jobs: Sequence[Job], *, sweep: bool) -> Iterator[None]:
         yield
         return
     made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     try:
         yield
     finally:
