@@ -86,7 +86,8 @@ def convert_files(
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
 
     Args:
-        paths: model files: paths, or URLs that fsspec opens, those with `*` for all that match.
+        paths: model files: paths, or URLs that fsspec opens; those with `*` for all that match, a folder for all files
+            in it that end in `.onnx`.
         out_dir: the folder to write to, made if need be, or a URL. Data files go there, too; one that is not named
             after its model gets the model's name in front.
         target: as for `convert_version`.
