@@ -6,7 +6,8 @@ import codecs
 import os
 from collections.abc import Iterator
 
-from opshift.files.wire import BYTES, VARINT, Malformed, fields
+from opshift.files.wire import BYTES, VARINT, fields
+from opshift.passes.model.encoding.fields import Malformed
 
 HEAD = 4096
 """Bytes that are looked at."""
