@@ -318,7 +318,7 @@ def summarize(results: Sequence[FileResult], console: Console | None) -> None:
         console.print(table)
     counted = Counter(result.code for result in results)
     told = ", ".join(f"{counted[code]} {word}" for code, word in NAMES.items() if counted[code])
-    say(f"{len(results)} models: {told}", console)
+    say(f"{len(results)} model{'s' if len(results) != 1 else ''}: {told}", console)
 
 
 def _opsets(outcome: Outcome | None) -> str:
