@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
+from opshift.functions import OPENVINO
 from opshift.passes.backends import fit
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Result
@@ -28,6 +29,7 @@ class Goal:
         ir_version: the IR version to write.
         names, domain: operators to replace by their definitions, one by one and by their domain.
         backend: what has to read the result: all that it lacks is replaced, at an opset that it reads.
+        portable: leave operators of ONNX alone, and functions of the model that call nothing else.
         refinement: what is done then.
     """
 
@@ -37,12 +39,24 @@ class Goal:
     domain: str | None = None
     backend: Backend | None = None
     refinement: Refinement = NOTHING
+    portable: bool = False
+
+    def __post_init__(self) -> None:
+        if self.portable and self.reader is not None and self.reader.vendors:
+            raise ValueError(f"{self.reader.name} has operators of its own; give it, or --portable")
+
+    @property
+    def reader(self) -> Backend | None:
+        """What has to read the result, whether it was asked for what it lacks or for its opset alone."""
+        return self.backend or self.refinement.backend
 
     @property
     def label(self) -> str:
         """What the name of a file says about it."""
         if self.backend is not None:
             return f"for-{self.backend.name}"
+        if self.portable:
+            return "portable"
         if self.names or self.domain is not None:
             return "inlined"
         return "-".join(f"{domain or 'opset'}{opset}" for domain, opset in self.targets.items()) or "folded"
@@ -55,18 +69,42 @@ class Goal:
             ValueError: it has nothing of what is to be replaced, or cannot have what is to be recognised.
         """
         survey = convert.checked(source)
-        ops = named(source, self.names, self.domain)
+        ops = {*named(source, self.names, self.domain), *self._vendors(source)}
         opsets = {**imports.opsets(source), **self.targets}
         _check_available(self.refinement, opsets)
         if self.backend is not None:
             made = fit.attempt(source, self.backend, ops=ops, ir_version=self.ir_version, folder=folder)
-        elif self.targets or self.ir_version or ops:
-            targets = self.targets or own_opset(source)
+        elif self.targets or self.ir_version or ops or self.portable:
+            targets = {**(self.targets or own_opset(source)), **self._ml_opset(source)}
             made = convert.attempt(source, targets, ops=ops, ir_version=self.ir_version, folder=folder, survey=survey)
+            self._drop_imports(made.model)
         else:
             made = Result(source, (), ())
+        made = replace(made, idle=self._is_idle(ops, made))
         made = refined(made, self.refinement, lacking=ops, folder=folder)
         return replace(made, model=_copy(source)) if made.model is source else made
+
+    def _is_idle(self, ops: Container[Op], made: Result) -> bool:
+        asked = self.portable or self.domain is not None or bool(self.names)
+        replaced = ((default_domain(change.domain), change.op) in ops or self.portable for change in made.changes)
+        return asked and not any(replaced)
+
+    def _vendors(self, source: ModelProto) -> set[Op]:
+        """What goes without being named."""
+        if self.portable:
+            return fit.foreign(source)
+        return fit.vendors(source, self.reader) if self.backend is None and self.reader is not None else set()
+
+    def _ml_opset(self, source: ModelProto) -> Mapping[str, int]:
+        return fit.ml_opset(source, self.reader) if self.reader is not None else {}
+
+    def _drop_imports(self, made: ModelProto | None) -> None:
+        """What nothing uses is not imported where the reader may stumble over it."""
+        if made is not None and self.portable:
+            imports.drop_unused(made, lambda *_: True)
+        elif made is not None and self.reader is not None:
+            reads = self.reader.reads_import
+            imports.drop_unused(made, lambda domain, version: not reads(domain, version))
 
     def nearest(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
         """The opset nearest to the one wanted that can be reached where `result` is a refusal; None if unknown."""
@@ -92,11 +130,13 @@ def inlining(
     target: Target | None = None,
     ir_version: int | None = None,
     wanted: Refinement = NOTHING,
+    *,
+    portable: bool = False,
 ) -> Goal:
     """Of operators, at an opset, or of all that a backend lacks; raises `ValueError` for an unknown target."""
     backend = backend_of(target)
     targets = resolve(target)[0] if target is not None and backend is None else {}
-    return Goal(targets, ir_version, tuple(names), domain, backend, replace(wanted, backend=backend))
+    return Goal(targets, ir_version, tuple(names), domain, backend, replace(wanted, backend=backend), portable)
 
 
 def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refinement:
@@ -178,8 +218,8 @@ def named(model: ModelProto, ops: Iterable[str], domain: str | None) -> list[Op]
         wanted = default_domain(domain)
         used = {(default_domain(n.domain), n.op_type) for body in bodies(model) for n in body.node}
         members = sorted(op for op in used if op[0] == wanted)
-        if not members:
-            raise ValueError(f"the model uses no operator of domain {domain!r}")
+        if not members and not schemas.knows(wanted) and wanted != OPENVINO:
+            raise ValueError(f"the model uses no operator of domain {domain!r}, which is not known")
         found += members
     return found
 

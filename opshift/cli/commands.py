@@ -64,15 +64,23 @@ def inline(options: argparse.Namespace) -> int:
     if options.target and options.opset:
         raise ValueError("--target and --opset say the same thing; give one")
     names = (*options.op, *(_denied(Path(options.deny)) if options.deny else ()))
-    if not names and not options.domain and not options.target:
-        raise ValueError("name what is to go: --op, --deny, --domain or --target")
+    if not names and not options.domain and not options.target and not options.portable:
+        raise ValueError("name what is to go: --op, --deny, --domain, --portable or --target")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     backend = goals.backend_of(options.target)
     targets = goals.resolve(options.opset)[0] if options.opset else {}
     lacking = backend or goals.backend_of(options.opset)
     return _rewrite(
         options,
-        Goal(targets, options.ir_version, names, options.domain, backend, replace(wanted, backend=lacking)),
+        Goal(
+            targets,
+            options.ir_version,
+            names,
+            options.domain,
+            backend,
+            replace(wanted, backend=lacking),
+            options.portable,
+        ),
     )
 
 
@@ -241,6 +249,7 @@ def _inspect(options: argparse.Namespace) -> int:
         else:
             display.prospect(found, prospect, _console())
         return REFUSED if result.refusals else DONE
+    fates = outcome_.fates(source, folder)
     reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in range(1, schemas.latest() + 1)}
     if options.format == "json":
         held = {
@@ -251,9 +260,10 @@ def _inspect(options: argparse.Namespace) -> int:
             }
             for opset, result in reach.items()
         }
-        print(json.dumps({**asdict(found), "reach": held}, indent=2))
+        vendors = {op: asdict(fate) for op, fate in fates.items()}
+        print(json.dumps({**asdict(found), "vendors": vendors, "reach": held}, indent=2))
         return DONE
-    display.inspection(found, reach, _console())
+    display.inspection(found, fates, reach, _console())
     return DONE
 
 

@@ -13,7 +13,7 @@ from opshift.cli.printing import printable
 from opshift.jobs.batch import FileResult
 from opshift.jobs.exit_codes import DEFECT, DIFFERENT, DONE, REFUSED, UNREADABLE, UNWRITABLE, USAGE
 from opshift.jobs.optional import TakenBack
-from opshift.jobs.outcome import Facts, Outcome, Prospect, blamed, fed, remarked, verdict
+from opshift.jobs.outcome import Facts, Fate, Outcome, Prospect, blamed, fed, remarked, verdict
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Change, Result
 from opshift.passes.errors import Refusal
@@ -33,6 +33,8 @@ def show(outcome: Outcome, console: Console | None) -> None:
     _tabulate(rows if after else [row[:2] for row in rows], console)
     for line in _changes(outcome.changes):
         say(line, console)
+    if outcome.idle:
+        say("nothing to inline", console)
     if outcome.folded == 0 and not outcome.taken_back:
         say("nothing to fold", console)
     for line in _taken_back(outcome.taken_back):
@@ -70,10 +72,11 @@ def _tabulate(rows: Sequence[Sequence[str]], console: Console | None) -> None:
     console.print(table)
 
 
-def inspection(found: Facts, reach: Mapping[int, Result], console: Console | None) -> None:
-    """What a model consists of, and what stands in the way of each opset."""
+def inspection(found: Facts, fates: Mapping[str, Fate], reach: Mapping[int, Result], console: Console | None) -> None:
+    """What a model consists of, domain after domain, and what stands in the way of each opset."""
     rows = [row[:2] for row in _rows(found, found)]
-    _tabulate([*rows, *((f"  {op}", str(count)) for op, count in found.ops.items())], console)
+    ops = sorted(found.ops.items(), key=lambda item: (item[0].rpartition("::")[0], item[0]))
+    _tabulate([*rows, *((f"  {op}", f"{count}{_fate(fates.get(op))}") for op, count in ops)], console)
     say(f"opsets that can be reached: {_ranges([o for o, r in reach.items() if not r.refusals])}", console)
     first: dict[str, list[int]] = {}
     for opset, result in reach.items():
@@ -81,6 +84,12 @@ def inspection(found: Facts, reach: Mapping[int, Result], console: Console | Non
             first.setdefault(text, []).append(opset)
     for text, opsets_blocked in first.items():
         say(f"not at {_ranges(opsets_blocked)}: {text}", console)
+
+
+def _fate(of: Fate | None) -> str:
+    if of is None:
+        return ""
+    return f", becomes {of.becomes}" if of.becomes else f", stays: {of.refused}"
 
 
 def prospect(found: Facts, held: Prospect, console: Console | None) -> None:
@@ -261,6 +270,8 @@ def _told(result: FileResult) -> str:
     done = [f"{len(outcome.changes)} changes, {outcome.grade}"]
     if outcome.taken_back:
         done.append(f"{len(outcome.taken_back)} taken back")
+    elif outcome.idle:
+        done.append("nothing to inline")
     elif outcome.folded == 0:
         done.append("nothing to fold")
     return "; ".join([*done, proved])

@@ -35,6 +35,9 @@ def _parser() -> argparse.ArgumentParser:
     inline.add_argument(
         "--target", help="all that this target lacks, at an opset that it reads: a name (see `targets`) or a TOML file"
     )
+    inline.add_argument(
+        "--portable", action="store_true", help="all that is not ONNX's: vendors' operators such as com.microsoft's"
+    )
     inline.add_argument("--opset", metavar="N", help="also convert to this opset")
 
     fold = verbs.add_parser("fold", help="put operators in the place of the nodes that compute them")

@@ -9,14 +9,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from opshift.jobs.optional import TakenBack
+from opshift.passes.backends import fit
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal
+from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import ModelProto
+from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import census
 from opshift.passes.model.types import ELEMENT_TYPES
+from opshift.passes.model.validity import is_theirs
 from opshift.verification.judgement import DIRECT, TWINS
 from opshift.verification.verify import Verification
 
@@ -38,7 +41,8 @@ class Outcome:
     """A conversion from file to file, as it is reported.
 
     `seconds` holds the time of each phase, `folded` how many operators were recognised, None where nobody asked,
-    `taken_back` the optional changes that were not proved, and that the result does without.
+    `taken_back` the optional changes that were not proved, and that the result does without, `idle` whether operators
+    were to be replaced that the model has none of.
     """
 
     source: str
@@ -54,6 +58,7 @@ class Outcome:
     needs: tuple[Refusal, ...] = ()
     folded: int | None = None
     taken_back: tuple[TakenBack, ...] = ()
+    idle: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,33 @@ class Prospect:
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
     needs: tuple[Refusal, ...]
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What would become of an operator that is not ONNX's: the sentence of its definition, or why it stays."""
+
+    count: int
+    becomes: str
+    refused: str
+
+
+def fates(model: ModelProto, folder: str | None) -> dict[str, Fate]:
+    """The operators that are neither ONNX's nor functions of the model, as a portable form of it would have them."""
+    ops = fit.foreign(model)
+    theirs = any(is_theirs(default_domain(d), op, opsets(model).get("", 1)) for d, op in census([model.graph])[1])
+    if not ops and not theirs:
+        return {}
+    tried = Goal(portable=True).attempt(model, folder)
+    found: dict[str, Fate] = {}
+    for (domain, op), count in sorted(census([*model.functions, model.graph])[1].items()):
+        key = default_domain(domain), op
+        if key not in ops and not is_theirs(*key, opsets(model).get("", 1)):
+            continue
+        how = next((c.how for c in tried.changes if (default_domain(c.domain), c.op) == key), "")
+        why = next((r.why for r in tried.refusals if (r.domain, r.op) == key), "")
+        found[f"{key[0]}::{op}" if key[0] else op] = Fate(count, how if not why else "", why)
+    return found
 
 
 def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | None = None) -> Facts:
@@ -110,6 +142,7 @@ def of_backend(backend: Backend) -> dict[str, Any]:
     return {
         **found,
         "missing": [op for _, op in missing],
+        "vendors": sorted(f"{domain}::{op}" for domain, op in backend.vendors),
         "lacks_types": sorted(set(ELEMENT_TYPES) - backend.types) if backend.types else [],
         "static_shapes": backend.static_shapes,
         "functions": backend.functions,

@@ -60,7 +60,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     if result.model is None:
         with process.ours():
             return REFUSED, replace(outcome, nearest=goal.nearest(source, result, folder))
-    outcome = replace(outcome, grade=result.grade, folded=result.folded)
+    outcome = replace(outcome, grade=result.grade, folded=result.folded, idle=result.idle)
     if manner.dry_run:
         return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
     code, size, verification = job.written(result)

@@ -172,6 +172,11 @@ def known_domain(domain: str) -> bool:
     return default_domain(domain) in _table()["schemas"]
 
 
+def knows(domain: str) -> bool:
+    """Whether operators of a domain that a model may import are known, ONNX's or a vendor's."""
+    return known_domain(domain) or domain in (MICROSOFT, NCHWC, NHWC)
+
+
 @cache
 def latest(domain: str = "") -> int:
     """The newest opset of `domain` that is known."""
