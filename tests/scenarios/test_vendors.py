@@ -40,7 +40,7 @@ def test_a_domain(saved, tmp_path, capsys):
     code, said = ran(capsys, "inline", out, str(tmp_path / "again.onnx"), "--domain", "com.microsoft")
     assert (code, "nothing to inline" in said) == (0, True)
     code, said = ran(capsys, "inline", out, str(tmp_path / "no.onnx"), "--domain", "com.zork")
-    assert (code, "'com.zork', which is not known" in said) == (2, True)
+    assert (code, "domain 'com.zork'" in said) == (2, True)
 
 
 @pytest.mark.parametrize("more", [[], ["--opset", "13"]])
@@ -74,7 +74,7 @@ def test_what_is_portable_calls_its_own_functions_and_no_others(tmp_path):
     [
         (["convert", "--opset", "tract-0.23"], set()),
         (["inline", "--target", "tract-0.23"], set()),
-        (["inline", "--op", "FastGelu", "--opset", "openvino-2026.4"], set()),
+        (["inline", "--op", "com.microsoft::FastGelu", "--opset", "openvino-2026.4"], set()),
         (["convert", "--opset", "onnxruntime-1.20"], {"com.microsoft"}),
     ],
 )
@@ -125,7 +125,7 @@ def test_a_function_keeps_the_import_that_it_needs():
 def test_inspection_says_what_each_would_become(saved, capsys):
     code, said = ran(capsys, "inspect", saved)
     assert code == 0
-    assert "com.microsoft::FastGelu: 1, becomes Gelu-20 with the approximation by tanh, of X + bias" in said
+    assert "  FastGelu: 1, becomes Gelu-20 with the approximation by tanh, of X + bias" in said
     code, said = ran(capsys, "inspect", saved, "--format", "json")
     assert json.loads(said)["vendors"]["com.microsoft::FusedMatMul"]["becomes"].startswith("MatMul of operands")
     code, said = ran(capsys, "inspect", saved, "--target", "tract-0.23")
@@ -136,7 +136,7 @@ def test_inspection_says_what_each_would_become(saved, capsys):
 def test_inspection_names_what_cannot_be_said(tmp_path, capsys):
     path = str(tmp_path / "in.onnx")
     onnx.save(model("y = com.microsoft.Zork(x)", 17, domains='"com.microsoft" : 1', inputs="float x", outputs="float y"), path)  # fmt: skip
-    assert "com.microsoft::Zork: 1, stays: there is no definition" in ran(capsys, "inspect", path)[1]
+    assert "  Zork: 1, stays: there is no definition" in ran(capsys, "inspect", path)[1]
 
 
 def test_nothing_else_is_shown_of_models_without_them(tmp_path):
