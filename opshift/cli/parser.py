@@ -82,6 +82,9 @@ def _parser() -> Parser:
     inline.add_argument("--deny", metavar="FILE", help="a file of operators, one a line, or a TOML file with `ops`")
     inline.add_argument("--domain", help="all operators of this domain, the model's own functions among them")
     _add_target(inline)
+    inline.add_argument(
+        "--portable", action="store_true", help="all that is not ONNX's, such as operators of com.microsoft"
+    )
     inline.add_argument("--opset", metavar="N", help="also convert to this opset")
 
     fold = verbs.add_parser("fold", help="put operators in the place of the nodes that compute them")
