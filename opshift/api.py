@@ -95,6 +95,7 @@ def inline(
     target: Target | None = None,
     *,
     domain: str | None = None,
+    portable: bool = False,
     ir_version: int | None = None,
     modernize: bool = False,
     optimize: bool = False,
@@ -109,6 +110,7 @@ def inline(
             by the path of a TOML file: everything that it lacks is replaced, to any depth, at an opset and an IR
             version that it reads. The model keeps its opset where that will do.
         domain: replace all operators of a domain, the model's own functions among them.
+        portable: replace all that is not ONNX's, such as operators of `com.microsoft`.
         ir_version: as for `convert_version`.
         modernize: as for `convert_version`; what was replaced does not come back.
         optimize: as for `convert_version`.
@@ -123,9 +125,10 @@ def inline(
         ValueError: as for `convert_version`; or an operator that neither ONNX nor the model has, or nothing is named.
     """
     ops = goals.as_names(ops)
-    if not ops and domain is None and target is None:
-        raise ValueError("name operators, a domain or a target")
-    return _reached(model, goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize)))
+    if not ops and domain is None and target is None and not portable:
+        raise ValueError("name operators, a domain or a target, or ask for what is portable")
+    wanted = Refinement(modernize, optimize=optimize)
+    return _reached(model, goals.inlining(ops, domain, target, ir_version, wanted, portable=portable))
 
 
 def fold(

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from opshift.files import external, model_file, openvino_ir, urls
+from opshift.files.writing import writing
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import UNREADABLE, fault
 from opshift.jobs.outcome import Outcome
@@ -89,7 +90,8 @@ def convert_files(
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
 
     Args:
-        paths: model files: paths, or URLs that fsspec opens, those with `*` for all that match.
+        paths: model files: paths, or URLs that fsspec opens; those with `*` for all that match, a folder for all files
+            in it that end in `.onnx`.
         out_dir: the folder to write to, made if need be, or a URL. Data files go there, too; one that is not named
             after its model gets the model's name in front.
         target: as for `convert_version`.
@@ -214,7 +216,8 @@ def _folder_of(jobs: Sequence[Job], *, sweep: bool) -> Iterator[None]:
         yield
         return
     made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     try:
         yield
     finally:

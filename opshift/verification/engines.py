@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,9 +35,15 @@ def load() -> None:
     import onnxruntime  # noqa: F401
 
 
+_MEMORY = re.compile("bfc_arena|bad_alloc|[Ff]ailed to allocate memory|Unable to allocate|Cannot allocate memory")
+"""What engines, numpy and systems say where there is not as much memory as they ask for."""
+
+
 def one_line(error: BaseException) -> str:
     """The text of an error as one line of at most 300 characters."""
     text = " ".join(str(error).split()) or type(error).__name__
+    if _MEMORY.search(text):
+        return "the memory does not suffice to run it"
     return text if len(text) < 300 else text[:297] + "..."
 
 
