@@ -8,6 +8,7 @@ from typing import Protocol
 
 from opshift.passes.analysis import element_types
 from opshift.passes.analysis.claims import is_custom, spelled
+from opshift.passes.analysis.knowledge import Known
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas
 from opshift.passes.model.kinds import Survey
@@ -18,7 +19,7 @@ from opshift.passes.model.types import Dim, dims_of, has_shape, type_text
 TAKEN = "A type or size is taken as it is declared, for nothing that the model computes tells it"
 
 
-class Believing(Protocol):
+class Believing(Known, Protocol):
     """The body that declares a value; `Scope` tells what each answer is."""
 
     @property
@@ -95,7 +96,7 @@ class Trust:
                 found = name
                 break
             node = scope.producers.get(name)
-            name = "" if node is None else element_types.told(node, scope.opset, name)[1]
+            name = "" if node is None else element_types.told(node, scope.opset, name, scope)[1]
         self._origins.update({(scope.path, via): found for via in passed})
         return found
 
