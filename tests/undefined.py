@@ -96,6 +96,12 @@ def _no_variance(call: Call) -> bool:
     return x is None or not np.ptp(x, axis=tuple({axis % x.ndim for axis in call.attribute("axes", [0, 2, 3])})).all()
 
 
+def _no_window(call: Call) -> bool:
+    """Whether all of a window are ends, which are 0.42 - 0.5 + 0.08: what is left is rounding."""
+    size = call.given(0)
+    return size is not None and 0 < int(size) <= (1 if call.attribute("periodic", 1) else 2)
+
+
 def _heads_twice(call: Call) -> bool:
     return bool(call.attribute("q_num_heads")) and any(len(call.shape(at) or ()) == 4 for at in range(3))
 
@@ -253,6 +259,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("MeanVarianceNormalization",), "an axis lies outside the rank", _no_such_axis),
     Undefined(REDUCTIONS, "whole numbers go beyond their type", _out_of_range),
     Undefined(("MeanVarianceNormalization",), "there is no variance", _no_variance, "nan"),
+    Undefined(("BlackmanWindow",), "nothing is left but a rounding", _no_window, "elements differ"),
     Undefined(("Attention",), "heads are told beside an axis of them", _heads_twice),
     Undefined(("Compress",), "the condition is no vector", _no_vector(1)),
     Undefined(("Resize",), "the scales are no vector", lambda call: call.opset > 10 and _no_vector(2)(call)),
