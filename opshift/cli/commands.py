@@ -151,6 +151,9 @@ def _asked(options: argparse.Namespace) -> Asked:
         options.seed,
         options.save_inputs,
         options.repro,
+        options.engine,
+        options.rtol,
+        options.atol,
     )
 
 

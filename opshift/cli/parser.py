@@ -236,6 +236,19 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--save-inputs", metavar="PATH", help="keep what both ran on: a .npz, or a folder of test_data_set_0 and so on"
     )
+    parser.add_argument(
+        "--engine",
+        metavar="NAME|NAME,NAME",
+        help="run both in onnxruntime, reference or openvino, or the first in one and the second in another (default: "
+        "onnxruntime, and onnx.reference for what it does not load)",
+    )
+    for name, what in (("--rtol", "times the magnitude of the source's element"), ("--atol", "in all")):
+        parser.add_argument(
+            name,
+            action="append",
+            metavar="[OUTPUT:]X",
+            help=f"let an output, or without a name all, differ by X {what}, in the place of the bounds. Repeatable",
+        )
 
 
 def _add_modernize(parser: argparse.ArgumentParser) -> None:

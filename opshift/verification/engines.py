@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opshift.files import external
+from opshift.passes.model import tensor_data
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 Feeds = Mapping[str, Any]
+LARGE = 1 << 28
+"""Bytes of weights from which on a model is not in memory twice."""
 
 
 class EngineError(RuntimeError):
@@ -58,6 +61,10 @@ class OnnxRuntime:
         options.log_severity_level = 4
         if folder is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        if not isinstance(model, bytes) and sum(map(tensor_data.nbytes, model.graph.initializer)) > LARGE:
+            options.add_session_config_entry("session.disable_prepacking", "1")  # which copies what is mapped
+            options.execution_order = ort.ExecutionOrder.PRIORITY_BASED  # casts of weights where they are needed
+            options.enable_cpu_mem_arena = False
         try:
             if folder is not None and not isinstance(model, bytes):
                 aside: external.Aside = {}

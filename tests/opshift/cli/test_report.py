@@ -8,8 +8,8 @@ import pytest
 
 from opshift.cli import main as cli
 from opshift.cli.drawing import Box, drawing
-from opshift.verification.pieces import Pieces
-from opshift.verification.regions import region
+from opshift.verification.places.pieces import Pieces
+from opshift.verification.places.regions import region
 from tests.support import model
 
 VOID = {"meta", "rect", "path", "br"}
