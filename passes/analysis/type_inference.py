@@ -12,8 +12,9 @@ from opshift.passes.analysis.knowledge import Known
 from opshift.passes.analysis.node_inference import infer_node, is_known
 from opshift.passes.analysis.weightless import without_weights
 from opshift.passes.changes import Change
-from opshift.passes.model import schemas, tensors
+from opshift.passes.model import installed, schemas, tensors
 from opshift.passes.model.attributes import make_attribute
+from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import (
     FunctionProto,
     GraphProto,
@@ -23,7 +24,7 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import bodies, subgraphs
+from opshift.passes.model.traversal import bodies, subgraphs, with_nested
 from opshift.passes.model.types import elem_type_of, has_shape
 
 from opshift import functions
@@ -110,6 +111,7 @@ def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, Typ
 
     light = without_weights(source)
     light.functions.extend(_definitions(source))
+    _check_installed(light)
     claims.withdraw(light)
     try:
         with process.at_most(_room(light)):
@@ -221,6 +223,7 @@ def contradiction(source: ModelProto) -> str:
     import onnx.shape_inference
 
     light = without_weights(source)
+    _check_installed(light)
     try:
         with process.at_most(_room(light)):
             onnx.shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
@@ -229,6 +232,14 @@ def contradiction(source: ModelProto) -> str:
     except Exception as error:
         return " ".join(str(error).split())
     return ""
+
+
+def _check_installed(light: ModelProto) -> None:
+    """Raise `Lacking` where the installed onnx infers something else than the opsets that are imported say."""
+    for holder in (light, *light.functions):
+        body = holder if isinstance(holder, FunctionProto) else holder.graph
+        nodes = (node for inner in with_nested([body]) for node in inner.node)
+        installed.check_inference({(node.domain, node.op_type) for node in nodes}, opsets(holder))
 
 
 def _room(light: ModelProto) -> int:
