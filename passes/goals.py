@@ -11,7 +11,7 @@ from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refused
-from opshift.passes.model import imports, schemas
+from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
 from opshift.passes.model.traversal import Op
@@ -88,9 +88,11 @@ class Goal:
             ValueError: nobody knows what is to be replaced, or it cannot have what is to be recognised.
         """
         try:
-            return self._attempt(source, folder)
+            made = self._attempt(source, folder)
         except Lacking as lacking:
             return Result(None, (), (lacking.refusal,))
+        more = (installed.doubt(),) if any("unknown" in refusal.why for refusal in made.refusals) else ()
+        return replace(made, refusals=(*made.refusals, *filter(None, more)))
 
     def _attempt(self, source: ModelProto, folder: str | None) -> Result:
         survey = convert.checked(source)

@@ -16,12 +16,24 @@ LACKING = "onnx"
 """The operator of a refusal for which the installed onnx is to blame."""
 
 
+_INFERS_AS_NOW = 23  # the opset that came with onnx 1.18
+
+
 class Lacking(BaseException):
     """The installed onnx is too old for what is needed. No `Exception`: nobody on the way may take it for an answer."""
 
     @property
     def refusal(self) -> Refusal:
         return Refusal("", LACKING, "", 0, False, f"onnx {version()} is installed; {self}; install a newer one")
+
+
+def doubt() -> Refusal | None:
+    """What to say where something is unknown that a newer onnx might know; None for the newest."""
+    if not _is_old():
+        return None
+    return Refusal(
+        "", LACKING, "", 0, False, f"onnx {version()} is installed; a newer one may know what is unknown here"
+    )
 
 
 def version() -> str:
@@ -45,6 +57,12 @@ def _is_old() -> bool:
     return any(opset < schemas.latest(domain) for domain, opset in _opsets().items())
 
 
+@cache
+def infers_less() -> bool:
+    """Whether it leaves sizes open that later releases infer."""
+    return _opsets()[""] < _INFERS_AS_NOW
+
+
 def check_inference(calls: Iterable[Op], imported: dict[str, int]) -> None:
     """Raise `Lacking` where onnx would infer types of operators by the text of another version, or not at all."""
     if not _is_old():
@@ -64,8 +82,7 @@ def _infers(domain: str, op: str, opset: int) -> bool:
         return True
     known = schemas.since(domain, op, newest)
     steps = [v for v in schemas.versions(domain, op) if known is not None and known <= v <= needed]
-    alike = (schemas.difference(domain, op, a, b) in ("none", "widened") for a, b in pairwise(steps))
-    return known is not None and all(alike)
+    return known is not None and all(schemas.alike(domain, op, a, b) for a, b in pairwise(steps))
 
 
 @cache
