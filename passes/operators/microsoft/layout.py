@@ -32,8 +32,8 @@ def gathered(node: Node) -> str:
 def padded(node: Node) -> str:
     build, value = node.build, node.input(2)
     pads = node.input(1) if len(node.scope.shape(node.input(1)) or ()) == 1 else build.Reshape(node.input(1), [-1])
-    value = build.Reshape(value, build.constant([], T.INT64)) if value else None
-    return str(build.Pad(node.input(0), pads, value, mode=node.attributes.get("mode")))
+    scalar = build.Reshape(value, build.constant([], T.INT64)) if value else None
+    return str(build.Pad(node.input(0), pads, scalar, mode=node.attributes.get("mode")))
 
 
 @says("Range-11 of scalars, in steps of 1 where none is given.")
@@ -47,8 +47,8 @@ def listed(node: Node) -> str:
 @says("Trilu-14.")
 def triangle(node: Node) -> str:
     build, k = node.build, node.input(1)
-    k = build.Reshape(k, build.constant([], T.INT64)) if k else None
-    return str(build.Trilu(node.input(0), k, upper=node.attributes.get("upper")))
+    diagonal = build.Reshape(k, build.constant([], T.INT64)) if k else None
+    return str(build.Trilu(node.input(0), diagonal, upper=node.attributes.get("upper")))
 
 
 @says("Unique-11 in the order in which elements occur, without the places of the first ones.")

@@ -89,12 +89,12 @@ def _scale_of_branches(node: Node, scale: str, branches: object, last: object, *
     if len(shape) > 1:
         return scale
     size = shape[0]
-    if not all(isinstance(number, int) for number in (size, branches, last)):
+    if not (isinstance(size, int) and isinstance(branches, int) and isinstance(last, int)):
         raise CannotConvert(
             node, f"scale of {size}, {branches} branches and {last} elements; numbers could be expressed"
         )
-    each = last // branches if flat else last  # type: ignore[operator]
-    return scale if size == each else str(node.build.Reshape(scale, [branches, -1]))  # type: ignore[list-item]
+    each = last // branches if flat else last
+    return scale if size == each else str(node.build.Reshape(scale, [branches, -1]))
 
 
 _GATES = ("silu", "swish", "sigmoid")
