@@ -5,8 +5,21 @@ import sys
 
 import pytest
 
+from tests import pairs
+
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--whole", action="store_true", help="every combination of parameters, not each pair of values")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--whole"):
+        items[:], left_out = pairs.split(items)
+        config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
