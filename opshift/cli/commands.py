@@ -17,6 +17,7 @@ from opshift.jobs import documents
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.contents import contents
 from opshift.jobs.exit_codes import DONE, REFUSED, code_of
+from opshift.jobs.fates import fates
 from opshift.jobs.outcome import Facts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
@@ -85,14 +86,14 @@ def inline(options: argparse.Namespace) -> int:
     if options.target is not None and options.opset:
         raise ValueError(_SAME)
     names = (*options.op, *(_denied(Path(options.deny)) if options.deny else ()))
-    if not names and options.domain is None and options.target is None:
-        raise ValueError("name what is to go: --op, --deny, --domain or --target")
+    if not names and options.domain is None and options.target is None and not options.portable:
+        raise ValueError("name what is to go: --op, --deny, --domain, --portable or --target")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     backend = _backend(options)
     targets = goals.resolve(options.opset)[0] if options.opset else {}
     lacking = backend or goals.backend_of(options.opset)
     ir, wanted = goals.known_ir(options.ir_version), replace(wanted, backend=lacking)
-    return _rewrite(options, Goal(targets, ir, names, options.domain, backend, wanted))
+    return _rewrite(options, Goal(targets, ir, names, options.domain, backend, wanted, options.portable))
 
 
 def _denied(path: Path) -> list[str]:
@@ -150,6 +151,9 @@ def _asked(options: argparse.Namespace) -> Asked:
         options.seed,
         options.save_inputs,
         options.repro,
+        options.engine,
+        options.rtol,
+        options.atol,
     )
 
 
@@ -191,6 +195,9 @@ def _output(options: argparse.Namespace, label: str) -> Path:
     suffix = ".onnx" if ir.is_network(model) else model.suffix or ".onnx"
     beside = model.with_name(f"{model.stem}.{label}{suffix}")
     output = Path(options.output) if options.output else beside
+    if not output.parent.is_dir():
+        with writing(output):
+            raise FileNotFoundError(0, f"there is no folder {output.parent}")
     if output.exists() and not output.is_file():
         raise ValueError(f"{output} is no regular file; give the path of a file")
     if output.exists() and model.exists() and output.samefile(model):
@@ -251,12 +258,12 @@ def _inspect(options: argparse.Namespace) -> int:
     found = outcome_.facts(source, size)
     if backend is not None or targets:
         return _prospect(options, source, found, Goal(targets, backend=backend))
-    held = contents(source, size, folder)
+    held, of = contents(source, size, folder), fates(source, folder)
     reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in range(1, schemas.latest() + 1)}
     if options.format == "json":
-        print(documents.written(documents.of_inspection(found, held, reach)))
+        print(documents.written(documents.of_inspection(found, held, of, reach)))
     else:
-        display.inspection(found, held, reach, _console(), verbose=options.verbose)
+        display.inspection(found, held, of, reach, _console(), verbose=options.verbose)
     return DONE
 
 
@@ -319,7 +326,8 @@ def probe(options: argparse.Namespace) -> int:
     with display.progress() as advance:
         text = prober.probe(options.backend, options.op, advance)
     if options.output:
-        Path(options.output).write_text(text, encoding="utf-8")
+        with writing(options.output):
+            Path(options.output).write_text(text, encoding="utf-8")
     else:
         print(text, end="")
     return DONE

@@ -14,6 +14,7 @@ from opshift.cli.printing import printable
 from opshift.jobs.batch import FileResult
 from opshift.jobs.contents import Contents
 from opshift.jobs.exit_codes import NAMES
+from opshift.jobs.fates import Fates
 from opshift.jobs.optional import TakenBack
 from opshift.jobs.outcome import Facts, Outcome, Prospect, blamed, fed, remarked, verdict
 from opshift.passes.backends.backend import Backend
@@ -77,10 +78,16 @@ def _tabulate(rows: Sequence[Sequence[str]], console: Console | None) -> None:
 
 
 def inspection(
-    found: Facts, held: Contents, reach: Mapping[int, Result], console: Console | None, *, verbose: bool = False
+    found: Facts,
+    held: Contents,
+    of: Fates,
+    reach: Mapping[int, Result],
+    console: Console | None,
+    *,
+    verbose: bool = False,
 ) -> None:
     """What a model consists of, and what stands in the way of each opset: the nearest of each range, or all."""
-    _tabulate(_described(found, held, verbose=verbose), console)
+    _tabulate(_described(found, held, of, verbose=verbose), console)
     blocked = [opset for opset, result in reach.items() if result.refusals]
     say(f"opsets that can be reached: {_ranges([opset for opset in reach if opset not in blocked])}", console)
     own = found.opsets.get("", 0)
@@ -90,7 +97,7 @@ def inspection(
             say(line, console)
 
 
-def _described(found: Facts, held: Contents, *, verbose: bool) -> list[tuple[str, str]]:
+def _described(found: Facts, held: Contents, of: Fates, *, verbose: bool) -> list[tuple[str, str]]:
     """Rows of what a model consists of."""
     rows = [row[:2] for row in _rows(found, found)]
     if held.files:
@@ -102,13 +109,14 @@ def _described(found: Facts, held: Contents, *, verbose: bool) -> list[tuple[str
         rows += [(f"{label} {name}", kind) for name, kind in shown]
         rows += [(f"{label}s", f"and {len(values) - len(shown)} more")] if len(shown) < len(values) else []
     rows += [(f"{kind} weights", f"{one.tensors}, {_bytes(one.bytes)}") for kind, one in held.weights.items()]
-    domains: dict[str, list[tuple[str, int]]] = {}
-    for name, count in found.ops.items():
-        domain, _, op = name.rpartition("::")
-        domains.setdefault(domain, []).append((op, count))
-    for domain, ops in domains.items():
-        rows.append((f"operators of {domain or 'ai.onnx'}", str(sum(count for _, count in ops))))
-        rows += [(f"  {op}", str(count)) for op, count in ops]
+    domains: dict[str, list[str]] = {}
+    for name in found.ops:
+        domains.setdefault(name.rpartition("::")[0], []).append(name)
+    for domain, names in domains.items():
+        rows.append((f"operators of {domain or 'ai.onnx'}", str(sum(map(found.ops.__getitem__, names)))))
+        for name in names:
+            count, fate = str(found.ops[name]), of.get(name)
+            rows.append((f"  {name.rpartition('::')[2]}", f"{count}, {fate}" if fate is not None else count))
     return rows
 
 
@@ -246,13 +254,20 @@ def _closing(outcome: Outcome) -> list[str]:
     lines += [f"done there: {line}" for line in _changes(blamed(outcome))]
     if outcome.verification is not None and (inputs := fed(outcome.verification)):
         lines += [inputs, *remarked(outcome.verification)]
+    return [*lines, _ending(outcome)]
+
+
+def _ending(outcome: Outcome) -> str:
+    """Where a model was written, or why it was not and what to try."""
+    found = outcome.verification
     if outcome.output:
-        lines.append(f"written to {outcome.output}")
-    elif outcome.verification is not None:
-        lines.append("nothing was written")
-    if outcome.verification is not None and outcome.verification.status == "unverified":
-        lines.append("--no-verify writes a model that nobody has run")
-    return lines
+        return f"written to {outcome.output}"
+    if found is None:
+        return "not written: a dry run"
+    if found.status == "unverified":
+        return "not written: no engine could prove it; try --no-verify, which writes a model that nobody has run"
+    try_ = "" if found.repro else "; try --repro DIR, which writes the smallest models that do"
+    return f"not written: the outputs differ{try_}"
 
 
 def _refused(refusals: Sequence[Refusal], *, verbose: bool, said: str = "refused") -> list[str]:
@@ -311,7 +326,7 @@ def summarize(results: Sequence[FileResult], console: Console | None) -> None:
         console.print(table)
     counted = Counter(result.code for result in results)
     told = ", ".join(f"{counted[code]} {word}" for code, word in NAMES.items() if counted[code])
-    say(f"{len(results)} models: {told}", console)
+    say(f"{len(results)} model{'s' if len(results) != 1 else ''}: {told}", console)
 
 
 def _opsets(outcome: Outcome | None) -> str:

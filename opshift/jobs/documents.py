@@ -10,6 +10,7 @@ from typing import Any
 from opshift.jobs.batch import FileResult
 from opshift.jobs.contents import Contents
 from opshift.jobs.exit_codes import NAMES
+from opshift.jobs.fates import Fates
 from opshift.jobs.outcome import Facts, Outcome, Prospect, text
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Result
@@ -47,13 +48,14 @@ def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     return found
 
 
-def of_inspection(found: Facts, held: Contents, reach: Mapping[int, Result]) -> dict[str, Any]:
+def of_inspection(found: Facts, held: Contents, of: Fates, reach: Mapping[int, Result]) -> dict[str, Any]:
     """What a model consists of, and which opsets it can reach."""
     reached = {
         str(opset): {"reachable": not result.refusals, "grade": result.grade, "why": list(map(str, result.refusals))}
         for opset, result in reach.items()
     }
-    return {**asdict(found), "contents": asdict(held), "reach": reached}
+    vendors = {op: asdict(fate) for op, fate in of.items()}
+    return {**asdict(found), "contents": asdict(held), "vendors": vendors, "reach": reached}
 
 
 def of_backend(backend: Backend) -> dict[str, Any]:
@@ -63,6 +65,7 @@ def of_backend(backend: Backend) -> dict[str, Any]:
     return {
         **found,
         "missing": [op for _, op in missing],
+        "vendors": sorted(f"{domain}::{op}" for domain, op in backend.vendors),
         "lacks_types": sorted(set(ELEMENT_TYPES) - backend.types) if backend.types else [],
         "static_shapes": backend.static_shapes,
         "functions": backend.functions,

@@ -22,7 +22,8 @@ INFINITE = 2**31 - 1  # max_input of a variadic operator
 MICROSOFT, NCHWC, NHWC = "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc"
 ONNXRUNTIME = "ai.onnx (onnxruntime)"
 """Stands for the default domain where onnxruntime has operators in it that ONNX does not define."""
-VENDORS = (MICROSOFT, NCHWC, NHWC, ONNXRUNTIME)
+IMPORTED = (MICROSOFT, NCHWC, NHWC)
+VENDORS = (*IMPORTED, ONNXRUNTIME)
 """The domains whose operators are known, but which are not ONNX's: others than these may have been added since."""
 
 

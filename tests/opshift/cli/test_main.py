@@ -96,7 +96,7 @@ def test_what_no_engine_runs_is_refused_unless_asked(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
-    [(b"not a model", "not an ONNX model"), (b"", "no graph"), (None, "No such file")],
+    [(b"not a model", "not an ONNX model"), (b"", "it is empty"), (None, "No such file")],
 )
 def test_unreadable_input_is_one_line(tmp_path, capsys, content, complaint):
     path = tmp_path / "in.onnx"
