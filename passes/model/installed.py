@@ -31,9 +31,8 @@ def doubt() -> Refusal | None:
     """What to say where something is unknown that a newer onnx might know; None for the newest."""
     if not _is_old():
         return None
-    return Refusal(
-        "", LACKING, "", 0, False, f"onnx {version()} is installed; a newer one may know what is unknown here"
-    )
+    why = f"onnx {version()} is installed; a newer one may know what is unknown here"
+    return Refusal("", LACKING, "", 0, False, why)
 
 
 def version() -> str:
