@@ -28,6 +28,7 @@ from tests.support import evaluate, show
 
 HALF, FLOAT, DOUBLE = np.float16, np.float32, np.float64
 NEWEST, BELOW, LOWEST = 21, 13, 11
+FREE = {"MultiHeadAttention", "DecoderMaskedMultiHeadAttention"}  # the type of an output is a variable of its own
 Given = Any
 """The shape of random numbers, an array, or None, or a list of those to choose from."""
 
@@ -177,7 +178,7 @@ def model(made: Sequence[Call], held: Sequence[int] = (), *, symbolic: bool = Fa
         while names and not names[-1]:
             names.pop()
         results = [f"y_{n}_{i}" if asked else "" for i, asked in enumerate(call.outputs)]
-        graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in results if name)
+        graph.output.extend(_result(call, i, name) for i, name in enumerate(results) if name)
         while not results[-1]:
             results.pop()
         node = graph.node.add(op_type=call.op, domain=call.domain, input=names, output=results)
@@ -187,6 +188,15 @@ def model(made: Sequence[Call], held: Sequence[int] = (), *, symbolic: bool = Fa
             node.attribute.append(make_attribute(name, value, kinds[name].type if name in kinds else 0))
     imports = [onnx.helper.make_opsetid("", opset), *(onnx.helper.make_opsetid(d, 1) for d in {c.domain for c in made})]
     return onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def _result(call: Call, index: int, name: str) -> onnx.ValueInfoProto:
+    """An output whose type the inputs tell, or else, as of scores, the type of the first input."""
+    declared = schemas.schema(call.domain, call.op, schemas.latest(call.domain))
+    told = declared is None or declared.output(index).type in {p.type for p in declared.inputs}
+    if told or call.op not in FREE:
+        return onnx.helper.make_empty_tensor_value_info(name)
+    return onnx.helper.make_tensor_value_info(name, _elem_type(call.inputs[0]), None)
 
 
 def feeds(made: Sequence[Call]) -> dict[str, np.ndarray]:

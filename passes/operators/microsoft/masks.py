@@ -1,0 +1,74 @@
+"""What attention operators of onnxruntime add to their scores, as its CPU kernels make it: a finite mask_filter_value
+where a mask excludes a key, so that a query without keys attends to all of them alike, and the least number where the
+causal mask does.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.flat_indices import Size
+from opshift.passes.rewrite.builder import Builder
+from opshift.passes.rewrite.node import Node
+
+T = TensorProto
+LEAST = {T.FLOAT: -3.4028234663852886e38, T.FLOAT16: -65504.0, T.BFLOAT16: -3.3895313892515355e38}
+
+
+def allowed_keys(node: Node, index: int, batch: Size, keys: Size, *, starts: bool = False) -> str:
+    """Which keys the integer mask at an input allows: a boolean value that is broadcast to (batch, heads, queries, keys).
+
+    One dimension holds the lengths of the sequences, and then, if there are as many again, where they start.
+    """
+    build, mask, rank = node.build, node.input(index), node.rank(index)
+    if rank in (2, 3):
+        return str(build.Unsqueeze(build.Greater(mask, build.constant(0, T.INT32)), [1] if rank == 3 else [1, 2]))
+    if rank != 1:
+        raise CannotConvert(node, f"a mask of rank {rank}; 1, 2 and 3 could be expressed")
+    key, mask = flat_indices.count(build, keys), build.Cast(mask, to=T.INT64)
+    allowed = build.Less(key, _column(build, build.Slice(mask, [0], flat_indices.vector(build, [batch]))))
+    if not starts or (known := _has_starts(node, index, batch)) is False:
+        return str(build.Unsqueeze(allowed, [1, 2]))
+    twice = flat_indices.times(build, batch, 2)
+    bounds = [flat_indices.vector(build, [size]) for size in (batch, twice)]
+    begun = _column(build, build.Slice(mask if known else build.Concat(mask, mask, axis=0), *bounds))
+    if known is None:
+        begun = build.Where(build.Equal(build.Size(mask), _named(build, twice)), begun, 0)
+    return str(build.Unsqueeze(build.And(allowed, build.GreaterOrEqual(key, begun)), [1, 2]))
+
+
+def _has_starts(node: Node, index: int, batch: Size) -> bool | None:
+    (length,) = node.scope.shape(node.input(index)) or [None]
+    return length == 2 * batch if isinstance(length, int) and isinstance(batch, int) else None
+
+
+def _column(build: Builder, vector: str) -> str:
+    return str(build.Unsqueeze(vector, [1]))
+
+
+def _named(build: Builder, size: Size) -> str:
+    return build.constant(size, T.INT64) if isinstance(size, int) else size
+
+
+def earlier_keys(build: Builder, queries: Size, past: Size, keys: Size) -> str:
+    """Which keys lie no later than each query; those of the past lie before all of them."""
+    query = _column(build, flat_indices.count(build, queries))
+    query = flat_indices.plus(build, query, past)
+    return str(build.LessOrEqual(flat_indices.count(build, keys), query))
+
+
+def addend(node: Node, allowed: str, causal: str, bias: str, kind: int) -> str:
+    """The sum of what is added to the scores; "" for nothing."""
+    build, mask = node.build, ""
+    if allowed:
+        filtered = max(node.attributes.get("mask_filter_value", -10000.0), LEAST[kind])
+        mask = build.Where(allowed, build.constant(0.0, kind), build.constant(filtered, kind))
+    if causal:  # no number of 16 bits is as little as the kernel's, which computes in float32
+        least = build.constant(LEAST[kind] if kind == T.FLOAT else -inf, kind)
+        mask = build.Where(causal, mask or build.constant(0.0, kind), least)
+    if not bias:
+        return mask
+    return str(build.Add(bias, mask)) if mask else bias
