@@ -10,6 +10,7 @@ from opshift.passes.model.schemas import MICROSOFT, ONNXRUNTIME
 _FILES: dict[str, dict[str, tuple[str, ...]]] = {
     MICROSOFT: {
         "microsoft.attention": ("Attention", "MultiHeadAttention"),
+        "microsoft.decoder_attention": ("DecoderMaskedMultiHeadAttention",),
         "microsoft.gelu": ("FastGelu",),
         "microsoft.matmul": ("FusedMatMul",),
         "microsoft.skip_normalization": ("SkipLayerNormalization",),

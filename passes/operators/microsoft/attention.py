@@ -51,7 +51,7 @@ def attention_of_heads(node: Node) -> list[str]:
         raise CannotConvert(node, "a cache in a shared buffer; past and present of their own could be expressed")
     node.close("attention rounds in its own order")
     build, kind = node.build, node.elem_type()
-    query, key, value = _with_bias(node, _unpacked(node))
+    query, key, value = with_bias(node, _unpacked(node), node.input(3))
     length = 2 if node.scope.shape(key) and node.rank(1) == 4 and node.input(1) else 1
     queries, new = share_along(node, query, 1, 1), share_along(node, key, length, 1)
     past: Size = share_along(node, past_key, 2, 1) if past_key else 0
@@ -100,9 +100,9 @@ def _parts(node: Node, packed: str, parts: int) -> list[str]:
     return [str(build.Reshape(part, [0, 0, -1])) for part in each]
 
 
-def _with_bias(node: Node, values: list[str]) -> list[str]:
+def with_bias(node: Node, values: list[str], bias: str) -> list[str]:
     """Each with its part of the bias; key and value of rank 4 are a cache, in which it is."""
-    bias, build = node.input(3), node.build
+    build = node.build
     if not bias:
         return values
     cached = bool(node.input(1)) and node.rank(1) == 4
