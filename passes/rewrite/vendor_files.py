@@ -12,6 +12,7 @@ _FILES: dict[str, dict[str, tuple[str, ...]]] = {
         "microsoft.attention": ("Attention", "MultiHeadAttention"),
         "microsoft.decoder_attention": ("DecoderMaskedMultiHeadAttention",),
         "microsoft.gelu": ("FastGelu",),
+        "microsoft.group_query_attention": ("GroupQueryAttention",),
         "microsoft.matmul": ("FusedMatMul",),
         "microsoft.skip_normalization": ("SkipLayerNormalization",),
     },
