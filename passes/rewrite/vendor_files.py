@@ -10,10 +10,14 @@ from opshift.passes.model.schemas import MICROSOFT, ONNXRUNTIME
 _FILES: dict[str, dict[str, tuple[str, ...]]] = {
     MICROSOFT: {
         "microsoft.attention": ("Attention", "MultiHeadAttention"),
+        "microsoft.causal_conv": ("CausalConvWithState",),
         "microsoft.decoder_attention": ("DecoderMaskedMultiHeadAttention",),
         "microsoft.gelu": ("FastGelu",),
         "microsoft.group_query_attention": ("GroupQueryAttention",),
+        "microsoft.hyper_connection": ("EngramGate", "HyperConnectionPostMix", "HyperConnectionPreMix"),
+        "microsoft.linear_attention": ("LinearAttention", "LinearAttentionGate"),
         "microsoft.matmul": ("FusedMatMul",),
+        "microsoft.rotary_embedding": ("GemmaRotaryEmbedding", "MRotaryEmbedding", "RotaryEmbedding"),
         "microsoft.skip_normalization": ("SkipLayerNormalization",),
     },
     ONNXRUNTIME: {},
