@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from opshift.files import copying, external, openvino_ir, skeletons
+from opshift.files import copying, external, kinds, openvino_ir, skeletons
 from opshift.files.writing import writing
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
@@ -50,14 +50,24 @@ def read(path: PathLike, *, whole: int = WHOLE, large: int = skeletons.LARGE) ->
             else:
                 with mmap(file.fileno(), 0, access=ACCESS_READ) as view:
                     data = skeletons.skeleton(view, resolved.name, tensor_data.stamp_of(status), large)
+        model = parse(data, name)
     except OSError as error:
-        raise InvalidModel(f"{name}: {error.strerror or error}") from None
+        why = f"it is {kinds.folder(name)}" if resolved.is_dir() else error.strerror or error
+        raise InvalidModel(f"{name}: {why}") from None
     except ValueError as error:  # no message, or a file name that no message can hold
-        raise InvalidModel(f"{name}: not an ONNX model ({error})") from None
-    model = parse(data, name)
+        raise _not_a_model(name, error) from None
     if b"location" in data:  # the key under which a tensor names its external file
         external.check(model, resolved.parent)
     return model
+
+
+def _not_a_model(name: str, error: ValueError) -> InvalidModel:
+    """What is wrong with a file that cannot be read: what it is, if that can be told, else the error."""
+    with open(name, "rb") as file:
+        kind = kinds.described(file.read(kinds.HEAD), Path(name).name)
+    if kind:
+        return InvalidModel(f"{name}: not an ONNX model: it is {kind}")
+    return error if isinstance(error, InvalidModel) else InvalidModel(f"{name}: not an ONNX model ({error})")
 
 
 def parse(data: bytes, name: str = "the model") -> ModelProto:

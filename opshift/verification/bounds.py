@@ -121,7 +121,7 @@ def judge(
         same = np.minimum(same, most * width)
         good = np.minimum(TIMES[grade] * source + UNITS[grade] * u * width, most * width)
         good = np.maximum(ANYWAY * source, most * width if rounded else good)
-    found = Judgement(name, TWINS, *_nearest(apart, same), *_nearest(far, good))
+    found = Judgement(name, TWINS, *nearest(apart, same), *nearest(far, good))
     if (apart > same).any():
         return replace(found, why=f"{told(x, y, apart > same)}, in float64")
     if (far > good).any():
@@ -158,7 +158,7 @@ def direct(name: str, a: Array, b: Array, grade: str) -> Judgement:
             return Judgement(name, DIRECT, why=told(a, b, one_sided(p, q)))
         gap = np.where(np.isfinite(p), np.abs(p - q), 0.0)
         allowed = min(UNITS[grade] * half_unit(narrow), cap(narrow, grade)) * scale(p)
-    found = Judgement(name, DIRECT, 0.0, 0.0, *_nearest(gap, allowed))
+    found = Judgement(name, DIRECT, 0.0, 0.0, *nearest(gap, allowed))
     return replace(found, why=told(a, b, gap > allowed)) if (gap > allowed).any() else found
 
 
@@ -168,7 +168,7 @@ def one_sided(a: Array, b: Array) -> Array:
     return ~finite & ~((a == b) | (np.isnan(a) & np.isnan(b)))
 
 
-def _nearest(gap: Array, bound: Array) -> tuple[float, float]:
+def nearest(gap: Array, bound: Array) -> tuple[float, float]:
     """The difference that is the largest part of its bound, and that bound."""
     if not gap.size:
         return 0.0, 0.0

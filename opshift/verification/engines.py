@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opshift.files import external
+from opshift.passes.model import tensor_data
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 Feeds = Mapping[str, Any]
+LARGE = 1 << 28
+"""Bytes of weights from which on a model is not in memory twice."""
 
 
 class EngineError(RuntimeError):
@@ -31,9 +35,15 @@ def load() -> None:
     import onnxruntime  # noqa: F401
 
 
+_MEMORY = re.compile("bfc_arena|bad_alloc|[Ff]ailed to allocate memory|Unable to allocate|Cannot allocate memory")
+"""What engines, numpy and systems say where there is not as much memory as they ask for."""
+
+
 def one_line(error: BaseException) -> str:
     """The text of an error as one line of at most 300 characters."""
     text = " ".join(str(error).split()) or type(error).__name__
+    if _MEMORY.search(text):
+        return "the memory does not suffice to run it"
     return text if len(text) < 300 else text[:297] + "..."
 
 
@@ -51,6 +61,10 @@ class OnnxRuntime:
         options.log_severity_level = 4
         if folder is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        if not isinstance(model, bytes) and sum(map(tensor_data.nbytes, model.graph.initializer)) > LARGE:
+            options.add_session_config_entry("session.disable_prepacking", "1")  # which copies what is mapped
+            options.execution_order = ort.ExecutionOrder.PRIORITY_BASED  # casts of weights where they are needed
+            options.enable_cpu_mem_arena = False
         try:
             if folder is not None and not isinstance(model, bytes):
                 aside: external.Aside = {}

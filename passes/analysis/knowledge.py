@@ -14,6 +14,8 @@ class Shared(Protocol):
 
     @property
     def descended(self) -> set[str]: ...
+    @property
+    def local(self) -> frozenset[tuple[str, str]]: ...
 
 
 class Known(Protocol):

@@ -102,6 +102,11 @@ class Context:
         return self._unread
 
     @cached_property
+    def local(self) -> frozenset[tuple[str, str]]:
+        """The functions of the source model."""
+        return frozenset((default_domain(function.domain), function.name) for function in self._source.functions)
+
+    @cached_property
     def doubtful(self) -> dict[Callee, frozenset[str]]:
         """The inputs of functions of the source model that calls may leave out."""
         return formals.doubtful(self._source)

@@ -22,7 +22,8 @@ INFINITE = 2**31 - 1  # max_input of a variadic operator
 MICROSOFT, NCHWC, NHWC = "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc"
 ONNXRUNTIME = "ai.onnx (onnxruntime)"
 """Stands for the default domain where onnxruntime has operators in it that ONNX does not define."""
-VENDORS = (MICROSOFT, NCHWC, NHWC, ONNXRUNTIME)
+IMPORTED = (MICROSOFT, NCHWC, NHWC)
+VENDORS = (*IMPORTED, ONNXRUNTIME)
 """The domains whose operators are known, but which are not ONNX's: others than these may have been added since."""
 
 
@@ -165,6 +166,11 @@ def kernels(domain: str, op: str) -> tuple[dict[str, frozenset[str]], ...]:
     """The types that onnxruntime's kernels of a vendor's operator take on the CPU, by type variable; empty for none."""
     rows = vendor_table()["kernels"].get(domain, {}).get(op, ())
     return tuple({variable: frozenset(types) for variable, types in row.items()} for row in rows)
+
+
+def domains() -> tuple[str, ...]:
+    """The domains whose operators ONNX itself defines."""
+    return tuple(_table()["schemas"])
 
 
 def known_domain(domain: str) -> bool:

@@ -224,7 +224,7 @@ def test_both_bounds_are_reported():
 
 def test_without_twins_a_stricter_bound_is_printed(monkeypatch):
     """As of a model whose weights leave no room for one of them in float64."""
-    monkeypatch.setattr("opshift.verification.judge._LARGE", 0)
+    monkeypatch.setattr("opshift.verification.twins.twin._LARGE", 0)
     one, near, other = (
         with_weights("t = Mul(x, w) y = Mul(t, v)", np.float16, "[64]", w=[w], v=[v])
         for w, v in ((0.3, 0.7), (0.7, 0.3), (0.3, 0.75))
