@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
-from opshift.passes.operators.microsoft.masks import addend, allowed_keys, earlier_keys
+from opshift.passes.operators.microsoft.masks import addend, allowed_keys, earlier_keys, kind_of_scores
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.operators.shared.recipes import recast
@@ -21,7 +21,7 @@ def projected_attention(node: Node) -> list[str]:
     x, weights, bias, mask, past, added = (node.input(i) for i in range(6))
     _refuse_flags(node, "do_rotary", "past_present_share_buffer")
     node.close("attention rounds in its own order")
-    build, kind = node.build, node.elem_type()
+    build, kind = node.build, kind_of_scores(node, bool(mask))
     projected = build.MatMul(x, weights)
     projected = build.Add(projected, bias) if bias else projected
     sizes = node.attributes.get("qkv_hidden_sizes", [])
@@ -36,7 +36,9 @@ def projected_attention(node: Node) -> list[str]:
     causal = bool(node.attributes.get("unidirectional", 0))
     later = earlier_keys(build, queries, earlier, keys) if causal and (past or mask) else ""
     total = addend(node, allowed, later, added, kind)
-    y, *present = attended(node, inputs, total, before, causal=causal and not later, outputs=3 if node.is_used(1) else 1)
+    y, *present = attended(
+        node, inputs, total, before, kind, causal=causal and not later, outputs=3 if node.is_used(1) else 1
+    )
     return [y, build.Concat(*(build.Unsqueeze(of, [0]) for of in present), axis=0)] if present else [y]
 
 
@@ -50,9 +52,9 @@ def attention_of_heads(node: Node) -> list[str]:
     if node.input(8) or node.input(9):
         raise CannotConvert(node, "a cache in a shared buffer; past and present of their own could be expressed")
     node.close("attention rounds in its own order")
-    build, kind = node.build, node.elem_type()
+    build, kind = node.build, kind_of_scores(node, bool(mask))
     query, key, value = with_bias(node, _unpacked(node), node.input(3))
-    length = 2 if node.scope.shape(key) and node.rank(1) == 4 and node.input(1) else 1
+    length = 2 if node.input(1) and node.rank(1) == 4 else 1
     queries, new = share_along(node, query, 1, 1), share_along(node, key, length, 1)
     past: Size = share_along(node, past_key, 2, 1) if past_key else 0
     keys = _sum(node, past, new)
@@ -63,7 +65,7 @@ def attention_of_heads(node: Node) -> list[str]:
     used = max((i for i in (1, 2, 3) if node.is_used(i)), default=0)
     total = addend(node, allowed, later, added, kind)
     before = [past_key, past_value] if past_key else []
-    made = attended(node, [query, key, value], total, before, causal=causal and not later, outputs=1 + used)
+    made = attended(node, [query, key, value], total, before, kind, causal=causal and not later, outputs=1 + used)
     return [*made[:3], *(scores_as_declared(node, scores) for scores in made[3:])]
 
 
@@ -108,7 +110,7 @@ def with_bias(node: Node, values: list[str], bias: str) -> list[str]:
     cached = bool(node.input(1)) and node.rank(1) == 4
     size = share_along(node, values[0], 2, 1)
     bounds: list[Size | None] = [0, size, flat_indices.times(build, size, 2), None]
-    made = []
+    made: list[str] = []
     for value, start, end in zip(values, bounds, bounds[1:], strict=False):
         if cached and made:
             made.append(value)
@@ -120,10 +122,12 @@ def with_bias(node: Node, values: list[str], bias: str) -> list[str]:
 
 
 def attended(
-    node: Node, values: list[str], mask: str, past: list[str], *, causal: bool = False, outputs: int = 1
+    node: Node, values: list[str], mask: str, past: list[str], kind: int, *, causal: bool = False, outputs: int = 1
 ) -> list[str]:
-    """Attention-23 of query, key and value; where those two are (batch, heads, length, size), the query is made so."""
-    build, heads, (query, key, value) = node.build, node.attributes["num_heads"], values
+    """Attention-23 of query, key and value, computed in a type; where those two are (batch, heads, length, size), the
+    query is made so."""
+    build, heads, of = node.build, node.attributes["num_heads"], node.elem_type()
+    query, key, value, *past = (recast(build, name, of, kind) for name in (*values, *past))
     scale = node.attributes.get("scale", 0.0)
     apart = len(build.scope.shape(key) or []) == 4
     if apart:
@@ -138,7 +142,7 @@ def attended(
         "qk_matmul_output_mode": WITH_MASK if outputs > 3 else None,
     }
     made = build.emit("Attention", [query, key, value, mask, *past], attributes, outputs=outputs)
-    y, *rest = [made] if isinstance(made, str) else made
+    y, *rest = [recast(build, name, kind, of) for name in ([made] if isinstance(made, str) else made)]
     if apart:
         y = build.Reshape(build.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, -1])
     return [y, *rest]

@@ -6,10 +6,10 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.microsoft.attention import attended, scores_as_declared, with_bias
-from opshift.passes.operators.microsoft.masks import addend, allowed_keys
+from opshift.passes.operators.microsoft.masks import addend, allowed_keys, kind_of_scores
 from opshift.passes.operators.shared.shapes import share_along
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import defined, refused
+from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
@@ -43,9 +43,10 @@ def attention_of_one_query(node: Node) -> list[str]:
     else:
         number = share_along(node, key, 2, 1)
     mask = allowed_keys(node, MASK, share_along(node, query, 0, 1), number) if node.input(MASK) else ""
-    total = addend(node, mask, "", node.input(ADDED), node.elem_type())
-    y, *_, saved = attended(node, [query, key, value], total, [], outputs=4 if scores else 1) + [""] * (not scores)
-    results = [y, *(present or ["", ""]), scores_as_declared(node, saved) if scores else ""]
+    kind = kind_of_scores(node, bool(mask))
+    total = addend(node, mask, "", node.input(ADDED), kind)
+    made = attended(node, [query, key, value], total, [], kind, outputs=4 if scores else 1)
+    results = [made[0], *(present or ["", ""]), scores_as_declared(node, made[3]) if scores else ""]
     return results[: len(node.outputs)]
 
 

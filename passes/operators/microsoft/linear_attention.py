@@ -20,16 +20,14 @@ def linear_attention(node: Node) -> list[str]:
     node.close("the recurrence rounds in its own order")
     build, rule = node.build, node.attributes.get("update_rule", "gated_delta")
     window = node.attributes.get("state_window", 0)
-    if window > 1:
-        raise CannotConvert(node, f"state_window={window}, states of several tokens; 0 and 1 could be expressed")
-    query, state = node.input(0), node.input(STATE)
+    if window:
+        raise CannotConvert(node, f"state_window={window}, which the CPU kernel does not run; 0 could be expressed")
+    query = node.input(0)
     queries, keys = node.attributes["q_num_heads"], node.attributes["kv_num_heads"]
     if keys > queries:
         apart = build.Unsqueeze(build.Reshape(query, [0, 0, queries, -1]), [3])
         many = build.Expand(apart, [1, 1, 1, keys // queries, 1])
         query, queries = build.Reshape(many, [0, 0, -1]), keys
-    if state and window:
-        state = build.Squeeze(state, [0])
     gates = [node.input(i) if rule in rules else "" for i, rules in ((DECAY, GATED), (BETA, CORRECTED))]
     attributes = {
         "q_num_heads": queries,
@@ -38,8 +36,8 @@ def linear_attention(node: Node) -> list[str]:
         "scale": node.attributes.get("scale", 0.0) or None,
         "chunk_size": node.attributes.get("chunk_size"),
     }
-    y, after = build.emit("LinearAttention", [query, *node.inputs[1:3], state, *gates], attributes, outputs=2)
-    return [y, build.Unsqueeze(after, [0]) if window else after][: len(node.outputs)]
+    inputs = [query, *node.inputs[1:3], node.input(STATE), *gates]
+    return list(build.emit("LinearAttention", inputs, attributes, outputs=2))[: len(node.outputs)]
 
 
 @says("decay_scale * Softplus(a + dt_bias) and Sigmoid(b), in float32.")

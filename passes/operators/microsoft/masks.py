@@ -11,11 +11,12 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
+from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 
 T = TensorProto
-LEAST = {T.FLOAT: -3.4028234663852886e38, T.FLOAT16: -65504.0, T.BFLOAT16: -3.3895313892515355e38}
+LEAST: dict[int, float] = {T.FLOAT: -3.4028234663852886e38, T.FLOAT16: -65504.0, T.BFLOAT16: -3.3895313892515355e38}
 
 
 def allowed_keys(node: Node, index: int, batch: Size, keys: Size, *, starts: bool = False) -> str:
@@ -60,15 +61,28 @@ def earlier_keys(build: Builder, queries: Size, past: Size, keys: Size) -> str:
     return str(build.LessOrEqual(flat_indices.count(build, keys), query))
 
 
+def kind_of_scores(node: Node, masked: bool) -> int:
+    """The type to compute in: that of the data, or float32 where it has no such number as what a mask adds."""
+    kind = node.elem_type()
+    if masked and kind == T.FLOAT16 and _filter(node) < LEAST[kind]:
+        return T.FLOAT
+    return kind
+
+
+def _filter(node: Node) -> float:
+    return float(node.attributes.get("mask_filter_value", -10000.0))
+
+
 def addend(node: Node, allowed: str, causal: str, bias: str, kind: int) -> str:
-    """The sum of what is added to the scores; "" for nothing."""
+    """The sum of what is added to the scores, in their type; "" for nothing."""
     build, mask = node.build, ""
     if allowed:
-        filtered = max(node.attributes.get("mask_filter_value", -10000.0), LEAST[kind])
-        mask = build.Where(allowed, build.constant(0.0, kind), build.constant(filtered, kind))
+        filtered = build.constant(max(_filter(node), LEAST[kind]), kind)
+        mask = build.Where(allowed, build.constant(0.0, kind), filtered)
     if causal:  # no number of 16 bits is as little as the kernel's, which computes in float32
         least = build.constant(LEAST[kind] if kind == T.FLOAT else -inf, kind)
         mask = build.Where(causal, mask or build.constant(0.0, kind), least)
     if not bias:
         return mask
+    bias = recast(build, bias, node.elem_type(), kind)
     return str(build.Add(bias, mask)) if mask else bias
