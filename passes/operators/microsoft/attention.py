@@ -87,7 +87,9 @@ def _unpacked(node: Node) -> list[str]:
     build, (query, key, value) = node.build, (node.input(i) for i in range(3))
     if not key:
         if node.rank(0) != 5:
-            raise CannotConvert(node, "a query of rank 3 without key; with key, or packed with rank 5, could be expressed")
+            raise CannotConvert(
+                node, "a query of rank 3 without key; with key, or packed with rank 5, could be expressed"
+            )
         return _parts(node, query, 3)
     if node.rank(1) == 5:
         return [query, *_parts(node, key, 2)]

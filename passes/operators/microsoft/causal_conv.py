@@ -11,7 +11,9 @@ from opshift.passes.rewrite.says import says
 END = 2**63 - 1
 
 
-@says("The state, or zeros, is joined in front of the data; Conv follows, and the end of what is joined is the new state.")
+@says(
+    "The state, or zeros, is joined in front of the data; Conv follows, and the end of what is joined is the new state."
+)
 def convolution_after_state(node: Node) -> list[str]:
     for name, run in (("ndim", 1), ("state_window", 0)):
         if (given := node.attributes.get(name, run)) != run:

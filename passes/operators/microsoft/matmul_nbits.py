@@ -25,14 +25,23 @@ def product_of_dequantized(node: Node) -> str:
     if node.attributes.get("weight_prepacked", 0):
         raise CannotConvert(node, "weight_prepacked, weights in the order of a GPU's kernel; 0 could be expressed")
     if node.input(GROUPS) and node.input(ZEROS):
-        raise CannotConvert(node, "g_idx with zero_points, which the kernel ignores then; one of them could be expressed")
+        raise CannotConvert(
+            node, "g_idx with zero_points, which the kernel ignores then; one of them could be expressed"
+        )
     node.close("products round in their own order")
     build, blocks = node.build, -(-node.attributes["K"] // node.attributes["block_size"])
-    scales = build.Reshape(node.input(SCALES), [node.attributes["N"], blocks])
+    scales = _by_rows(node, SCALES, blocks)
     by_float = node.input(ZEROS) and node.elem_type(ZEROS) != T.UINT8
     weights = _by_formula(node, scales, blocks) if by_float or node.input(GROUPS) else _in_blocks(node, scales, blocks)
     product = build.MatMul(node.input(0), build.Transpose(weights, perm=[1, 0]))
     return str(build.Add(product, node.input(BIAS)) if node.input(BIAS) else product)
+
+
+def _by_rows(node: Node, index: int, blocks: int) -> str:
+    """What is told of each block, which may lie in one row."""
+    shape = [node.attributes["N"], blocks]
+    held = node.input(index)
+    return held if node.scope.shape(held) == shape else str(node.build.Reshape(held, shape))
 
 
 def _in_blocks(node: Node, scales: str, blocks: int) -> str:
@@ -75,15 +84,15 @@ def _by_formula(node: Node, scales: str, blocks: int) -> str:
     """(q - zero point) * scale with zero points that are floats, or scales that are chosen by g_idx."""
     build, kind, block, size = node.build, node.elem_type(), node.attributes["block_size"], node.attributes["K"]
     values, of = _integers(node, blocks * block)
-    zeros, one = node.input(ZEROS), build.constant(1.0, kind)
-    if not zeros:
+    one = build.constant(1.0, kind)
+    if node.input(ZEROS):
+        zeros = _by_rows(node, ZEROS, blocks)
+    else:
         zeros = build.constant(np.full((node.attributes["N"], blocks), 2 ** (checked_bits(node) - 1)), kind)
     values = build.DequantizeLinear(values, one) if of == T.UINT4 else build.Cast(values, to=kind)
     values = first(node, values, size) if size < blocks * block else values
     group = node.input(GROUPS) or build.constant(np.arange(size) // block, T.INT32)
-    zeros, scales = (
-        build.Gather(each, group, axis=1) for each in (build.Reshape(zeros, [node.attributes["N"], blocks]), scales)
-    )
+    zeros, scales = (build.Gather(each, group, axis=1) for each in (zeros, scales))
     return str(build.Mul(build.Sub(values, zeros), scales))
 
 

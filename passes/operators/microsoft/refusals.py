@@ -24,9 +24,14 @@ REASONS = {
     ),
     _SPARSE: ("DynamicSparseAttention", "PackedSparseAttentionIndexer", "SparseAttentionIndexer"),
     _CUDA: ("GatedDeltaNet", "LongformerAttention", "RelativePositionBias"),
-    "its four flags are inputs, which decide at run time what it reads and how long its caches are": ("DecoderAttention",),
+    "its four flags are inputs, which decide at run time what it reads and how long its caches are": (
+        "DecoderAttention",
+    ),
     "the keys of its cache are reordered by the width of the GPU's loads": ("DecoderMaskedSelfAttention",),
-    "it holds what another backend compiled; the model from which that was made could be expressed": ("EPContext", "Snpe"),
+    "it holds what another backend compiled; the model from which that was made could be expressed": (
+        "EPContext",
+        "Snpe",
+    ),
 }
 
 for why, operators in REASONS.items():

@@ -80,7 +80,8 @@ def _turned(node: Node, angles: list[str]) -> str:
 def rotated_by_computed_angles(node: Node) -> list[str]:
     build, kind, angle = node.build, node.elem_type(1), node.elem_type(0)
     sine, cosine = (
-        build.Unsqueeze(recast(build, wave, angle, kind), [1]) for wave in (build.Sin(node.input(0)), build.Cos(node.input(0)))
+        build.Unsqueeze(recast(build, wave, angle, kind), [1])
+        for wave in (build.Sin(node.input(0)), build.Cos(node.input(0)))
     )
     pairs = (node.inputs[1:3], node.inputs[3:5])
     return [str(build.Add(build.Mul(x, cosine), build.Mul(turned, sine))) for x, turned in pairs]
