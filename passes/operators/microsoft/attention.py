@@ -52,7 +52,7 @@ def attention_of_heads(node: Node) -> list[str]:
     if node.input(8) or node.input(9):
         raise CannotConvert(node, "a cache in a shared buffer; past and present of their own could be expressed")
     node.close("attention rounds in its own order")
-    build, kind = node.build, kind_of_scores(node, bool(mask))
+    kind = kind_of_scores(node, bool(mask))
     query, key, value = with_bias(node, _unpacked(node), node.input(3))
     length = 2 if node.input(1) and node.rank(1) == 4 else 1
     queries, new = share_along(node, query, 1, 1), share_along(node, key, length, 1)
@@ -84,7 +84,7 @@ def _earlier_or_last(node: Node, queries: Size, past: Size, keys: Size) -> str:
 
 def _unpacked(node: Node) -> list[str]:
     """Query, key and value, which may be packed as (batch, length, heads, 2 or 3, size)."""
-    build, (query, key, value) = node.build, (node.input(i) for i in range(3))
+    query, key, value = (node.input(i) for i in range(3))
     if not key:
         if node.rank(0) != 5:
             raise CannotConvert(

@@ -84,7 +84,7 @@ def _lengths(node: Node) -> _Lengths:
 
 
 def _positions(node: Node, lengths: _Lengths) -> str:
-    """The position of each new token; in a first prompt, which may be padded, the kernel counts on from the very first."""
+    """The position of each new token; in a first prompt the kernel counts on from the very first."""
     build, given = node.build, node.input(POSITIONS)
     token = build.Unsqueeze(flat_indices.count(build, lengths.new), [0])
     everywhere = build.Concat(build.Shape(node.input(0), end=1), [1], axis=0)

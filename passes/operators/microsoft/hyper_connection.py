@@ -1,4 +1,4 @@
-"""Streams side by side that are mixed: HyperConnectionPreMix and HyperConnectionPostMix, and EngramGate between them."""
+"""Streams side by side that are mixed: HyperConnectionPreMix, HyperConnectionPostMix, and EngramGate between them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LEAST: dict[int, float] = {T.FLOAT: -3.4028234663852886e38, T.FLOAT16: -65504.0,
 
 
 def allowed_keys(node: Node, index: int, batch: Size, keys: Size, *, starts: bool = False) -> str:
-    """Which keys the integer mask at an input allows: a boolean value that is broadcast to (batch, heads, queries, keys).
+    """Which keys the integer mask at an input allows, to be broadcast to (batch, heads, queries, keys).
 
     One dimension holds the lengths of the sequences, and then, if there are as many again, where they start.
     """

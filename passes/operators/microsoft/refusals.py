@@ -1,11 +1,11 @@
-"""Operators that search, that read caches in pages, or whose text tells too little: what onnxruntime computes is its own."""
+"""Operators that search, that read caches in pages, or whose text tells too little."""
 
 from __future__ import annotations
 
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.rewrite.registry import refused
 
-_SEARCHES = "it runs other graphs, which its attributes hold, until a search ends that no text describes; the graphs alone could be expressed"
+_SEARCHES = "it runs the graphs in its attributes until a search ends that no text describes; the graphs alone could be"
 _PAGED = "its cache lies in pages that a table at run time points to; a cache of one buffer could be expressed"
 _PACKED = "it takes sequences of several lengths packed into one without padding; padded ones could be expressed"
 _SPARSE = "which keys a query attends is chosen at run time and in no text; attention to all could be expressed"
