@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
-from opshift.passes.operators.microsoft.masks import addend, allowed_keys, earlier_keys, kind_of_scores
 from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.attention import (
+    addend,
+    allowed_keys,
+    attended,
+    earlier_keys,
+    kind_of_scores,
+    scores_as_declared,
+    with_bias,
+)
 from opshift.passes.operators.shared.flat_indices import Size
-from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.operators.shared.shapes import share_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
-
-WITH_MASK = 2  # of what Attention yields of the scores
 
 
 @says("The input times the weights, split into query, key and value for Attention-23, with an additive mask.")
@@ -69,12 +74,6 @@ def attention_of_heads(node: Node) -> list[str]:
     return [*made[:3], *(scores_as_declared(node, scores) for scores in made[3:])]
 
 
-def scores_as_declared(node: Node, scores: str) -> str:
-    """The scores in their type, of which no input tells."""
-    kind = node.elem_type()
-    return recast(node.build, scores, kind, node.scope.elem_type(node.outputs[3]) or kind)
-
-
 def _earlier_or_last(node: Node, queries: Size, past: Size, keys: Size) -> str:
     """The causal mask of the kernel, which excludes no key from the last query, however many there are."""
     build, earlier = node.build, earlier_keys(node.build, queries, past, keys)
@@ -102,52 +101,6 @@ def _parts(node: Node, packed: str, parts: int) -> list[str]:
     build = node.build
     each = build.emit("Split", [packed], {"axis": 3, "num_outputs": parts}, outputs=parts)
     return [str(build.Reshape(part, [0, 0, -1])) for part in each]
-
-
-def with_bias(node: Node, values: list[str], bias: str) -> list[str]:
-    """Each with its part of the bias; key and value of rank 4 are a cache, in which it is."""
-    build = node.build
-    if not bias:
-        return values
-    cached = bool(node.input(1)) and node.rank(1) == 4
-    size = share_along(node, values[0], 2, 1)
-    bounds: list[Size | None] = [0, size, flat_indices.times(build, size, 2), None]
-    made: list[str] = []
-    for value, start, end in zip(values, bounds, bounds[1:], strict=False):
-        if cached and made:
-            made.append(value)
-            continue
-        ends = [2**63 - 1] if end is None else flat_indices.vector(build, [end])
-        part = build.Slice(bias, flat_indices.vector(build, [start or 0]), ends)
-        made.append(build.Add(value, part))
-    return made
-
-
-def attended(
-    node: Node, values: list[str], mask: str, past: list[str], kind: int, *, causal: bool = False, outputs: int = 1
-) -> list[str]:
-    """Attention-23 of query, key and value, computed in a type; where those two are (batch, heads, length, size), the
-    query is made so."""
-    build, heads, of = node.build, node.attributes["num_heads"], node.elem_type()
-    query, key, value, *past = (recast(build, name, of, kind) for name in (*values, *past))
-    scale = node.attributes.get("scale", 0.0)
-    apart = len(build.scope.shape(key) or []) == 4
-    if apart:
-        query = build.Transpose(build.Reshape(query, [0, 0, heads, -1]), perm=[0, 2, 1, 3])
-    if scale < 0:  # of which Attention takes the root
-        query = build.Neg(query)
-    attributes = {
-        "q_num_heads": None if apart else heads,
-        "kv_num_heads": None if apart else heads,
-        "scale": abs(scale) or None,
-        "is_causal": 1 if causal else None,
-        "qk_matmul_output_mode": WITH_MASK if outputs > 3 else None,
-    }
-    made = build.emit("Attention", [query, key, value, mask, *past], attributes, outputs=outputs)
-    y, *rest = [recast(build, name, kind, of) for name in ([made] if isinstance(made, str) else made)]
-    if apart:
-        y = build.Reshape(build.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, -1])
-    return [y, *rest]
 
 
 def _refuse_flags(node: Node, *names: str) -> None:

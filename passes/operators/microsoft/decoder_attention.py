@@ -5,8 +5,14 @@ from __future__ import annotations
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
-from opshift.passes.operators.microsoft.attention import attended, scores_as_declared, with_bias
-from opshift.passes.operators.microsoft.masks import addend, allowed_keys, kind_of_scores
+from opshift.passes.operators.shared.attention import (
+    addend,
+    allowed_keys,
+    attended,
+    kind_of_scores,
+    scores_as_declared,
+    with_bias,
+)
 from opshift.passes.operators.shared.shapes import share_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined

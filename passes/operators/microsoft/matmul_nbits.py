@@ -11,7 +11,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
-from opshift.passes.operators.microsoft.packed import checked_bits, first, unpacked
+from opshift.passes.operators.shared.packed_integers import checked_bits, first, unpacked
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says

@@ -1,6 +1,7 @@
-"""What attention operators of onnxruntime add to their scores, as its CPU kernels make it: a finite mask_filter_value
-where a mask excludes a key, so that a query without keys attends to all of them alike, and the least number where the
-causal mask does.
+"""What attention operators of onnxruntime have in common.
+
+To their scores they add what its CPU kernels add: a finite mask_filter_value where a mask excludes a key, so that a
+query without keys attends to all of them alike, and the least number where the causal mask does.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.operators.shared.shapes import share_along
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 
 T = TensorProto
+WITH_MASK = 2  # of what Attention yields of the scores
 LEAST: dict[int, float] = {T.FLOAT: -3.4028234663852886e38, T.FLOAT16: -65504.0, T.BFLOAT16: -3.3895313892515355e38}
 
 
@@ -86,3 +89,55 @@ def addend(node: Node, allowed: str, causal: str, bias: str, kind: int) -> str:
         return mask
     bias = recast(build, bias, node.elem_type(), kind)
     return str(build.Add(bias, mask)) if mask else bias
+
+
+def with_bias(node: Node, values: list[str], bias: str) -> list[str]:
+    """Each with its part of the bias; key and value of rank 4 are a cache, in which it is."""
+    build = node.build
+    if not bias:
+        return values
+    cached = bool(node.input(1)) and node.rank(1) == 4
+    size = share_along(node, values[0], 2, 1)
+    bounds: list[Size | None] = [0, size, flat_indices.times(build, size, 2), None]
+    made: list[str] = []
+    for value, start, end in zip(values, bounds, bounds[1:], strict=False):
+        if cached and made:
+            made.append(value)
+            continue
+        ends = [2**63 - 1] if end is None else flat_indices.vector(build, [end])
+        part = build.Slice(bias, flat_indices.vector(build, [start or 0]), ends)
+        made.append(build.Add(value, part))
+    return made
+
+
+def attended(
+    node: Node, values: list[str], mask: str, past: list[str], kind: int, *, causal: bool = False, outputs: int = 1
+) -> list[str]:
+    """Attention-23 of query, key and value, computed in a type; where those two are (batch, heads, length, size), the
+    query is made so."""
+    build, heads, of = node.build, node.attributes["num_heads"], node.elem_type()
+    query, key, value, *past = (recast(build, name, of, kind) for name in (*values, *past))
+    scale = node.attributes.get("scale", 0.0)
+    apart = len(build.scope.shape(key) or []) == 4
+    if apart:
+        query = build.Transpose(build.Reshape(query, [0, 0, heads, -1]), perm=[0, 2, 1, 3])
+    if scale < 0:  # of which Attention takes the root
+        query = build.Neg(query)
+    attributes = {
+        "q_num_heads": None if apart else heads,
+        "kv_num_heads": None if apart else heads,
+        "scale": abs(scale) or None,
+        "is_causal": 1 if causal else None,
+        "qk_matmul_output_mode": WITH_MASK if outputs > 3 else None,
+    }
+    made = build.emit("Attention", [query, key, value, mask, *past], attributes, outputs=outputs)
+    y, *rest = [recast(build, name, kind, of) for name in ([made] if isinstance(made, str) else made)]
+    if apart:
+        y = build.Reshape(build.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, -1])
+    return [y, *rest]
+
+
+def scores_as_declared(node: Node, scores: str) -> str:
+    """The scores in their type, of which no input tells."""
+    kind = node.elem_type()
+    return recast(node.build, scores, kind, node.scope.elem_type(node.outputs[3]) or kind)
