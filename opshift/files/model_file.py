@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import gc
 import os
 import re
 from collections.abc import Sequence
@@ -40,7 +41,7 @@ def read(path: PathLike, *, whole: int = WHOLE, large: int = skeletons.LARGE) ->
     name = os.fspath(path)
     if openvino_ir.is_network(name):
         return openvino_ir.read(path).model
-    resolved = Path(path).resolve()
+    resolved = Path(tensor_data.reachable(str(Path(path).resolve())))
     try:
         with open(resolved, "rb", opener=tensor_data.regular) as file:
             status = os.fstat(file.fileno())
@@ -133,6 +134,15 @@ def sweep(folder: Path, names: Sequence[str]) -> None:
             leftover.unlink(missing_ok=True)
 
 
+def _replace(temporary: Path, final: Path) -> None:
+    """Put a file in the place of another. Windows does so only where nobody has either open, as sessions may."""
+    try:
+        os.replace(temporary, final)
+    except PermissionError:
+        gc.collect()
+        os.replace(temporary, final)
+
+
 class Draft:
     """A model on its way to `path`: written beside it under another name until `publish` renames it.
 
@@ -162,7 +172,7 @@ class Draft:
     ):
         self.size = 0
         self._model = model
-        self._path = Path(path)
+        self._path = Path(tensor_data.reachable(os.fspath(path)))
         self._folder = Path(folder) if folder is not None else self._path.parent
         self._policy = policy
         self._threshold = threshold
@@ -210,7 +220,7 @@ class Draft:
         self._publishing = True
         with writing(self._path):
             for temporary, final in self._pending:
-                os.replace(temporary, final)
+                _replace(temporary, final)
         return self._path
 
     def written(self) -> ModelProto:
@@ -221,7 +231,7 @@ class Draft:
         for tensor in external.external(model) if moved else ():
             for entry in tensor.external_data:
                 if entry.key == "location" and (now := moved.get(os.path.normpath(entry.value))):
-                    entry.value = os.path.relpath(now, self._path.parent)
+                    entry.value = tensor_data.location_of(str(now), self._path.parent)
         return model
 
     def _write(self) -> None:

@@ -24,6 +24,7 @@ _SERVE = (
     "from opshift.verification import isolation; isolation._serve()"
 )
 _ENDING = (signal.SIGINT, signal.SIGTERM)
+_LATE = 124  # the exit code of a process whose time is over, where the system sends no signal for that
 _apart = False  # whether this is a process that `call` began
 
 
@@ -36,7 +37,7 @@ class Ended(RuntimeError):
 
     def __init__(self, code: int, *, full: bool = False):
         super().__init__(_how(code, full=full))
-        self.late = code < 0 and -code == getattr(signal, "SIGALRM", 0)
+        self.late = code == _LATE or (code < 0 and -code == getattr(signal, "SIGALRM", 0))
 
 
 def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -71,9 +72,15 @@ def forks() -> bool:
 
 def end_after(seconds: int) -> None:
     """End this process in some time, if it is one that `call` began."""
-    if _apart and hasattr(signal, "alarm"):
+    if not _apart:
+        return
+    if hasattr(signal, "alarm"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a handler in Python has no turn where an engine waits
         signal.alarm(seconds)
+    else:
+        timer = threading.Timer(seconds, os._exit, [_LATE])
+        timer.daemon = True
+        timer.start()
 
 
 def silence() -> None:
@@ -94,7 +101,9 @@ def _how(code: int, *, full: bool) -> str:
     """How a process ended; `full` if it held much of the memory that there was."""
     if full or code == -getattr(signal, "SIGKILL", 0):  # which systems send to who takes too much
         return "the memory does not suffice for the process that ran it"
-    why = (signal.strsignal(-code) or f"signal {-code}") if code < 0 else f"exit code {code}"
+    why = f"exit code {code if code < 1 << 31 else hex(code)}"  # Windows has large ones, known by their digits
+    if code < 0:
+        why = signal.strsignal(-code) or f"signal {-code}"
     return f"the process that ran it ended: {why}; a model may be damaged, or too large for the memory"
 
 
