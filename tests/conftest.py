@@ -3,9 +3,12 @@
 import os
 import re
 import sys
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
+
+from tests import pairs
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -17,13 +20,21 @@ POSIX = re.compile(
 """What only POSIX has: `-m "not posix"` leaves out the modules that name it."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what cannot run everywhere."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--whole", action="store_true", help="every combination of parameters, not each pair of values")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Mark what cannot run everywhere, and leave out what shows no pair of values that others do not."""
     needs = cache(lambda path: path.name != "test_without_posix.py" and bool(POSIX.search(path.read_text("utf-8"))))
     for item in items:
         if needs(item.path):
             item.add_marker(pytest.mark.posix)
+    yield  # what is asked for by name or mark is known then
+    if not config.getoption("--whole"):
+        items[:], left_out = pairs.split(items)
+        config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -40,11 +40,11 @@ _MEMORY = re.compile("bfc_arena|bad_alloc|[Ff]ailed to allocate memory|Unable to
 
 
 def one_line(error: BaseException) -> str:
-    """The text of an error as one line of at most 300 characters."""
+    """The text of an error as one line of at most 300 characters: what it ends with tells of the innermost node."""
     text = " ".join(str(error).split()) or type(error).__name__
     if _MEMORY.search(text):
         return "the memory does not suffice to run it"
-    return text if len(text) < 300 else text[:297] + "..."
+    return text if len(text) <= 300 else f"{text[:100]}...{text[-197:]}"
 
 
 class OnnxRuntime:

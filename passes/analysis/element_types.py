@@ -29,7 +29,7 @@ def elem_type(scope: Known, name: str) -> int:
         maker = None if found else owner.source_of(name)
         if maker is None:
             break
-        found, name = _told(*maker, name, owner)
+        found, name = told(*maker, name, owner)
         if found or not name:
             break
         owner = owner.owner(name)
@@ -38,7 +38,7 @@ def elem_type(scope: Known, name: str) -> int:
     return found
 
 
-def _told(node: NodeProto, opset: int, output: str, scope: Known) -> tuple[int, str]:
+def told(node: NodeProto, opset: int, output: str, scope: Known) -> tuple[int, str]:
     """The element type of an output, or an input that has the same one; neither where the schema does not tell."""
     domain = default_domain(node.domain)
     if node.op_type == "Cast" and not domain:

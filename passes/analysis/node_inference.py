@@ -142,9 +142,11 @@ def _agreed(shapes: list[list[Dim] | None]) -> list[Dim] | None:
 
 def _known(scope: Known, name: str) -> TypeProto | None:
     owner = scope.owner(name)
-    if owner is scope and scope.origin(name) is not None:
-        return scope.stated(name)
-    return scope.type(name)
+    if owner is not scope or scope.origin(name) is None:
+        return scope.type(name)
+    stated = scope.stated(name)
+    scope.notice(name, stated)
+    return stated
 
 
 def is_known(kind: TypeProto | None) -> bool:

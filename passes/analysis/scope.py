@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opshift.passes.analysis import claims, evaluate, formals
 from opshift.passes.analysis import element_types as elements
 from opshift.passes.analysis.callers import Callee, key_of, refers
+from opshift.passes.analysis.trust import Trust
 from opshift.passes.analysis.type_inference import Inference
 from opshift.passes.analysis.weightless import OVERRIDABLE_SINCE
 from opshift.passes.model import tensor_data, tensors
@@ -87,6 +88,7 @@ class Context:
         # not of `model`: functions that are inlined are gone from it
         self.names = Names(source, survey)
         self.inference = Inference(source, of_model)
+        self.trust = Trust(source, survey, asked=trusting)
         self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
         self.descended: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at
         self.released: set[str] = set()  # names that lost a use, and constants that may not have found one
@@ -321,6 +323,7 @@ class Scope:
         if (known is None or not has_shape(known)) and (origin := self.origin(name)) is not None:
             self.context.inference.node(*origin, self)
             known = self.typed.get(name) or known
+        self.notice(name, known)
         return known
 
     def stated(self, name: str) -> TypeProto | None:
@@ -334,6 +337,15 @@ class Scope:
         if inferred is None or declared is None or not (has_shape(inferred) and has_shape(declared)):
             return _fuller(inferred, typed or declared)
         return claims.reconciled(declared, inferred)
+
+    def notice(self, name: str, known: TypeProto | None) -> None:
+        """Remember where a claim is all that is known of a value of this body."""
+        if not self.context.trusting or name in self.typed or self.declared(name) is None or self._is_certain(name):
+            return
+        if self.path is not None:
+            self.context.trust.compare(name, self.context.inference.type(self.path, name), known, self)
+        elif isinstance(self.body, FunctionProto):
+            self.context.trust.take(name, self)
 
     def _is_certain(self, name: str) -> bool:
         """Whether what is declared of a value is what it has: as runtimes check of inputs."""
@@ -399,7 +411,9 @@ class Scope:
 
     def stated_elem_type(self, name: str) -> int:
         """The element type that the model, or a step, states for a value of this body; 0 where none does."""
-        stated = self.typed.get(name) or self.declared(name)
+        stated = self.typed.get(name)
+        if stated is None and (stated := self.declared(name)) is not None:
+            self.context.trust.take_type(name, self)
         return 0 if stated is None else elem_type_of(stated)
 
     def shape(self, name: str) -> list[Dim] | None:

@@ -89,12 +89,12 @@ class Inference:
         visited: set[str] = set()
         while pending:
             current, version = pending[-1]
+            visited.add(current.output[0])
             if (scope, current.output[0]) in told:
                 pending.pop()
                 continue
             origins = [scope.origin(name) for name in current.input if not is_known(scope.stated(name))]
             waiting = [o for o in origins if o is not None and o[0].output[0] not in visited]
-            visited.add(current.output[0])
             if waiting:
                 pending += waiting
                 continue

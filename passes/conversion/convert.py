@@ -190,8 +190,8 @@ def _converted(
     if ledger.refusals:
         return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
     mended = declared.mended(model, source, before.calls, targets, context.inference)
-    wrong = context.inference.contradictions() if mended or ledger.changes else []
-    return Result(model, (*ledger.changes, *wrong), (), before.calls, calls)
+    said = [*context.inference.contradictions(), *context.trust.changes()] if mended or ledger.changes else []
+    return Result(model, (*ledger.changes, *said), (), before.calls, calls)
 
 
 def _taken_out(

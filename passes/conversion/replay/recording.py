@@ -137,6 +137,10 @@ class Stage(Scope):
         found: TypeProto | None = self.ask("type", name)
         return found or stated
 
+    def notice(self, name: str, known: TypeProto | None) -> None:
+        if name in self._names and name not in self.typed:
+            self.ask("claim", name)
+
     def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
         for name, kind in zip(names, kinds, strict=False):
             known = self.stated(name)
@@ -206,6 +210,9 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
     if kind in ("shape", "inferred_shape"):
         shape = getattr(scope, kind)(name)
         return shape, None if shape is None else tuple(shape)
+    if kind == "claim":
+        scope.notice(name, scope.stated(name))
+        return None, None
     if kind == "unread":
         unread = name in scope.context.unread
         return unread, unread

@@ -106,6 +106,7 @@ def dequantized_by_arithmetic(node: Node) -> str:
 
 @says("(x - zero_point) * scale in float32; the difference of int32 in its own type")
 def scaled_difference(node: Node) -> str:
+    """As `_dequantize`, of the newest version: Cast takes every type, and constants are written as they are used."""
     build, kind, of_scale = node.build, node.elem_type(X), node.elem_type(SCALE)
     out = node.attributes.get("output_dtype", 0) or of_scale
     if out in HALVES and kind in (T.INT16, T.UINT16, T.INT32):
