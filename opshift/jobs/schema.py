@@ -38,7 +38,8 @@ def schema() -> Schema:
     """The schema as values that JSON has."""
     made = _Definitions()
     facts, outcome = made.fields(Facts), made.fields(Outcome)
-    code, why = {"enum": sorted(NAMES)}, {"type": "string"}
+    code: Schema = {"enum": sorted(NAMES)}
+    why = {"type": "string"}
     unread = {"source": _TEXT, "output": _TEXT, "code": code, "why": why}
     reached = _object({"reachable": _FLAG, "grade": _TEXT, "why": _list(_TEXT)})
     documents = {

@@ -120,7 +120,8 @@ class Pair:
 
     def _noises(self, given: Mapping[str, Any]) -> dict[str, float]:
         """What approximations of functions do to outputs of the source."""
-        twin = (self._opened() or ())[0]
+        assert self._twins is not None
+        twin = self._twins[0]
         try:
             rows = zip(self.names, twin.run(given), twin.run(given, noise=True), strict=True)
         except EngineError:
