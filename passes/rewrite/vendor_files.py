@@ -9,11 +9,38 @@ from opshift.passes.model.schemas import MICROSOFT, ONNXRUNTIME
 
 _FILES: dict[str, dict[str, tuple[str, ...]]] = {
     MICROSOFT: {
-        "microsoft.gelu": ("FastGelu",),
-        "microsoft.matmul": ("FusedMatMul",),
-        "microsoft.skip_normalization": ("SkipLayerNormalization",),
+        "microsoft.conv": ("ConvTransposeWithDynamicPads", "FusedConv", "MaxpoolWithMask"),
+        "microsoft.crop_and_resize": ("CropAndResize",),
+        "microsoft.embedding": ("EmbedLayerNormalization", "TorchEmbedding"),
+        "microsoft.gelu": (
+            *("BiasGelu", "BiasSplitGelu", "FastGelu", "GatedAdd", "GemmFastGelu", "QuickGelu", "ScaledSiLU"),
+        ),
+        "microsoft.layout": (
+            *("ExpandDims", "GatherND", "GridSample", "IsAllFinite", "MurmurHash3", "NGramRepeatBlock", "Pad", "Range"),
+            *("Tokenizer", "Trilu", "UnfoldTensor", "Unique"),
+        ),
+        "microsoft.matmul": (
+            *("CDist", "FusedGemm", "FusedMatMul", "FusedMatMulActivation", "Inverse", "SparseToDenseMatMul"),
+            "TransposeMatMul",
+        ),
+        "microsoft.normalization": (
+            *("BranchwiseRMSNorm", "GatedRMSNorm", "GroupNorm", "SkipGroupNorm", "SkipLayerNormalization"),
+            "SkipSimplifiedLayerNormalization",
+        ),
+        "microsoft.spectral": ("Irfft", "Rfft"),
+        "microsoft.sums": (
+            *("BiasAdd", "BiasDropout", "BiasSoftmax", "BitmaskBiasDropout", "BitmaskDropout", "ComplexMul"),
+            "ComplexMulConj",
+        ),
     },
-    ONNXRUNTIME: {},
+    ONNXRUNTIME: {
+        "microsoft.default_domain": (
+            *("Affine", "Crop", "DisentangledAttention_TRT", "DynamicSlice", "EfficientNMS_TRT", "GRUUnit"),
+            *("GivenTensorFill", "ImageScaler", "LayerNormalization", "MeanVarianceNormalization", "MemcpyFromHost"),
+            *("MemcpyToHost", "MultilevelCropAndResize_TRT", "ParametricSoftplus", "PyramidROIAlign_TRT", "Scale"),
+            *("ScaledTanh", "SimplifiedLayerNormalization"),
+        ),
+    },
 }
 
 FILES = {domain: {op: file for file, ops in files.items() for op in ops} for domain, files in _FILES.items()}

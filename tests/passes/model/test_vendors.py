@@ -32,12 +32,6 @@ QUANTIZED = """
 """
 
 OTHERS = """
-    BiasAdd BiasDropout BiasGelu BiasSoftmax BiasSplitGelu BitmaskBiasDropout BitmaskDropout BranchwiseRMSNorm CDist
-    ComplexMul ComplexMulConj ConvTransposeWithDynamicPads CropAndResize EmbedLayerNormalization ExpandDims
-    FusedConv FusedGemm FusedMatMulActivation GatedRMSNorm GatherND GemmFastGelu GridSample GroupNorm Inverse Irfft
-    IsAllFinite MaxpoolWithMask MurmurHash3 NGramRepeatBlock Pad Range Rfft SampleOp ScaledSiLU SkipGroupNorm
-    SkipSimplifiedLayerNormalization SparseToDenseMatMul Tokenizer TorchEmbedding TransposeMatMul Trilu Unique
-    GatedAdd QuickGelu UnfoldTensor
 """
 
 CHANNELS = """
@@ -51,9 +45,7 @@ IMAGES = """
 """
 
 DEFAULT = """
-    Affine Crop DisentangledAttention_TRT DynamicSlice EfficientNMS_TRT GRUUnit GivenTensorFill ImageScaler
-    LayerNormalization MeanVarianceNormalization MemcpyFromHost MemcpyToHost MultilevelCropAndResize_TRT
-    ParametricSoftplus PyramidROIAlign_TRT Scale ScaledTanh SimplifiedLayerNormalization ThresholdedRelu
+    ThresholdedRelu
 """
 
 _OPEN = ((MICROSOFT, ATTENTION), (MICROSOFT, QUANTIZED), (MICROSOFT, OTHERS), (NCHWC, CHANNELS), (NHWC, IMAGES))
