@@ -207,12 +207,7 @@ def _output(options: argparse.Namespace, label: str) -> Path:
 
 
 def _console() -> Console | None:
-    """A console for a terminal; None for a file or a pipe, where each entry is one plain line."""
-    if not sys.stdout.isatty():
-        return None
-    from rich.console import Console
-
-    return Console(emoji=False)
+    return display.terminal(sys.stdout)
 
 
 def _folder(model: str) -> str:
