@@ -212,7 +212,7 @@ def _decided(total: Verification, found: Tried, decides: bool) -> Verification:
     if found.partings and decides:
         first = found.partings[0]
         return replace(total, status="different", tensor=first.tensor, why=f"with {first.round}, {first.why}")
-    blamed = (f"{parting}; no other engine does so" for parting in found.excused)
+    blamed = (f"{parting}; no other engine is known to do so" for parting in found.excused)
     return replace(total, remarks=(*map(str, found.partings), *blamed))
 
 
