@@ -32,6 +32,7 @@ LONG_FILES = {"passes/analysis/scope.py": "one class, each of whose answers is m
 FULL_FOLDERS = {
     "passes/openvino": "a file for each kind of layer",
     "passes/operators/math": "a file for each operator or a few of one kind",
+    "passes/operators/microsoft": "the same",
     "passes/operators/nn": "the same",
     "passes/operators/tensor": "the same",
 }
