@@ -1,4 +1,4 @@
-"""The newest and the oldest onnx make the same bytes of frozen and exported models, or the older one is refused by name.
+"""The newest and an older onnx make the same bytes of frozen and exported models, or the older is refused by name.
 
     python .ci/oldest.py record FILE    # with the newest onnx: models, and what becomes of them
     python .ci/oldest.py compare FILE   # with an older one, and nothing of the tests
