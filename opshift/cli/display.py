@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from opshift.cli.printing import printable
 from opshift.jobs.batch import FileResult
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 12  # inputs or outputs
+_PREFIXES = "kMGTP"
 
 
 def show(outcome: Outcome, console: Console | None, *, verbose: bool = False) -> None:
@@ -166,16 +167,27 @@ def targets(backends: Sequence[Backend], console: Console | None) -> None:
     console.print(table)
 
 
+def terminal(stream: TextIO) -> Console | None:
+    """A console for a terminal; None for a file or a pipe, and without rich: each entry is one plain line there."""
+    if not stream.isatty():
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(file=stream, emoji=False)
+
+
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None] | None]:
     """A bar on the standard error stream for what takes long, told the step's name, place and count; None in a pipe."""
-    if not sys.stderr.isatty():
+    console = terminal(sys.stderr)
+    if console is None:
         yield None
         return
-    from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with Progress(console=console, transient=True) as bar:
         task = bar.add_task("", total=None)
         yield lambda name, place, count: bar.update(task, description=name, completed=place, total=count)
 
@@ -287,9 +299,11 @@ def _missed(outcome: Outcome) -> str:
 
 
 def _bytes(size: int) -> str:
-    from rich.filesize import decimal
-
-    return decimal(size)
+    """A number of bytes as `34.2 kB`."""
+    if size < 1000:
+        return f"{size} byte{'s' if size != 1 else ''}"
+    power = min((len(str(size)) - 1) // 3, len(_PREFIXES))
+    return f"{size / 1000**power:,.1f} {_PREFIXES[power - 1]}B"
 
 
 def line(result: FileResult) -> str:

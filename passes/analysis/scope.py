@@ -33,9 +33,9 @@ from opshift.passes.analysis import claims, evaluate, formals
 from opshift.passes.analysis import element_types as elements
 from opshift.passes.analysis.callers import Callee, key_of, refers
 from opshift.passes.analysis.trust import Trust
-from opshift.passes.analysis.type_inference import Inference
+from opshift.passes.analysis.type_inference import Inference, is_whole
 from opshift.passes.analysis.weightless import OVERRIDABLE_SINCE
-from opshift.passes.model import tensor_data, tensors
+from opshift.passes.model import installed, tensor_data, tensors
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import (
@@ -419,6 +419,8 @@ class Scope:
     def shape(self, name: str) -> list[Dim] | None:
         """The dimensions of a tensor: a number, a symbol, or None; None altogether where the rank is unknown."""
         found = self.type(name)
+        if name in self.context.inference.less and not is_whole(found):
+            raise installed.Lacking(f"it infers less of the sizes of {name!r}")
         return dims_of(found) if found is not None and has_shape(found) else None
 
     def inferred_shape(self, name: str) -> list[Dim] | None:

@@ -236,6 +236,13 @@ def difference(domain: str, op: str, older: int, newer: int) -> Difference:
     return "narrowed" if all(a.types >= b.types for a, b in pairs) else "changed"
 
 
+@cache
+def alike(domain: str, op: str, older: int, newer: int) -> bool:
+    """Whether two versions of an operator have the same inputs, outputs and attributes, whatever types they take."""
+    old, new = schema(domain, op, older), schema(domain, op, newer)
+    return old is not None and new is not None and old.deprecated == new.deprecated and _shape(old) == _shape(new)
+
+
 def _shape(of: Schema) -> object:
     defaults = {
         name: (a.type, a.required, a.default and a.default.SerializeToString(deterministic=True))
