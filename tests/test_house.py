@@ -18,7 +18,7 @@ BY_NAME = {
     "passes/rewrite/registry.py",  # the file of an operator
 }
 
-LONGEST_FUNCTION, LONGEST_FILE, MOST_MODULES = 50, 400, 16
+LONGEST_FUNCTION, LONGEST_FILE, MOST_MODULES = 50, 400, 17
 LONG_FUNCTIONS = {
     "opshift/api.py": {"verify": "most of it tells what its arguments are"},
     "opshift/cli/parser.py": {"_parser": "one option after the other, in the order of the help"},
@@ -32,6 +32,7 @@ LONG_FILES = {"passes/analysis/scope.py": "one class, each of whose answers is m
 FULL_FOLDERS = {
     "passes/openvino": "a file for each kind of layer",
     "passes/operators/math": "a file for each operator or a few of one kind",
+    "passes/operators/microsoft": "the same",
     "passes/operators/nn": "the same",
     "passes/operators/tensor": "the same",
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.lazy_numpy import np
@@ -47,17 +49,34 @@ def scale_of_one_element(node: Node) -> None:
                 node.set_input(index, node.build.Reshape(node.input(index), []))
 
 
+# The same for integers, where no type of a result hangs on that of a zero point.
+WIDE_INTEGERS = {
+    ELEMENT_TYPES[f"tensor({narrow})"]: wide
+    for narrow, wide in {"int2": T.INT8, "uint2": T.UINT8, "int4": T.INT8, "uint4": T.UINT8}.items()
+    if f"tensor({narrow})" in ELEMENT_TYPES
+}
+
+
 @says("Constants of a type that does not exist there are written in a type that holds the same values.")
 def constants_in_carrier_types(node: Node) -> None:
+    _carried(node, CARRIERS)
+
+
+@says("Constants of a type that does not exist there are written in a type that holds the same values.")
+def all_constants_in_carrier_types(node: Node) -> None:
+    _carried(node, CARRIERS | WIDE_INTEGERS)
+
+
+def _carried(node: Node, carriers: Mapping[int, int]) -> None:
     known = schemas.types_at(node.build.opset)
     for index, name in enumerate(node.inputs):
         kind = node.scope.elem_type(name) if name else 0
-        if kind not in CARRIERS or spelled(kind) in known:
+        if kind not in carriers or spelled(kind) in known:
             continue
         values = node.scope.array(name)
         if values is None:
             raise CannotConvert(node, f'"{name}" is {spelled(kind)}; a constant of that type could be expressed')
-        node.set_input(index, node.build.constant(values.astype("float32"), CARRIERS[kind]))
+        node.set_input(index, node.build.constant(values.astype("float32"), carriers[kind]))
 
 
 def spelled(kind: int) -> str:
