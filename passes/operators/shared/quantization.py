@@ -9,6 +9,8 @@ from opshift.passes.model import schemas, tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import ELEMENT_TYPES
+from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.says import says
@@ -149,3 +151,29 @@ def one_scale(node: Node) -> bool:
     scale_of_one_element(node)
     node.attributes.pop("axis", 1)
     return True
+
+
+def checked_bits(node: Node, default: int = 4) -> int:
+    """How many bits an integer has."""
+    bits = int(node.attributes.get("bits", default))
+    if bits not in (2, 4, 8):
+        raise CannotConvert(node, f"bits={bits}; 2, 4 and 8 could be expressed")
+    return bits
+
+
+def unpacked(node: Node, data: str, bits: int) -> str:
+    """Bytes as integers of uint8, those of one byte side by side on the last axis, the lowest bits first."""
+    build = node.build
+    if bits == 8:
+        return data
+    shifts = build.constant(list(range(0, 8, bits)), T.UINT8)
+    moved = build.BitShift(build.Unsqueeze(data, [-1]), shifts, direction="RIGHT")
+    apart = build.BitwiseAnd(moved, build.constant(2**bits - 1, T.UINT8))
+    lead = build.Shape(data, end=-1)
+    return str(build.Reshape(apart, build.Concat(lead, [-1], axis=0)))
+
+
+def first_of(node: Node, values: str, count: Size, axis: int = -1) -> str:
+    """The first so many on the last axis: rows of integers are padded to whole bytes."""
+    build = node.build
+    return str(build.Slice(values, [0], flat_indices.vector(build, [count]), [axis]))
