@@ -11,7 +11,8 @@ from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refused
-from opshift.passes.model import imports, schemas
+from opshift.passes.model import imports, installed, schemas
+from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.refine import NOTHING, Refinement, refined
@@ -86,9 +87,17 @@ class Goal:
             InvalidModel: the model is not valid.
             ValueError: nobody knows what is to be replaced, or it cannot have what is to be recognised.
         """
+        try:
+            made = self._attempt(source, folder)
+        except Lacking as lacking:
+            return Result(None, (), (lacking.refusal,))
+        more = (installed.doubt(),) if any("unknown" in refusal.why for refusal in made.refusals) else ()
+        return replace(made, refusals=(*made.refusals, *filter(None, more)))
+
+    def _attempt(self, source: ModelProto, folder: str | None) -> Result:
         survey = convert.checked(source)
         used = frozenset(survey.calls)
-        ops = [*named(source, self.names, self.domain, used), *self._vendors(source)]
+        ops = [*named(source, self.names, self.domain, used), *self._vendors(source, folder)]
         opsets = {**imports.opsets(source), **self.targets}
         _check_available(self.refinement, opsets)
         if self.backend is not None:
@@ -112,11 +121,11 @@ class Goal:
         if self.portable and not gone:
             yield "operator that is not ONNX's"
 
-    def _vendors(self, source: ModelProto) -> set[Op]:
+    def _vendors(self, source: ModelProto, folder: str | None) -> set[Op]:
         """What goes without being named."""
         if self.portable:
             return fit.foreign(source)
-        return fit.vendors(source, self.reader) if self.backend is None and self.reader is not None else set()
+        return fit.vendors(source, self.reader, folder) if self.backend is None and self.reader is not None else set()
 
     def _ml_opset(self, source: ModelProto) -> Mapping[str, int]:
         return fit.ml_opset(source, self.reader) if self.reader is not None else {}
@@ -132,6 +141,8 @@ class Goal:
     def nearest(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
         """The opset nearest to the one wanted that can be reached where `result` is a refusal; None if unknown."""
         if not result.refusals or not self.targets or self.names or self.domain is not None:
+            return None
+        if result.refusals[0].op == LACKING:  # which is no matter of opsets
             return None
         return convert.nearest(source, result.refusals, self.targets, folder)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from dataclasses import asdict, replace
@@ -127,7 +128,7 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     if options.report:
         _report(options.report, outcome, None if options.in_place else options.model, outcome.output or None)
     if options.format == "json":
-        print(documents.written(documents.as_facts(outcome)))
+        print(documents.written(options.command, documents.as_facts(outcome)))
     else:
         display.show(outcome, _console(), verbose=options.verbose)
     return code
@@ -177,7 +178,7 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
 
         results = batch.run(jobs, options.jobs, options.backend, tell)
     if options.format == "json":
-        print(documents.written([documents.of_result(result) for result in results]))
+        print(documents.written(options.command, {"models": [documents.of_result(result) for result in results]}))
     else:
         display_.summarize(results, console)
     return max(result.code for result in results)
@@ -206,12 +207,7 @@ def _output(options: argparse.Namespace, label: str) -> Path:
 
 
 def _console() -> Console | None:
-    """A console for a terminal; None for a file or a pipe, where each entry is one plain line."""
-    if not sys.stdout.isatty():
-        return None
-    from rich.console import Console
-
-    return Console(emoji=False)
+    return display.terminal(sys.stdout)
 
 
 def _folder(model: str) -> str:
@@ -231,7 +227,7 @@ def verify(options: argparse.Namespace) -> int:
         told = Outcome(options.before, options.after, one, other, (), (), "", {}, verification=found)
         _report(options.report, told, None, None)
     if options.format == "json":
-        print(documents.written(asdict(found)))
+        print(documents.written(options.command, asdict(found)))
     else:
         print("\n".join(filter(None, [outcome_.verdict(found), outcome_.fed(found), *outcome_.remarked(found)])))
     return code_of(found)
@@ -261,7 +257,7 @@ def _inspect(options: argparse.Namespace) -> int:
     held, of = contents(source, size, folder), fates(source, folder)
     reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in range(1, schemas.latest() + 1)}
     if options.format == "json":
-        print(documents.written(documents.of_inspection(found, held, of, reach)))
+        print(documents.written(options.command, documents.of_inspection(found, held, of, reach)))
     else:
         display.inspection(found, held, of, reach, _console(), verbose=options.verbose)
     return DONE
@@ -280,7 +276,7 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
         backend is None,
     )
     if options.format == "json":
-        print(documents.written({**asdict(found), "target": documents.as_facts(prospect)}))
+        print(documents.written(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
     else:
         display.prospect(found, prospect, _console(), verbose=options.verbose)
     return REFUSED if result.refusals else DONE
@@ -313,9 +309,21 @@ def targets(options: argparse.Namespace) -> int:
     from opshift.passes.backends.target_files import targets as known
 
     if options.format == "json":
-        print(documents.written({name: documents.of_backend(target) for name, target in known().items()}))
+        print(
+            documents.written(
+                options.command, {"targets": {name: documents.of_backend(target) for name, target in known().items()}}
+            )
+        )
     else:
         display.targets(list(known().values()), _console())
+    return DONE
+
+
+def schema(options: argparse.Namespace) -> int:
+    """`opshift schema`."""
+    from opshift.jobs.schema import schema as made
+
+    print(json.dumps(made(), indent=2))
     return DONE
 
 

@@ -69,7 +69,7 @@ def _fail(options: argparse.Namespace, code: int, *lines: str) -> int:
     if getattr(options, "format", "text") == "json":
         from opshift.jobs import documents
 
-        print(documents.written(documents.failure(code, lines)))
+        print(documents.written(getattr(options, "command", ""), documents.failure(code, lines)))
     print("opshift:", "\n".join(map(printable, lines)), file=sys.stderr)
     return code
 

@@ -130,6 +130,8 @@ def _parser() -> Parser:
     targets = verbs.add_parser("targets", help="list the known targets")
     _add_format(targets)
 
+    verbs.add_parser("schema", help="print the JSON Schema of what `--format json` prints")
+
     probe = verbs.add_parser("probe", help="find out what an installed backend reads, and write a target file")
     probe.add_argument("--backend", required=True, help="onnxruntime, openvino, opencv or tract")
     probe.add_argument("--output", metavar="FILE", help="where to write; without it, to the standard output")

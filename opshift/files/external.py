@@ -11,7 +11,7 @@ from typing import Any
 from opshift.files import varints
 from opshift.files.skeletons import Piece, Range
 from opshift.passes.errors import InvalidModel
-from opshift.passes.model import tensor_data
+from opshift.passes.model import installed, tensor_data
 from opshift.passes.model.messages import AttributeProto, GraphProto, ModelProto, TensorProto
 from opshift.passes.model.traversal import Body, bodies, with_nested
 
@@ -211,6 +211,7 @@ def raw(tensor: TensorProto) -> bytes | None:
         return None
     if tensor.HasField("raw_data"):
         return tensor.raw_data
+    installed.check_type(tensor.data_type)
     try:
         return onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor)).raw_data
     except (ValueError, TypeError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from math import isfinite
 from typing import Any
 
 from opshift.jobs.batch import FileResult
@@ -18,10 +19,23 @@ from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas
 from opshift.passes.model.types import ELEMENT_TYPES
 
+VERSION = "opshift/1"
+"""Which schema documents follow; see `opshift.jobs.schema`."""
 
-def written(document: Any) -> str:
-    """A document as text."""
-    return json.dumps(document, indent=2, default=text)
+
+def written(command: str, document: Mapping[str, Any]) -> str:
+    """A document as text, headed by its schema and the verb that it is of."""
+    held = {"schema": VERSION, "command": command, **document}
+    return json.dumps(_finite(held), indent=2, default=text, allow_nan=False)
+
+
+def _finite(held: Any) -> Any:
+    """The same without the numbers that JSON does not have."""
+    if isinstance(held, float):
+        return held if isfinite(held) else None
+    if isinstance(held, Mapping):
+        return {text(key): _finite(value) for key, value in held.items()}
+    return [_finite(value) for value in held] if isinstance(held, (list, tuple)) else held
 
 
 def failure(code: int, lines: Sequence[str]) -> dict[str, Any]:
@@ -44,7 +58,10 @@ def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     for key in ("obstacles", "refusals", "needs"):
         if key in found:
             rows: tuple[Refusal, ...] = getattr(held, key)
-            found[key] = [{**asdict(r), "boundary": r.boundary, "text": str(r)} for r in rows]
+            found[key] = [
+                {**asdict(r), "boundary": r.boundary, "found": r.found, "possible": r.possible, "text": str(r)}
+                for r in rows
+            ]
     return found
 
 

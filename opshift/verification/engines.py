@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opshift.files import external
@@ -32,7 +33,8 @@ class Session(Protocol):
 
 def load() -> None:
     """Import what engines need, so that processes that are forked from this one have it already."""
-    import onnxruntime  # noqa: F401
+    with suppress(ImportError):
+        import onnxruntime  # noqa: F401
 
 
 _MEMORY = re.compile("bfc_arena|bad_alloc|[Ff]ailed to allocate memory|Unable to allocate|Cannot allocate memory")
@@ -47,13 +49,19 @@ def one_line(error: BaseException) -> str:
     return text if len(text) <= 300 else f"{text[:100]}...{text[-197:]}"
 
 
+ABSENT = "onnxruntime is not installed"
+
+
 class OnnxRuntime:
     """onnxruntime on the CPU with graph optimizations off and one thread, so that it computes what is written."""
 
     engine = "onnxruntime"
 
     def __init__(self, model: ModelProto | bytes, outputs: Sequence[str] | None = None, folder: str | None = None):
-        import onnxruntime as ort
+        try:
+            import onnxruntime as ort
+        except ImportError as error:
+            raise EngineError(f"{ABSENT} ({one_line(error)})") from None
 
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -14,7 +14,7 @@ import numpy as np
 from opshift.passes.model.messages import NodeProto
 from opshift.verification import bounds, interfaces, random_operators, tolerances
 from opshift.verification.bounds import Runs
-from opshift.verification.compare import compare
+from opshift.verification.compare import compare, identical
 from opshift.verification.engines import EngineError
 from opshift.verification.judgement import BITS, DIRECT, TOLERANCE, TWINS, Judgement
 from opshift.verification.precision import narrowest
@@ -47,6 +47,8 @@ class Pair:
         self.why = ""
         """Why there are no twins."""
         self._twins: tuple[Twin, Twin] | None = None
+        self._noise: dict[str, float] = {}
+        """What approximations of functions do to outputs of the source."""
 
     def told(self) -> str:
         """What is to be said of the twins: which nodes ran elsewhere, or why there are none."""
@@ -67,7 +69,11 @@ class Pair:
         rows = list(zip(self.names, expected, actual, strict=True))
         if all(self._is_asked(name) or identical(a, b) for name, a, b in rows):
             return Verdict(tuple(self._directly(*row) for row in rows))
+        self._noise = {}
         verdict = self._judged(given, expected, actual, None)
+        if verdict is not None and any(found.is_inaccurate for found in verdict.outputs):
+            self._noise = self._noises(given)
+            verdict = self._judged(given, expected, actual, None) if self._noise else verdict
         if verdict is None:
             return Verdict(tuple(self._directly(*row) for row in rows))
         forced: dict[str, Any] = {}
@@ -112,6 +118,17 @@ class Pair:
         rows = zip(self.names, expected, actual, wide[0], wide[1], strict=True)
         return Verdict(tuple(self._output(name, a, b, x, y, unit) for name, a, b, x, y in rows))
 
+    def _noises(self, given: Mapping[str, Any]) -> dict[str, float]:
+        """What approximations of functions do to outputs of the source."""
+        assert self._twins is not None
+        twin = self._twins[0]
+        try:
+            rows = zip(self.names, twin.run(given), twin.run(given, noise=True), strict=True)
+        except EngineError:
+            return {}
+        found = {name: bounds.distance(x, y) for name, x, y in rows if is_float(x) and is_float(y)}
+        return {name: moved for name, moved in found.items() if moved}
+
     def _feeds(self, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         return given, interfaces.as_second(given, self.cast)
 
@@ -154,7 +171,8 @@ class Pair:
             return self._directly(name, a, b)
         runs, rounded = Runs(a, b, x, y), self._stored[0] != self._stored[1]
         narrow = max(self._computed, key=bounds.half_unit)
-        judged = bounds.judge(name, runs, self.grade, unit=unit, narrow=narrow, rounded=rounded)
+        noise = self._noise.get(name, 0.0)
+        judged = bounds.judge(name, runs, self.grade, unit=unit, narrow=narrow, rounded=rounded, noise=noise)
         return judged if judged is not None else self._directly(name, a, b)
 
     @cached_property
@@ -357,19 +375,6 @@ def _observed(
     outputs = [value.name for value in side.model.graph.output if value.name not in forced]
     found = dict(zip([*outputs, *more], session.run({**given, **forced}), strict=True))
     return {name: found[name] for name in names if name in found}
-
-
-def identical(a: Any, b: Any) -> bool:
-    """Whether two values are the same, bit for bit; NaN are all the same."""
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(identical, a, b))
-    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
-        return type(a) is type(b) and not compare(a, b).why
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
-    if a.dtype.kind in "OSU":
-        return bool(a.tolist() == b.tolist())
-    return bool(a.tobytes() == b.tobytes())
 
 
 def is_float(value: Any) -> bool:

@@ -38,6 +38,11 @@ class Judgement:
         """How much of a bound is used up."""
         return max(_part(self.function, self.function_bound), _part(self.accuracy, self.accuracy_bound))
 
+    @property
+    def is_inaccurate(self) -> bool:
+        """Whether only the second question has no good answer."""
+        return bool(self.why) and self.function <= self.function_bound and self.accuracy > self.accuracy_bound
+
     def worse(self, other: Judgement) -> Judgement:
         """Of two runs of one output, what is nearer to its bounds of either question."""
         if self.judge == BITS or other.why or other.judge == SHAPE:

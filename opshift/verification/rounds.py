@@ -24,7 +24,7 @@ from opshift.verification.turns import Turns
 Round = tuple[str, Feeds]
 _SECONDS = 0.25  # for all rounds, or half as long as the ordinary runs took
 _DENORMALS = 64  # elements that may be denormal: processors take their time for each
-_LIMIT = 20  # seconds that the other engine has for its opinion, and a round for its end
+_LIMIT = 20  # seconds that the other engine has for its opinions, and a round for its end
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,11 @@ def tried(turns: Turns, pair: Pair, problem: Problem, fed: Fed, seconds: float) 
         outcomes = isolation.call(_all, turns, pair, rounds, until)
     except isolation.Ended:
         outcomes = [outcome for one in rounds for outcome in _alone(turns, pair, one, until)]
-    partings = [outcome for outcome in outcomes if outcome.why]
-    agreed = [_is_agreed(pair, rounds[parting.number][1], parting) for parting in partings]
-    return Tried(
-        tuple(dict.fromkeys(outcome.round for outcome in outcomes)),
-        tuple(parting for parting, real in zip(partings, agreed, strict=True) if real),
-        tuple(parting for parting, real in zip(partings, agreed, strict=True) if not real),
-    )
+    until, agreed, excused = perf_counter() + _LIMIT, list[Parting](), list[Parting]()
+    for parting in (outcome for outcome in outcomes if outcome.why and not agreed):  # one is enough
+        real = perf_counter() < until and _is_agreed(pair, rounds[parting.number][1], parting)
+        (agreed if real else excused).append(parting)
+    return Tried(tuple(dict.fromkeys(outcome.round for outcome in outcomes)), tuple(agreed), tuple(excused))
 
 
 def _all(turns: Turns, pair: Pair, rounds: Sequence[Round], until: float) -> list[Parting]:

@@ -13,7 +13,7 @@ from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto
 from opshift.verification import adapters, interfaces, isolation, random_operators
 from opshift.verification.compare import Difference, compare
-from opshift.verification.engines import ENGINES, EngineError, OnnxRuntime, Reference
+from opshift.verification.engines import ABSENT, ENGINES, EngineError, OnnxRuntime, Reference
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding.asked import DRAWN, Asked
 from opshift.verification.judgement import SHAPE, Judgement
@@ -111,6 +111,8 @@ def verify_sides(
         except EngineError as error:
             reasons.append(str(error))
             continue
+        if any(ABSENT in why for why in reasons):
+            found = replace(found, engine=f"{found.engine}, as {ABSENT}")
         if found.status != "different" or first is second or network or wanted.engines:
             return found
         if _blind(one, other):
@@ -210,7 +212,7 @@ def _decided(total: Verification, found: Tried, decides: bool) -> Verification:
     if found.partings and decides:
         first = found.partings[0]
         return replace(total, status="different", tensor=first.tensor, why=f"with {first.round}, {first.why}")
-    blamed = (f"{parting}; no other engine does so" for parting in found.excused)
+    blamed = (f"{parting}; no other engine is known to do so" for parting in found.excused)
     return replace(total, remarks=(*map(str, found.partings), *blamed))
 
 

@@ -33,9 +33,9 @@ from opshift.passes.analysis import claims, evaluate, formals
 from opshift.passes.analysis import element_types as elements
 from opshift.passes.analysis.callers import Callee, key_of, refers
 from opshift.passes.analysis.trust import Trust
-from opshift.passes.analysis.type_inference import Inference
+from opshift.passes.analysis.type_inference import Inference, is_whole
 from opshift.passes.analysis.weightless import OVERRIDABLE_SINCE
-from opshift.passes.model import tensor_data, tensors
+from opshift.passes.model import installed, tensor_data, tensors
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import (
@@ -419,6 +419,8 @@ class Scope:
     def shape(self, name: str) -> list[Dim] | None:
         """The dimensions of a tensor: a number, a symbol, or None; None altogether where the rank is unknown."""
         found = self.type(name)
+        if name in self.context.inference.less and not is_whole(found):
+            raise installed.Lacking(f"it infers less of the sizes of {name!r}")
         return dims_of(found) if found is not None and has_shape(found) else None
 
     def inferred_shape(self, name: str) -> list[Dim] | None:
@@ -464,6 +466,22 @@ class Scope:
             self.constants_made.add(name)
             self._keep(name, tensor, key)
         return name
+
+    def relabelled(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
+        """The name of an initializer with the bytes of a constant, unread, as another type and shape.
+
+        None where `name` is none whose bytes lie together, and in a function body.
+        """
+        scope, found = self._behind_identities(name)
+        held = None if scope is None or scope.is_opaque(found) else scope.initializers.get(found)
+        if held is None or not (tensor_data.is_stored(held) or held.HasField("raw_data")):
+            return None
+        made = TensorProto()
+        made.CopyFrom(held)
+        made.ClearField("name")
+        made.data_type = elem_type
+        made.dims[:] = dims
+        return self.constant(made, "const") if tensor_data.nbytes(made) == tensor_data.nbytes(held) else None
 
     def _keep(self, name: str, tensor: TensorProto, key: bytes) -> None:
         """Hold a constant that was made here, of which nobody knows yet whether it finds a use."""

@@ -86,7 +86,7 @@ def test_all_go_to_the_folder_under_their_own_names(here, tmp_path, capsys):
     assert {opset(path) for path in out.iterdir()} == {13}
     assert capsys.readouterr().out.splitlines() == [
         *(
-            f"done: {here / name} -> {out / name}: 1 changes, exact; "
+            f"done: {here / name} -> {out / name}: 1 change, exact; "
             "equal (onnxruntime, 3 runs; worst absolute error 0, relative 0)"
             for name in ("a.onnx", "b.onnx")
         ),
@@ -100,7 +100,7 @@ def test_a_failure_does_not_stop_the_others(here, tmp_path, capsys):
     (here / "1.onnx").write_bytes(b"not a model")
     capsys.readouterr()
     assert convert(sorted(here.iterdir()), tmp_path / "out", "--format", "json") == 5
-    refused, unreadable, *done = json.loads(capsys.readouterr().out)
+    refused, unreadable, *done = json.loads(capsys.readouterr().out)["models"]
     assert (refused["code"], refused["nearest"], refused["output"]) == (3, 20, "")
     assert refused["refusals"][0]["text"] in refused["why"]
     assert (unreadable["code"], unreadable["source"]) == (5, str(here / "1.onnx"))

@@ -212,7 +212,7 @@ def test_many_models(source, tmp_path, capsys):
     out = str(tmp_path / "out")
     command = ["convert", str(source), "--out-dir", out, "--opset", "13", "--format", "json"]
     assert cli.main([*command, "--input-shape", "batch=2", "--runs", "1"]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["verification"]["inputs"] == [{"image": [2, 3], "ids": [2]}]
+    assert json.loads(capsys.readouterr().out)["models"][0]["verification"]["inputs"] == [{"image": [2, 3], "ids": [2]}]
     assert cli.main([*command, "--save-inputs", str(tmp_path / "used.npz")]) == 2
     (found,) = opshift.convert_files([source], tmp_path / "more", 13, input_shape={"bathc": 2})
     assert (found.code, "did you mean 'batch'?" in found.why) == (2, True)
