@@ -55,11 +55,6 @@ class Mutant:
     inside: bool
     """Whether it lies in the body of a function, which each call executes, not the import alone."""
 
-    @property
-    def key(self) -> tuple[str, str, str, int]:
-        """What stays when lines move."""
-        return self.file, self.text, f"{self.old} -> {self.new}", self.nth
-
     def apply(self, source: str) -> str:
         held = source.encode()
         return (held[: self.start] + self.new.encode() + held[self.end :]).decode()

@@ -70,7 +70,7 @@ def record(tree: Tree, folder: Path, name: str, tests: list[str]) -> None:
     """Run `tests` in the tree, and write what they execute to `folder`/`name`.json."""
     parts = folder / f"{name}.parts"
     parts.mkdir(parents=True)
-    os.chdir(tree.folder)
+    tree.enter()
     measured = Coverage(
         data_file=str(parts / "part"), data_suffix=True, source=[str(tree.folder / "opshift")], config_file=False
     )

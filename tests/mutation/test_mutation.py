@@ -1,27 +1,26 @@
 """The mutants of a small module, whose fate is known, from the recording to the page."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.mutation.mutations import mutants
-from tests.mutation.report import markdown
+from tests.mutation.report import equivalents, markdown
 
 ROOT = Path(__file__).parents[2]
-MODULE = '''"""A module."""
-
-LIMIT = 4
+MODULE = """LIMIT = 4
 
 
-def clipped(value: int, *, low: int = 0) -> int:
-    """At most the limit."""
+def clipped(value: int) -> int:
     if value > LIMIT:
         return LIMIT
-    return value if value >= low else low
-'''
+    return value
+"""
 TESTS = """from opshift import small
 
 
@@ -31,20 +30,33 @@ def test_within():
 
 def test_above():
     assert small.clipped(9) == 4
+
+
+def test_fails():
+    assert small.clipped(9) == 9
 """
-FATES = """
-import sys
+RECORD = """
 from pathlib import Path
-from tests.mutation import recording, trial
-from tests.mutation.mutations import mutants
+from tests.mutation.recording import record
 from tests.mutation.tree import Tree
 
-tree, folder = Tree(Path("tree").absolute()), Path("records").absolute()
-folder.mkdir()
-if sys.argv[1:] == ["record"]:
-    recording.record(tree, folder, "all", ["tests"])
-else:
-    found = recording.Recording()
+record(Tree(Path("tree").resolve()), Path().resolve(), "all", ["tests"])
+"""
+FATES = """
+from pathlib import Path
+from tests.mutation.areas import bodies
+from tests.mutation.mutations import mutants
+from tests.mutation.recording import Recording
+from tests.mutation.tree import Tree
+from tests.mutation.trial import judges, run
+
+file, tree, recording = "opshift/small.py", Tree(Path("tree").resolve()), Recording()
+recording.add(Path("all.json"))
+source = tree.path(file).read_text()
+for mutant in mutants(file, source):
+    fate = run(tree, recording, mutant, source, judges(recording, mutant, bodies(source), 5))
+    print(f"{mutant.old} -> {mutant.new}: {fate.fate} {fate.by}")
+assert tree.path(file).read_text() == source
 """
 
 
@@ -90,3 +102,50 @@ def test_what_may_be_changed(source, expected):
 )
 def test_what_is_not_changed(source):
     assert changes(source) == set()
+
+
+def test_who_kills_whom(tmp_path):
+    tree = tmp_path / "tree"
+    for path, text in {"opshift/small.py": MODULE, "tests/test_small.py": TESTS}.items():
+        (tree / path).parent.mkdir(parents=True)
+        (tree / path).parent.joinpath("__init__.py").touch()
+        (tree / path).write_text(text)
+
+    def python(*arguments: str | Path) -> str:
+        command = [sys.executable, *map(str, arguments)]
+        return subprocess.run(command, cwd=tmp_path, env=around, capture_output=True, text=True, check=True).stdout
+
+    around = {**os.environ, "PYTHONPATH": str(ROOT)}
+    said = python("-c", RECORD)
+    assert "all: 2 tests in 0 s; failed: ['tests/test_small.py::test_fails']" in said
+    held = json.loads((tmp_path / "all.json").read_text())
+    assert held["lines"]["opshift/small.py"] == {"1": "0", "4": "0", "5": "3", "6": "2", "7": "1"}
+    test = "tests/test_small.py::test_"
+    assert python("-c", FATES).splitlines() == [
+        f"4 -> 5: killed {test}above",
+        "value > LIMIT -> (value >= LIMIT): survived ",
+        f"value > LIMIT -> False: killed {test}above",
+        f"return LIMIT -> return None: killed {test}above",
+        f"return value -> return None: killed {test}within",
+    ]
+
+
+def test_the_page_lists_what_survived_and_why_not():
+    def row(old: str, fate: str) -> dict[str, Any]:
+        return {"mutant": {"file": "a.py", "line": 3, "text": "if a or b:", "old": old, "new": "False"}, "fate": fate}
+
+    rows = [row("a", "killed"), row("b", "killed"), row("a | b", "survived"), row("a or b", "survived")]
+    page = markdown(
+        {"engine": rows, "files": [row("a", "killed")]}, {("a.py", "if a or b:", "a or b -> False"): "b is a"}
+    )
+    assert "| engine | 4 | 2 | 1 | 1 | 66.7% |" in page
+    assert "| a.py:3 | `if a or b:` | `a \\| b` | `False` |\n" in page
+    assert "| a.py:3 | `if a or b:` | `a or b` | `False` | b is a |" in page
+    assert "None survived." in page.split("## Files")[1]
+
+
+def test_what_is_called_equivalent_is_in_the_code():
+    for (file, line, change), why in equivalents().items():
+        source = (ROOT / file).read_text(encoding="utf-8")
+        assert change in {f"{m.old} -> {m.new}" for m in mutants(file, source) if m.text == line}, (file, line, change)
+        assert why

@@ -6,7 +6,6 @@ import gc
 import os
 import resource
 import signal
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
