@@ -25,6 +25,8 @@ def test_each_sequence_of_a_batch_is_scanned_on_its_own_from_9_on(target, direct
     result = convert.attempt(source, {"": target})
     onnx.checker.check_model(result.model, full_check=True)
     assert result.grade == "exact"
+    batch = result.model.graph.node[-1].attribute[0].g
+    assert [value.type.tensor_type.elem_type for value in (*batch.input, *batch.output)] == [1, 1, 1, 1]
     feeds = {"i": drawn(2, 3), "x": drawn(2, 4, 3)}
     for before, after in zip(evaluate(source, feeds), evaluate(result.model, feeds), strict=True):
         np.testing.assert_array_equal(after, before)

@@ -48,6 +48,11 @@ def test_expand_to_an_unknown_rank_is_refused():
     check_refused("y = Expand(x, s)", 8, 7, "the length of the shape is unknown", **io)
 
 
+def test_expand_of_an_unknown_rank_is_refused():
+    io = {"inputs": "float[6] x, int64[N] p, int64[2] s", "outputs": "float[A,B] y"}
+    check_refused("d = Reshape(x, p) y = Expand(d, s)", 8, 7, 'the rank of "d" is unknown', **io)
+
+
 @pytest.mark.parametrize("wanted", [[], [3], [0], [2, 3], [2, 0, 0, 3]])
 @pytest.mark.parametrize("elem_type", ["float", "bool", "int64"])
 def test_a_scalar_is_expanded_to_any_rank(elem_type, wanted):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.support import check, check_computes, check_unchanged
+from tests.support import check, check_computes, check_down, check_unchanged, show
 
 
 def test_default_axes_are_written_out_for_the_definition_of_13():
@@ -32,3 +32,11 @@ def test_mean_and_variance(axes):
         f"y = MeanVarianceNormalization{attribute}(x)", 13, 8, expected.astype(np.float32), feeds={"x": x}, grade="close",
         rtol=1e-5, atol=1e-6, inputs="float[2,3,4,5] x", outputs="float[2,3,4,5] y",
     )  # fmt: skip
+
+
+def test_negative_axes_are_counted_from_the_front():
+    io = {"inputs": "float[2,3,4] x", "outputs": "float[2,3,4] y"}
+    x = RNG.normal(size=(2, 3, 4)).astype(np.float32)
+    for axes in ("[0, -1]", "[0, 2]"):
+        made = check_down(f"y = MeanVarianceNormalization<axes={axes}>(x)", 13, 8, grade="close", feeds={"x": x}, rtol=1e-5, atol=1e-6, **io)
+        assert show(made).count("ReduceMean<axes=[0, 2]>") == 2
