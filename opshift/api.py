@@ -18,6 +18,7 @@ from opshift.passes.errors import InvalidModel, Refusal
 from opshift.passes.goals import Goal, Target
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.refine import Refinement
+from opshift.passes.spelling import hint
 from opshift.verification.feeding.asked import Inputs, Ranges, Sizes, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.verify import Verification, verify_sides
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     Model = onnx.ModelProto | onnx_ir.Model | str | os.PathLike[str]
 
 Given = TypeVar("Given")
+GRADES = ("exact", "close")
+"""The grades by which `verify` judges."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Plan:
 
 def convert_version(
     model: Given,
-    target_version: Target,
+    target_version: Target | None = None,
     *,
     ir_version: int | None = None,
     modernize: bool = False,
@@ -68,7 +71,7 @@ def convert_version(
         target_version: an opset of the default domain, `"latest"`, the name of a target such as
             `"onnxruntime-1.8"`, or opsets by domain, such as `{"": 13, "ai.onnx.ml": 2}`.
         ir_version: the IR version to write; without it, the one that was current when the opset came out, or the
-            lowest above that which a feature of the model needs.
+            lowest above that which a feature of the model needs. It can be asked for alone: the model keeps its opset.
         modernize: then put operators in the place of the nodes that compute them, as `fold` does; none that a named
             target lacks.
         optimize: then optimize the model, as `optimize` does.
@@ -80,9 +83,9 @@ def convert_version(
     Raises:
         Refused: the model cannot be expressed at the target; every reason is listed.
         InvalidModel: the model cannot be read, is not what ONNX allows, or imports opsets that are not known.
-        ValueError: an unknown target.
+        ValueError: an unknown target or IR version, or neither is given.
     """
-    return _reached(model, goals.conversion(target_version, ir_version, Refinement(modernize, optimize=optimize)))
+    return _reached(model, goals.versions(target_version, ir_version, Refinement(modernize, optimize=optimize)))
 
 
 def inline(
@@ -116,9 +119,9 @@ def inline(
         Refused: an operator has no definition, or one that does not fit the types or shapes of a call, or the backend
             does not read what is left; every node is named.
         InvalidModel: as for `convert_version`.
-        ValueError: as for `convert_version`, or there is nothing to replace.
+        ValueError: as for `convert_version`; or an operator that neither ONNX nor the model has, or nothing is named.
     """
-    ops = tuple(ops)
+    ops = goals.as_names(ops)
     if not ops and domain is None and target is None:
         raise ValueError("name operators, a domain or a target")
     return _reached(model, goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize)))
@@ -197,7 +200,7 @@ def plan(
 
     Raises:
         InvalidModel: as for `convert_version`.
-        ValueError: as for `convert_version`.
+        ValueError: as for `inline`.
     """
     wanted = Refinement(modernize, optimize=optimize)
     goal = goals.inlining(ops, domain, target, wanted=wanted)
@@ -256,7 +259,13 @@ def verify(
     one, other = (Side(*_loaded(model), _network(model)) for model in (before, after))
     convert.checked(one.model)
     convert.checked(other.model)
-    return verify_sides(one, other, grade=grade, wanted=checked(wanted, one.model))
+    return verify_sides(one, other, grade=_graded(grade), wanted=checked(wanted, one.model))
+
+
+def _graded(grade: str) -> str:
+    if grade not in GRADES:
+        raise ValueError(f"unknown grade {grade!r}{hint(grade, GRADES)}")
+    return grade
 
 
 def _network(model: Any) -> str | None:

@@ -10,11 +10,13 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Load the engines, but not where tests are only handed out."""
+    """Load the engines and what compares what they yield, but not where tests are only handed out."""
     import onnx.parser
 
+    import opshift
     from opshift.verification import engines
 
     model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> g (float x) => (float y) { y = Neg(x) }')
     for engine in engines.ENGINES:
         engine(model)
+    assert opshift.verify(model, model)

@@ -10,7 +10,6 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from opshift.files import external, model_file, openvino_ir, urls
 from opshift.jobs import outcome as outcome_
@@ -21,6 +20,7 @@ from opshift.passes import goals
 from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal
 from opshift.passes.refine import Refinement
+from opshift.passes.spelling import hint
 from opshift.verification import engines
 from opshift.verification.feeding.asked import Inputs, Ranges, Sizes, asked
 
@@ -66,7 +66,7 @@ class Job:
 def convert_files(
     paths: Iterable[str | os.PathLike[str]],
     out_dir: str | os.PathLike[str],
-    target: goals.Target,
+    target: goals.Target | None = None,
     *,
     jobs: int | None = None,
     backend: str | None = None,
@@ -111,10 +111,12 @@ def convert_files(
         What became of each, in the order of `paths`.
 
     Raises:
-        ValueError: before anything is written: an unknown target, no models, two that would be written to one place,
-            an output that is an input, a package that is not installed.
+        ValueError: before anything is written: an unknown target or policy, no models, two that would be written to
+            one place, an output that is an input, a package that is not installed.
     """
-    goal = goals.conversion(target, ir_version, Refinement(modernize, optimize=optimize))
+    goal = goals.versions(target, ir_version, Refinement(modernize, optimize=optimize))
+    if external_data not in (None, *external.POLICIES):
+        raise ValueError(f"unknown external_data {external_data!r}{hint(external_data, external.POLICIES)}")
     wanted = asked(inputs, input_shape, val_range, runs, seed)
     manner = Manner(external_data, threshold, verify, wanted=wanted)
     return run(arrange([os.fspath(path) for path in paths], os.fspath(out_dir), goal, manner), jobs, backend)
@@ -334,9 +336,3 @@ def _on_cluster(jobs: Sequence[Job]) -> Placed:
 def _absolute(path: str) -> str:
     """For a worker, whose working directory is another."""
     return path if urls.is_url(path) else os.path.abspath(path)
-
-
-def as_facts(result: FileResult) -> dict[str, Any]:
-    """The document of a single model as values that JSON has, with its exit code and why it failed."""
-    held = {"source": result.source, "output": ""} if result.outcome is None else outcome_.as_facts(result.outcome)
-    return {**held, "code": result.code, "why": result.why}

@@ -20,6 +20,7 @@ from opshift.passes.model import schemas
 from opshift.passes.model.messages import default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
+from opshift.passes.spelling import hint
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -57,14 +58,24 @@ def find(name: str) -> Backend:
     if name.endswith(".toml"):
         return list(read(name).values())[-1]
     known = targets()
-    newest = [backend for backend in known.values() if backend.name.rpartition("-")[0] == name]
-    if name not in known and not newest:
-        stems = dict.fromkeys(known_name.rpartition("-")[0] for known_name in known)
-        raise ValueError(
-            f"unknown target {name!r}; known are an opset, latest, a TOML file, and versions of {', '.join(stems)} "
-            "(`opshift targets` lists them)"
-        )
-    return known.get(name) or newest[-1]
+    releases: dict[str, list[str]] = {}
+    for each in known:
+        stem, _, version = each.rpartition("-")
+        releases.setdefault(stem, []).append(version)
+    if name in releases:
+        return known[f"{name}-{releases[name][-1]}"]
+    if name not in known:
+        raise ValueError(f"unknown target {name!r}{_nearest(name, releases)}")
+    return known[name]
+
+
+def _nearest(name: str, releases: Mapping[str, Sequence[str]]) -> str:
+    """The end of an error about a target that is not known: those that could be meant."""
+    stem = name.rpartition("-")[0]
+    if stem in releases:
+        return f"; of {stem}, {', '.join(releases[stem])} are known"
+    kinds = f"an opset, latest, a TOML file, and versions of {', '.join(releases)} (`opshift targets` lists them)"
+    return hint(name, (*releases, *targets())) or f"; known are {kinds}"
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Backend]:

@@ -7,10 +7,10 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
+from opshift.passes.spelling import hint
 from opshift.verification.feeding import files
 
 Feeds = Mapping[str, Any]
@@ -177,10 +177,9 @@ def known(name: str, names: Iterable[str], what: str) -> None:
     held = list(dict.fromkeys(names))
     if name in held:
         return
-    likely = get_close_matches(name, held, 1)
     more = f", and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
     have = f"it has {', '.join(map(repr, sorted(held)[:_SHOWN]))}{more}" if held else "it has none"
-    raise ValueError(f"the model has no {what} {name!r}{f'; did you mean {likely[0]!r}?' if likely else f'; {have}'}")
+    raise ValueError(f"the model has no {what} {name!r}{hint(name, held, repr) or f'; {have}'}")
 
 
 def _several(wanted: Asked) -> list[Feeds]:

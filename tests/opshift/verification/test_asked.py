@@ -114,7 +114,7 @@ def test_test_data_of_onnx(source, tmp_path, capsys):
     assert run(source, "--inputs", tmp_path / "data") == 0
     assert "2 runs" in capsys.readouterr().out
     assert run(source, "--inputs", folder) == 0
-    assert "1 runs" in capsys.readouterr().out
+    assert "1 run;" in capsys.readouterr().out
     (folder / "input_2.pb").write_bytes((folder / "input_1.pb").read_bytes())
     assert run(source, "--inputs", folder) == 2
     assert "input_2.pb is one too many; the model has 2 inputs" in capsys.readouterr().err
