@@ -58,6 +58,9 @@ class _Plugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> None:
+        if sys.gettrace() is None:  # a test that traces lines itself has ended it
+            self.measured.stop()
+            self.measured.start()
         self.measured.switch_context(nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

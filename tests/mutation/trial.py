@@ -28,6 +28,7 @@ from tests.mutation.tree import Tree
 LOADED = (numpy, onnx, onnxruntime)  # by each copy already, and nothing of what is mutated
 SURVIVED, KILLED, UNJUDGED = "survived", "killed", "unjudged"
 FIRST = 3.0  # seconds of tests that run before others are collected
+EACH_TEST, EACH_FILE = 0.005, 0.15  # seconds that pytest takes beside
 MEMORY = 16 << 30
 
 
@@ -59,11 +60,14 @@ def judges(recording: Recording, mutant: Mutant, bodies: set[int], budget: float
         file = recording.tests[index].split("::")[0]
         turn = turns[file] = turns.get(file, 0) + 1
         ranked.append((_distance(file, room, stem), turn, index))
-    chosen, spent = [], 0.0
+    chosen, spent, files = list[str](), 0.0, set[str]()
     for _, _, index in sorted(ranked):
-        if spent + recording.seconds[index] <= budget or not chosen:
+        file = recording.tests[index].split("::")[0]
+        seconds = recording.seconds[index] + EACH_TEST + (0 if file in files else EACH_FILE)
+        if spent + seconds <= budget or not chosen:
             chosen.append(recording.tests[index])
-            spent += recording.seconds[index]
+            files.add(file)
+            spent += seconds
     return chosen
 
 

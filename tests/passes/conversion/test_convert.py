@@ -291,6 +291,19 @@ def test_the_default_domain_by_either_name(alias):
     assert "ReduceMax(x, [1])" in show(convert.attempt(source, {"": 18}).model).replace("ai.onnx.", "")
 
 
+@pytest.mark.parametrize(("ir", "fine"), [(1, True), (2, True), (3, False)])
+def test_without_imports_an_old_model_is_at_opset_1(ir, fine):
+    source = model("y = Relu<consumed_inputs=[0]>(x)", 1, inputs="float[2] x", outputs="float[2] y")
+    source.ir_version = ir
+    del source.opset_import[:]
+    if fine:
+        made = convert.attempt(source, {"": 7}).model
+        assert (show(made), made.opset_import[0].version) == ("y = Relu(x)", 7)
+    else:
+        with pytest.raises(InvalidModel, match="no opset of it is imported"):
+            convert.attempt(source, {"": 7})
+
+
 def test_imports_that_contradict_each_other_are_no_model():
     source = model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y")
     source.opset_import.add(domain="ai.onnx", version=12)

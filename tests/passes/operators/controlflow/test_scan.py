@@ -46,7 +46,10 @@ def test_states_stay_beyond_the_length_of_a_sequence(lengths):
 
 def test_only_states_stay_beyond_the_length_of_a_sequence():
     body = "num_scan_inputs=1, body = b (float[3] old, float[3] e) => (float[3] new, float[3] o, float[3] p) { new = Add(old, e) o = Mul(new, e) p = Neg(e) }"
-    io = {"inputs": "int64[2] n, float[2,3] i, float[2,4,3] x", "outputs": "float[2,3] s, float[2,4,3] y, float[2,4,3] z"}
+    io = {
+        "inputs": "int64[2] n, float[2,3] i, float[2,4,3] x",
+        "outputs": "float[2,3] s, float[2,4,3] y, float[2,4,3] z",
+    }
     source = model(f"s, y, z = Scan<{body}>(n, i, x)", 8, **io)
     made = convert.attempt(source, {"": 11}).model
     feeds = {"n": np.array([2, 3]), "i": drawn(2, 3), "x": drawn(2, 4, 3)}

@@ -38,5 +38,14 @@ def test_negative_axes_are_counted_from_the_front():
     io = {"inputs": "float[2,3,4] x", "outputs": "float[2,3,4] y"}
     x = RNG.normal(size=(2, 3, 4)).astype(np.float32)
     for axes in ("[0, -1]", "[0, 2]"):
-        made = check_down(f"y = MeanVarianceNormalization<axes={axes}>(x)", 13, 8, grade="close", feeds={"x": x}, rtol=1e-5, atol=1e-6, **io)
+        made = check_down(
+            f"y = MeanVarianceNormalization<axes={axes}>(x)",
+            13,
+            8,
+            grade="close",
+            feeds={"x": x},
+            rtol=1e-5,
+            atol=1e-6,
+            **io,
+        )
         assert show(made).count("ReduceMean<axes=[0, 2]>") == 2

@@ -65,7 +65,13 @@ def test_the_nearest_of_integers_is_gathered_below_16():
     io = {"inputs": "int32[1,2,4,5] x, float[1,6,7,2] g", "outputs": "int32[1,2,6,7] y"}
     check_down('y = GridSample<mode="nearest">(x, g)', 16, 15, feeds=feeds, grade="close", **io)
     for mode in ("bilinear", "bicubic"):
-        check_refused(f'y = GridSample<mode="{mode}">(x, g)', 16, 15, f"how {'linear' if mode == 'bilinear' else 'cubic'} rounds", **io)
+        check_refused(
+            f'y = GridSample<mode="{mode}">(x, g)',
+            16,
+            15,
+            f"how {'linear' if mode == 'bilinear' else 'cubic'} rounds",
+            **io,
+        )
 
 
 def test_modes_without_a_form_are_refused():
