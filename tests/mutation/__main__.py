@@ -12,8 +12,9 @@ from pathlib import Path
 from tests.mutation.areas import AREAS, Area, Key, key
 from tests.mutation.recording import Recording
 from tests.mutation.report import Row, equivalents, markdown
+from tests.mutation.sessions import apart, judge_bodies, judge_imports
 from tests.mutation.tree import Tree
-from tests.mutation.trial import KILLED, Trial, judges, run
+from tests.mutation.trial import KILLED, UNJUDGED, Trial, task
 
 
 def main() -> int:
@@ -33,12 +34,17 @@ def main() -> int:
         chosen = area.again(name for name, row in rows.items() if row["fate"] != KILLED)
     else:
         chosen = [m for m in area.drawn(recording, options.seed, options.count) if key(asdict(m)) not in rows]
-    for mutant in chosen:
-        tests = judges(recording, mutant, area.bodies[mutant.file], options.budget)
-        trial = run(tree, recording, mutant, area.sources[mutant.file], tests)
+    tasks = [task(recording, m, area.sources[m.file], area.bodies[m.file], options.budget) for m in chosen]
+
+    def report(trial: Trial) -> None:
         with results.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(asdict(trial)) + "\n")
         print(_said(trial), flush=True)
+
+    inside = [given for given in tasks if given.mutant.inside and given.tests]
+    apart(lambda: judge_bodies(tree, inside, report))
+    judged = {name for name, row in _known(results).items() if row["fate"] != UNJUDGED}
+    judge_imports(tree, [given for given in tasks if key(asdict(given.mutant)) not in judged], report)
     return 0
 
 

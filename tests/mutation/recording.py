@@ -93,7 +93,7 @@ def record(tree: Tree, folder: Path, name: str, tests: list[str]) -> None:
     print(f"{name}: {len(made.tests)} tests in {sum(made.seconds):.0f} s; failed: {sorted(plugin.failed)}")
 
 
-PYTEST = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts="]
+PYTEST = ["-q", "--rootdir=.", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts="]
 
 
 def _keep_what_copies_execute(measured: Coverage) -> None:

@@ -34,6 +34,11 @@ class Tree:
         """Where a file of the checkout lies."""
         return self.folder / (f"opshift/{file}" if file.split("/")[0] in INSIDE else file)
 
+    def module(self, file: str) -> str:
+        """The name that a file of the code is imported by."""
+        inner = self.path(file).relative_to(self.folder).with_suffix("")
+        return ".".join(inner.parts).removesuffix(".__init__")
+
     def file(self, path: str) -> str:
         """The name in the checkout of a file of the tree."""
         inner = Path(path).relative_to(self.folder).as_posix()
