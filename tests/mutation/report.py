@@ -13,6 +13,8 @@ else:
     import tomli as tomllib
 
 Row = dict[str, Any]
+Place = tuple[str, str, str, int]
+"""A file, a line of it, a change, and which of those that read the same."""
 TABLE = Path(__file__).with_name("equivalent.toml")
 
 EXPLAINED = """# Mutation testing
@@ -31,23 +33,23 @@ and assertions. The score is the share of those killed among those that are not 
 """
 
 
-def equivalents(path: Path = TABLE) -> dict[tuple[str, str, str], str]:
-    """Why a change of a line makes no difference: by file, line and change."""
+def equivalents(path: Path = TABLE) -> dict[Place, str]:
+    """Why a change of a line makes no difference."""
     held = tomllib.loads(path.read_text(encoding="utf-8"))["equivalent"]
-    return {(row["file"], row["line"], row["change"]): row["why"] for row in held}
+    return {(row["file"], row["line"], row["change"], row.get("nth", 0)): row["why"] for row in held}
 
 
-def change(mutant: Row) -> str:
-    return f"{mutant['old']} -> {mutant['new']}"
+def place(mutant: Row) -> Place:
+    return mutant["file"], mutant["text"], f"{mutant['old']} -> {mutant['new']}", mutant["nth"]
 
 
-def markdown(areas: dict[str, Sequence[Row]], argued: dict[tuple[str, str, str], str]) -> str:
+def markdown(areas: dict[str, Sequence[Row]], argued: dict[Place, str]) -> str:
     """The score of each area, and what survived in it."""
     counts, parts = [], []
     for area, rows in areas.items():
         alive = [row["mutant"] for row in rows if row["fate"] != "killed"]
-        equal = [(m, argued[key]) for m in alive if (key := (m["file"], m["text"], change(m))) in argued]
-        left = [m for m in alive if (m["file"], m["text"], change(m)) not in argued]
+        equal = [(m, argued[place(m)]) for m in alive if place(m) in argued]
+        left = [m for m in alive if place(m) not in argued]
         killed, judged = len(rows) - len(alive), len(rows) - len(equal)
         counts.append(f"| {area} | {len(rows)} | {killed} | {len(equal)} | {len(left)} | {killed / judged:.1%} |")
         parts.append(f"## {area.capitalize()}\n\n{_survivors(left)}\n{_equal(equal)}")

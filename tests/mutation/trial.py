@@ -63,10 +63,13 @@ def task(recording: Recording, mutant: Mutant, source: str, bodies: set[int], bu
     for _, _, index in sorted(ranked):
         file = recording.tests[index].split("::")[0]
         seconds = recording.seconds[index] + EACH_TEST + (0 if file in files else EACH_FILE)
-        if spent + seconds <= budget or not chosen:
+        if spent + seconds <= budget:
             chosen.append(recording.tests[index])
             files.add(file)
             spent += seconds
+    if found and not chosen:
+        index = min(found, key=recording.seconds.__getitem__)
+        chosen, spent = [recording.tests[index]], recording.seconds[index]
     return Task(mutant, source, chosen, spent)
 
 
@@ -90,12 +93,12 @@ def attempt(tree: Tree, given: Task, judge: Callable[[str], str]) -> Trial:
         if not child:
             try:
                 os.close(reading)
-                _confine(int(20 + 4 * given.seconds))
+                _confine(int(5 + 3 * given.seconds))
                 os.write(writing, f"{judge(text)}\n".encode())
             finally:
                 os._exit(0)
         os.close(writing)
-        said = _read(reading, 120 + 10 * given.seconds)
+        said = _read(reading, 60 + 30 * given.seconds)
         os.close(reading)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child, signal.SIGKILL)

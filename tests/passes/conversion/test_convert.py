@@ -203,6 +203,11 @@ def test_a_replaced_node_hands_its_name_on():
     assert below.graph.node[-1].metadata_props[0].value == "head"
 
 
+def test_what_has_no_type_is_refused_where_fewer_types_are_allowed():
+    io = {"inputs": "float[2] x", "outputs": "float[2] y", "domains": '"acme" : 1'}
+    check_refused("u = acme.Op(x) w = Abs(u) y = acme.Op(w)", 13, 12, 'the type of "u" is unknown', **io)
+
+
 def test_an_inlined_operator_hands_its_name_on():
     source = model("y = ReduceL1(x, a)", 18, constants="int64[1] a = {1}", **ROWS)
     source.graph.node[0].name = "norm"
