@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.mutation.areas import AREAS, Area, Key, key
 from tests.mutation.recording import Recording
-from tests.mutation.report import Row, equivalents, markdown
+from tests.mutation.report import Row, equivalents, markdown, place
 from tests.mutation.sessions import apart, judge_bodies, judge_imports
 from tests.mutation.tree import Tree
 from tests.mutation.trial import KILLED, UNJUDGED, Trial, task
@@ -31,7 +31,8 @@ def main() -> int:
     area, results = Area(options.area), folder / f"{options.area}.jsonl"
     rows = _known(results)
     if options.again:
-        chosen = area.again(name for name, row in rows.items() if row["fate"] != KILLED)
+        alive = [row["mutant"] for row in rows.values() if row["fate"] != KILLED]
+        chosen = area.again(key(mutant) for mutant in alive if place(mutant) not in equivalents())
     else:
         chosen = [m for m in area.drawn(recording, options.seed, options.count) if key(asdict(m)) not in rows]
     tasks = [task(recording, m, area.sources[m.file], area.bodies[m.file], options.budget) for m in chosen]
@@ -81,7 +82,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--budget", type=float, default=20, help="seconds of tests for one mutant")
     parser.add_argument("--folder", type=Path, default=Path("build/mutation"), help="of the recording and the results")
     parser.add_argument("--record", action="store_true", help="run all tests once more to learn what each executes")
-    parser.add_argument("--again", action="store_true", help="judge once more what survived")
+    parser.add_argument("--again", action="store_true", help="judge once more what survived and is not equivalent")
     return parser.parse_args()
 
 

@@ -70,7 +70,7 @@ def task(recording: Recording, mutant: Mutant, source: str, bodies: set[int], bu
     if found and not chosen:
         index = min(found, key=recording.seconds.__getitem__)
         chosen, spent = [recording.tests[index]], recording.seconds[index]
-    return Task(mutant, source, chosen, spent)
+    return Task(mutant, source, list(dict.fromkeys(chosen)), spent)
 
 
 def _distance(test: str, room: str, stem: str) -> int:
