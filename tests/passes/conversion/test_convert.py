@@ -270,9 +270,16 @@ def test_an_ir_version_that_a_feature_forbids_is_refused():
 
 
 def test_an_initializer_raises_the_ir_version_by_its_type():
-    source = model("y = Identity(x) z = Identity(k) w = Identity(m)", 21, inputs="float[2] x", outputs="float[2] y, int4[2] z, float[1] w")
+    source = model(
+        "y = Identity(x) z = Identity(k) w = Identity(m)",
+        21,
+        inputs="float[2] x",
+        outputs="float[2] y, int4[2] z, float[1] w",
+    )
     plain = TensorProto(name="m", data_type=TensorProto.FLOAT, dims=[1], raw_data=bytes(4))
-    source.graph.initializer.extend([plain, TensorProto(name="k", data_type=TensorProto.INT4, dims=[2], int32_data=[1])])
+    source.graph.initializer.extend(
+        [plain, TensorProto(name="k", data_type=TensorProto.INT4, dims=[2], int32_data=[1])]
+    )
     source.graph.output[1].type.tensor_type.elem_type = TensorProto.FLOAT
     result = convert.attempt(source, {"": 21}, ir_version=8)
     assert 'the type of initializer "k" needs IR 10, asked for 8' in "\n".join(map(str, result.refusals))
