@@ -52,7 +52,8 @@ def task(recording: Recording, mutant: Mutant, source: str, bodies: set[int], bu
     found = recording.reaching(mutant.file, {mutant.line} if mutant.inside else bodies | {mutant.line})
     room, stem = f"tests/{os.path.dirname(mutant.file)}/", Path(mutant.file).stem
     if not mutant.inside:
-        found = sorted({*found, *(k for k, test in enumerate(recording.tests) if test.startswith(room))})
+        beside = [k for k, test in enumerate(recording.tests) if test.startswith(room)]
+        found = sorted({*found, *beside}) or list(range(len(recording.tests)))
     turns: dict[str, int] = {}
     ranked = []
     for index in sorted(found, key=lambda k: recording.seconds[k]):

@@ -17,6 +17,7 @@ COMPUTED = {
     "int64": [
         "Abs(a)", "Add(a, b)", "Concat<axis=0>(a, b)", "Div(a, b)", "Expand(axes, two)", "Gather(a, places)",
         "Mod(a, b)", "Mul(a, b)", "Neg(a)", "Range(one, seven, three)", "ReduceProd(a)", "ReduceSum(m, axes)",
+        "ReduceProd<keepdims=0>(a)", "ReduceSum<keepdims=0>(m, axes)",
         "Reshape(a, two)", "Shape(m)", "Size(m)", "Slice(a, axes, end)", "Squeeze(axes)", "Sub(a, three)", "Unique(a)",
         "Unique<sorted=0>(a)", "Unique<axis=0>(m)", "Unsqueeze(a, axes)", "Where(c, a, b)", "Cast<to=7>(c)",
     ],
