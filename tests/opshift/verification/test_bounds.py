@@ -35,7 +35,7 @@ def test_what_is_excused_at_most(grade):
 def test_the_first_element_that_differs_is_told():
     b = A + np.float32([[0, 0, 0], [0, 9, 9]])
     said = "14.0 instead of 5.0 at [1, 1], 2 of 6 elements differ"
-    assert bounds.told(A, b, A != b) == said
+    assert bounds.told(A, b, b != A) == said
     assert bounds.direct("y", A, b, "exact").why == said
     assert compare(A, b).why == said
     one, other = np.float32(1), np.float32(9)
