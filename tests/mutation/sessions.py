@@ -6,6 +6,7 @@ nothing of the code as yet.
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import os
@@ -47,10 +48,12 @@ class _Session:
         items = {item.nodeid: item for item in session.items}
         for given in self.tasks:
             importlib.import_module(self.tree.module(given.mutant.file))
-        functions = defaultdict(list)
+        functions, caches = defaultdict(list), []
         for held in gc.get_objects():
             if isinstance(held, types.FunctionType):
                 functions[held.__code__.co_filename].append(held)
+            elif isinstance(held, functools._lru_cache_wrapper) and held.__module__.startswith("opshift."):
+                caches.append(held)
         gc.freeze()
         for given in self.tasks:
             path = str(self.tree.path(given.mutant.file))
@@ -59,6 +62,8 @@ class _Session:
             def judge(text: str, given: Task = given, path: str = path, chosen: list[pytest.Item] = chosen) -> str:
                 if not chosen or not replace(functions[path], given.source, text, path):
                     return UNJUDGED
+                for cache in caches:  # what was found out while tests were collected
+                    cache.cache_clear()
                 return self._first_failure(chosen)
 
             self.report(attempt(self.tree, given, judge))
