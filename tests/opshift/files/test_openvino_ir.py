@@ -160,6 +160,18 @@ def test_what_does_not_hold_together_is_refused(damage, tmp_path, capsys):
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_elements_may_be_nested_up_to_a_limit(tmp_path):
+    path = add(tmp_path)
+    text = path.read_text(encoding="utf-8")
+    for depth in (openvino_xml.DEEPEST - 1, openvino_xml.DEEPEST):  # inside of the network
+        path.write_text(text.replace("<layers>", "<a>" * depth + "</a>" * depth + "<layers>"), encoding="utf-8")
+        if depth < openvino_xml.DEEPEST:
+            openvino_xml.parse(path)
+        else:
+            with pytest.raises(InvalidModel, match="nested more than 96 deep"):
+                openvino_xml.parse(path)
+
+
 def test_a_device_is_no_network():
     with pytest.raises(InvalidModel, match="no regular file"):
         openvino_xml.parse("/dev/null")
