@@ -7,7 +7,7 @@ from opshift.functions.define import define, native
 from opshift.passes.model.schemas import MICROSOFT
 
 T = TensorProto
-op20 = Opset("", 20)
+op13, op20 = Opset("", 13), Opset("", 20)
 DOMAIN = Opset(MICROSOFT, 1)
 
 FLOATS = native(T.FLOAT, T.DOUBLE, T.FLOAT16, T.BFLOAT16)
@@ -18,3 +18,10 @@ FLOATS = native(T.FLOAT, T.DOUBLE, T.FLOAT16, T.BFLOAT16)
 def Gelu(x):
     """0.5 * x * (1 + erf(x / sqrt(2))): Gelu-20"""
     return op20.Gelu(x)
+
+
+@define("SampleOp", FLOATS, domain=MICROSOFT, grade="exact")
+@script(DOMAIN, default_opset=op13)
+def SampleOp(x):
+    """x: an example of how operators are added"""
+    return op13.Identity(x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import index
 
@@ -11,7 +11,8 @@ from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refused
-from opshift.passes.model import imports, schemas
+from opshift.passes.model import imports, installed, schemas
+from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.refine import NOTHING, Refinement, refined
@@ -29,6 +30,7 @@ class Goal:
         ir_version: the IR version to write.
         names, domain: operators to replace by their definitions, one by one and by their domain.
         backend: what has to read the result: all that it lacks is replaced, at an opset that it reads.
+        portable: leave operators of ONNX alone, and functions of the model that call nothing else.
         refinement: what is done then.
     """
 
@@ -38,12 +40,29 @@ class Goal:
     domain: str | None = None
     backend: Backend | None = None
     refinement: Refinement = NOTHING
+    portable: bool = False
+
+    def __post_init__(self) -> None:
+        if self.portable and self.reader is not None and self.reader.vendors:
+            raise ValueError(f"{self.reader.name} has operators of its own; give it, or --portable")
+
+    @property
+    def reader(self) -> Backend | None:
+        """What has to read the result, whether all that it lacks goes, or it is named for its opset."""
+        return self.backend or self.refinement.backend
+
+    @property
+    def plain(self) -> Goal:
+        """The same without what is done beyond."""
+        return replace(self, refinement=Refinement(backend=self.refinement.backend))
 
     @property
     def label(self) -> str:
         """What the name of a file says about it."""
         if self.backend is not None:
             return f"for-{self.backend.name}"
+        if self.portable:
+            return "portable"
         if self.names or self.domain is not None:
             return "inlined"
         reached = [f"{domain or 'opset'}{opset}" for domain, opset in self.targets.items()]
@@ -68,28 +87,62 @@ class Goal:
             InvalidModel: the model is not valid.
             ValueError: nobody knows what is to be replaced, or it cannot have what is to be recognised.
         """
+        try:
+            made = self._attempt(source, folder)
+        except Lacking as lacking:
+            return Result(None, (), (lacking.refusal,))
+        more = (installed.doubt(),) if any("unknown" in refusal.why for refusal in made.refusals) else ()
+        return replace(made, refusals=(*made.refusals, *filter(None, more)))
+
+    def _attempt(self, source: ModelProto, folder: str | None) -> Result:
         survey = convert.checked(source)
         used = frozenset(survey.calls)
-        ops = named(source, self.names, self.domain, used)
+        ops = [*named(source, self.names, self.domain, used), *self._vendors(source, folder)]
         opsets = {**imports.opsets(source), **self.targets}
         _check_available(self.refinement, opsets)
         if self.backend is not None:
             made = fit.attempt(source, self.backend, ops=ops, ir_version=self.ir_version, folder=folder)
-        elif self.targets or self.ir_version is not None or ops:
-            targets = self.targets or own_opset(source)
+        elif self.targets or self.ir_version is not None or ops or self.portable:
+            targets = {**(self.targets or own_opset(source)), **self._ml_opset(source)}
             made = convert.attempt(source, targets, ops=ops, ir_version=self.ir_version, folder=folder, survey=survey)
+            self._drop_imports(made.model)
         else:
             made = Result(source, (), ())
         made = refined(made, self.refinement, lacking=ops, folder=folder)
         made = replace(made, model=_copy(source)) if made.model is source else made
-        if self.names:
-            absent = set(ops) - used - {(change.domain, change.op) for change in made.changes}
-            made = replace(made, absent=tuple(name for name in self.names if operator(name) in absent))
-        return made
+        return replace(made, absent=tuple(self._absent(ops, used, made)))
+
+    def _absent(self, ops: Iterable[Op], used: frozenset[Op], made: Result) -> Iterator[str]:
+        gone = {(default_domain(change.domain), change.op) for change in made.changes}
+        absent = set(ops) - used - gone
+        yield from (name for name in self.names if operator(name) in absent)
+        if self.domain is not None and default_domain(self.domain) not in {domain for domain, _ in ops}:
+            yield f"operator of {self.domain or 'ai.onnx'}"
+        if self.portable and not gone:
+            yield "operator that is not ONNX's"
+
+    def _vendors(self, source: ModelProto, folder: str | None) -> set[Op]:
+        """What goes without being named."""
+        if self.portable:
+            return fit.foreign(source)
+        return fit.vendors(source, self.reader, folder) if self.backend is None and self.reader is not None else set()
+
+    def _ml_opset(self, source: ModelProto) -> Mapping[str, int]:
+        return fit.ml_opset(source, self.reader) if self.reader is not None else {}
+
+    def _drop_imports(self, made: ModelProto | None) -> None:
+        """What nothing uses is not imported where the reader may stumble over it."""
+        if made is not None and self.portable:
+            imports.drop_unused(made, lambda *_: True)
+        elif made is not None and self.reader is not None:
+            reads = self.reader.reads_import
+            imports.drop_unused(made, lambda domain, version: not reads(domain, version))
 
     def nearest(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
         """The opset nearest to the one wanted that can be reached where `result` is a refusal; None if unknown."""
         if not result.refusals or not self.targets or self.names or self.domain is not None:
+            return None
+        if result.refusals[0].op == LACKING:  # which is no matter of opsets
             return None
         return convert.nearest(source, result.refusals, self.targets, folder)
 
@@ -119,12 +172,14 @@ def inlining(
     target: Target | None = None,
     ir_version: int | None = None,
     wanted: Refinement = NOTHING,
+    *,
+    portable: bool = False,
 ) -> Goal:
     """Of operators, at an opset, or of all that a backend lacks; raises `ValueError` for an unknown target."""
     backend = backend_of(target)
     targets = resolve(target)[0] if target is not None and backend is None else {}
     names, wanted = as_names(names), replace(wanted, backend=backend)
-    return Goal(targets, known_ir(ir_version), names, domain, backend, wanted)
+    return Goal(targets, known_ir(ir_version), names, domain, backend, wanted, portable)
 
 
 def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refinement:
@@ -156,7 +211,8 @@ def unknown_operator(name: str, held: Iterable[Op] = ()) -> ValueError:
     """The error for an operator that neither ONNX, nor we, nor a model (`held`) has."""
     from opshift.passes.inlining import definable
 
-    known = {(domain, op) for domain in definable.DOMAINS for op in definable.operators(domain)}
+    domains = (*definable.DOMAINS, *schemas.IMPORTED)
+    known = {(domain, op) for domain in domains for op in definable.operators(domain)}
     return unknown("operator", name, known.union(held))
 
 
@@ -214,10 +270,17 @@ def named(model: ModelProto, names: Iterable[str], domain: str | None, used: Ite
     if domain is not None:
         wanted = default_domain(domain)
         members = sorted(op for op in used if op[0] == wanted)
-        if not members:
+        if not members and not _is_known(wanted):
             raise ValueError(f"the model uses no operator of domain {domain!r}{_domain_hint(domain, used)}")
         found += members
     return found
+
+
+def _is_known(domain: str) -> bool:
+    """Whether operators of a domain that a model may import are known."""
+    from opshift.passes.inlining import definable
+
+    return schemas.known_domain(domain) or domain in (*schemas.IMPORTED, *definable.DOMAINS)
 
 
 def _is_ours(domain: str, op: str) -> bool:

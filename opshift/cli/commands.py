@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from dataclasses import asdict, replace
@@ -17,6 +18,7 @@ from opshift.jobs import documents
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.contents import contents
 from opshift.jobs.exit_codes import DONE, REFUSED, code_of
+from opshift.jobs.fates import fates
 from opshift.jobs.outcome import Facts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
@@ -85,14 +87,14 @@ def inline(options: argparse.Namespace) -> int:
     if options.target is not None and options.opset:
         raise ValueError(_SAME)
     names = (*options.op, *(_denied(Path(options.deny)) if options.deny else ()))
-    if not names and options.domain is None and options.target is None:
-        raise ValueError("name what is to go: --op, --deny, --domain or --target")
+    if not names and options.domain is None and options.target is None and not options.portable:
+        raise ValueError("name what is to go: --op, --deny, --domain, --portable or --target")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     backend = _backend(options)
     targets = goals.resolve(options.opset)[0] if options.opset else {}
     lacking = backend or goals.backend_of(options.opset)
     ir, wanted = goals.known_ir(options.ir_version), replace(wanted, backend=lacking)
-    return _rewrite(options, Goal(targets, ir, names, options.domain, backend, wanted))
+    return _rewrite(options, Goal(targets, ir, names, options.domain, backend, wanted, options.portable))
 
 
 def _denied(path: Path) -> list[str]:
@@ -126,7 +128,7 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     if options.report:
         _report(options.report, outcome, None if options.in_place else options.model, outcome.output or None)
     if options.format == "json":
-        print(documents.written(documents.as_facts(outcome)))
+        print(documents.written(options.command, documents.as_facts(outcome)))
     else:
         display.show(outcome, _console(), verbose=options.verbose)
     return code
@@ -150,6 +152,9 @@ def _asked(options: argparse.Namespace) -> Asked:
         options.seed,
         options.save_inputs,
         options.repro,
+        options.engine,
+        options.rtol,
+        options.atol,
     )
 
 
@@ -173,7 +178,7 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
 
         results = batch.run(jobs, options.jobs, options.backend, tell)
     if options.format == "json":
-        print(documents.written([documents.of_result(result) for result in results]))
+        print(documents.written(options.command, {"models": [documents.of_result(result) for result in results]}))
     else:
         display_.summarize(results, console)
     return max(result.code for result in results)
@@ -191,6 +196,9 @@ def _output(options: argparse.Namespace, label: str) -> Path:
     suffix = ".onnx" if ir.is_network(model) else model.suffix or ".onnx"
     beside = model.with_name(f"{model.stem}.{label}{suffix}")
     output = Path(options.output) if options.output else beside
+    if not output.parent.is_dir():
+        with writing(output):
+            raise FileNotFoundError(0, f"there is no folder {output.parent}")
     if output.exists() and not output.is_file():
         raise ValueError(f"{output} is no regular file; give the path of a file")
     if output.exists() and model.exists() and output.samefile(model):
@@ -199,12 +207,7 @@ def _output(options: argparse.Namespace, label: str) -> Path:
 
 
 def _console() -> Console | None:
-    """A console for a terminal; None for a file or a pipe, where each entry is one plain line."""
-    if not sys.stdout.isatty():
-        return None
-    from rich.console import Console
-
-    return Console(emoji=False)
+    return display.terminal(sys.stdout)
 
 
 def _folder(model: str) -> str:
@@ -224,7 +227,7 @@ def verify(options: argparse.Namespace) -> int:
         told = Outcome(options.before, options.after, one, other, (), (), "", {}, verification=found)
         _report(options.report, told, None, None)
     if options.format == "json":
-        print(documents.written(asdict(found)))
+        print(documents.written(options.command, asdict(found)))
     else:
         print("\n".join(filter(None, [outcome_.verdict(found), outcome_.fed(found), *outcome_.remarked(found)])))
     return code_of(found)
@@ -251,12 +254,12 @@ def _inspect(options: argparse.Namespace) -> int:
     found = outcome_.facts(source, size)
     if backend is not None or targets:
         return _prospect(options, source, found, Goal(targets, backend=backend))
-    held = contents(source, size, folder)
+    held, of = contents(source, size, folder), fates(source, folder)
     reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in range(1, schemas.latest() + 1)}
     if options.format == "json":
-        print(documents.written(documents.of_inspection(found, held, reach)))
+        print(documents.written(options.command, documents.of_inspection(found, held, of, reach)))
     else:
-        display.inspection(found, held, reach, _console(), verbose=options.verbose)
+        display.inspection(found, held, of, reach, _console(), verbose=options.verbose)
     return DONE
 
 
@@ -273,7 +276,7 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
         backend is None,
     )
     if options.format == "json":
-        print(documents.written({**asdict(found), "target": documents.as_facts(prospect)}))
+        print(documents.written(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
     else:
         display.prospect(found, prospect, _console(), verbose=options.verbose)
     return REFUSED if result.refusals else DONE
@@ -306,9 +309,21 @@ def targets(options: argparse.Namespace) -> int:
     from opshift.passes.backends.target_files import targets as known
 
     if options.format == "json":
-        print(documents.written({name: documents.of_backend(target) for name, target in known().items()}))
+        print(
+            documents.written(
+                options.command, {"targets": {name: documents.of_backend(target) for name, target in known().items()}}
+            )
+        )
     else:
         display.targets(list(known().values()), _console())
+    return DONE
+
+
+def schema(options: argparse.Namespace) -> int:
+    """`opshift schema`."""
+    from opshift.jobs.schema import schema as made
+
+    print(json.dumps(made(), indent=2))
     return DONE
 
 
@@ -319,7 +334,8 @@ def probe(options: argparse.Namespace) -> int:
     with display.progress() as advance:
         text = prober.probe(options.backend, options.op, advance)
     if options.output:
-        Path(options.output).write_text(text, encoding="utf-8")
+        with writing(options.output):
+            Path(options.output).write_text(text, encoding="utf-8")
     else:
         print(text, end="")
     return DONE

@@ -8,14 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from opshift.cli.printing import printable
 from opshift.jobs.batch import FileResult
 from opshift.jobs.contents import Contents
 from opshift.jobs.exit_codes import NAMES
+from opshift.jobs.fates import Fates
 from opshift.jobs.optional import TakenBack
-from opshift.jobs.outcome import Facts, Outcome, Prospect, blamed, fed, remarked, verdict
+from opshift.jobs.outcome import Facts, Outcome, Prospect, blamed, fed, remarked, several, verdict
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Change, Result
 from opshift.passes.errors import Refusal, grouped
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 12  # inputs or outputs
+_PREFIXES = "kMGTP"
 
 
 def show(outcome: Outcome, console: Console | None, *, verbose: bool = False) -> None:
@@ -69,18 +71,25 @@ def _tabulate(rows: Sequence[Sequence[str]], console: Console | None) -> None:
             say(f"{label}: {' -> '.join(dict.fromkeys(values))}")
         return
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table("", *("before", "after")[: len(rows[0]) - 1])
-    for row in rows:
-        table.add_row(*map(printable, row), style="bold" if len(set(row[1:])) > 1 else None)
+    table = Table("", *("before", "after")[: len(rows[0]) - 1], show_header=len(rows[0]) > 2)
+    for row in rows:  # as texts: names and shapes may hold what would be markup
+        table.add_row(*(Text(printable(cell)) for cell in row), style="bold" if len(set(row[1:])) > 1 else None)
     console.print(table)
 
 
 def inspection(
-    found: Facts, held: Contents, reach: Mapping[int, Result], console: Console | None, *, verbose: bool = False
+    found: Facts,
+    held: Contents,
+    of: Fates,
+    reach: Mapping[int, Result],
+    console: Console | None,
+    *,
+    verbose: bool = False,
 ) -> None:
     """What a model consists of, and what stands in the way of each opset: the nearest of each range, or all."""
-    _tabulate(_described(found, held, verbose=verbose), console)
+    _tabulate(_described(found, held, of, verbose=verbose), console)
     blocked = [opset for opset, result in reach.items() if result.refusals]
     say(f"opsets that can be reached: {_ranges([opset for opset in reach if opset not in blocked])}", console)
     own = found.opsets.get("", 0)
@@ -90,11 +99,11 @@ def inspection(
             say(line, console)
 
 
-def _described(found: Facts, held: Contents, *, verbose: bool) -> list[tuple[str, str]]:
+def _described(found: Facts, held: Contents, of: Fates, *, verbose: bool) -> list[tuple[str, str]]:
     """Rows of what a model consists of."""
     rows = [row[:2] for row in _rows(found, found)]
     if held.files:
-        rows.append((f"with data in {len(held.files)} files", _bytes(held.size)))
+        rows.append((f"with data in {several(len(held.files), 'file')}", _bytes(held.size)))
         missing = [location for location, size in held.files.items() if size is None]
         rows += [("not there", counted(missing))] if missing else []
     for label, values in (("input", held.inputs), ("output", held.outputs)):
@@ -102,13 +111,14 @@ def _described(found: Facts, held: Contents, *, verbose: bool) -> list[tuple[str
         rows += [(f"{label} {name}", kind) for name, kind in shown]
         rows += [(f"{label}s", f"and {len(values) - len(shown)} more")] if len(shown) < len(values) else []
     rows += [(f"{kind} weights", f"{one.tensors}, {_bytes(one.bytes)}") for kind, one in held.weights.items()]
-    domains: dict[str, list[tuple[str, int]]] = {}
-    for name, count in found.ops.items():
-        domain, _, op = name.rpartition("::")
-        domains.setdefault(domain, []).append((op, count))
-    for domain, ops in domains.items():
-        rows.append((f"operators of {domain or 'ai.onnx'}", str(sum(count for _, count in ops))))
-        rows += [(f"  {op}", str(count)) for op, count in ops]
+    domains: dict[str, list[str]] = {}
+    for name in found.ops:
+        domains.setdefault(name.rpartition("::")[0], []).append(name)
+    for domain, names in domains.items():
+        rows.append((f"operators of {domain or 'ai.onnx'}", str(sum(map(found.ops.__getitem__, names)))))
+        for name in names:
+            count, fate = str(found.ops[name]), of.get(name)
+            rows.append((f"  {name.rpartition('::')[2]}", f"{count}, {fate}" if fate is not None else count))
     return rows
 
 
@@ -158,16 +168,27 @@ def targets(backends: Sequence[Backend], console: Console | None) -> None:
     console.print(table)
 
 
+def terminal(stream: TextIO) -> Console | None:
+    """A console for a terminal; None for a file or a pipe, and without rich: each entry is one plain line there."""
+    if not stream.isatty():
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(file=stream, emoji=False)
+
+
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None] | None]:
     """A bar on the standard error stream for what takes long, told the step's name, place and count; None in a pipe."""
-    if not sys.stderr.isatty():
+    console = terminal(sys.stderr)
+    if console is None:
         yield None
         return
-    from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with Progress(console=console, transient=True) as bar:
         task = bar.add_task("", total=None)
         yield lambda name, place, count: bar.update(task, description=name, completed=place, total=count)
 
@@ -214,8 +235,8 @@ def _changes(changes: Sequence[Change]) -> list[str]:
     counted = Counter(map(itemgetter(1, 3, 4, 5, 6, 7), changes))  # all but the node and the domain
     lines = []
     for (op, source, target, how, grade, remark), count in sorted(counted.items()):
-        rung = f"at {source}" if source == target else f"{source} -> {target}" if target else f"below {source}"
         note = f" ({remark})" if remark else ""
+        rung = Change("", op, "", source, target, how).rung
         lines.append(f"{count} x {op} {rung}, {grade}: {how}{note}")
     return lines
 
@@ -246,13 +267,20 @@ def _closing(outcome: Outcome) -> list[str]:
     lines += [f"done there: {line}" for line in _changes(blamed(outcome))]
     if outcome.verification is not None and (inputs := fed(outcome.verification)):
         lines += [inputs, *remarked(outcome.verification)]
+    return [*lines, _ending(outcome)]
+
+
+def _ending(outcome: Outcome) -> str:
+    """Where a model was written, or why it was not and what to try."""
+    found = outcome.verification
     if outcome.output:
-        lines.append(f"written to {outcome.output}")
-    elif outcome.verification is not None:
-        lines.append("nothing was written")
-    if outcome.verification is not None and outcome.verification.status == "unverified":
-        lines.append("--no-verify writes a model that nobody has run")
-    return lines
+        return f"written to {outcome.output}"
+    if found is None:
+        return "not written: a dry run"
+    if found.status == "unverified":
+        return "not written: no engine could prove it; try --no-verify, which writes a model that nobody has run"
+    try_ = "" if found.repro else "; try --repro DIR, which writes the smallest models that do"
+    return f"not written: the outputs differ{try_}"
 
 
 def _refused(refusals: Sequence[Refusal], *, verbose: bool, said: str = "refused") -> list[str]:
@@ -272,9 +300,11 @@ def _missed(outcome: Outcome) -> str:
 
 
 def _bytes(size: int) -> str:
-    from rich.filesize import decimal
-
-    return decimal(size)
+    """A number of bytes as `34.2 kB`."""
+    if size < 1000:
+        return several(size, "byte")
+    power = min((len(str(size)) - 1) // 3, len(_PREFIXES))
+    return f"{size / 1000**power:,.1f} {_PREFIXES[power - 1]}B"
 
 
 def line(result: FileResult) -> str:
@@ -288,7 +318,7 @@ def _told(result: FileResult) -> str:
     if result.why or outcome is None:
         return result.why
     proved = verdict(outcome.verification) if outcome.verification is not None else "not verified"
-    done = [f"{len(outcome.changes)} changes, {outcome.grade}"]
+    done = [f"{several(len(outcome.changes), 'change')}, {outcome.grade}"]
     if outcome.absent and outcome.after is not None and outcome.before.ops == outcome.after.ops:
         done.append("nothing to inline")
     if outcome.taken_back:
@@ -311,7 +341,7 @@ def summarize(results: Sequence[FileResult], console: Console | None) -> None:
         console.print(table)
     counted = Counter(result.code for result in results)
     told = ", ".join(f"{counted[code]} {word}" for code, word in NAMES.items() if counted[code])
-    say(f"{len(results)} models: {told}", console)
+    say(f"{several(len(results), 'model')}: {told}", console)
 
 
 def _opsets(outcome: Outcome | None) -> str:

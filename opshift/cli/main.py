@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 from itertools import pairwise
 
 from opshift.cli.parser import parsed
@@ -19,6 +20,9 @@ from opshift.jobs.exit_codes import DEFECT, INTERRUPTED, UNHEARD, fault
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     typed = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a model may hold names that a terminal or a pipe has no letters for
+            stream.reconfigure(errors="backslashreplace")
     options = argparse.Namespace(format="json" if _wants_json(typed) else "text")
     try:
         with _interruptible():
@@ -65,7 +69,7 @@ def _fail(options: argparse.Namespace, code: int, *lines: str) -> int:
     if getattr(options, "format", "text") == "json":
         from opshift.jobs import documents
 
-        print(documents.written(documents.failure(code, lines)))
+        print(documents.written(getattr(options, "command", ""), documents.failure(code, lines)))
     print("opshift:", "\n".join(map(printable, lines)), file=sys.stderr)
     return code
 

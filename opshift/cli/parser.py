@@ -23,6 +23,9 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         verb.unknown(unknown)
     if hasattr(options, "paths"):
         _tell_apart(verb, options)
+    for name in ("model", "before", "after"):
+        if path := getattr(options, name, None):
+            setattr(options, name, _single(path, verb))
     return options
 
 
@@ -38,6 +41,16 @@ def _tell_apart(parser: Parser, options: argparse.Namespace) -> None:
         if len(options.paths) > 2:
             raise Misuse("one model and its output, or --out-dir for several models", parser)
         options.model, options.output = [*options.paths, None][:2]
+
+
+def _single(path: str, parser: Parser) -> str:
+    """The one model that wildcards stand for."""
+    from opshift.files.urls import named
+
+    found = [path] if not any(wild in path for wild in "*?[") else named([path], folders=False)
+    if len(found) > 1:
+        raise Misuse(f"{path} stands for {len(found)} models; name one, or --out-dir for all", parser)
+    return found[0]
 
 
 def _parser() -> Parser:
@@ -69,6 +82,9 @@ def _parser() -> Parser:
     inline.add_argument("--deny", metavar="FILE", help="a file of operators, one a line, or a TOML file with `ops`")
     inline.add_argument("--domain", help="all operators of this domain, the model's own functions among them")
     _add_target(inline)
+    inline.add_argument(
+        "--portable", action="store_true", help="all that is not ONNX's, such as operators of com.microsoft"
+    )
     inline.add_argument("--opset", metavar="N", help="also convert to this opset")
 
     fold = verbs.add_parser("fold", help="put operators in the place of the nodes that compute them")
@@ -113,6 +129,8 @@ def _parser() -> Parser:
 
     targets = verbs.add_parser("targets", help="list the known targets")
     _add_format(targets)
+
+    verbs.add_parser("schema", help="print the JSON Schema of what `--format json` prints")
 
     probe = verbs.add_parser("probe", help="find out what an installed backend reads, and write a target file")
     probe.add_argument("--backend", required=True, help="onnxruntime, openvino, opencv or tract")
@@ -220,6 +238,19 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--save-inputs", metavar="PATH", help="keep what both ran on: a .npz, or a folder of test_data_set_0 and so on"
     )
+    parser.add_argument(
+        "--engine",
+        metavar="NAME|NAME,NAME",
+        help="run both in onnxruntime, reference or openvino, or the first in one and the second in another (default: "
+        "onnxruntime, and onnx.reference for what it does not load)",
+    )
+    for name, what in (("--rtol", "times the magnitude of the source's element"), ("--atol", "in all")):
+        parser.add_argument(
+            name,
+            action="append",
+            metavar="[OUTPUT:]X",
+            help=f"let an output, or without a name all, differ by X {what}, in the place of the bounds. Repeatable",
+        )
 
 
 def _add_modernize(parser: argparse.ArgumentParser) -> None:

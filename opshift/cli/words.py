@@ -68,7 +68,7 @@ class Completion(argparse.Action):
     """Prints a script that completes commands, options and files in a shell, and ends."""
 
     def __init__(self, option_strings: Sequence[str], **named: Any):
-        super().__init__(option_strings, **{**named, "dest": argparse.SUPPRESS}, choices=("bash", "zsh", "tcsh"))
+        super().__init__(option_strings, **{**named, "dest": argparse.SUPPRESS}, choices=("bash", "zsh"))
 
     def __call__(self, parser: argparse.ArgumentParser, _: object, shell: Any, *__: object) -> None:
         try:

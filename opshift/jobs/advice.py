@@ -12,8 +12,8 @@ from opshift.passes.changes import Result
 from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal
 from opshift.passes.model.imports import opsets
+from opshift.passes.model.installed import LACKING
 from opshift.passes.model.messages import ModelProto
-from opshift.passes.refine import NOTHING
 
 MOST_NODES = 5_000
 """Of larger models nothing but the nearest opset is tried, which takes long enough."""
@@ -25,8 +25,8 @@ def advice(source: ModelProto, goal: Goal, result: Result, nearest: int | None, 
     found: list[str] = []
     if nearest is not None and nearest != opsets(source).get(""):
         found.append(f"--opset {nearest}")
-    if result.refusals and len(source.graph.node) <= MOST_NODES:
-        plain = replace(goal, refinement=NOTHING)
+    if result.refusals and result.refusals[0].op != LACKING and len(source.graph.node) <= MOST_NODES:
+        plain = goal.plain
         found += _releases(source, plain, folder)
         found += _sizes(source, plain, folder)
     return tuple(found)

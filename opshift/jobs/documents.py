@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from math import isfinite
 from typing import Any
 
 from opshift.jobs.batch import FileResult
 from opshift.jobs.contents import Contents
 from opshift.jobs.exit_codes import NAMES
+from opshift.jobs.fates import Fates
 from opshift.jobs.outcome import Facts, Outcome, Prospect, text
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Result
@@ -17,10 +19,23 @@ from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas
 from opshift.passes.model.types import ELEMENT_TYPES
 
+VERSION = "opshift/1"
+"""Which schema documents follow; see `opshift.jobs.schema`."""
 
-def written(document: Any) -> str:
-    """A document as text."""
-    return json.dumps(document, indent=2, default=text)
+
+def written(command: str, document: Mapping[str, Any]) -> str:
+    """A document as text, headed by its schema and the verb that it is of."""
+    held = {"schema": VERSION, "command": command, **document}
+    return json.dumps(_finite(held), indent=2, default=text, allow_nan=False)
+
+
+def _finite(held: Any) -> Any:
+    """The same without the numbers that JSON does not have."""
+    if isinstance(held, float):
+        return held if isfinite(held) else None
+    if isinstance(held, Mapping):
+        return {text(key): _finite(value) for key, value in held.items()}
+    return [_finite(value) for value in held] if isinstance(held, (list, tuple)) else held
 
 
 def failure(code: int, lines: Sequence[str]) -> dict[str, Any]:
@@ -43,17 +58,21 @@ def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     for key in ("obstacles", "refusals", "needs"):
         if key in found:
             rows: tuple[Refusal, ...] = getattr(held, key)
-            found[key] = [{**asdict(r), "boundary": r.boundary, "text": str(r)} for r in rows]
+            found[key] = [
+                {**asdict(r), "boundary": r.boundary, "found": r.found, "possible": r.possible, "text": str(r)}
+                for r in rows
+            ]
     return found
 
 
-def of_inspection(found: Facts, held: Contents, reach: Mapping[int, Result]) -> dict[str, Any]:
+def of_inspection(found: Facts, held: Contents, of: Fates, reach: Mapping[int, Result]) -> dict[str, Any]:
     """What a model consists of, and which opsets it can reach."""
     reached = {
         str(opset): {"reachable": not result.refusals, "grade": result.grade, "why": list(map(str, result.refusals))}
         for opset, result in reach.items()
     }
-    return {**asdict(found), "contents": asdict(held), "reach": reached}
+    vendors = {op: asdict(fate) for op, fate in of.items()}
+    return {**asdict(found), "contents": asdict(held), "vendors": vendors, "reach": reached}
 
 
 def of_backend(backend: Backend) -> dict[str, Any]:
@@ -63,6 +82,7 @@ def of_backend(backend: Backend) -> dict[str, Any]:
     return {
         **found,
         "missing": [op for _, op in missing],
+        "vendors": sorted(f"{domain}::{op}" for domain, op in backend.vendors),
         "lacks_types": sorted(set(ELEMENT_TYPES) - backend.types) if backend.types else [],
         "static_shapes": backend.static_shapes,
         "functions": backend.functions,

@@ -7,6 +7,7 @@ reads what is printed. Nothing is left at the output path unless it is 0. Of man
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,10 +39,12 @@ def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
         return USAGE, str(error).splitlines()
     if isinstance(error, CannotWrite):
         return UNWRITABLE, [f"{error.filename} cannot be written: {error.strerror}"]
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return UNREADABLE, ["the memory does not suffice for this model"]
     if isinstance(error, OSError):
         return UNREADABLE, [f"{error.filename or ''}: {error.strerror or error}".lstrip(": ")]
-    if isinstance(error, (RecursionError, MemoryError)):
-        return UNREADABLE, ["the model is nested too deeply or too large for the memory"]
+    if isinstance(error, RecursionError):
+        return UNREADABLE, ["the model is nested too deeply"]
     if any(map(_is_damaged, models)):
         return UNREADABLE, [_NO_TEXT]
     return DEFECT, [f"a defect of opshift: {type(error).__name__}: {error} (OPSHIFT_DEBUG=1 shows where)"]

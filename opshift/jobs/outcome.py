@@ -14,7 +14,7 @@ from opshift.passes.errors import Refusal
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import census
-from opshift.verification.judgement import DIRECT, TWINS
+from opshift.verification.judgement import DIRECT, TOLERANCE, TWINS
 from opshift.verification.verify import Verification
 
 
@@ -93,6 +93,11 @@ def text(name: str | bytes) -> str:
     return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
 
 
+def several(count: int, noun: str) -> str:
+    """So many of something: `1 run`, `3 runs`."""
+    return f"{count} {noun}{'s' if count != 1 else ''}"
+
+
 _SHOWN = 8  # inputs of a run
 
 
@@ -120,7 +125,7 @@ def verdict(found: Verification) -> str:
     """One sentence on a verification."""
     if found.status == "unverified":
         return f"could not be verified: {found.why}"
-    judged = f"{found.engine}, {found.runs} run{'s' if found.runs != 1 else ''}"
+    judged = f"{found.engine}, {several(found.runs, 'run')}"
     if found.equal:
         said = [f"worst absolute error {found.absolute:.3g}, relative {found.relative:.3g}", *_bounds(found)]
         if found.drawn:
@@ -129,6 +134,7 @@ def verdict(found: Verification) -> str:
     place = f' first at tensor "{found.tensor}"' if found.tensor else ""
     maker = f", which {found.op} {found.node!r} makes of values that agree" if found.node else ""
     said = [f"other weights: {', '.join(found.weights)}"] if found.weights else []
+    said += [*_tolerated(found), *[found.float64] * found.float64.startswith("no twins")]
     said += [f"the smallest models that differ are in {found.repro}"] if found.repro else []
     return "; ".join([f"DIFFERENT{place}{maker} ({judged}): {found.why}", *said])
 
@@ -139,9 +145,15 @@ def blamed(outcome: Outcome) -> list[Change]:
     return [change for change in outcome.changes if change.node in parts]
 
 
+def _tolerated(found: Verification) -> list[str]:
+    """The outputs that are held against tolerances of the user."""
+    held = [output for output in found.outputs if output.judge == TOLERANCE]
+    return [f'"{o.output}" is {o.accuracy:.3g} from the source, tolerance {o.accuracy_bound:.3g}' for o in held]
+
+
 def _bounds(found: Verification) -> list[str]:
     """The output that is nearest to its bounds, and what is to be said of the twins; nothing for equal bits."""
-    said = []
+    said = _tolerated(found)
     measured = [output for output in found.outputs if output.judge in (TWINS, DIRECT)]
     if measured:
         worst = max(measured, key=lambda output: output.share)

@@ -28,7 +28,7 @@ else:
     import tomli as tomllib
 
 _FILE = {"name", "title", "source", "versions", "limits"}
-_LISTS = ("supports", "adds", "lacks")
+_LISTS = ("supports", "adds", "lacks", "vendors")
 _FACTS = ("static_shapes", "functions", "folds_sizes")
 _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", *_FACTS, *_LISTS}
 _LIMIT = {"ops", "attribute", "takes", "constant", "unused", "types", "why", "first", "last"}
@@ -123,7 +123,10 @@ def _known(row: Mapping[str, Any], keys: set[str], where: str) -> None:
 
 
 def _inherit(state: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a version says, over what the one before it says; `adds` ends that an operator is missing."""
+    """What a version says, over what the one before it says; `adds` ends that an operator is missing.
+
+    The operators of vendors add up.
+    """
     after = {**state, **{key: value for key, value in row.items() if key not in _LISTS}}
     supports = dict(state.get("supports") or {}) if "supports" not in row else {}
     lacks = dict(state.get("lacks") or {}) if "supports" not in row else {}
@@ -131,6 +134,7 @@ def _inherit(state: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]
     added = _operators(row.get("adds", ()))
     lacks = {op: version for op, version in lacks.items() if op not in added} | _operators(row.get("lacks", ()))
     listed = "supports" in row or "supports" in state
+    after["vendors"] = {**state.get("vendors", {}), **_operators(row.get("vendors", ()))}
     return {**after, "lacks": lacks, **({"supports": supports | added} if listed else {})}
 
 
@@ -148,6 +152,7 @@ def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Lim
         source,
         frozenset(state["supports"]) if "supports" in state else None,
         state["lacks"],
+        frozenset(state["vendors"]),
         types - missing if types - missing != set(ELEMENT_TYPES) else frozenset(),
         **{fact: bool(state.get(fact, False)) for fact in _FACTS},
         limits=limits,

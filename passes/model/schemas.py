@@ -1,7 +1,7 @@
 """What is legal at which opset: the one place that knows operator schemas.
 
 Everything here is read from `schema_table.json`, which `opshift.passes.model.tabulate` writes from `onnx.defs`, and
-`vendor_table.json`, which `opshift.passes.model.tabulate_vendors` writes from onnxruntime's registry.
+`vendor_table.json`, which `opshift.catalog.vendors` writes from onnxruntime's registry.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ INFINITE = 2**31 - 1  # max_input of a variadic operator
 MICROSOFT, NCHWC, NHWC = "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc"
 ONNXRUNTIME = "ai.onnx (onnxruntime)"
 """Stands for the default domain where onnxruntime has operators in it that ONNX does not define."""
-VENDORS = (MICROSOFT, NCHWC, NHWC, ONNXRUNTIME)
+IMPORTED = (MICROSOFT, NCHWC, NHWC)
+VENDORS = (*IMPORTED, ONNXRUNTIME)
 """The domains whose operators are known, but which are not ONNX's: others than these may have been added since."""
 
 
@@ -233,6 +234,13 @@ def difference(domain: str, op: str, older: int, newer: int) -> Difference:
     if all(a.types <= b.types for a, b in pairs):
         return "widened"
     return "narrowed" if all(a.types >= b.types for a, b in pairs) else "changed"
+
+
+@cache
+def alike(domain: str, op: str, older: int, newer: int) -> bool:
+    """Whether two versions of an operator have the same inputs, outputs and attributes, whatever types they take."""
+    old, new = schema(domain, op, older), schema(domain, op, newer)
+    return old is not None and new is not None and old.deprecated == new.deprecated and _shape(old) == _shape(new)
 
 
 def _shape(of: Schema) -> object:

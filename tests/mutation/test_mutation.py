@@ -1,4 +1,4 @@
-"""The mutants of a small module, whose fate is known, from the recording to the page."""
+"""The mutants of a small module, whose fate is known, from the recording to the page; copies are made by os.fork."""
 
 import json
 import os

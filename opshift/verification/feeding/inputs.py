@@ -75,7 +75,7 @@ def _given(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
         try:
             yield Fed(given, run(given), choice)
         except EngineError as error:
-            raise EngineError(f"{_name(side)}: the first model does not take the inputs given: {error}") from None
+            raise EngineError(f"{side.named}: the first model does not take the inputs given: {error}") from None
 
 
 def _sizes(problem: Problem, held: Feeds) -> dict[str, int]:
@@ -93,7 +93,7 @@ def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
 
     Each number that an input is compared with has its turn, as something else is done for it.
     """
-    nothing_fits = f"{_name(side)}: no inputs could be found that the first model takes"
+    nothing_fits = f"{side.named}: no inputs could be found that the first model takes"
     problem = problem_of(side.model, wanted)
     if why := undrawable(problem.taken):
         raise EngineError(f"{nothing_fits}: {why}")
@@ -119,10 +119,6 @@ def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
             yield fed
     if fits is None:
         raise EngineError(f"{nothing_fits}: {why}")
-
-
-def _name(side: Side) -> str:
-    return getattr(side.engine, "engine", "openvino")
 
 
 def problem_of(model: ModelProto, wanted: Asked) -> Problem:

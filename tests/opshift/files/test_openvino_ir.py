@@ -172,11 +172,6 @@ def test_elements_may_be_nested_up_to_a_limit(tmp_path):
                 openvino_xml.parse(path)
 
 
-def test_a_device_is_no_network():
-    with pytest.raises(InvalidModel, match="no regular file"):
-        openvino_xml.parse("/dev/null")
-
-
 def test_more_text_than_any_network_has_is_not_read(tmp_path):
     path = tmp_path / "net.xml"
     with path.open("wb") as file:

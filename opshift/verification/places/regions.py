@@ -1,0 +1,55 @@
+"""What stands in the place of a node, between the values around it that both models have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from opshift.passes.model.messages import NodeProto
+from opshift.verification.places.pieces import Pieces
+
+
+class Region(NamedTuple):
+    """The nodes of the first model and those of the second that compute the same values from the same values."""
+
+    before: tuple[NodeProto, ...]
+    after: tuple[NodeProto, ...]
+
+
+def region(before: Pieces, after: Pieces, name: str) -> Region | None:
+    """The region around a node of either main graph, by its name or by that of its first output.
+
+    None where no node is called so, or where nothing that it leads to is in both models.
+    """
+    shared = before.makers.keys() & after.makers.keys()
+    for pieces in (before, after):
+        index = _called(pieces, name)
+        if index is not None:
+            wanted = list(dict.fromkeys(_next_shared(pieces, index, shared)))
+            if not wanted:
+                return None
+            ends = (shared | {*before.given, *before.held} & {*after.given, *after.held}) - {*wanted}
+            one, other = (tuple(held.nodes[at] for at in held.between(wanted, ends)[0]) for held in (before, after))
+            return Region(one, other)
+    return None
+
+
+def _called(pieces: Pieces, name: str) -> int | None:
+    if name in pieces.makers:
+        return pieces.makers[name]
+    return next((index for index, node in enumerate(pieces.nodes) if node.name == name), None)
+
+
+def _next_shared(pieces: Pieces, index: int, shared: set[str]) -> Iterator[str]:
+    """The nearest values at or below a node that both models have."""
+    seen, pending = set[int](), [index]
+    while pending:
+        at = pending.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        for name in pieces.nodes[at].output:
+            if name in shared:
+                yield name
+            elif name:
+                pending += pieces.readers(name)
