@@ -27,6 +27,9 @@ dropped, a result that is not returned. The tests that execute the place run, ne
 So it is if the tests do not come to an end. A mutant that no test kills has **survived**, and stands below, unless it is
 **equivalent**: what it does differs in nothing that a test could demand, for the reason that stands beside it.
 
+The tests of one mutant have a few seconds (`--budget`), the nearest and fastest of them first, and those that are new since the recording
+are not among them before it is made anew: a mutant that is only killed by others counts as a survivor.
+
 The lines are drawn uniformly, by seed, from those that tests execute and that hold something to change, one mutant a line:
 `python -m tests.mutation --area AREA --count COUNT --seed 0`. Not changed are texts that people read, types, decorators, imports
 and assertions. The score is the share of those killed among those that are not equivalent.
