@@ -52,7 +52,7 @@ def main() -> int:
 def _recording(tree: Tree, folder: Path, *, renew: bool) -> Recording:
     if renew or not folder.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "tests.mutation.recording", tree.folder, folder, "all", "tests"]
+        command = [sys.executable, "-m", "tests.mutation.record", tree.folder, folder, "all", "tests"]
         subprocess.run(command, check=True, cwd=tree.folder)
     recording = Recording()
     for path in sorted(folder.glob("*.json")):

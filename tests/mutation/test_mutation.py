@@ -37,7 +37,7 @@ def test_fails():
 """
 RECORD = """
 from pathlib import Path
-from tests.mutation.recording import record
+from tests.mutation.record import record
 from tests.mutation.tree import Tree
 
 record(Tree(Path("tree").resolve()), Path().resolve(), "all", ["tests"])
@@ -111,30 +111,42 @@ def test_what_is_not_changed(source):
     assert changes(source) == set()
 
 
-def test_who_kills_whom(tmp_path):
-    tree = tmp_path / "tree"
+@pytest.fixture
+def python(tmp_path):
+    """Runs Python beside a tree of one module and its tests."""
     for path, text in {"opshift/small.py": MODULE, "tests/test_small.py": TESTS}.items():
-        (tree / path).parent.mkdir(parents=True)
-        (tree / path).parent.joinpath("__init__.py").touch()
-        (tree / path).write_text(text)
+        place = tmp_path / "tree" / path
+        place.parent.mkdir(parents=True)
+        place.parent.joinpath("__init__.py").touch()
+        place.write_text(text)
+    around = {**os.environ, "PYTHONPATH": str(ROOT)}
 
-    def python(*arguments: str | Path) -> str:
-        command = [sys.executable, *map(str, arguments)]
+    def run(code: str) -> str:
+        command = [sys.executable, "-c", code]
         return subprocess.run(command, cwd=tmp_path, env=around, capture_output=True, text=True, check=True).stdout
 
-    around = {**os.environ, "PYTHONPATH": str(ROOT)}
-    said = python("-c", RECORD)
-    assert "all: 2 tests in 0 s; failed: ['tests/test_small.py::test_fails']" in said
+    return run
+
+
+LINES = {"1": "0", "4": "0", "5": "3", "6": "2", "7": "1"}  # each binary digit is a test
+TEST = "tests/test_small.py::test_"
+
+
+def test_which_test_executes_which_line(python, tmp_path):
+    assert f"all: 2 tests in 0 s; failed: ['{TEST}fails']" in python(RECORD)
     held = json.loads((tmp_path / "all.json").read_text())
-    assert held["lines"]["opshift/small.py"] == {"1": "0", "4": "0", "5": "3", "6": "2", "7": "1"}
-    test = "tests/test_small.py::test_"
-    fates = [line for line in python("-c", FATES).splitlines() if "->" in line]
-    assert fates == [
+    assert (held["tests"], held["lines"]["opshift/small.py"]) == ([f"{TEST}within", f"{TEST}above"], LINES)
+
+
+def test_who_kills_whom(python, tmp_path):
+    held = {"tests": [f"{TEST}within", f"{TEST}above"], "seconds": [0.1, 0.1], "lines": {"opshift/small.py": LINES}}
+    (tmp_path / "all.json").write_text(json.dumps(held))
+    assert [line for line in python(FATES).splitlines() if "->" in line] == [
         "value > LIMIT -> (value >= LIMIT): survived ",
-        f"value > LIMIT -> False: killed {test}above",
-        f"return LIMIT -> return None: killed {test}above",
-        f"return value -> return None: killed {test}within",
-        f"4 -> 5: killed {test}above",
+        f"value > LIMIT -> False: killed {TEST}above",
+        f"return LIMIT -> return None: killed {TEST}above",
+        f"return value -> return None: killed {TEST}within",
+        f"4 -> 5: killed {TEST}above",
     ]
 
 
