@@ -1,5 +1,6 @@
 """How refusals are told in few lines."""
 
+from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal, Refused, grouped
 
 
@@ -47,3 +48,8 @@ def test_a_refusal_tells_what_was_found_and_what_is_possible():
     assert (one.operator, one.node, one.boundary) == ("Gelu", "a", "opset 20 -> 19")
     other = refusal("a", "no operator joins strings; they can be moved and compared")
     assert (other.found, other.possible) == (other.why, "")
+
+
+def test_a_change_says_from_where_to_where():
+    rungs = [Change("a", "Attention", "", source, target, "").rung for source, target in ((23, 0), (18, 13), (18, 18))]
+    assert rungs == ["below 23", "18 -> 13", "at 18"]
