@@ -1,5 +1,6 @@
 """What many tests need is made once: modules are compiled for all processes, and engines are there where they fork."""
 
+import gc
 import os
 import re
 import sys
@@ -8,10 +9,11 @@ from functools import cache
 
 import pytest
 
-from tests import pairs
+from tests import order, pairs
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+gc.disable()  # while tests are collected, none of which is garbage
 
 
 POSIX = re.compile(
@@ -35,6 +37,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--whole"):
         items[:], left_out = pairs.split(items)
         config.hook.pytest_deselected(items=left_out)
+    if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
+        items[:] = order.long_first(items, int(workers))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -48,3 +52,5 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     for engine in engines.ENGINES:
         engine(model)
     assert opshift.verify(model, model)
+    gc.enable()
+    gc.freeze()

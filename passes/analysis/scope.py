@@ -467,6 +467,22 @@ class Scope:
             self._keep(name, tensor, key)
         return name
 
+    def relabelled(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
+        """The name of an initializer with the bytes of a constant, unread, as another type and shape.
+
+        None where `name` is none whose bytes lie together, and in a function body.
+        """
+        scope, found = self._behind_identities(name)
+        held = None if scope is None or scope.is_opaque(found) else scope.initializers.get(found)
+        if held is None or not (tensor_data.is_stored(held) or held.HasField("raw_data")):
+            return None
+        made = TensorProto()
+        made.CopyFrom(held)
+        made.ClearField("name")
+        made.data_type = elem_type
+        made.dims[:] = dims
+        return self.constant(made, "const") if tensor_data.nbytes(made) == tensor_data.nbytes(held) else None
+
     def _keep(self, name: str, tensor: TensorProto, key: bytes) -> None:
         """Hold a constant that was made here, of which nobody knows yet whether it finds a use."""
         self.context.released.add(name)

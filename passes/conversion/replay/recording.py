@@ -118,6 +118,10 @@ class Stage(Scope):
         found: TensorProto | None = self.ask("tensor" if most is None else "small", name)
         return found
 
+    def relabelled(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
+        self._spoil()
+        return None
+
     def origin(self, name: str) -> tuple[NodeProto, int] | None:
         if name not in self._names or name in self.made:
             return super().origin(name)

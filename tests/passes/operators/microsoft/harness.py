@@ -29,6 +29,7 @@ from tests.support import evaluate, show
 
 HALF, FLOAT, DOUBLE = np.float16, np.float32, np.float64
 NEWEST, BELOW, LOWEST = 21, 13, 11
+FREE = {"MultiHeadAttention": 3, "DecoderMaskedMultiHeadAttention": 3}  # an output whose type is a variable of its own
 Given = Any
 """The shape of random numbers, an array, or None, or a list of those to choose from."""
 
@@ -181,7 +182,7 @@ def model(made: Sequence[Call], held: Sequence[int] = (), *, symbolic: bool = Fa
         while names and not names[-1]:
             names.pop()
         results = [f"y_{n}_{i}" if asked else "" for i, asked in enumerate(call.outputs)]
-        graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in results if name)
+        graph.output.extend(_result(call, i, name) for i, name in enumerate(results) if name)
         while not results[-1]:
             results.pop()
         domain = "" if call.domain == schemas.ONNXRUNTIME else call.domain
@@ -193,6 +194,13 @@ def model(made: Sequence[Call], held: Sequence[int] = (), *, symbolic: bool = Fa
     domains = {call.domain for call in made} - {schemas.ONNXRUNTIME}
     imports = [onnx.helper.make_opsetid("", opset), *(onnx.helper.make_opsetid(domain, 1) for domain in domains)]
     return onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def _result(call: Call, index: int, name: str) -> onnx.ValueInfoProto:
+    """An output without a type, or, where no input tells it, with that of the first one."""
+    if call.op in FREE and index == FREE[call.op]:
+        return onnx.helper.make_tensor_value_info(name, _elem_type(call.inputs[0]), None)
+    return onnx.helper.make_empty_tensor_value_info(name)
 
 
 def feeds(made: Sequence[Call]) -> dict[str, np.ndarray]:
