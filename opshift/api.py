@@ -17,6 +17,7 @@ from opshift.passes.conversion import convert
 from opshift.passes.errors import InvalidModel, Refusal
 from opshift.passes.goals import Goal, Target
 from opshift.passes.model.messages import ModelProto
+from opshift.passes.progress import Heard, heard
 from opshift.passes.refine import Refinement
 from opshift.passes.spelling import hint
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, Sizes, asked, checked
@@ -248,6 +249,7 @@ def verify(
     engine: Engines | None = None,
     rtol: Tolerance | None = None,
     atol: Tolerance | None = None,
+    progress: Heard | None = None,
 ) -> Verification:
     """Run two models on the same inputs and compare their outputs.
 
@@ -277,6 +279,8 @@ def verify(
         rtol: what an output may differ by in the place of the bounds, as a part of the magnitude of the first model's
             element: a number, or numbers by the name of an output. Without `atol` nothing else is allowed.
         atol: the same in all; added to what `rtol` allows.
+        progress: is called with what is done next, its place and the count, both 0 where nobody knows. The logger
+            `opshift` tells the same.
 
     Returns:
         A verification, which is true where it is `equal`; `different` with the first tensor that differs and its node,
@@ -292,7 +296,8 @@ def verify(
     one, other = (Side(*_loaded(model), _network(model)) for model in (before, after))
     convert.checked(one.model)
     convert.checked(other.model)
-    return verify_sides(one, other, grade=_graded(grade), wanted=checked(wanted, one.model))
+    with heard(progress):
+        return verify_sides(one, other, grade=_graded(grade), wanted=checked(wanted, one.model))
 
 
 def _graded(grade: str) -> str:
