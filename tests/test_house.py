@@ -92,7 +92,6 @@ TOPICS = {  # tests of what a whole room does, which are named after that
     "passes/operators/tensor": {"bfloat16", "inside", "resize_expanded"},
     "passes/optimization/rules": {"growth", "held"},
     "passes/analysis": {"formals_of_many"},
-    "passes/model": {"vendors"},
     "functions": {"openvino_runtime"},
 }
 

@@ -169,8 +169,8 @@ def _work(target: int, work: Callable[[], object], held: set[int | signal.Signal
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         _prepare()
         with open(target, "wb", closefd=False) as stream:
-            progress.relayed(lambda *said: _send(stream, pickle.dumps(said)))
-            _send(stream, _answer(work))
+            progress.relayed(lambda *said: _send(stream, pickle.dumps((said, None))))
+            _send(stream, pickle.dumps((None, _answer(work))))
         code = 0
     finally:
         os._exit(code)
@@ -182,12 +182,12 @@ def _send(stream: BinaryIO, message: bytes) -> None:
 
 
 def _heard(source: int, child: int) -> bytes:
-    """The last message of a copy, its answer; what it told before is told here.
+    """The answer of a copy, empty if it ended before; what it told is told here.
 
     Raises:
         _Stuck: it does nothing, and never will.
     """
-    held, answer, spent, idle = bytearray(), b"", -1, 0
+    held, answer, spent, idle = bytearray(), None, -1, 0
     patience = _PATIENCE if _apart else 2 * _PATIENCE  # who waits for a copy of a copy waits longer
     while True:
         while not select.select([source], [], [], _POLL)[0]:
@@ -197,13 +197,13 @@ def _heard(source: int, child: int) -> bytes:
                 raise _Stuck
         part = os.read(source, 1 << 20)
         if not part:
-            return answer
+            return answer or b""
         held += part
         while len(held) >= 8 and len(held) >= (end := 8 + int.from_bytes(held[:8], "little")):
-            if answer:
-                progress.tell(*pickle.loads(answer))
-            answer = bytes(held[8:end])
+            said, answer = pickle.loads(held[8:end])
             del held[:end]
+            if said is not None:
+                progress.tell(*said)
 
 
 def _effort(process: int) -> int:
