@@ -76,7 +76,12 @@ def _text(domain: str, op: str) -> str:
     if domain in schemas.VENDORS:
         return "its kernel" if schemas.kernels(domain, op) else "its text alone"
     schema = schemas.schema(domain, op, schemas.latest(domain))
-    page = f"onnx/docs/Operators-ml.md#{domain}.{op}" if domain else f"onnx/docs/Operators.md#{op}"
+    page = (
+        f"Operators-ml.md#{domain}.{op}"
+        if domain == "ai.onnx.ml"
+        else f"Operators.md#{f'{domain}.' * bool(domain)}{op}"
+    )
+    page = f"onnx/docs/{page}"
     return f"{page}, with a body" if schema and schema.body else page
 
 
