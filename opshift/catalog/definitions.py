@@ -76,12 +76,8 @@ def _text(domain: str, op: str) -> str:
     if domain in schemas.VENDORS:
         return "its kernel" if schemas.kernels(domain, op) else "its text alone"
     schema = schemas.schema(domain, op, schemas.latest(domain))
-    page = (
-        f"Operators-ml.md#{domain}.{op}"
-        if domain == "ai.onnx.ml"
-        else f"Operators.md#{f'{domain}.' * bool(domain)}{op}"
-    )
-    page = f"onnx/docs/{page}"
+    file = "Operators-ml.md" if domain == "ai.onnx.ml" else "Operators.md"
+    page = f"onnx/docs/{file}#{f'{domain}.{op}' if domain else op}"
     return f"{page}, with a body" if schema and schema.body else page
 
 

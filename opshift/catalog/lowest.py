@@ -14,7 +14,7 @@ from onnx.backend.test.case import node
 from opshift import functions
 from opshift.passes.conversion import convert
 from opshift.passes.inlining import definable
-from opshift.passes.model import imports
+from opshift.passes.model import imports, schemas
 
 _COMMON = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL}
 _X = "float[2,3] x"
@@ -50,7 +50,7 @@ def lowest_opset(domain: str, op: str) -> int | None:
     """
     counted = "" if domain in (definable.TRAINING, functions.OPENVINO) else domain
     for call in _calls(domain, op):
-        for opset in range(1, imports.opsets(call)[counted] + 1):
+        for opset in range(1, imports.opsets(call).get(counted, schemas.latest()) + 1):
             if convert.attempt(call, {counted: opset}, ops=[(domain, op)]).model is not None:
                 return opset
     return None

@@ -44,8 +44,8 @@ def _updates(node: Node, states: int) -> Iterator[_Update]:
     held = node.inputs[2:]
     count, rest = divmod(len(held), 2 + states)
     if rest or not count or len(node.outputs) != count * (1 + states):
-        why = f"{len(held)} tensors and {len(node.outputs)} results; {2 + states} for each and {1 + states} could be expressed"
-        raise CannotConvert(node, why)
+        found = f"{len(held)} tensors and {len(node.outputs)} results"
+        raise CannotConvert(node, f"{found}; {2 + states} and {1 + states} for each could be expressed")
     for at in range(count):
         yield _Update(node, held[at::count], 2 + at)
 
@@ -68,9 +68,7 @@ def adagrad(node: Node) -> list[str]:
     return _in_turn(results)
 
 
-@says(
-    "X - R' * V / (sqrt(H) + epsilon), where V and H are means of G and of its square, and R' makes up for their start."
-)
+@says("X - R' * V / (sqrt(H) + epsilon), where V and H are means of G and its square, and R' makes up for their start.")
 def adam(node: Node) -> list[str]:
     node.close("rounded in another order")
     results: list[tuple[str, ...]] = []
