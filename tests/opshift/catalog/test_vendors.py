@@ -21,7 +21,7 @@ QUANTIZED = """
     MatMulInteger16 MatMulIntegerToFloat MatMulNBitsMlp MatMulNBitsQkv MulInteger NhwcConv
     NhwcFusedConv NhwcMaxPool QEmbedLayerNormalization QGemm QLinearAdd QLinearAveragePool QLinearConcat
     QLinearConv QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearReduceMean QLinearSigmoid QLinearSoftmax
-    QLinearWhere QMoE QOrderedAttention QOrderedGelu QOrderedLayerNormalization QOrderedLongformerAttention
+    QLinearWhere QOrderedAttention QOrderedGelu QOrderedLayerNormalization QOrderedLongformerAttention
     QOrderedMatMul QuantizeBFP QuantizeWithOrder ReduceSumInteger
 """
 
@@ -29,13 +29,9 @@ OTHERS = """
 """
 
 CHANNELS = """
-    AveragePool Conv GlobalAveragePool GlobalMaxPool MaxPool ReorderInput ReorderOutput Upsample
 """
 
 IMAGES = """
-    AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool
-    GridSample InstanceNormalization LRN LpPool MaxPool MaxUnpool QLinearAveragePool QLinearConv
-    QLinearConvTranspose Resize SpaceToDepth
 """
 
 DEFAULT = """
