@@ -1,4 +1,4 @@
-"""Operators over data whose channels lie in blocks or come last, which onnxruntime makes of those of ONNX as it loads a model."""
+"""Operators over data whose channels lie in blocks or come last, which onnxruntime makes as it loads a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ refused(
 )
 refused(
     schemas.operators(NHWC),
-    "onnxruntime makes it in memory for one device, no CPU kernel judges it, and no text says in which order its weights "
-    "lie; the model that it was made of could be expressed",
+    "onnxruntime makes it in memory for one device, no CPU kernel judges it, and no text says in which order its "
+    "weights lie; the model that it was made of could be expressed",
     domain=NHWC,
 )

@@ -1,4 +1,4 @@
-"""MoE and QMoE: a router chooses which experts see a token, each of which is two products with an activation between them."""
+"""MoE and QMoE: a router chooses which experts see a token; each is two products with an activation between them."""
 
 from __future__ import annotations
 
