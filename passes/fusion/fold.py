@@ -9,6 +9,7 @@ from opshift.passes.analysis.weightless import OVERRIDABLE_SINCE
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.conversion import ir_versions
 from opshift.passes.fusion import families
+from opshift.passes.fusion.cuts import Known
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.fusion.reading.all import RULES
 from opshift.passes.fusion.search import Search
@@ -79,6 +80,7 @@ class _Folder:
         self._opset = opset
         self._allowance = allowance
         self._terms = Terms()
+        self._known = Known()
         self._pinned = referred(context.model)
 
     def body(self, body: Body) -> None:
@@ -93,7 +95,7 @@ class _Folder:
             readers.append(reader)
             for node in scope.body.node:
                 reader.read(node)
-            found.append((scope.body, Search(reader, self._ops, self._least, self._allowance, self._pinned).taken()))
+            found.append((scope.body, Search(reader, self._ops, self._least, self._allowance, self._pinned, self._known).taken()))
             for index, node in enumerate(scope.body.node):
                 for attribute, k, graph in subgraphs(node) if node.attribute else ():
                     inner = None if scope.path is None else (*scope.path, (index, attribute, k))

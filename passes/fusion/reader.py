@@ -23,7 +23,7 @@ SPELLED_BEFORE = 6
 PER_AXIS = 13
 """The opset from which on Softmax and its kin work along one axis; before, on all axes from there on as one."""
 
-_DRAWING = frozenset(  # what Dropout drops, its rule says
+DRAWING = frozenset(  # what Dropout drops, its rule says
     ("Dropout", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 )
 _FAR = 24  # nodes that a shape is followed through
@@ -53,7 +53,7 @@ class Reader:
 
     def __init__(self, terms: Terms, scope: Scope, rules: Rules, outer: Reader | None = None):
         self.terms = terms
-        self._rules = rules
+        self.rules = rules
         self.scope = scope
         self.opset = scope.opset
         self._outer = outer
@@ -96,9 +96,9 @@ class Reader:
         """Give the outputs of a node their terms. Those that it reads come first."""
         if default_domain(node.domain):
             return
-        rule = None if self.scope.is_open(node) else self._rules.values.get(node.op_type)
+        rule = None if self.scope.is_open(node) else self.rules.values.get(node.op_type)
         term = rule(self, node) if rule is not None else None
-        if node.op_type == "Split" and (found := self._rules.parts(self, node)) is not None:
+        if node.op_type == "Split" and (found := self.rules.parts(self, node)) is not None:
             self._terms.update(zip(node.output, found, strict=False))
         elif term is None:
             self._opaque(node)
@@ -115,7 +115,7 @@ class Reader:
 
     def _opaque(self, node: NodeProto) -> None:
         op = node.op_type
-        if op in _DRAWING or self.scope.is_open(node) or any(True for _ in subgraphs(node)):
+        if op in DRAWING or self.scope.is_open(node) or any(True for _ in subgraphs(node)):
             return
         parameters = self.parameters(node)
         operands = [self.term(name) if name else -1 for name in node.input]
@@ -124,7 +124,7 @@ class Reader:
         if op in _COMMUTATIVE:
             operands.sort()
         absent = self.terms.of(LEAF, "absent")
-        title = f"{op} as written" if op in self._rules.values and op not in _UNCHANGED else op
+        title = f"{op} as written" if op in self.rules.values and op not in _UNCHANGED else op
         operands = [absent if term == -1 else term for term in operands]
         for index, name in enumerate(node.output):
             if name:
@@ -215,7 +215,7 @@ class Reader:
         node = self.scope.maker(name)
         if node is None or default_domain(node.domain) or self.scope.is_open(node):
             return None
-        made = self._rules.dims.get(node.op_type)
+        made = self.rules.dims.get(node.op_type)
         if made is None or not node.input:
             return None
         return made(self, node, self.dims(node.input[0], depth - 1), depth)
