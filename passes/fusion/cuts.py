@@ -8,40 +8,42 @@ have the same state, so that what none of them is need be found out once alone.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NamedTuple
 
 from opshift.passes.fusion.group import CONSTANT, Grouping, Uses
-from opshift.passes.fusion.keys import LEAF
+from opshift.passes.fusion.keys import LEAF, NUMBER
 from opshift.passes.fusion.reader import DRAWING, Reader
 from opshift.passes.model.messages import NodeProto, default_domain
-from opshift.passes.model.traversal import Op
 
-_MOVING = frozenset(("Expand", "Reshape", "Shape", "Squeeze", "Unsqueeze", "Gather", "Concat", "Slice"))
+_BEYOND = 4  # nodes that a region is still grown by when its like is what is looked for
+MOVING = frozenset(("Expand", "Reshape", "Shape", "Squeeze", "Unsqueeze", "Gather", "Concat", "Slice"))
 """Operators that are read by the dimensions of what they move."""
+_PLAIN = frozenset(
+    "Abs Add Ceil Cos Div Elu Erf Exp Floor Log Max Min Mul Neg Not Reciprocal Relu Selu Sigmoid Sin Softplus Sqrt Sub Sum "
+    "Tan Tanh Where Less Greater And Or".split()
+)
+"""Operators that are read by element types alone, as long as no constant has dimensions."""
+
+
+class Numbers(dict[Any, int]):
+    """The states of regions that were looked at, by number."""
+
+    def number(self, key: Any) -> int:
+        return self.setdefault(key, len(self))
 
 
 @dataclass
-class Known:
-    """What regions are that were looked at, by number, and how many nodes of those of a state an operator replaces."""
+class Regions:
+    """The regions above a result: of each, so many `nodes` by index, and its state; the smallest first."""
 
-    numbers: dict[Any, int] = field(default_factory=dict)
-    worth: dict[tuple[int, Op], int] = field(default_factory=dict)
-
-    def number(self, key: Any) -> int:
-        return self.numbers.setdefault(key, len(self.numbers))
-
-
-@dataclass(frozen=True)
-class Region:
-    """Nodes by index, that of the result first, and their state."""
-
-    nodes: tuple[int, ...]
-    state: int
-    operators: frozenset[str]
+    nodes: list[int] = field(default_factory=list)
+    states: list[int] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
+    """Their values, numbered in the order in which they are met."""
 
 
 class Part(Reader):
@@ -56,8 +58,11 @@ class Part(Reader):
             self.read(node)
 
     def _given(self, name: str) -> int:
-        found = self._whole.term(name)
-        return found if self.terms.keys[found].kind in CONSTANT else self.terms.of(LEAF, "cut", name)
+        if self._whole.is_fixed(name):
+            found = self._whole.term(name)
+            if self.terms.keys[found].kind in CONSTANT:
+                return found
+        return self.terms.of(LEAF, "cut", name)
 
     def dims(self, name: str, depth: int = 0) -> tuple[int, ...] | None:
         return self._whole.dims(name)
@@ -66,97 +71,108 @@ class Part(Reader):
 class View:
     """A way to read a result: in the whole body, or in a region by itself."""
 
-    def __init__(self, whole: Reader, uses: Uses, region: Region | None = None):
+    def __init__(self, whole: Reader, uses: Uses, nodes: Sequence[int] | None = None):
         self._whole = whole
         self._uses = uses
-        self._region = region
-        self.state = -1 if region is None else region.state
-        self.operators = frozenset[str]() if region is None else region.operators
+        self._nodes = nodes
 
     @cached_property
     def reader(self) -> Reader:
-        if self._region is None:
+        if self._nodes is None:
             return self._whole
-        nodes = self._whole.scope.body.node
-        return Part(self._whole, [nodes[at] for at in sorted(self._region.nodes)])
+        held = self._whole.scope.body.node
+        return Part(self._whole, [held[at] for at in sorted(self._nodes)])
 
     @cached_property
     def grouping(self) -> Grouping:
-        return Grouping(self.reader, self._uses, None if self._region is None else self._region.nodes)
+        return Grouping(self.reader, self._uses, self._nodes)
+
+
+class _Entry(NamedTuple):
+    """What a node is by itself, as a number; what it reads, with the nodes that make that; what it makes, who reads it."""
+
+    kind: int
+    inputs: Sequence[tuple[str, int]]
+    outputs: Sequence[str]
+    users: Sequence[int]
+
+
+_NOWHERE = -1
 
 
 class Cuts:
-    """The regions above the results of one body."""
+    """The regions above the results of one body, none of more than so many nodes."""
 
-    def __init__(self, reader: Reader, uses: Uses, known: Known, most: int):
+    def __init__(self, reader: Reader, uses: Uses, numbers: Numbers, most: int):
         self._reader = reader
         self._nodes = reader.scope.body.node
         self._uses = uses
-        self._known = known
+        self._numbers = numbers
         self._most = most
         self._looks: dict[str, int] = {}
-        self._kinds: dict[int, int] = {}
+        self._entries: dict[int, _Entry | None] = {}
 
-    def above(self, index: int, taken: Container[int]) -> list[Region]:
-        """The regions of which a node makes the result, from the largest on."""
-        found: list[Region] = []
-        heap, inside, operators, state = [-index], dict[int, None](), set[str](), 0
-        places: dict[str, int] = {name: 0 for name in self._nodes[index].output[:1]}
-        while heap and len(inside) < self._most:
+    def above(self, index: int, taken: Container[int], is_found: Callable[[int], bool]) -> Regions:
+        """The regions of which a node makes the result; few more once one is in a state that tells what it is."""
+        found = Regions(places={self._nodes[index].output[0]: 0})
+        heap, inside, places, state, most = [-index], set[int](), found.places, 0, self._most
+        while heap and len(inside) < most:
             at = -heappop(heap)
-            if at in inside or (at != index and (at in taken or not self._is_within(at, inside))):
+            if at in inside or at in taken or (entry := self._entry(at)) is None:
                 continue
-            inside[at] = None
-            node = self._nodes[at]
-            operators.add(node.op_type)
-            state = self._known.number((state, self._kind(at), self._references(node, places, heap)))
-            found.append(Region(tuple(inside), state, frozenset(operators)))
-        return found[::-1]
-
-    def _is_within(self, at: int, inside: Container[int]) -> bool:
-        """Whether a node may be in a region, the later nodes of which are known."""
-        node = self._nodes[at]
-        if default_domain(node.domain) or not node.input or node.op_type in DRAWING:
-            return False
-        return all(
-            name not in self._uses.pinned and all(user in inside for user in self._uses.users.get(name, ()))
-            for name in node.output
-        )
-
-    def _references(self, node: NodeProto, places: dict[str, int], heap: list[int]) -> tuple[Any, ...]:
-        """What a node reads: constants, or values by their place among those of the region."""
-        made: list[Any] = []
-        for name in node.input:
-            place = places.get(name)
-            if place is None and name:
-                term = self._reader.term(name)
-                if self._reader.terms.keys[term].kind in CONSTANT:
-                    made.append((term, self._look(name)))
-                    continue
-                place = places[name] = len(places)
-                if (maker := self._uses.makers.get(name)) is not None:
-                    heappush(heap, -maker)
-                made.append((place, self._look(name), "new"))
-            else:
-                made.append(place)
-        return (*map(places.get, node.output), None, *made)
-
-    def _kind(self, at: int) -> int:
-        """A number for all that a node is by itself."""
-        found = self._kinds.get(at)
-        if found is None:
-            node = self._nodes[at]
-            attributes = tuple(sorted(attribute.SerializeToString(deterministic=True) for attribute in node.attribute))
-            moved = tuple(map(self._reader.dims, (node.input[0], node.output[0]))) if node.op_type in _MOVING else ()
-            key = (node.op_type, attributes, self._look(node.output[0]), moved)
-            found = self._kinds[at] = self._known.number(key)
+            if at != index and not inside.issuperset(entry.users):
+                continue
+            inside.add(at)
+            key = [state, entry.kind, *map(places.get, entry.outputs)]
+            for name, maker in entry.inputs:
+                place = places.get(name)
+                if place is None:
+                    place = places[name] = len(places)
+                    if maker != _NOWHERE:
+                        heappush(heap, -maker)
+                key.append(place)
+            state = self._numbers.number(tuple(key))
+            found.nodes.append(at)
+            found.states.append(state)
+            if most == self._most and is_found(state):
+                most = min(most, len(inside) + _BEYOND)
         return found
+
+    def _entry(self, at: int) -> _Entry | None:
+        """None for a node that no region has."""
+        if at in self._entries:
+            return self._entries[at]
+        self._entries[at] = found = self._described(self._nodes[at])
+        return found
+
+    def _described(self, node: NodeProto) -> _Entry | None:
+        if default_domain(node.domain) or not node.input or node.op_type in DRAWING:
+            return None
+        if any(attribute.g.node or attribute.graphs for attribute in node.attribute):
+            return None
+        inputs: list[tuple[str, int]] = []
+        looks: list[Any] = []
+        plain = node.op_type in _PLAIN
+        for name in filter(None, node.input):
+            term = self._reader.term(name) if self._reader.is_fixed(name) else -1
+            kind = self._reader.terms.keys[term].kind if term >= 0 else LEAF
+            plain &= kind in (LEAF, NUMBER)
+            looks.append(term if kind in CONSTANT else -1)
+            inputs.append((name, _NOWHERE if kind in CONSTANT else self._uses.makers.get(name, _NOWHERE)))
+        looks += map(self._reader.kind if plain else self._look, (node.output[0], *filter(None, node.input)))
+        attributes = tuple(sorted(attribute.SerializeToString(deterministic=True) for attribute in node.attribute))
+        given = tuple(map(bool, node.input)), self._reader.scope.is_open(node)
+        moved = tuple(map(self._reader.dims, (node.input[0], node.output[0]))) if node.op_type in MOVING else ()
+        key = node.op_type, len(node.output), attributes, tuple(looks), given, moved
+        pinned = not self._uses.pinned.isdisjoint(node.output)
+        users = [user for name in node.output for user in self._uses.users.get(name, ())]
+        return _Entry(self._numbers.number(key), inputs, tuple(node.output), [_NOWHERE] if pinned else users)
 
     def _look(self, name: str) -> int:
         """A number for the type of a value."""
         found = self._looks.get(name)
         if found is None:
-            shape = self._reader.scope.shape(name)
-            key = ("type", self._reader.kind(name), None if shape is None else tuple(shape))
-            found = self._looks[name] = self._known.number(key)
+            kind = self._reader.scope.type(name)
+            key = self._reader.kind(name) if kind is None else kind.SerializeToString(deterministic=True)
+            found = self._looks[name] = self._numbers.number(("type", key))
         return found

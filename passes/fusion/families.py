@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from opshift.functions import OPENVINO, defined
@@ -26,10 +27,20 @@ class Clues:
 
     opset: int
     kind: int
-    rank: int | None
+    shape: Callable[[], Sequence[Dim] | None]
+    """What tells the dimensions, which not every operator hangs on."""
     axes: Mapping[str, Sequence[Axes]]
-    size: Dim = None
-    """The last dimension."""
+
+    @cached_property
+    def rank(self) -> int | None:
+        dims = self.shape()
+        return None if dims is None else len(dims)
+
+    @property
+    def size(self) -> Dim:
+        """The last dimension."""
+        dims = self.shape()
+        return dims[-1] if dims else None
 
     def spelled(self, axes: Axes, dropped: int = 0) -> Axes | None:
         """Axes as they are written, of which the result lacks some: not negative, which needs the rank below opset 11.

@@ -9,7 +9,7 @@ from opshift.passes.analysis.weightless import OVERRIDABLE_SINCE
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.conversion import ir_versions
 from opshift.passes.fusion import families
-from opshift.passes.fusion.cuts import Known
+from opshift.passes.fusion.proposals import Known
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.fusion.reading.all import RULES
 from opshift.passes.fusion.search import Search
@@ -20,8 +20,10 @@ from opshift.passes.model.encoding.fields import put, retain
 from opshift.passes.model.imports import check_imports, opsets
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, Op, census, referred, subgraphs, with_nested
+from opshift.passes.process import collector_paused
 
 
+@collector_paused()
 def attempt(
     source: ModelProto,
     *,
@@ -93,8 +95,7 @@ class _Folder:
             scope, outer = pending.pop()
             reader = Reader(self._terms, scope, RULES, outer)
             readers.append(reader)
-            for node in scope.body.node:
-                reader.read(node)
+            reader.postpone(scope.body.node)
             found.append((scope.body, Search(reader, self._ops, self._least, self._allowance, self._pinned, self._known).taken()))
             for index, node in enumerate(scope.body.node):
                 for attribute, k, graph in subgraphs(node) if node.attribute else ():

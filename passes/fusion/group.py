@@ -11,7 +11,7 @@ from opshift.passes.fusion.keys import NUMBER, ONES, SUM, TENSOR, VECTOR
 from opshift.passes.fusion.match import Found
 from opshift.passes.fusion.patterns import Pattern, Tensor
 from opshift.passes.fusion.reader import FLOATS, Reader
-from opshift.passes.fusion.shape_rules import fits
+from opshift.passes.fusion.shape_rules import fits, has_rule
 from opshift.passes.model.messages import TensorProto, default_domain
 from opshift.passes.model.traversal import Body, results, subgraphs, with_nested
 from opshift.passes.model.types import Dim
@@ -120,6 +120,8 @@ class Grouping:
 
     def fits(self, index: int, pattern: Pattern, group: Group) -> bool:
         """Whether the operator gives the shape that the nodes gave."""
+        if len(pattern.call.inputs) == 1 and not has_rule(pattern.call):
+            return True
         result = self._reader.shape(self._nodes[index].output[0])
         return fits(pattern.call, self.shapes(pattern, group.held), result)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from math import prod
 from typing import Any, NamedTuple
 
@@ -30,6 +30,10 @@ _FAR = 24  # nodes that a shape is followed through
 _UNCHANGED = frozenset(("Equal", "Cos", "Sin"))
 """Operators whose rules are for special cases alone; what another rule does not take apart is none of its results."""
 _COMMUTATIVE = frozenset(("Equal", "And", "Or", "Xor"))
+
+_FIXED = frozenset(("Constant", "Shape", "Size"))
+_LIKE = frozenset(("CastLike", "Expand"))
+"""Operators whose result holds the elements of their first input."""
 
 Dims = tuple[int, ...]
 """The terms of dimensions."""
@@ -60,14 +64,50 @@ class Reader:
         self._terms: dict[str, int] = {}
         self._kinds: dict[str, int] = {}
         self._dims: dict[str, tuple[int, ...] | None] = {}
+        self._postponed: Sequence[NodeProto] = ()
         self.granted: set[str] = set()
         """Values whose dimensions are as they are read where sizes are 1 or more."""
 
     def term(self, name: str) -> int:
         """The term of a value, which is a leaf if no node was read that makes it."""
         found = self._terms.get(name)
+        if found is None and self._postponed and (maker := self.scope.maker(name)) is not None:
+            self._catch_up(maker)
+            found = self._terms.get(name)
         if found is None:
             found = self._terms[name] = self._given(name)
+        return found
+
+    def postpone(self, nodes: Sequence[NodeProto]) -> None:
+        """Read the nodes of the body when first a value is asked for that one of them makes."""
+        self._postponed = nodes
+
+    def _catch_up(self, maker: NodeProto) -> None:
+        if maker.op_type == "Constant":
+            self.read(maker)
+            return
+        nodes, self._postponed = self._postponed, ()
+        for node in nodes:
+            self.read(node)
+
+    def is_fixed(self, name: str) -> bool:
+        """Whether a value may be a constant: it is given, or computed from constants and shapes alone."""
+        maker = self.scope.maker(name)
+        if maker is not None:
+            return name in self._fixed
+        owner = self.scope.owner(name)
+        if owner is not self.scope and owner is not None and self._outer is not None:
+            return self._outer.is_fixed(name)
+        return owner is not None and owner.held(name) is not None
+
+    @cached_property
+    def _fixed(self) -> set[str]:
+        found: set[str] = set()
+        for node in self.scope.body.node:
+            read = node.input[:1] if node.op_type in _LIKE else node.input
+            made_here = self.scope.maker
+            if node.op_type in _FIXED or all(name in found or (made_here(name) is None and self.is_fixed(name)) for name in read):
+                found.update(node.output)
         return found
 
     def _given(self, name: str) -> int:

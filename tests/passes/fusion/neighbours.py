@@ -193,9 +193,9 @@ def judge(case: Case) -> Verdict:
     if wrong:
         return Verdict(case, WRONG, wrong)
     before, after = census(whole), census(folded)
-    fewer = after.total() < before.total() and after[case.op]
-    back = after[case.op] == before[case.op] and after.total() <= before.total()
-    return Verdict(case, FOUND if fewer or back else MISSED, "" if fewer or back else " ".join(after.elements()))
+    several = after[case.op] >= before[case.op] and after.total() == before.total()
+    back = several or (after[case.op] and after.total() < before.total())
+    return Verdict(case, FOUND if back else MISSED, "" if back else " ".join(after.elements()))
 
 
 def census(of: ModelProto) -> Counter[str]:
