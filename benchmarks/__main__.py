@@ -5,6 +5,7 @@
 `python -m benchmarks definitions [--op NAME ...] [--runs N]` compares expansions, see `benchmarks.definitions`;
 `python -m benchmarks backends [--backend NAME ...]` counts what backends run, see `benchmarks.backends`;
 `python -m benchmarks scaling [--nodes N ...] [--steps]` tells what one more node costs, see `benchmarks.scaling`;
+`python -m benchmarks folding [--nodes N ...]` tells what it costs to find operators, see `benchmarks.folding`;
 `python -m benchmarks checks [--nodes N ...] [--models FOLDER]` tells what the check of a source costs;
 `python -m benchmarks optimizers [--models FOLDER] [--name REGEX]` compares optimizers, see `benchmarks.optimizers`.
 """
@@ -16,13 +17,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import conversions, inlining, scaling
+from benchmarks import conversions, folding, inlining, scaling
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    subjects = ["conversions", "inlining", "scaling", "weights", "definitions", "backends", "optimizers", "checks"]
+    subjects = ["conversions", "inlining", "scaling", "folding", "weights", "definitions", "backends", "optimizers"]
+    subjects.append("checks")
     parser.add_argument("what", nargs="?", choices=subjects, default="conversions")
     parser.add_argument("--op", action="append", default=[], help="only these operators, of the definitions")
     parser.add_argument("--backend", action="append", default=[], help="only these backends")
@@ -88,16 +90,21 @@ def main() -> None:
         for row in scaling.steps(options.op):
             print(row, flush=True)
         return
-    if options.what != "scaling":
+    if options.what not in ("scaling", "folding"):
         for part in [inlining] if options.what == "inlining" else [conversions, inlining]:
             print(part.HEAD)
             for rows in conversions.measure(part.SHAPES, options.nodes, options.runs, options.limit):
                 for held in rows:
                     print(conversions.line(held), flush=True)
             print()
-    if options.what != "inlining":
+    if options.what not in ("inlining", "folding"):
         print(scaling.HEAD)
         for line in scaling.measure(options.nodes, options.runs, options.limit):
+            print(line, flush=True)
+        print()
+    if options.what in ("conversions", "folding"):
+        print(folding.HEAD)
+        for line in scaling.measure(options.nodes, options.runs, options.limit, folding.SHAPES, folding.COMMAND):
             print(line, flush=True)
 
 

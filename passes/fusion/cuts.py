@@ -22,10 +22,11 @@ from opshift.passes.model.messages import NodeProto, default_domain
 _BEYOND = 4  # nodes that a region is still grown by when its like is what is looked for
 MOVING = frozenset(("Expand", "Reshape", "Shape", "Squeeze", "Unsqueeze", "Gather", "Concat", "Slice"))
 """Operators that are read by the dimensions of what they move."""
-_PLAIN = frozenset(
-    "Abs Add Ceil Cos Div Elu Erf Exp Floor Log Max Min Mul Neg Not Reciprocal Relu Selu Sigmoid Sin Softplus Sqrt Sub Sum "
-    "Tan Tanh Where Less Greater And Or".split()
+_BY_TYPE = (
+    "Abs Add And Ceil Cos Div Elu Erf Exp Floor Greater Less Log Max Min Mul Neg Not Or Reciprocal Relu Selu Sigmoid "
+    "Sin Softplus Sqrt Sub Sum Tan Tanh Where"
 )
+_PLAIN = frozenset(_BY_TYPE.split())
 """Operators that are read by element types alone, as long as no constant has dimensions."""
 
 
@@ -38,10 +39,14 @@ class Numbers(dict[Any, int]):
 
 @dataclass
 class Regions:
-    """The regions above a result: of each, so many `nodes` by index, and its state; the smallest first."""
+    """The regions above a result, the smallest first: of each so many `nodes`, by index, its state, and what it takes.
+
+    That is how many values come from outside, but for constants.
+    """
 
     nodes: list[int] = field(default_factory=list)
     states: list[int] = field(default_factory=list)
+    taken: list[int] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     """Their values, numbered in the order in which they are met."""
 
@@ -58,7 +63,7 @@ class Part(Reader):
             self.read(node)
 
     def _given(self, name: str) -> int:
-        if self._whole.is_fixed(name):
+        if name in self._whole.fixed:
             found = self._whole.term(name)
             if self.terms.keys[found].kind in CONSTANT:
                 return found
@@ -89,7 +94,7 @@ class View:
 
 
 class _Entry(NamedTuple):
-    """What a node is by itself, as a number; what it reads, with the nodes that make that; what it makes, who reads it."""
+    """What a node is by itself, as a number; what it reads and where that is made; what it makes, who reads it."""
 
     kind: int
     inputs: Sequence[tuple[str, int]]
@@ -97,7 +102,7 @@ class _Entry(NamedTuple):
     users: Sequence[int]
 
 
-_NOWHERE = -1
+_NOWHERE, _CONSTANT = -1, -2  # in the place of a node that makes a value
 
 
 class Cuts:
@@ -112,28 +117,39 @@ class Cuts:
         self._looks: dict[str, int] = {}
         self._entries: dict[int, _Entry | None] = {}
 
-    def above(self, index: int, taken: Container[int], is_found: Callable[[int], bool]) -> Regions:
-        """The regions of which a node makes the result; few more once one is in a state that tells what it is."""
+    def above(self, index: int, taken: Container[int], inputs: int, is_found: Callable[[int], bool]) -> Regions:
+        """The regions of which a node makes the result, as long as no more than so many inputs are sure to remain.
+
+        Few more once one is in a state that tells what it is.
+        """
         found = Regions(places={self._nodes[index].output[0]: 0})
-        heap, inside, places, state, most = [-index], set[int](), found.places, 0, self._most
-        while heap and len(inside) < most:
+        heap, inside, outside, places, state = [-index], set[int](), set[int](), found.places, 0
+        most, leaves, fixed = self._most, 1, 0
+        while heap and len(inside) < most and fixed <= inputs:
             at = -heappop(heap)
-            if at in inside or at in taken or (entry := self._entry(at)) is None:
+            if at in inside or at in outside:
                 continue
-            if at != index and not inside.issuperset(entry.users):
+            entry = None if at in taken else self._entry(at)
+            if entry is None or (at != index and not inside.issuperset(entry.users)):
+                outside.add(at)
+                fixed += sum(name in places for name in self._nodes[at].output)
                 continue
             inside.add(at)
+            leaves -= sum(name in places for name in entry.outputs)
             key = [state, entry.kind, *map(places.get, entry.outputs)]
             for name, maker in entry.inputs:
                 place = places.get(name)
                 if place is None:
                     place = places[name] = len(places)
-                    if maker != _NOWHERE:
+                    leaves += maker != _CONSTANT
+                    fixed += maker == _NOWHERE
+                    if maker >= 0:
                         heappush(heap, -maker)
                 key.append(place)
             state = self._numbers.number(tuple(key))
             found.nodes.append(at)
             found.states.append(state)
+            found.taken.append(leaves)
             if most == self._most and is_found(state):
                 most = min(most, len(inside) + _BEYOND)
         return found
@@ -154,11 +170,11 @@ class Cuts:
         looks: list[Any] = []
         plain = node.op_type in _PLAIN
         for name in filter(None, node.input):
-            term = self._reader.term(name) if self._reader.is_fixed(name) else -1
+            term = self._reader.term(name) if name in self._reader.fixed else -1
             kind = self._reader.terms.keys[term].kind if term >= 0 else LEAF
             plain &= kind in (LEAF, NUMBER)
             looks.append(term if kind in CONSTANT else -1)
-            inputs.append((name, _NOWHERE if kind in CONSTANT else self._uses.makers.get(name, _NOWHERE)))
+            inputs.append((name, _CONSTANT if kind in CONSTANT else self._uses.makers.get(name, _NOWHERE)))
         looks += map(self._reader.kind if plain else self._look, (node.output[0], *filter(None, node.input)))
         attributes = tuple(sorted(attribute.SerializeToString(deterministic=True) for attribute in node.attribute))
         given = tuple(map(bool, node.input)), self._reader.scope.is_open(node)

@@ -96,7 +96,9 @@ class _Folder:
             reader = Reader(self._terms, scope, RULES, outer)
             readers.append(reader)
             reader.postpone(scope.body.node)
-            found.append((scope.body, Search(reader, self._ops, self._least, self._allowance, self._pinned, self._known).taken()))
+            found.append(
+                (scope.body, Search(reader, self._ops, self._least, self._allowance, self._pinned, self._known).taken())
+            )
             for index, node in enumerate(scope.body.node):
                 for attribute, k, graph in subgraphs(node) if node.attribute else ():
                     inner = None if scope.path is None else (*scope.path, (index, attribute, k))

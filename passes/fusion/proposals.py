@@ -12,7 +12,7 @@ from typing import NamedTuple
 from opshift.passes.fusion import masks, patterns
 from opshift.passes.fusion.cuts import MOVING, Cuts, Numbers, Regions, View
 from opshift.passes.fusion.families import Clues, Family
-from opshift.passes.fusion.group import LARGEST, Group, Held, Uses
+from opshift.passes.fusion.group import LARGEST, Group, Uses
 from opshift.passes.fusion.keys import OP, PRODUCT, SUM
 from opshift.passes.fusion.match import Found, Matcher
 from opshift.passes.fusion.patterns import Axes, Call, Pattern, Tensor
@@ -23,7 +23,7 @@ from opshift.passes.model.traversal import Op
 
 T = TensorProto
 MASK = 3  # the place of the mask among the inputs of Attention
-_NEAR = 32  # nodes of a region; those of operators that are asked for by name may be larger
+_NEAR = 24  # nodes of a region; those of operators that are asked for by name may be larger
 _DEPTH = 6  # how far from the root of a term axes are looked for
 _TOLERANCES: dict[int, float] = {T.DOUBLE: 1e-9, T.FLOAT: 2e-6, T.FLOAT16: 1e-3, T.BFLOAT16: 8e-3}
 """How far a constant may be from the definition's: a few roundings of its type."""
@@ -89,6 +89,8 @@ class Proposals:
         self._permits = permits
         self._cuts = Cuts(reader, uses, known.numbers, _NEAR if least > 1 else LARGEST)
         self._whole = View(reader, uses)
+        self._views: dict[int, View] = {}
+        """Those of the regions above one result, by size."""
 
     def first(self, index: int, ops: Sequence[Op], taken: Container[int]) -> Proposal | None:
         """The call of the first of some operators whose result the node makes."""
@@ -96,7 +98,9 @@ class Proposals:
         if len(self._nodes[index].output) != 1 or kind not in FLOATS:
             return None
         saved = self._known.saved
-        regions = self._cuts.above(index, taken, lambda state: all(saved.get((state, op), 0) > 0 for op in ops))
+        inputs = max((self._families[op].inputs for op in ops), default=0)
+        regions = self._cuts.above(index, taken, inputs, lambda state: all(saved.get((state, op), 0) > 0 for op in ops))
+        self._views.clear()
         for op in ops:
             found = self._largest(index, kind, op, regions, taken) or self._read(index, kind, op, self._whole, taken)[0]
             if found is not None:
@@ -104,10 +108,15 @@ class Proposals:
         return None
 
     def _largest(self, index: int, kind: int, op: Op, regions: Regions, taken: Container[int]) -> Proposal | None:
-        """The call that saves most nodes, read in one of the regions above a result; the largest are looked at first."""
+        """The call that saves most nodes, read in a region above its result; the largest come first."""
         best: Proposal | None = None
-        saved, anchors, unknown = self._known.saved, self._families[op].anchors, len(self._nodes)
-        sizes = [size for size, state in enumerate(regions.states, 1) if saved.get((state, op)) != 0]
+        saved, family, unknown = self._known.saved, self._families[op], len(self._nodes)
+        each = zip(regions.states, regions.taken, strict=True)
+        sizes = [
+            size
+            for size, (state, of) in enumerate(each, 1)
+            if size >= self._least and of <= family.inputs and saved.get((state, op)) != 0
+        ]
         order = [(saved.get((regions.states[size - 1], op), unknown), size) for size in sizes]
         for most, size in sorted(order, reverse=True):
             if best is not None and most <= best.saved:
@@ -116,19 +125,21 @@ class Proposals:
             found = self._again(index, key, regions)
             if found is None:
                 nodes = regions.nodes[:size]
-                if anchors and all(self._nodes[at].op_type not in anchors for at in nodes):
+                held = {self._nodes[at].op_type for at in nodes}
+                if any(needed and needed.isdisjoint(held) for needed in (family.anchors, family.also)):
                     saved[key] = 0
                     continue
-                found, saved[key] = self._read(index, kind, op, View(self._reader, self._uses, nodes), taken)
+                view = self._views.setdefault(size, View(self._reader, self._uses, nodes))
+                found, saved[key] = self._read(index, kind, op, view, taken)
                 self._remember(key, found, regions)
             if found is not None and (best is None or found.saved > best.saved):
                 best = found
         return best
 
     def _read(self, index: int, kind: int, op: Op, view: View, taken: Container[int]) -> tuple[Proposal | None, int]:
-        """The call that saves most nodes of those whose result the node makes, read in some view; and how many any saves.
+        """The call that saves most nodes whose result the node makes, in some view; and how many any does.
 
-        Those that are not allowed count.
+        Those count that are not allowed.
         """
         best: Proposal | None = None
         most, name = 0, self._nodes[index].output[0]
@@ -137,8 +148,9 @@ class Proposals:
             return None, 0
         clues = Clues(self._reader.opset, kind, lambda: self._reader.shape(name), _Found(self._terms, term))
         for call in self._families[op].suggest(op, clues):
-            pattern = patterns.pattern(call)
-            for found in () if pattern is None else self._matches(term, kind, pattern):
+            if (pattern := patterns.pattern(call)) is None:
+                continue
+            for found in self._matches(term, kind, pattern):
                 group = view.grouping.group(index, pattern, found, taken)
                 saved = 0 if group is None else self._saved(group)
                 if group is None or saved <= (0 if best is None else best.saved):

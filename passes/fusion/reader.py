@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
 from opshift.passes.analysis.scope import Scope
+from opshift.passes.fusion.fixed import Fixed
 from opshift.passes.fusion.keys import LEAF, NUMBER, ONES, OP, TENSOR, VECTOR, Key
 from opshift.passes.fusion.terms import Terms
 from opshift.passes.model import numbers, schemas
@@ -30,10 +31,6 @@ _FAR = 24  # nodes that a shape is followed through
 _UNCHANGED = frozenset(("Equal", "Cos", "Sin"))
 """Operators whose rules are for special cases alone; what another rule does not take apart is none of its results."""
 _COMMUTATIVE = frozenset(("Equal", "And", "Or", "Xor"))
-
-_FIXED = frozenset(("Constant", "Shape", "Size"))
-_LIKE = frozenset(("CastLike", "Expand"))
-"""Operators whose result holds the elements of their first input."""
 
 Dims = tuple[int, ...]
 """The terms of dimensions."""
@@ -64,6 +61,7 @@ class Reader:
         self._terms: dict[str, int] = {}
         self._kinds: dict[str, int] = {}
         self._dims: dict[str, tuple[int, ...] | None] = {}
+        self.fixed: Fixed = Fixed(scope, None if outer is None else outer.fixed)
         self._postponed: Sequence[NodeProto] = ()
         self.granted: set[str] = set()
         """Values whose dimensions are as they are read where sizes are 1 or more."""
@@ -89,26 +87,6 @@ class Reader:
         nodes, self._postponed = self._postponed, ()
         for node in nodes:
             self.read(node)
-
-    def is_fixed(self, name: str) -> bool:
-        """Whether a value may be a constant: it is given, or computed from constants and shapes alone."""
-        maker = self.scope.maker(name)
-        if maker is not None:
-            return name in self._fixed
-        owner = self.scope.owner(name)
-        if owner is not self.scope and owner is not None and self._outer is not None:
-            return self._outer.is_fixed(name)
-        return owner is not None and owner.held(name) is not None
-
-    @cached_property
-    def _fixed(self) -> set[str]:
-        found: set[str] = set()
-        for node in self.scope.body.node:
-            read = node.input[:1] if node.op_type in _LIKE else node.input
-            made_here = self.scope.maker
-            if node.op_type in _FIXED or all(name in found or (made_here(name) is None and self.is_fixed(name)) for name in read):
-                found.update(node.output)
-        return found
 
     def _given(self, name: str) -> int:
         owner = self.scope.owner(name)
@@ -177,7 +155,11 @@ class Reader:
             return ()
         defaults = _defaults(node.op_type, self.opset)
         return tuple(
-            sorted((a.name, _plain(attribute_value(a))) for a in node.attribute if defaults.get(a.name) != _bytes(a))
+            sorted(
+                (a.name, _plain(attribute_value(a)))
+                for a in node.attribute
+                if defaults.get(a.name) != a.SerializeToString()
+            )
         )
 
     # --- constants ------------------------------------------------------------------------------------------
@@ -399,7 +381,7 @@ class Reader:
 @cache
 def _defaults(op: str, opset: int) -> dict[str, bytes]:
     schema = schemas.schema("", op, opset)
-    return {n: _bytes(a.default) for n, a in schema.attributes.items() if a.default} if schema else {}
+    return {n: a.default.SerializeToString() for n, a in schema.attributes.items() if a.default} if schema else {}
 
 
 @cache
@@ -411,11 +393,6 @@ def _typed(op: str, opset: int) -> tuple[int, int]:
         return -1, 0
     like = next((i for i, formal in enumerate(schema.inputs) if formal.type == made.type), -1)
     return like, ELEMENT_TYPES.get(next(iter(made.types)), 0) if len(made.types) == 1 else 0
-
-
-def _bytes(attribute: Any) -> bytes:
-    text: bytes = attribute.SerializeToString()
-    return text
 
 
 def _plain(value: Any) -> Any:

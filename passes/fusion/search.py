@@ -198,5 +198,3 @@ def _remark(call: Call, remedy: masks.Remedy) -> str:
             "or the mean of all values if the mask holds the lowest number there"
         )
     return "the operator may round otherwise than its definition"
-
-

@@ -22,7 +22,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto
 from opshift.passes.conversion import convert
-from opshift.passes.fusion import families, fold
+from opshift.passes.fusion import fold
 from opshift.passes.model.traversal import with_nested
 
 from opshift.verification.engines import ENGINES, EngineError
