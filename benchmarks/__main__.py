@@ -7,6 +7,8 @@
 `python -m benchmarks scaling [--nodes N ...] [--steps]` tells what one more node costs, see `benchmarks.scaling`;
 `python -m benchmarks folding [--nodes N ...]` tells what it costs to find operators, see `benchmarks.folding`;
 `python -m benchmarks checks [--nodes N ...] [--models FOLDER]` tells what the check of a source costs;
+`python -m benchmarks proofs [--name REGEX]` measures what proofs of small models cost;
+`python -m benchmarks memory [--layers N]` measures the memory that proofs of large models take;
 `python -m benchmarks optimizers [--models FOLDER] [--name REGEX]` compares optimizers, see `benchmarks.optimizers`.
 """
 
@@ -23,8 +25,19 @@ from benchmarks import conversions, folding, inlining, scaling
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    subjects = ["conversions", "inlining", "scaling", "folding", "weights", "definitions", "backends", "optimizers"]
-    subjects.append("checks")
+    subjects = [
+        "conversions",
+        "inlining",
+        "scaling",
+        "folding",
+        "weights",
+        "definitions",
+        "backends",
+        "optimizers",
+        "checks",
+        "memory",
+        "proofs",
+    ]
     parser.add_argument("what", nargs="?", choices=subjects, default="conversions")
     parser.add_argument("--op", action="append", default=[], help="only these operators, of the definitions")
     parser.add_argument("--backend", action="append", default=[], help="only these backends")
@@ -34,10 +47,11 @@ def main() -> None:
         type=Path,
         help="optimizers: this folder instead of the committed exports; checks: these models as well",
     )
-    parser.add_argument("--name", default="", help="optimizers: only the models that this expression finds")
+    parser.add_argument("--name", default="", help="optimizers, proofs: only the models that this expression finds")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--steps", action="store_true", help="scaling: every frozen case instead of whole models")
     parser.add_argument("--gigabytes", type=int, default=1, help="of embedded weights")
+    parser.add_argument("--layers", type=int, default=18, help="memory: of 67 MB each")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--limit", type=int, default=60, help="seconds of the processor that one conversion may take")
     options = parser.parse_args()
@@ -79,6 +93,18 @@ def main() -> None:
 
         print(checks.HEAD)
         for line in checks.measure(options.nodes, options.runs, options.models):
+            print(line, flush=True)
+        return
+    if options.what == "proofs":
+        from benchmarks import proofs
+
+        for line in proofs.measure(options.runs, options.name):
+            print(line, flush=True)
+        return
+    if options.what == "memory":
+        from benchmarks import memory
+
+        for line in memory.measure(options.layers):
             print(line, flush=True)
         return
     if options.what == "weights":

@@ -39,8 +39,8 @@ def _weight(number: int) -> TensorProto:
     return TensorProto(name=f"w{number}", data_type=TensorProto.FLOAT, dims=[WIDTH, WIDTH])
 
 
-def embedded(path: Path, layers: int) -> Path:
-    """A file of one piece; of more than 2 GB, too, which protobuf cannot write."""
+def embedded(path: Path, layers: int, data: bytes = b"") -> Path:
+    """A file of one piece; of more than 2 GB, too, which protobuf cannot write. `data` are those of each layer."""
     held = model(layers)
     graph = held.graph.SerializeToString()
     held.ClearField("graph")
@@ -48,7 +48,7 @@ def embedded(path: Path, layers: int) -> Path:
     fields = [_tag(GraphProto, "initializer", len(head) + LAYER) + head for head in heads]
     start = held.SerializeToString()
     start += _tag(ModelProto, "graph", len(graph) + sum(map(len, fields)) + layers * LAYER) + graph
-    data = os.urandom(LAYER)
+    data = data or os.urandom(LAYER)
     with path.open("wb") as file:
         file.write(start)
         for field in fields:
@@ -57,8 +57,8 @@ def embedded(path: Path, layers: int) -> Path:
     return path
 
 
-def external(path: Path, layers: int) -> Path:
-    """A file whose weights lie in another one, which is all zeros and takes no room on the disk."""
+def external(path: Path, layers: int, data: bytes = b"") -> Path:
+    """A file whose weights lie in another one; without `data` it is all zeros and takes no room on the disk."""
     held = model(layers)
     for i in range(layers):
         tensor = _weight(i)
@@ -67,8 +67,10 @@ def external(path: Path, layers: int) -> Path:
             tensor.external_data.add(key=key, value=str(value))
         held.graph.initializer.append(tensor)
     path.write_bytes(held.SerializeToString())
-    with (path.parent / f"{path.name}.data").open("wb") as data:
-        data.truncate(layers * LAYER)
+    with (path.parent / f"{path.name}.data").open("wb") as file:
+        file.truncate(layers * LAYER)
+        for _ in range(layers if data else 0):
+            file.write(data)
     return path
 
 

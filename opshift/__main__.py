@@ -2,6 +2,6 @@
 
 import sys
 
-from opshift.cli.main import main
+from opshift.cli.start import main
 
 sys.exit(main())

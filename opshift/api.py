@@ -18,8 +18,10 @@ from opshift.passes.errors import InvalidModel, Refusal
 from opshift.passes.goals import Goal, Target
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.refine import Refinement
-from opshift.verification.feeding.asked import Inputs, Ranges, Sizes, asked, checked
+from opshift.passes.spelling import hint
+from opshift.verification.feeding.asked import Engines, Inputs, Ranges, Sizes, asked, checked
 from opshift.verification.side import Side
+from opshift.verification.tolerances import Given as Tolerance
 from opshift.verification.verify import Verification, verify_sides
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     Model = onnx.ModelProto | onnx_ir.Model | str | os.PathLike[str]
 
 Given = TypeVar("Given")
+GRADES = ("exact", "close")
+"""The grades by which `verify` judges."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Plan:
 
 def convert_version(
     model: Given,
-    target_version: Target,
+    target_version: Target | None = None,
     *,
     ir_version: int | None = None,
     modernize: bool = False,
@@ -68,7 +72,7 @@ def convert_version(
         target_version: an opset of the default domain, `"latest"`, the name of a target such as
             `"onnxruntime-1.8"`, or opsets by domain, such as `{"": 13, "ai.onnx.ml": 2}`.
         ir_version: the IR version to write; without it, the one that was current when the opset came out, or the
-            lowest above that which a feature of the model needs.
+            lowest above that which a feature of the model needs. It can be asked for alone: the model keeps its opset.
         modernize: then put operators in the place of the nodes that compute them, as `fold` does; none that a named
             target lacks.
         optimize: then optimize the model, as `optimize` does.
@@ -80,9 +84,9 @@ def convert_version(
     Raises:
         Refused: the model cannot be expressed at the target; every reason is listed.
         InvalidModel: the model cannot be read, is not what ONNX allows, or imports opsets that are not known.
-        ValueError: an unknown target.
+        ValueError: an unknown target or IR version, or neither is given.
     """
-    return _reached(model, goals.conversion(target_version, ir_version, Refinement(modernize, optimize=optimize)))
+    return _reached(model, goals.versions(target_version, ir_version, Refinement(modernize, optimize=optimize)))
 
 
 def inline(
@@ -91,6 +95,7 @@ def inline(
     target: Target | None = None,
     *,
     domain: str | None = None,
+    portable: bool = False,
     ir_version: int | None = None,
     modernize: bool = False,
     optimize: bool = False,
@@ -105,6 +110,7 @@ def inline(
             by the path of a TOML file: everything that it lacks is replaced, to any depth, at an opset and an IR
             version that it reads. The model keeps its opset where that will do.
         domain: replace all operators of a domain, the model's own functions among them.
+        portable: replace all that is not ONNX's, such as operators of `com.microsoft`.
         ir_version: as for `convert_version`.
         modernize: as for `convert_version`; what was replaced does not come back.
         optimize: as for `convert_version`.
@@ -116,12 +122,13 @@ def inline(
         Refused: an operator has no definition, or one that does not fit the types or shapes of a call, or the backend
             does not read what is left; every node is named.
         InvalidModel: as for `convert_version`.
-        ValueError: as for `convert_version`, or there is nothing to replace.
+        ValueError: as for `convert_version`; or an operator that neither ONNX nor the model has, or nothing is named.
     """
-    ops = tuple(ops)
-    if not ops and domain is None and target is None:
-        raise ValueError("name operators, a domain or a target")
-    return _reached(model, goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize)))
+    ops = goals.as_names(ops)
+    if not ops and domain is None and target is None and not portable:
+        raise ValueError("name operators, a domain or a target, or ask for what is portable")
+    wanted = Refinement(modernize, optimize=optimize)
+    return _reached(model, goals.inlining(ops, domain, target, ir_version, wanted, portable=portable))
 
 
 def fold(
@@ -197,7 +204,7 @@ def plan(
 
     Raises:
         InvalidModel: as for `convert_version`.
-        ValueError: as for `convert_version`.
+        ValueError: as for `inline`.
     """
     wanted = Refinement(modernize, optimize=optimize)
     goal = goals.inlining(ops, domain, target, wanted=wanted)
@@ -219,6 +226,9 @@ def verify(
     seed: int = 0,
     save_inputs: str | os.PathLike[str] | None = None,
     repro: str | os.PathLike[str] | None = None,
+    engine: Engines | None = None,
+    rtol: Tolerance | None = None,
+    atol: Tolerance | None = None,
 ) -> Verification:
     """Run two models on the same inputs and compare their outputs.
 
@@ -243,20 +253,33 @@ def verify(
         seed: of what is drawn.
         save_inputs: where to keep what both ran on: a `.npz`, or a folder, which gets what `inputs` reads.
         repro: a new folder for the smallest models that still differ, where the two do, with inputs and outputs.
+        engine: what runs both: `"onnxruntime"`, `"reference"` or `"openvino"`; or a pair of these, the first for
+            `before`. A difference between two engines is one then, of a single model, too.
+        rtol: what an output may differ by in the place of the bounds, as a part of the magnitude of the first model's
+            element: a number, or numbers by the name of an output. Without `atol` nothing else is allowed.
+        atol: the same in all; added to what `rtol` allows.
 
     Returns:
-        `equal`, `different` with the first tensor that differs and its node, or `unverified` with the reason.
+        A verification, which is true where it is `equal`; `different` with the first tensor that differs and its node,
+        or `unverified` with the reason.
 
     Raises:
         InvalidModel: as for `convert_version`.
-        ValueError: the model has no such input or dimension, or one of another rank, size or type.
+        ValueError: the model has no such input, output or dimension, or one of another rank, size or type; an engine
+            is not known or not installed.
         OSError: a file of inputs cannot be read, or not be written.
     """
-    wanted = asked(inputs, input_shape, val_range, runs, seed, save_inputs, repro)
+    wanted = asked(inputs, input_shape, val_range, runs, seed, save_inputs, repro, engine, rtol, atol)
     one, other = (Side(*_loaded(model), _network(model)) for model in (before, after))
     convert.checked(one.model)
     convert.checked(other.model)
-    return verify_sides(one, other, grade=grade, wanted=checked(wanted, one.model))
+    return verify_sides(one, other, grade=_graded(grade), wanted=checked(wanted, one.model))
+
+
+def _graded(grade: str) -> str:
+    if grade not in GRADES:
+        raise ValueError(f"unknown grade {grade!r}{hint(grade, GRADES)}")
+    return grade
 
 
 def _network(model: Any) -> str | None:

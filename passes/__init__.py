@@ -14,6 +14,8 @@ def __getattr__(name: str) -> object:
     """Import onnx_ir only for those who build pipelines."""
     if name not in __all__:
         raise AttributeError(f"module 'opshift.passes' has no attribute {name!r}")
-    from opshift.passes import pipeline
-
+    try:
+        from opshift.passes import pipeline
+    except ModuleNotFoundError as error:
+        raise ImportError(f"{name} needs onnx_ir: pip install opshift[pipeline] ({error})") from None
     return getattr(pipeline, name)

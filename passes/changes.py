@@ -83,6 +83,8 @@ class Result:
     """Those of the changes that were made beyond what was demanded, in their order."""
     folded: int | None = None
     """How many operators were recognised and put in the place of what computed them; None where nobody asked."""
+    absent: tuple[str, ...] = ()
+    """The operators that were to be replaced, and of which there was none, as they were named."""
 
     @property
     def grade(self) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
 
 _LONGEST = 2000  # characters of a line: names in a model may have millions
+_NAMED = 3  # nodes of a line, and reasons of an operator, before the rest is counted
+_OWN = re.compile(r"""'[^']*'|"[^"]*\"""")  # names, which make a reason that of one node
 
 
 def brief(line: str) -> str:
@@ -67,6 +72,11 @@ class Refusal:
     where: str = ""
 
     @property
+    def operator(self) -> str:
+        """The operator as users write it, such as `Gelu` or `com.example::Gelu`."""
+        return f"{self.domain}::{self.op}" if self.domain else self.op
+
+    @property
     def boundary(self) -> str:
         """The two opsets, such as `opset 20 -> 19`; empty where there is no boundary."""
         if not self.since:
@@ -75,14 +85,50 @@ class Refusal:
         return f"opset {older} -> {newer}" if self.up else f"opset {newer} -> {older}"
 
     def __str__(self) -> str:
-        op = f"{self.domain}::{self.op}" if self.domain else self.op
-        subject = " ".join(filter(None, [op, f'"{self.node}"' if self.node else ""]))
+        subject = " ".join(filter(None, [self.operator, f'"{self.node}"' if self.node else ""]))
         place = ", ".join(filter(None, [self.where, self.boundary]))
         return brief(": ".join(filter(None, [f"{subject} ({place})" if place else subject, self.why])))
 
 
+def grouped(refusals: Iterable[Refusal], most: int = _NAMED) -> list[str]:
+    """One line for each operator, place and kind of reason; of one operator no more than `most`, and how many more."""
+    lines: list[str] = []
+    for kinds in _by(refusals, lambda r: (r.domain, r.op, r.where)):
+        reasons = _by(kinds, lambda r: (r.boundary, _kind(r)))
+        lines += map(_line, reasons[:most])
+        if more := sum(len(alike) for alike in reasons[most:]):
+            lines.append(f"{kinds[0].operator}: and {more} more reasons")
+    return lines
+
+
+def _by(held: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    found: dict[Hashable, list[T]] = {}
+    for each in held:
+        found.setdefault(key(each), []).append(each)
+    return list(found.values())
+
+
+def _kind(refusal: Refusal) -> str:
+    """A reason without the names that make it that of one node."""
+    return _OWN.sub("_", refusal.why)
+
+
+def _line(alike: Sequence[Refusal]) -> str:
+    first = alike[0]
+    names = list(dict.fromkeys(f'"{r.node}"' for r in alike if r.node))
+    why = first.why.replace(f'"{first.node}"', "it") if first.op == "value" else first.why
+    others = len({r.why for r in alike if r.node == first.node}) - 1
+    place = ", ".join(filter(None, [first.where, first.boundary]))
+    count = f"{len(names)} x " if len(names) > 1 else ""
+    told = " ".join([*names[:_NAMED], *([f"and {len(names) - _NAMED} more"] if len(names) > _NAMED else [])])
+    like = f" (and {others} more like it)" if others > 0 else ""
+    return brief(f"{count}{first.operator}{f' {told}' if told else ''}{f' ({place})' if place else ''}: {why}{like}")
+
+
 class Refused(ValueError):
     """The model cannot be converted; nothing was written and the caller's model is unchanged.
+
+    The text groups the reasons by operator and kind.
 
     Attributes:
         refusals: every reason.
@@ -104,7 +150,7 @@ class Refused(ValueError):
         goal = (
             f" for {self.target}" if isinstance(self.target, str) else f" to opset {self.target}" if self.target else ""
         )
-        lines = [f"the model cannot be converted{goal}:", *(f"  {refusal}" for refusal in self.refusals)]
+        lines = [f"the model cannot be converted{goal}:", *(f"  {line}" for line in grouped(self.refusals))]
         if self.nearest is not None:
             lines.append(f"  nearest opset that can be reached: {self.nearest}")
         return "\n".join(lines)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
+from operator import index
 
 from opshift.passes.backends import fit
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refused
-from opshift.passes.model import imports, schemas
+from opshift.passes.model import imports, installed, schemas
+from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
-from opshift.passes.model.traversal import Op, bodies
+from opshift.passes.model.traversal import Op
 from opshift.passes.refine import NOTHING, Refinement, refined
+from opshift.passes.spelling import hint
 
 Target = int | str | Mapping[str, int] | Backend
 
@@ -28,6 +30,7 @@ class Goal:
         ir_version: the IR version to write.
         names, domain: operators to replace by their definitions, one by one and by their domain.
         backend: what has to read the result: all that it lacks is replaced, at an opset that it reads.
+        portable: leave operators of ONNX alone, and functions of the model that call nothing else.
         refinement: what is done then.
     """
 
@@ -37,40 +40,109 @@ class Goal:
     domain: str | None = None
     backend: Backend | None = None
     refinement: Refinement = NOTHING
+    portable: bool = False
+
+    def __post_init__(self) -> None:
+        if self.portable and self.reader is not None and self.reader.vendors:
+            raise ValueError(f"{self.reader.name} has operators of its own; give it, or --portable")
+
+    @property
+    def reader(self) -> Backend | None:
+        """What has to read the result, whether all that it lacks goes, or it is named for its opset."""
+        return self.backend or self.refinement.backend
+
+    @property
+    def plain(self) -> Goal:
+        """The same without what is done beyond."""
+        return replace(self, refinement=Refinement(backend=self.refinement.backend))
 
     @property
     def label(self) -> str:
         """What the name of a file says about it."""
         if self.backend is not None:
             return f"for-{self.backend.name}"
+        if self.portable:
+            return "portable"
         if self.names or self.domain is not None:
             return "inlined"
-        return "-".join(f"{domain or 'opset'}{opset}" for domain, opset in self.targets.items()) or "folded"
+        reached = [f"{domain or 'opset'}{opset}" for domain, opset in self.targets.items()]
+        if not self.targets and self.ir_version is not None:
+            reached = [f"ir{self.ir_version}"]
+        return "-".join(reached) or "folded"
+
+    @property
+    def said(self) -> str:
+        """What is to be reached, in a few words: `at opset 13`."""
+        if self.backend is not None:
+            return f"for {self.backend.name}"
+        reached = [f"opset {opset}{f' of {domain}' if domain else ''}" for domain, opset in self.targets.items()]
+        if not reached and self.ir_version is not None:
+            reached = [f"IR version {self.ir_version}"]
+        return f"at {' and '.join(reached)}" if reached else ""
 
     def attempt(self, source: ModelProto, folder: str | None) -> Result:
         """What becomes of a copy of `source`, or why it cannot.
 
         Raises:
             InvalidModel: the model is not valid.
-            ValueError: it has nothing of what is to be replaced, or cannot have what is to be recognised.
+            ValueError: nobody knows what is to be replaced, or it cannot have what is to be recognised.
         """
+        try:
+            made = self._attempt(source, folder)
+        except Lacking as lacking:
+            return Result(None, (), (lacking.refusal,))
+        more = (installed.doubt(),) if any("unknown" in refusal.why for refusal in made.refusals) else ()
+        return replace(made, refusals=(*made.refusals, *filter(None, more)))
+
+    def _attempt(self, source: ModelProto, folder: str | None) -> Result:
         survey = convert.checked(source)
-        ops = named(source, self.names, self.domain)
+        used = frozenset(survey.calls)
+        ops = [*named(source, self.names, self.domain, used), *self._vendors(source)]
         opsets = {**imports.opsets(source), **self.targets}
         _check_available(self.refinement, opsets)
         if self.backend is not None:
             made = fit.attempt(source, self.backend, ops=ops, ir_version=self.ir_version, folder=folder)
-        elif self.targets or self.ir_version or ops:
-            targets = self.targets or own_opset(source)
+        elif self.targets or self.ir_version is not None or ops or self.portable:
+            targets = {**(self.targets or own_opset(source)), **self._ml_opset(source)}
             made = convert.attempt(source, targets, ops=ops, ir_version=self.ir_version, folder=folder, survey=survey)
+            self._drop_imports(made.model)
         else:
             made = Result(source, (), ())
         made = refined(made, self.refinement, lacking=ops, folder=folder)
-        return replace(made, model=_copy(source)) if made.model is source else made
+        made = replace(made, model=_copy(source)) if made.model is source else made
+        return replace(made, absent=tuple(self._absent(ops, used, made)))
+
+    def _absent(self, ops: Iterable[Op], used: frozenset[Op], made: Result) -> Iterator[str]:
+        gone = {(default_domain(change.domain), change.op) for change in made.changes}
+        absent = set(ops) - used - gone
+        yield from (name for name in self.names if operator(name) in absent)
+        if self.domain is not None and default_domain(self.domain) not in {domain for domain, _ in ops}:
+            yield f"operator of {self.domain or 'ai.onnx'}"
+        if self.portable and not gone:
+            yield "operator that is not ONNX's"
+
+    def _vendors(self, source: ModelProto) -> set[Op]:
+        """What goes without being named."""
+        if self.portable:
+            return fit.foreign(source)
+        return fit.vendors(source, self.reader) if self.backend is None and self.reader is not None else set()
+
+    def _ml_opset(self, source: ModelProto) -> Mapping[str, int]:
+        return fit.ml_opset(source, self.reader) if self.reader is not None else {}
+
+    def _drop_imports(self, made: ModelProto | None) -> None:
+        """What nothing uses is not imported where the reader may stumble over it."""
+        if made is not None and self.portable:
+            imports.drop_unused(made, lambda *_: True)
+        elif made is not None and self.reader is not None:
+            reads = self.reader.reads_import
+            imports.drop_unused(made, lambda domain, version: not reads(domain, version))
 
     def nearest(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
         """The opset nearest to the one wanted that can be reached where `result` is a refusal; None if unknown."""
         if not result.refusals or not self.targets or self.names or self.domain is not None:
+            return None
+        if result.refusals[0].op == LACKING:  # which is no matter of opsets
             return None
         return convert.nearest(source, result.refusals, self.targets, folder)
 
@@ -80,10 +152,18 @@ class Goal:
         return Refused(result.refusals, target=target, nearest=self.nearest(source, result, folder))
 
 
+def versions(target: Target | None, ir_version: int | None, wanted: Refinement) -> Goal:
+    """To a target or an IR version, of which one must be named; raises `ValueError` if none is, or an unknown one."""
+    if target is None and ir_version is None:
+        raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
+    return conversion(target, ir_version, wanted)
+
+
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:
     """To a target, or at the model's own opset; raises `ValueError` for an unknown one."""
     targets, ir = resolve(target) if target is not None else ({}, None)
-    return Goal(targets, ir_version or ir, refinement=replace(wanted, backend=backend_of(target)))
+    wanted = replace(wanted, backend=backend_of(target))
+    return Goal(targets, known_ir(ir_version) or ir, refinement=wanted)
 
 
 def inlining(
@@ -92,11 +172,14 @@ def inlining(
     target: Target | None = None,
     ir_version: int | None = None,
     wanted: Refinement = NOTHING,
+    *,
+    portable: bool = False,
 ) -> Goal:
     """Of operators, at an opset, or of all that a backend lacks; raises `ValueError` for an unknown target."""
     backend = backend_of(target)
     targets = resolve(target)[0] if target is not None and backend is None else {}
-    return Goal(targets, ir_version, tuple(names), domain, backend, replace(wanted, backend=backend))
+    names, wanted = as_names(names), replace(wanted, backend=backend)
+    return Goal(targets, known_ir(ir_version), names, domain, backend, wanted, portable)
 
 
 def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refinement:
@@ -105,7 +188,7 @@ def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refi
     Raises:
         ValueError: an operator is not known, or has no definition to recognise it by.
     """
-    return Refinement(True, None if ops is None else frozenset(map(recognisable, ops)), optimize)
+    return Refinement(True, None if ops is None else frozenset(map(recognisable, as_names(ops))), optimize)
 
 
 def recognisable(name: str) -> Op:
@@ -121,16 +204,22 @@ def recognisable(name: str) -> Op:
         raise ValueError(f"{name} cannot be recognised: {why}")
     if schemas.versions(*op):
         raise ValueError(f"{name} has no definition to recognise it by (docs/definitions.md lists those that have one)")
-    raise unknown(name)
+    raise unknown_operator(name)
 
 
-def unknown(name: str) -> ValueError:
-    """The error for an operator that nobody knows, with the known one that is spelled most like it."""
+def unknown_operator(name: str, held: Iterable[Op] = ()) -> ValueError:
+    """The error for an operator that neither ONNX, nor we, nor a model (`held`) has."""
     from opshift.passes.inlining import definable
 
-    known = [f"{domain}::{op}" if domain else op for domain in definable.DOMAINS for op in definable.operators(domain)]
-    likely = get_close_matches(name, known, 1)
-    return ValueError(f"unknown operator {name!r}{f'; did you mean {likely[0]}?' if likely else ''}")
+    domains = (*definable.DOMAINS, *schemas.IMPORTED)
+    known = {(domain, op) for domain in domains for op in definable.operators(domain)}
+    return unknown("operator", name, known.union(held))
+
+
+def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
+    """The error for the name of what is not known, with the one that is spelled most like it."""
+    names = sorted(f"{domain}::{op}" if domain else op for domain, op in known)
+    return ValueError(f"unknown {what} {name!r}{hint(name, names)}")
 
 
 def _check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
@@ -147,14 +236,14 @@ def _check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
 def resolve(target: Target) -> tuple[dict[str, int], int | None]:
     """The opsets by domain that a user's target stands for, and the IR version of a named target."""
     if isinstance(target, Mapping):
-        return {default_domain(d): _known(d, v) for d, v in target.items()}, None
-    if isinstance(target, int):
-        return {"": _known("", target)}, None
+        if not target:
+            raise ValueError("the target names no opset")
+        return {default_domain(d): _known(d, _opset(v)) for d, v in target.items()}, None
     if target == "latest":
         return {"": schemas.latest()}, None
     backend = backend_of(target)
     if backend is None:
-        return {"": _known("", int(str(target)))}, None
+        return {"": _known("", _opset(target))}, None
     if not backend.opset:
         raise ValueError(f"the source of {backend.name} names no opset: {backend.source}")
     return {"": backend.opset}, backend.ir_version or None
@@ -171,22 +260,69 @@ def backend_of(target: Target | None) -> Backend | None:
     return find(target)
 
 
-def named(model: ModelProto, ops: Iterable[str], domain: str | None) -> list[Op]:
-    """The operators that a user names, one by one and by domain."""
-    found = [operator(op) for op in ops]
+def named(model: ModelProto, names: Iterable[str], domain: str | None, used: Iterable[Op]) -> list[Op]:
+    """The operators that a user names, one by one and by domain; raises `ValueError` for one that nobody knows."""
+    found = [operator(name) for name in names]
+    held = {*used, *((default_domain(f.domain), f.name) for f in model.functions)}
+    for name, op in zip(names, found, strict=True):
+        if op not in held and not schemas.versions(*op) and not _is_ours(*op):
+            raise unknown_operator(name, held)
     if domain is not None:
         wanted = default_domain(domain)
-        used = {(default_domain(n.domain), n.op_type) for body in bodies(model) for n in body.node}
         members = sorted(op for op in used if op[0] == wanted)
-        if not members:
-            raise ValueError(f"the model uses no operator of domain {domain!r}")
+        if not members and not _is_known(wanted):
+            raise ValueError(f"the model uses no operator of domain {domain!r}{_domain_hint(domain, used)}")
         found += members
     return found
 
 
+def _is_known(domain: str) -> bool:
+    """Whether operators of a domain that a model may import are known."""
+    from opshift.passes.inlining import definable
+
+    return schemas.known_domain(domain) or domain in (*schemas.IMPORTED, *definable.DOMAINS)
+
+
+def _is_ours(domain: str, op: str) -> bool:
+    """Whether an operator that ONNX does not define is one that we do."""
+    from opshift.passes.inlining import definable
+
+    return domain in definable.DOMAINS and op in definable.operators(domain)
+
+
+def _domain_hint(domain: str, used: Iterable[Op]) -> str:
+    domains = sorted({domain or "ai.onnx" for domain, _ in used})
+    return hint(domain, domains, repr) or (f"; it uses {', '.join(map(repr, domains))}" if domains else "")
+
+
+def as_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The names that a user gives: several, or one alone."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def known_ir(version: int | None) -> int | None:
+    """An IR version that a user asks for, if any; raises `ValueError` for one that there is not."""
+    least, newest = schemas.ir_version("", 1), schemas.ir_version("", schemas.latest())
+    if version is not None and not least <= version <= newest:
+        raise ValueError(f"IR version {version} is not known; {least} to {newest} are")
+    return version
+
+
+def _opset(given: object) -> int:
+    """The number of an opset as a user gives it."""
+    try:
+        if isinstance(given, bool):
+            raise TypeError
+        return int(given) if isinstance(given, str) else index(given)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ValueError(f"an opset, opsets by domain or the name of a target is needed, not {given!r}") from None
+
+
 def _known(domain: str, opset: int) -> int:
     if not schemas.known_domain(domain):
-        raise ValueError(f"the operators of domain {domain!r} are not known")
+        domains = ("ai.onnx", *filter(None, schemas.domains()))
+        have = hint(domain, domains, repr) or f"; {', '.join(map(repr, domains))} are"
+        raise ValueError(f"the operators of domain {domain!r} are not known{have}")
     if not 1 <= opset <= schemas.latest(domain):
         raise ValueError(f"opset {opset} is not known; 1 to {schemas.latest(domain)} are")
     return opset

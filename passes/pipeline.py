@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx_ir
 from onnx_ir.passes import FunctionalPass, PassResult
 from opshift.passes import bridge
-from opshift.passes.goals import Goal, Target, conversion, folding, inlining, operator
+from opshift.passes.goals import Goal, Target, as_names, conversion, folding, operator, unknown, versions
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.refine import Refinement
 
@@ -19,7 +19,8 @@ class ConvertVersionPass(FunctionalPass):  # type: ignore[misc]
 
     Args:
         target: an opset, a target or opsets by domain, as for `opshift.convert_version`.
-        ir_version: the IR version to write; without it, what the opset and the model's features ask for.
+        ir_version: the IR version to write; without it, what the opset and the model's features ask for. It can be
+            asked for alone.
         modernize: then recognise operators, as `FoldFunctionsPass` does, but none that a named target lacks.
         optimize: then optimize, as `OptimizePass` does.
 
@@ -28,16 +29,15 @@ class ConvertVersionPass(FunctionalPass):  # type: ignore[misc]
             where a Sequential runs the pass).
     """
 
-    target: Target
+    target: Target | None = None
     ir_version: int | None = None
     modernize: bool = False
     optimize: bool = False
 
     def call(self, model: onnx_ir.Model) -> PassResult:
         """A converted model, and whether it differs from what was given."""
-        return _brought(
-            model, conversion(self.target, self.ir_version, Refinement(self.modernize, optimize=self.optimize))
-        )
+        wanted = Refinement(self.modernize, optimize=self.optimize)
+        return _brought(model, versions(self.target, self.ir_version, wanted))
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class InlineFunctionsPass(FunctionalPass):  # type: ignore[misc]
 
     Raises:
         Refused: a call does not fit its function (see `ConvertVersionPass`).
+        ValueError: the model has no such function.
     """
 
     functions: Iterable[str] | None = None
@@ -57,9 +58,12 @@ class InlineFunctionsPass(FunctionalPass):  # type: ignore[misc]
         """A model without calls of these functions, and whether there were any functions."""
         known = {(default_domain(domain), name) for domain, name, _ in model.functions}
         if self.functions is not None:
-            known &= set(map(operator, self.functions))
+            for name in as_names(self.functions):
+                if operator(name) not in known:
+                    raise unknown("function", name, known)
+            known &= set(map(operator, as_names(self.functions)))
         names = tuple(f"{domain}::{name}" for domain, name in sorted(known))
-        return _brought(model, inlining(names, ir_version=model.ir_version))
+        return _brought(model, Goal(ir_version=model.ir_version, names=names))
 
 
 @dataclass(frozen=True)

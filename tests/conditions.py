@@ -73,7 +73,7 @@ def ignores(call: Call) -> bool:
 
 
 def empty_parts(call: Call) -> bool:
-    parts, shape, axis = call.attribute("num_outputs", 0), np.shape(call.given(0)), call.attribute("axis", 0)
+    parts, shape, axis = call.attribute("num_outputs", 0), call.shape(0) or (), call.attribute("axis", 0)
     return bool(parts) and -len(shape) <= axis < len(shape) and -(-shape[axis] // parts) * (parts - 1) >= shape[axis]
 
 

@@ -1,20 +1,56 @@
 """What many tests need is made once: modules are compiled for all processes, and engines are there where they fork."""
 
+import gc
 import os
+import re
 import sys
+from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
+from tests import order, pairs
+
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+gc.disable()  # while tests are collected, none of which is garbage
+
+
+POSIX = re.compile(
+    r"symlink_to|os\.symlink|mkfifo|import resource|/proc/|os\.fork|SIGKILL|SIGALRM|os\.kill|chmod\(|\"bash\""
+)
+"""What only POSIX has: `-m "not posix"` leaves out the modules that name it."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--whole", action="store_true", help="every combination of parameters, not each pair of values")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Mark what cannot run everywhere, and leave out what shows no pair of values that others do not."""
+    needs = cache(lambda path: path.name != "test_without_posix.py" and bool(POSIX.search(path.read_text("utf-8"))))
+    for item in items:
+        if needs(item.path):
+            item.add_marker(pytest.mark.posix)
+    yield  # what is asked for by name or mark is known then
+    if not config.getoption("--whole"):
+        items[:], left_out = pairs.split(items)
+        config.hook.pytest_deselected(items=left_out)
+    if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
+        items[:] = order.long_first(items, int(workers))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Load the engines, but not where tests are only handed out."""
+    """Load the engines and what compares what they yield, but not where tests are only handed out."""
     import onnx.parser
 
+    import opshift
     from opshift.verification import engines
 
     model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> g (float x) => (float y) { y = Neg(x) }')
     for engine in engines.ENGINES:
         engine(model)
+    assert opshift.verify(model, model)
+    gc.enable()
+    gc.freeze()

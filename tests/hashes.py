@@ -32,6 +32,7 @@ import opshift
 from tests.conformance.cases import all_cases, installed
 from tests.exported import store as exported
 from tests.frozen import store as frozen
+from tests.networks.corpus import save_network
 
 OPSETS = (7, 9, 12, 13, 17, 18, 20, 21, 23, 26, 28)
 TARGETS = ("onnxruntime-1.8", "opencv-5.0", "rknn-2.1", "tensorrt-8.6", "tract-0.23")
@@ -97,13 +98,11 @@ def _refined(name: str, model: ModelProto, draw: random.Random) -> Hashes:
 
 def of_networks() -> Hashes:
     """OpenVINO IR, as ONNX at two opsets; the networks are those that OpenVINO makes of published cases."""
-    import openvino
-
     found = {case.name: case for case in installed()}
     chosen = random.Random(2).sample(sorted(found), NETWORKS)
     for name in chosen:
         with TemporaryDirectory() as folder:
-            network = _network(openvino, found[name].model, folder)
+            network = _network(found[name].model, folder)
             if network is None:
                 yield f"network/{name}", "unread"
                 continue
@@ -111,11 +110,11 @@ def of_networks() -> Hashes:
                 yield f"network/{name} to {opset}", _made(opshift.convert_version, str(network), opset)
 
 
-def _network(openvino: object, model: ModelProto, folder: str) -> Path | None:
+def _network(model: ModelProto, folder: str) -> Path | None:
     source, path = Path(folder, "model.onnx"), Path(folder, "net.xml")
     source.write_bytes(model.SerializeToString())
     try:
-        openvino.save_model(openvino.convert_model(source), path, compress_to_fp16=False)  # type: ignore[attr-defined]
+        save_network(source, path)
     except Exception:
         return None
     return path

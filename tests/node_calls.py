@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx.numpy_helper
+import onnx.shape_inference
 from onnx import ModelProto, NodeProto, ValueInfoProto
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.traversal import bodies
@@ -24,7 +25,7 @@ class Call:
 
     node: NodeProto
     opset: int
-    values: Mapping[str, Any]
+    values: Known
 
     def given(self, index: int) -> Any:
         """The value of an input; None where it is left out or unknown."""
@@ -34,7 +35,9 @@ class Call:
     def shape(self, index: int) -> tuple[int, ...] | None:
         """The sizes of an input; None where it is left out or unknown."""
         value = self.given(index)
-        return value.shape if isinstance(value, np.ndarray) else None
+        if isinstance(value, np.ndarray):
+            return value.shape
+        return self.values.shapes.get(self.node.input[index]) if index < len(self.node.input) else None
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """The value of an attribute that is not the caller's of a function."""
@@ -45,7 +48,7 @@ class Call:
 
 def calls(of: ModelProto, feeds: Mapping[str, Any] | None = None) -> Iterator[Call]:
     """The calls of all graphs and functions; without `feeds` only constants are known."""
-    values = _Known(of, feeds)
+    values = Known(of, feeds)
     functions = {id(function): function.opset_import for function in of.functions}
     imported = of.opset_import
     for body in bodies(of):
@@ -57,7 +60,7 @@ def calls(of: ModelProto, feeds: Mapping[str, Any] | None = None) -> Iterator[Ca
 
 
 @dataclass(frozen=True)
-class _Known(Mapping[str, Any]):
+class Known(Mapping[str, Any]):
     """The constants of a model, and the values of its main graph, computed when the first one is asked for that is neither fed nor constant."""
 
     of: ModelProto
@@ -84,6 +87,32 @@ class _Known(Mapping[str, Any]):
                 if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
                     found[node.output[0]] = onnx.numpy_helper.to_array(node.attribute[0].t)
         return found
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The sizes of values inside of graphs, too, as far as they follow from those of what is fed."""
+        if self.feeds is None:
+            return {}
+        told = ModelProto()
+        told.CopyFrom(self.of)
+        for value in told.graph.input:
+            if isinstance(fed := self.feeds.get(value.name), np.ndarray):
+                del value.type.tensor_type.shape.dim[:]
+                for size in fed.shape:
+                    value.type.tensor_type.shape.dim.add(dim_value=size)
+        try:
+            inferred = onnx.shape_inference.infer_shapes(told, data_prop=True)
+        except Exception:  # whatever is wrong with it, nothing is known
+            return {}
+        stated = (
+            v for body in bodies(inferred) for v in (*body.input, *body.value_info) if isinstance(v, ValueInfoProto)
+        )
+        dims = {v.name: v.type.tensor_type.shape.dim for v in stated if v.type.tensor_type.HasField("shape")}
+        return {
+            name: tuple(dim.dim_value for dim in shape)
+            for name, shape in dims.items()
+            if all(dim.HasField("dim_value") for dim in shape)
+        }
 
     @cached_property
     def _computed(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from tests.node_calls import Call, calls
 from tests.support import model
 
 RUNTIME, REFERENCE = "onnxruntime", "onnx.reference"
+RAISED = "onnxruntime after onnx's converter"
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,12 @@ QUIRKS: tuple[Quirk, ...] = (
                    "float[1,1,4,4] x, float[1,4] r, int64[1] b", "float[1,1,1,1] y",
                    {"x": _f(*range(16), shape=(1, 1, 4, 4)), "r": _f(0, 0, 2, 2, shape=(1, 4)), "b": np.array([0])},
                    (_f(5, shape=(1, 1, 1, 1)),))),
+    *(
+        Quirk(engine, "1.23.2", ("Selu",), "the opset is below 6 and alpha or gamma is left out", "takes the defaults of opset 6",
+              "1.6732 and 1.0507", lambda call: call.opset < 6 and None in map(call.attribute, ("alpha", "gamma")),
+              Evidence("y = Selu(x)", 1, "float[1] x", "float[1] y", {"x": _f(-1)}, (_f(-1.1112876),)))
+        for engine in (REFERENCE, RAISED)
+    ),
     Quirk(REFERENCE, "1.23.2", ALONG_AXIS, "the second input is broadcast along an axis (opset 6 and below)",
           "broadcasts it along the last axes", "along the axes from the given one on",
           lambda call: call.opset < 7 and {"axis", "broadcast"} <= {a.name for a in call.node.attribute},

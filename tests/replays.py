@@ -43,13 +43,33 @@ def four_times(of: ModelProto) -> ModelProto:
             added_value = made.graph.output.add()
             added_value.CopyFrom(value)
             added_value.name += copy
+        for value in [v for v in of.graph.value_info if v.name in own]:
+            made.graph.value_info.add(name=value.name + copy, type=value.type)
+    return made
+
+
+def behind_claims(of: ModelProto) -> ModelProto:
+    """The same of what operators that nobody defines make of each input: its type is what the model declares, no more."""
+    made = ModelProto()
+    made.CopyFrom(of)
+    given = {value.name: value for value in of.graph.input} if not of.graph.initializer else {}
+    del made.graph.node[:]
+    for name, value in given.items():
+        made.graph.node.add(op_type="Own", domain="own", input=[name], output=[f"{name}/own"])
+        made.graph.value_info.add(name=f"{name}/own", type=value.type)
+    for node in of.graph.node:
+        made.graph.node.add().CopyFrom(node)
+        made.graph.node[-1].input[:] = [f"{name}/own" if name in given else name for name in node.input]
+    made.opset_import.add(domain="own", version=1)
     return made
 
 
 def models() -> Iterator[Named]:
-    """Everything that is frozen, and everything that exporters wrote."""
+    """Everything that is frozen, also behind what is claimed, and everything that exporters wrote."""
     for opset in frozen.frozen_opsets():
-        yield from ((f"frozen/{opset}/{case.name}", four_times(case.model)) for case in frozen.read(opset))
+        for case in frozen.read(opset):
+            yield f"frozen/{opset}/{case.name}", four_times(case.model)
+            yield f"claimed/{opset}/{case.name}", four_times(behind_claims(case.model))
     for framework in exported.frameworks():
         yield from ((f"exported/{export.name}", export.model) for export in exported.read(framework))
 

@@ -1,6 +1,7 @@
 """The rooms of the house: what each is for, tests beside them, and nothing imported where import-linter cannot see it."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -17,8 +18,9 @@ BY_NAME = {
     "passes/rewrite/registry.py",  # the file of an operator
 }
 
-LONGEST_FUNCTION, LONGEST_FILE, MOST_MODULES = 50, 400, 18
+LONGEST_FUNCTION, LONGEST_FILE, MOST_MODULES = 50, 400, 17
 LONG_FUNCTIONS = {
+    "opshift/api.py": {"verify": "most of it tells what its arguments are"},
     "opshift/cli/parser.py": {"_parser": "one option after the other, in the order of the help"},
     "opshift/jobs/batch.py": {"convert_files": "most of it tells what its arguments are"},
     "passes/model/encoding/node_bytes.py": {
@@ -29,8 +31,16 @@ LONG_FUNCTIONS = {
 LONG_FILES = {"passes/analysis/scope.py": "one class, each of whose answers is made of the others'"}
 FULL_FOLDERS = {
     "passes/openvino": "a file for each kind of layer",
-    "passes/operators": "a folder for each family, a file for each operator or a few of one kind",
+    "passes/operators/math": "a file for each operator or a few of one kind",
+    "passes/operators/microsoft": "the same",
+    "passes/operators/nn": "the same",
+    "passes/operators/tensor": "the same",
 }
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def by_name(tree: ast.AST) -> bool:
@@ -50,7 +60,7 @@ def by_name(tree: ast.AST) -> bool:
 
 
 def test_only_a_handful_of_look_ups_import_by_name():
-    found = {str(path.relative_to(ROOT)) for path in MODULES if by_name(ast.parse(path.read_text(encoding="utf-8")))}
+    found = {str(path.relative_to(ROOT)) for path in MODULES if by_name(tree(path))}
     assert found == BY_NAME
 
 
@@ -65,7 +75,7 @@ def test_each_room_says_in_a_sentence_what_it_is_as_contributing_does():
     for path in MODULES:
         room = str(path.parent.relative_to(ROOT))
         if path.name == "__init__.py":
-            said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            said = ast.get_docstring(tree(path)) or ""
             sentence = " ".join(said.split("\n\n")[0].split())
             family = room.startswith("passes/operators/") and sentence.startswith("Operators of the family ")
             assert family or (sentence and f"| `{room}/` | {sentence} |" in page), room
@@ -90,7 +100,7 @@ def long_functions(tree: ast.AST) -> set[str]:
 def test_functions_fit_a_screen_or_say_why_not():
     for path in MODULES:
         argued = LONG_FUNCTIONS.get(str(path.relative_to(ROOT)), {})
-        assert long_functions(ast.parse(path.read_text(encoding="utf-8"))) <= argued.keys(), path
+        assert long_functions(tree(path)) <= argued.keys(), path
 
 
 def test_a_long_function_is_found():
@@ -107,7 +117,7 @@ def test_files_are_of_one_topic_or_say_why_not():
 def test_no_folder_is_too_full_to_be_taken_in():
     folders = {path.parent for path in MODULES}
     full = {str(f.relative_to(ROOT)) for f in folders if len(list(f.glob("[!_]*.py"))) > MOST_MODULES}
-    assert {folder for folder in full if not folder.startswith(tuple(FULL_FOLDERS))} == set()
+    assert full <= FULL_FOLDERS.keys()
 
 
 def test_every_room_is_installed():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,11 @@ def _divides_by_zero(call: Call) -> bool:
 
 def _one_number(*indices: int) -> Callable[[Call], bool]:
     """Whether an input that is to be one number is none or many."""
-    return lambda call: any(np.size(call.given(at)) != 1 for at in indices if call.given(at) is not None)
+    return lambda call: any(shape is not None and prod(shape) != 1 for shape in map(call.shape, indices))
+
+
+def _no_vector(index: int) -> Callable[[Call], bool]:
+    return lambda call: (shape := call.shape(index)) is not None and len(shape) != 1
 
 
 def _negative(index: int) -> Callable[[Call], bool]:
@@ -83,6 +88,22 @@ def _no_such_axis(call: Call) -> bool:
     shape = call.shape(0)
     axes = call.attribute("axes", [0, 2, 3])
     return shape is not None and any(not -len(shape) <= axis < len(shape) for axis in axes)
+
+
+def _no_variance(call: Call) -> bool:
+    """Whether numbers are all equal: 0 / 0 by the formula, as in onnxruntime, and 0 / 1e-9 by the body."""
+    x = call.given(0)
+    return x is None or not np.ptp(x, axis=tuple({axis % x.ndim for axis in call.attribute("axes", [0, 2, 3])})).all()
+
+
+def _no_window(call: Call) -> bool:
+    """Whether all of a window are ends, which are 0.42 - 0.5 + 0.08: what is left is rounding."""
+    size = call.given(0)
+    return size is not None and 0 < int(size) <= (1 if call.attribute("periodic", 1) else 2)
+
+
+def _heads_twice(call: Call) -> bool:
+    return bool(call.attribute("q_num_heads")) and any(len(call.shape(at) or ()) == 4 for at in range(3))
 
 
 def _out_of_range(call: Call) -> bool:
@@ -173,18 +194,6 @@ def _no_pixel(call: Call) -> bool:
     return 0 in (call.shape(0) or ())[2:]
 
 
-def _no_points(call: Call) -> bool:
-    """Whether a transform has no point: of nothing, or back from one of no more than that."""
-    x, length = call.shape(0), call.given(1)
-    axis = call.given(2) if call.opset >= 20 else call.attribute("axis", 1)
-    axis = -2 if axis is None else int(axis)
-    if x is None or not -len(x) <= axis < len(x):
-        return False
-    size = x[axis] if length is None else int(length)
-    halved = call.attribute("onesided", 0) and call.attribute("inverse", 0)
-    return not size or bool(halved and size == 1)
-
-
 def _labels_apart(call: Call) -> bool:
     """Whether a letter of an equation stands for sizes that differ."""
     terms = encoded(call.attribute("equation", "")).decode().replace(" ", "").split("->")[0].split(",")
@@ -249,6 +258,11 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("ReverseSequence",), "there is not one length for each sequence", _unequal_batch),
     Undefined(("MeanVarianceNormalization",), "an axis lies outside the rank", _no_such_axis),
     Undefined(REDUCTIONS, "whole numbers go beyond their type", _out_of_range),
+    Undefined(("MeanVarianceNormalization",), "there is no variance", _no_variance, "nan"),
+    Undefined(("BlackmanWindow",), "nothing is left but a rounding", _no_window, "elements differ"),
+    Undefined(("Attention",), "heads are told beside an axis of them", _heads_twice),
+    Undefined(("Compress",), "the condition is no vector", _no_vector(1)),
+    Undefined(("Resize",), "the scales are no vector", lambda call: call.opset > 10 and _no_vector(2)(call)),
     Undefined(("Compress",), "there are more conditions than elements", _beyond),
     Undefined(("PRelu",), "the slope is larger than the data", _broadcasts_data),
     Undefined(("DynamicQuantizeLinear",), "there is no finite scale", _not_finite),
@@ -257,8 +271,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Relu",), "zeros of both signs are equal", _negative_zero, "the sign of a zero"),
     Undefined(("Min", "Max", "Clip"), "zeros of both signs are equal", _zeros_of_both_signs, "the sign of a zero"),
     Undefined(("Split",), "there is not one size for each part", _no_parts),
-    Undefined(("RoiAlign", "MaxRoiPool"), "there is no pixel", _no_pixel),
-    Undefined(("DFT",), "there is no point", _no_points),
+    Undefined(("RoiAlign", "MaxRoiPool", "GlobalMaxPool"), "there is no pixel", _no_pixel),
     Undefined(("Einsum",), "a letter has sizes that differ", _labels_apart),
     Undefined(("Attention",), "there are keys for no head", _no_query_head),
     Undefined(("GridSample",), "a place is no number", lambda call: _no_number(call.given(1))),

@@ -91,7 +91,7 @@ def history(name: str) -> History:
     """What happened to an operator, `Name` or `domain::Name`; raises `ValueError` for an unknown one."""
     domain, op = goals.operator(name)
     if op not in definable.operators(domain):
-        raise goals.unknown(name)
+        raise goals.unknown_operator(name)
     told = operator_files.FILES.get(domain, {}).get(op, "")
     return History(
         domain,

@@ -14,17 +14,20 @@ from opshift.cli import display
 from opshift.files import model_file
 from opshift.files import openvino_ir as ir
 from opshift.files.writing import writing
+from opshift.jobs import documents
 from opshift.jobs import outcome as outcome_
+from opshift.jobs.contents import contents
 from opshift.jobs.exit_codes import DONE, REFUSED, code_of
-from opshift.jobs.outcome import Outcome
+from opshift.jobs.fates import fates
+from opshift.jobs.outcome import Facts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
-from opshift.passes.backends import fit
 from opshift.passes.backends.backend import Backend
 from opshift.passes.backends.obstacles import obstacles, open_dimensions
 from opshift.passes.conversion import convert as engine
 from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
+from opshift.passes.model.messages import ModelProto
 from opshift.passes.refine import Refinement
 from opshift.verification.feeding.asked import Asked, asked, checked
 from opshift.verification.side import Side
@@ -36,7 +39,25 @@ if TYPE_CHECKING:
 
 def convert(options: argparse.Namespace) -> int:
     """`opshift convert`."""
-    return _rewrite(options, _conversion(options, Refinement(options.modernize, optimize=options.optimize)))
+    if not options.opset and options.target is None and options.ir_version is None:
+        raise ValueError("name what to reach: --opset, --target or --ir-version")
+    wanted = Refinement(options.modernize, optimize=options.optimize)
+    if options.target is None:
+        return _rewrite(options, _conversion(options, wanted))
+    if options.opset:
+        raise ValueError(_SAME)
+    return _rewrite(options, goals.inlining((), None, _backend(options), options.ir_version, wanted))
+
+
+_SAME = "--target and --opset say the same thing; give one"
+
+
+def _backend(options: argparse.Namespace) -> Backend | None:
+    """What `--target` names; raises `ValueError` for an opset."""
+    found = goals.backend_of(options.target)
+    if found is None and options.target is not None:
+        raise ValueError(f"{options.target} is an opset, not a target: --opset {options.target}")
+    return found
 
 
 def fold(options: argparse.Namespace) -> int:
@@ -53,27 +74,27 @@ def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
         domain, equals, number = text.rpartition("=")
         target = {domain: int(number)} if equals and number.isdigit() else text
         found, of_target = goals.resolve(target)
-        targets.update(found)
+        for domain, opset in found.items():
+            if targets.setdefault(domain, opset) != opset:
+                raise ValueError(f"--opset names {targets[domain]} and {opset} for domain {domain or 'ai.onnx'!r}")
         ir = of_target or ir
         backend = goals.backend_of(target) or backend
-    return Goal(targets, options.ir_version or ir, refinement=replace(wanted, backend=backend))
+    return Goal(targets, goals.known_ir(options.ir_version) or ir, refinement=replace(wanted, backend=backend))
 
 
 def inline(options: argparse.Namespace) -> int:
     """`opshift inline`."""
-    if options.target and options.opset:
-        raise ValueError("--target and --opset say the same thing; give one")
+    if options.target is not None and options.opset:
+        raise ValueError(_SAME)
     names = (*options.op, *(_denied(Path(options.deny)) if options.deny else ()))
-    if not names and not options.domain and not options.target:
-        raise ValueError("name what is to go: --op, --deny, --domain or --target")
+    if not names and options.domain is None and options.target is None and not options.portable:
+        raise ValueError("name what is to go: --op, --deny, --domain, --portable or --target")
     wanted = Refinement(options.modernize, optimize=options.optimize)
-    backend = goals.backend_of(options.target)
+    backend = _backend(options)
     targets = goals.resolve(options.opset)[0] if options.opset else {}
     lacking = backend or goals.backend_of(options.opset)
-    return _rewrite(
-        options,
-        Goal(targets, options.ir_version, names, options.domain, backend, replace(wanted, backend=lacking)),
-    )
+    ir, wanted = goals.known_ir(options.ir_version), replace(wanted, backend=lacking)
+    return _rewrite(options, Goal(targets, ir, names, options.domain, backend, wanted, options.portable))
 
 
 def _denied(path: Path) -> list[str]:
@@ -107,9 +128,9 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     if options.report:
         _report(options.report, outcome, None if options.in_place else options.model, outcome.output or None)
     if options.format == "json":
-        print(outcome_.as_json(outcome))
+        print(documents.written(options.command, documents.as_facts(outcome)))
     else:
-        display.show(outcome, _console())
+        display.show(outcome, _console(), verbose=options.verbose)
     return code
 
 
@@ -131,6 +152,9 @@ def _asked(options: argparse.Namespace) -> Asked:
         options.seed,
         options.save_inputs,
         options.repro,
+        options.engine,
+        options.rtol,
+        options.atol,
     )
 
 
@@ -154,7 +178,7 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
 
         results = batch.run(jobs, options.jobs, options.backend, tell)
     if options.format == "json":
-        print(json.dumps([batch.as_facts(result) for result in results], indent=2, default=outcome_.text))
+        print(documents.written(options.command, {"models": [documents.of_result(result) for result in results]}))
     else:
         display_.summarize(results, console)
     return max(result.code for result in results)
@@ -172,6 +196,9 @@ def _output(options: argparse.Namespace, label: str) -> Path:
     suffix = ".onnx" if ir.is_network(model) else model.suffix or ".onnx"
     beside = model.with_name(f"{model.stem}.{label}{suffix}")
     output = Path(options.output) if options.output else beside
+    if not output.parent.is_dir():
+        with writing(output):
+            raise FileNotFoundError(0, f"there is no folder {output.parent}")
     if output.exists() and not output.is_file():
         raise ValueError(f"{output} is no regular file; give the path of a file")
     if output.exists() and model.exists() and output.samefile(model):
@@ -180,12 +207,7 @@ def _output(options: argparse.Namespace, label: str) -> Path:
 
 
 def _console() -> Console | None:
-    """A console for a terminal; None for a file or a pipe, where each entry is one plain line."""
-    if not sys.stdout.isatty():
-        return None
-    from rich.console import Console
-
-    return Console(emoji=False)
+    return display.terminal(sys.stdout)
 
 
 def _folder(model: str) -> str:
@@ -205,7 +227,7 @@ def verify(options: argparse.Namespace) -> int:
         told = Outcome(options.before, options.after, one, other, (), (), "", {}, verification=found)
         _report(options.report, told, None, None)
     if options.format == "json":
-        print(json.dumps(asdict(found), indent=2))
+        print(documents.written(options.command, asdict(found)))
     else:
         print("\n".join(filter(None, [outcome_.verdict(found), outcome_.fed(found), *outcome_.remarked(found)])))
     return code_of(found)
@@ -222,39 +244,42 @@ def inspect(options: argparse.Namespace) -> int:
 
 
 def _inspect(options: argparse.Namespace) -> int:
+    if options.target is not None and options.opset is not None:
+        raise ValueError(_SAME)
+    backend = _backend(options)
+    targets = goals.resolve(options.opset)[0] if options.opset is not None else {}
     source = model_file.read(options.model)
     engine.checked(source)
-    found = outcome_.facts(source, os.path.getsize(options.model))
-    folder = _folder(options.model)
-    backend = goals.backend_of(options.target)
-    if backend is not None:
-        result = fit.attempt(source, backend, folder=folder)
-        prospect = outcome_.Prospect(
-            backend.name,
-            tuple(obstacles(source, backend, folder)),
-            result.changes,
-            result.refusals,
-            tuple(open_dimensions(source, backend)),
-        )
-        if options.format == "json":
-            print(json.dumps({**asdict(found), "target": outcome_.as_facts(prospect)}, indent=2))
-        else:
-            display.prospect(found, prospect, _console())
-        return REFUSED if result.refusals else DONE
+    size, folder = os.path.getsize(options.model), _folder(options.model)
+    found = outcome_.facts(source, size)
+    if backend is not None or targets:
+        return _prospect(options, source, found, Goal(targets, backend=backend))
+    held, of = contents(source, size, folder), fates(source, folder)
     reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in range(1, schemas.latest() + 1)}
     if options.format == "json":
-        held = {
-            str(opset): {
-                "reachable": not result.refusals,
-                "grade": result.grade,
-                "why": list(map(str, result.refusals)),
-            }
-            for opset, result in reach.items()
-        }
-        print(json.dumps({**asdict(found), "reach": held}, indent=2))
-        return DONE
-    display.inspection(found, reach, _console())
+        print(documents.written(options.command, documents.of_inspection(found, held, of, reach)))
+    else:
+        display.inspection(found, held, of, reach, _console(), verbose=options.verbose)
     return DONE
+
+
+def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goal: Goal) -> int:
+    """What a backend, or an opset, would refuse of a model, and what would be rewritten for it."""
+    folder, backend = _folder(options.model), goal.backend
+    result = goal.attempt(source, folder)
+    prospect = outcome_.Prospect(
+        backend.name if backend is not None else goal.said.removeprefix("at "),
+        tuple(obstacles(source, backend, folder)) if backend is not None else (),
+        result.changes,
+        result.refusals,
+        tuple(open_dimensions(source, backend)) if backend is not None else (),
+        backend is None,
+    )
+    if options.format == "json":
+        print(documents.written(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
+    else:
+        display.prospect(found, prospect, _console(), verbose=options.verbose)
+    return REFUSED if result.refusals else DONE
 
 
 def ledger(options: argparse.Namespace) -> int:
@@ -284,9 +309,21 @@ def targets(options: argparse.Namespace) -> int:
     from opshift.passes.backends.target_files import targets as known
 
     if options.format == "json":
-        print(json.dumps({name: outcome_.of_backend(target) for name, target in known().items()}, indent=2))
+        print(
+            documents.written(
+                options.command, {"targets": {name: documents.of_backend(target) for name, target in known().items()}}
+            )
+        )
     else:
         display.targets(list(known().values()), _console())
+    return DONE
+
+
+def schema(options: argparse.Namespace) -> int:
+    """`opshift schema`."""
+    from opshift.jobs.schema import schema as made
+
+    print(json.dumps(made(), indent=2))
     return DONE
 
 
@@ -297,7 +334,8 @@ def probe(options: argparse.Namespace) -> int:
     with display.progress() as advance:
         text = prober.probe(options.backend, options.op, advance)
     if options.output:
-        Path(options.output).write_text(text, encoding="utf-8")
+        with writing(options.output):
+            Path(options.output).write_text(text, encoding="utf-8")
     else:
         print(text, end="")
     return DONE

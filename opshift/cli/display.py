@@ -2,47 +2,55 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from opshift.cli.printing import printable
 from opshift.jobs.batch import FileResult
-from opshift.jobs.exit_codes import DEFECT, DIFFERENT, DONE, REFUSED, UNREADABLE, UNWRITABLE, USAGE
+from opshift.jobs.contents import Contents
+from opshift.jobs.exit_codes import NAMES
+from opshift.jobs.fates import Fates
 from opshift.jobs.optional import TakenBack
 from opshift.jobs.outcome import Facts, Outcome, Prospect, blamed, fed, remarked, verdict
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Change, Result
-from opshift.passes.errors import Refusal
+from opshift.passes.errors import Refusal, grouped
 from opshift.passes.model import schemas
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-def show(outcome: Outcome, console: Console | None) -> None:
-    """The same for a person: before and after, what changed and how, and what was proved.
+_SHOWN = 12  # inputs or outputs
+_PREFIXES = "kMGTP"
 
-    Without a console (the output goes to a file or a pipe) the table is plain lines, and rich is not imported.
+
+def show(outcome: Outcome, console: Console | None, *, verbose: bool = False) -> None:
+    """The same for a person: before and after, what changed and how, and what was proved; last of all the verdict.
+
+    `verbose` lists each refusal. Without a console (the output goes to a file or a pipe) the table is plain lines.
     """
     after = outcome.after
     rows = _rows(outcome.before, after or outcome.before)
     _tabulate(rows if after else [row[:2] for row in rows], console)
-    for line in _changes(outcome.changes):
-        say(line, console)
+    if verbose or not outcome.refusals:
+        for line in _changes(outcome.changes):
+            say(line, console)
     if outcome.folded == 0 and not outcome.taken_back:
         say("nothing to fold", console)
+    if outcome.absent:
+        say(f"nothing to inline: the model has no {counted(outcome.absent)}", console)
     for line in _taken_back(outcome.taken_back):
         say(line, console)
-    for refusal in outcome.refusals:
-        say(f"refused: {refusal}", console, style="red")
+    for line in _refused(outcome.refusals, verbose=verbose):
+        say(line, console, style="red")
     for need in outcome.needs:
         say(f"left to you: {need}", console)
-    if outcome.refusals and outcome.nearest is not None:
-        say(f"nearest opset that can be reached: {outcome.nearest}", console)
     for line in _closing(outcome):
         say(line, console)
 
@@ -70,54 +78,69 @@ def _tabulate(rows: Sequence[Sequence[str]], console: Console | None) -> None:
     console.print(table)
 
 
-def inspection(found: Facts, reach: Mapping[int, Result], console: Console | None) -> None:
-    """What a model consists of, and what stands in the way of each opset."""
+def inspection(
+    found: Facts,
+    held: Contents,
+    of: Fates,
+    reach: Mapping[int, Result],
+    console: Console | None,
+    *,
+    verbose: bool = False,
+) -> None:
+    """What a model consists of, and what stands in the way of each opset: the nearest of each range, or all."""
+    _tabulate(_described(found, held, of, verbose=verbose), console)
+    blocked = [opset for opset, result in reach.items() if result.refusals]
+    say(f"opsets that can be reached: {_ranges([opset for opset in reach if opset not in blocked])}", console)
+    own = found.opsets.get("", 0)
+    for run in _runs(blocked):
+        nearest = run[-1] if run[-1] < own else run[0]
+        for line in _refused(reach[nearest].refusals, verbose=verbose, said=f"not at {_ranges(run)}"):
+            say(line, console)
+
+
+def _described(found: Facts, held: Contents, of: Fates, *, verbose: bool) -> list[tuple[str, str]]:
+    """Rows of what a model consists of."""
     rows = [row[:2] for row in _rows(found, found)]
-    _tabulate([*rows, *((f"  {op}", str(count)) for op, count in found.ops.items())], console)
-    say(f"opsets that can be reached: {_ranges([o for o, r in reach.items() if not r.refusals])}", console)
-    first: dict[str, list[int]] = {}
-    for opset, result in reach.items():
-        for text in dict.fromkeys(f"{r.op}: {r.why}" for r in result.refusals):
-            first.setdefault(text, []).append(opset)
-    for text, opsets_blocked in first.items():
-        say(f"not at {_ranges(opsets_blocked)}: {text}", console)
+    if held.files:
+        rows.append((f"with data in {len(held.files)} files", _bytes(held.size)))
+        missing = [location for location, size in held.files.items() if size is None]
+        rows += [("not there", counted(missing))] if missing else []
+    for label, values in (("input", held.inputs), ("output", held.outputs)):
+        shown = list(values.items())[: None if verbose else _SHOWN]
+        rows += [(f"{label} {name}", kind) for name, kind in shown]
+        rows += [(f"{label}s", f"and {len(values) - len(shown)} more")] if len(shown) < len(values) else []
+    rows += [(f"{kind} weights", f"{one.tensors}, {_bytes(one.bytes)}") for kind, one in held.weights.items()]
+    domains: dict[str, list[str]] = {}
+    for name in found.ops:
+        domains.setdefault(name.rpartition("::")[0], []).append(name)
+    for domain, names in domains.items():
+        rows.append((f"operators of {domain or 'ai.onnx'}", str(sum(map(found.ops.__getitem__, names)))))
+        for name in names:
+            count, fate = str(found.ops[name]), of.get(name)
+            rows.append((f"  {name.rpartition('::')[2]}", f"{count}, {fate}" if fate is not None else count))
+    return rows
 
 
-def prospect(found: Facts, held: Prospect, console: Console | None) -> None:
+def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: bool = False) -> None:
     """What a target thinks of a model, the nodes of one operator and one reason in one line."""
     _tabulate([*(row[:2] for row in _rows(found, found)), ("target", held.target)], console)
-    for line in _grouped(held.obstacles):
-        say(f"not read: {line}", console)
+    for line in _refused(held.obstacles, verbose=verbose, said="not read"):
+        say(line, console)
     if not held.refusals:
         for line in _changes(held.changes):
             say(f"would be rewritten: {line}", console)
-    for line in _grouped(held.refusals):
-        say(f"would be refused: {line}", console, style="red")
+    for line in _refused(held.refusals, verbose=verbose, said="would be refused"):
+        say(line, console, style="red")
     for need in held.needs:
         say(f"left to you: {need}", console)
-    if held.refusals:
+    if held.opset:
+        say(f"it {'cannot' if held.refusals else 'can'} be converted to {held.target}", console)
+    elif held.refusals:
         say(f"{held.target} does not read this model, and it cannot be rewritten for it", console)
     elif held.obstacles:
         say(f"`opshift inline --target {held.target}` makes it a model that {held.target} reads", console)
     else:
         say(f"{held.target} reads this model as it is", console)
-
-
-def _grouped(refusals: Sequence[Refusal]) -> list[str]:
-    """One line for each operator and reason, with the nodes."""
-    groups: dict[tuple[str, str, str], list[str]] = {}
-    for r in refusals:
-        op = f"{r.domain}::{r.op}" if r.domain else r.op
-        place = ", ".join(filter(None, [r.where, r.boundary]))
-        quoted = f'"{r.node}"'
-        why = r.why.replace(quoted, "it") if r.op == "value" else r.why
-        groups.setdefault((op, place, why), []).append(quoted if r.node else "")
-    lines = []
-    for (op, place, why), nodes in groups.items():
-        count = f"{len(nodes)} x " if len(nodes) > 1 else ""
-        names = " ".join(filter(None, [*nodes[:3], f"and {len(nodes) - 3} more" if len(nodes) > 3 else ""]))
-        lines.append(f"{count}{op}{f' ({place})' if place else ''}: {why}{f': {names}' if names else ''}")
-    return lines
 
 
 def targets(backends: Sequence[Backend], console: Console | None) -> None:
@@ -144,29 +167,45 @@ def targets(backends: Sequence[Backend], console: Console | None) -> None:
     console.print(table)
 
 
+def terminal(stream: TextIO) -> Console | None:
+    """A console for a terminal; None for a file or a pipe, and without rich: each entry is one plain line there."""
+    if not stream.isatty():
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(file=stream, emoji=False)
+
+
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None] | None]:
     """A bar on the standard error stream for what takes long, told the step's name, place and count; None in a pipe."""
-    if not sys.stderr.isatty():
+    console = terminal(sys.stderr)
+    if console is None:
         yield None
         return
-    from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with Progress(console=console, transient=True) as bar:
         task = bar.add_task("", total=None)
         yield lambda name, place, count: bar.update(task, description=name, completed=place, total=count)
 
 
 def _ranges(numbers: Sequence[int]) -> str:
     """Ascending numbers as `7-12, 15`."""
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in _runs(numbers)) or "none"
+
+
+def _runs(numbers: Sequence[int]) -> list[list[int]]:
+    """Ascending numbers, each with those that follow it without a gap."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
             runs[-1].append(number)
         else:
             runs.append([number])
-    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs) or "none"
+    return runs
 
 
 def _rows(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
@@ -195,10 +234,16 @@ def _changes(changes: Sequence[Change]) -> list[str]:
     counted = Counter(map(itemgetter(1, 3, 4, 5, 6, 7), changes))  # all but the node and the domain
     lines = []
     for (op, source, target, how, grade, remark), count in sorted(counted.items()):
-        rung = f"{source} -> {target}" if source != target else f"at {source}"
+        rung = f"at {source}" if source == target else f"{source} -> {target}" if target else f"below {source}"
         note = f" ({remark})" if remark else ""
         lines.append(f"{count} x {op} {rung}, {grade}: {how}{note}")
     return lines
+
+
+def counted(names: Sequence[str], most: int = 3) -> str:
+    """The first of several names, and how many more there are."""
+    more = len(names) - most
+    return f"{', '.join(names[:most])}{f' and {more} more' if more > 0 else ''}"
 
 
 def _taken_back(found: Sequence[TakenBack]) -> list[str]:
@@ -215,42 +260,56 @@ def _taken_back(found: Sequence[TakenBack]) -> list[str]:
 def _closing(outcome: Outcome) -> list[str]:
     spent = ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in outcome.seconds.items())
     if outcome.after is None:
-        return [f"time: {spent}"]
+        return [f"time: {spent}", _missed(outcome)]
     lines = [f"grade: {outcome.grade}; time: {spent}"]
     lines.append(verdict(outcome.verification) if outcome.verification is not None else "not verified")
     lines += [f"done there: {line}" for line in _changes(blamed(outcome))]
     if outcome.verification is not None and (inputs := fed(outcome.verification)):
         lines += [inputs, *remarked(outcome.verification)]
+    return [*lines, _ending(outcome)]
+
+
+def _ending(outcome: Outcome) -> str:
+    """Where a model was written, or why it was not and what to try."""
+    found = outcome.verification
     if outcome.output:
-        lines.append(f"written to {outcome.output}")
-    elif outcome.verification is not None:
-        lines.append("nothing was written")
-    if outcome.verification is not None and outcome.verification.status == "unverified":
-        lines.append("--no-verify writes a model that nobody has run")
-    return lines
+        return f"written to {outcome.output}"
+    if found is None:
+        return "not written: a dry run"
+    if found.status == "unverified":
+        return "not written: no engine could prove it; try --no-verify, which writes a model that nobody has run"
+    try_ = "" if found.repro else "; try --repro DIR, which writes the smallest models that do"
+    return f"not written: the outputs differ{try_}"
+
+
+def _refused(refusals: Sequence[Refusal], *, verbose: bool, said: str = "refused") -> list[str]:
+    lines = list(map(str, refusals)) if verbose else grouped(refusals)
+    counted = any(re.search(r"\band \d+ more\b", line) for line in lines) and not verbose
+    return [f"{said}: {line}" for line in lines] + [f"-v lists all {len(refusals)}"] * counted
+
+
+def _missed(outcome: Outcome) -> str:
+    """The verdict on a model that cannot be had: what stands in its way, and what to try."""
+    ops = list(dict.fromkeys(each.operator for each in outcome.refusals))
+    own = outcome.before.opsets.get("")
+    told = f"not written: {counted(ops)} cannot be expressed {outcome.target}".rstrip()
+    if outcome.nearest is not None and outcome.nearest == own:
+        told += f", nor at any opset between that and {own}"
+    return f"{told}; try {', or '.join(outcome.tries)}" if outcome.tries else told
 
 
 def _bytes(size: int) -> str:
-    from rich.filesize import decimal
-
-    return decimal(size)
-
-
-WORDS = {
-    DONE: "done",
-    DEFECT: "defect",
-    USAGE: "not possible",
-    REFUSED: "refused",
-    DIFFERENT: "different",
-    UNREADABLE: "unreadable",
-    UNWRITABLE: "cannot be written",
-}
+    """A number of bytes as `34.2 kB`."""
+    if size < 1000:
+        return f"{size} byte{'s' if size != 1 else ''}"
+    power = min((len(str(size)) - 1) // 3, len(_PREFIXES))
+    return f"{size / 1000**power:,.1f} {_PREFIXES[power - 1]}B"
 
 
 def line(result: FileResult) -> str:
     """What became of a model, in one line."""
     place = f"{result.source} -> {result.output}" if result.output else result.source
-    return f"{WORDS[result.code]}: {place}: {_told(result)}"
+    return f"{NAMES[result.code]}: {place}: {_told(result)}"
 
 
 def _told(result: FileResult) -> str:
@@ -259,6 +318,8 @@ def _told(result: FileResult) -> str:
         return result.why
     proved = verdict(outcome.verification) if outcome.verification is not None else "not verified"
     done = [f"{len(outcome.changes)} changes, {outcome.grade}"]
+    if outcome.absent and outcome.after is not None and outcome.before.ops == outcome.after.ops:
+        done.append("nothing to inline")
     if outcome.taken_back:
         done.append(f"{len(outcome.taken_back)} taken back")
     elif outcome.folded == 0:
@@ -274,12 +335,12 @@ def summarize(results: Sequence[FileResult], console: Console | None) -> None:
 
         table = Table("model", "", "opset", "what was done")
         for result in results:
-            cells = (result.source, WORDS[result.code], _opsets(result.outcome), _told(result))
+            cells = (result.source, NAMES[result.code], _opsets(result.outcome), _told(result))
             table.add_row(*(Text(printable(cell)) for cell in cells), style="red" if result.code else None)
         console.print(table)
     counted = Counter(result.code for result in results)
-    told = ", ".join(f"{counted[code]} {word}" for code, word in WORDS.items() if counted[code])
-    say(f"{len(results)} models: {told}", console)
+    told = ", ".join(f"{counted[code]} {word}" for code, word in NAMES.items() if counted[code])
+    say(f"{len(results)} model{'s' if len(results) != 1 else ''}: {told}", console)
 
 
 def _opsets(outcome: Outcome | None) -> str:

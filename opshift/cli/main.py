@@ -1,9 +1,4 @@
-"""The command line.
-
-Exit codes: 0 done; 1 a defect of opshift itself; 2 usage; 3 refused: it cannot be converted, or no engine can run
-it; 4 converted, but the outputs differ; 5 unreadable or invalid input; 6 the output cannot be
-written. Nothing is left at the output path unless it is 0. Of many models, the largest code counts.
-"""
+"""The command line: one command from what was typed to its exit code, of which `opshift.jobs.exit_codes` tells."""
 
 from __future__ import annotations
 
@@ -14,22 +9,26 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
+from itertools import pairwise
 
-from opshift.cli.parser import _parser
+from opshift.cli.parser import parsed
 from opshift.cli.printing import printable
 from opshift.jobs.exit_codes import DEFECT, INTERRUPTED, UNHEARD, fault
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if hasattr(options, "paths"):
-        _tell_apart(parser, options)
-    from opshift.cli import commands
-
+    typed = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a model may hold names that a terminal or a pipe has no letters for
+            stream.reconfigure(errors="backslashreplace")
+    options = argparse.Namespace(format="json" if _wants_json(typed) else "text")
     try:
         with _interruptible():
+            options = parsed(typed)
+            from opshift.cli import commands
+
             code = int(getattr(commands, options.command)(options))
             sys.stdout.flush()
             return code
@@ -37,22 +36,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNHEARD
     except KeyboardInterrupt:
-        return _fail(INTERRUPTED, "interrupted")
+        return _fail(options, INTERRUPTED, "interrupted")
     except Exception as error:
         named = (getattr(options, name, None) for name in ("model", "before", "after"))
         code, lines = fault(error, *filter(None, named))
         if code == DEFECT and os.environ.get("OPSHIFT_DEBUG"):
             raise
-        return _fail(code, *lines)
+        return _fail(options, code, *lines)
 
 
-def _tell_apart(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Which paths are models: the first of two, unless all go to a folder."""
-    options.model = options.output = None
-    if options.out_dir is None:
-        if len(options.paths) > 2:
-            parser.error("one model and its output, or --out-dir for several models")
-        options.model, options.output = [*options.paths, None][:2]
+def _wants_json(typed: Sequence[str]) -> bool:
+    """Whether errors are to be told in JSON, also those about what was typed."""
+    return "--format=json" in typed or ("--format", "json") in pairwise(typed)
 
 
 @contextmanager
@@ -61,14 +56,20 @@ def _interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    kinds = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(kind, signal.default_int_handler) for kind in kinds]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for kind, handler in zip(kinds, before, strict=True):
+            signal.signal(kind, handler)
 
 
-def _fail(code: int, *lines: str) -> int:
+def _fail(options: argparse.Namespace, code: int, *lines: str) -> int:
+    if getattr(options, "format", "text") == "json":
+        from opshift.jobs import documents
+
+        print(documents.written(getattr(options, "command", ""), documents.failure(code, lines)))
     print("opshift:", "\n".join(map(printable, lines)), file=sys.stderr)
     return code
 

@@ -3,16 +3,64 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+
+from opshift.cli.words import Completion, Misuse, Parser, Version
+
+_CODES = (
+    "exit codes: 0 done; 1 a defect of opshift; 2 usage; 3 refused, or no engine can run the model to prove it; 4 the "
+    "outputs differ; 5 the input cannot be read; 6 the output cannot be written; 130 interrupted. Of many models, the "
+    "largest. Nothing is left at the output path unless it is 0."
+)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """What was typed; raises `Misuse` for what has no meaning."""
+    parser = _parser()
+    options, unknown = parser.parse_known_args(arguments)
+    verb = _verbs(parser)[options.command]
+    if unknown:
+        verb.unknown(unknown)
+    if hasattr(options, "paths"):
+        _tell_apart(verb, options)
+    for name in ("model", "before", "after"):
+        if path := getattr(options, name, None):
+            setattr(options, name, _single(path, verb))
+    return options
+
+
+def _verbs(parser: argparse.ArgumentParser) -> dict[str, Parser]:
+    found: dict[str, Parser] = next(a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return found
+
+
+def _tell_apart(parser: Parser, options: argparse.Namespace) -> None:
+    """Which paths are models: the first of two, unless all go to a folder."""
+    options.model = options.output = None
+    if options.out_dir is None:
+        if len(options.paths) > 2:
+            raise Misuse("one model and its output, or --out-dir for several models", parser)
+        options.model, options.output = [*options.paths, None][:2]
+
+
+def _single(path: str, parser: Parser) -> str:
+    """The one model that wildcards stand for."""
+    from opshift.files.urls import named
+
+    found = [path] if not any(wild in path for wild in "*?[") else named([path], folders=False)
+    if len(found) > 1:
+        raise Misuse(f"{path} stands for {len(found)} models; name one, or --out-dir for all", parser)
+    return found[0]
+
+
+def _parser() -> Parser:
+    parser = Parser(
         prog="opshift",
         description="Move ONNX models between opset versions, up and down, and prove that they compute the same.",
-        epilog="exit codes: 0 done, 2 usage, 3 refused, 4 the outputs differ, 5 unreadable input; "
-        "with --out-dir the largest among all models",
+        epilog=f"{_CODES} `opshift COMMAND --help` tells the options of a command.",
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action=Version, help="print the versions of opshift and of what it runs on")
+    parser.add_argument("--print-completion", action=Completion, help="print what completes commands in a shell")
     verbs = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     convert = verbs.add_parser("convert", help="convert a model to another opset")
@@ -20,11 +68,12 @@ def _parser() -> argparse.ArgumentParser:
     _add_modernize(convert)
     convert.add_argument(
         "--opset",
-        required=True,
         action="append",
+        default=[],
         metavar="N|latest|TARGET|DOMAIN=N",
-        help="the opset to reach, the newest, or what a target reads; again for another domain",
+        help="the opset to reach, the newest, or that of a target; again for another domain",
     )
+    _add_target(convert)
 
     inline = verbs.add_parser("inline", help="replace operators by their definitions")
     _add_rewriting(inline)
@@ -32,8 +81,9 @@ def _parser() -> argparse.ArgumentParser:
     inline.add_argument("--op", action="append", default=[], help="an operator, Name or domain::Name; repeatable")
     inline.add_argument("--deny", metavar="FILE", help="a file of operators, one a line, or a TOML file with `ops`")
     inline.add_argument("--domain", help="all operators of this domain, the model's own functions among them")
+    _add_target(inline)
     inline.add_argument(
-        "--target", help="all that this target lacks, at an opset that it reads: a name (see `targets`) or a TOML file"
+        "--portable", action="store_true", help="all that is not ONNX's, such as operators of com.microsoft"
     )
     inline.add_argument("--opset", metavar="N", help="also convert to this opset")
 
@@ -65,7 +115,9 @@ def _parser() -> argparse.ArgumentParser:
     inspect = verbs.add_parser("inspect", help="show what a model consists of and which opsets it can reach")
     inspect.add_argument("model")
     inspect.add_argument("--target", help="show what this target would refuse, and what would be rewritten for it")
+    inspect.add_argument("--opset", metavar="N", help="show what would be refused at this opset, and what rewritten")
     _add_format(inspect)
+    _add_verbose(inspect)
 
     ledger = verbs.add_parser("ledger", help="show what is done about each change of each operator")
     ledger.add_argument("--opset", type=int, metavar="N", help="only the changes at this opset of the installed onnx")
@@ -77,6 +129,8 @@ def _parser() -> argparse.ArgumentParser:
 
     targets = verbs.add_parser("targets", help="list the known targets")
     _add_format(targets)
+
+    verbs.add_parser("schema", help="print the JSON Schema of what `--format json` prints")
 
     probe = verbs.add_parser("probe", help="find out what an installed backend reads, and write a target file")
     probe.add_argument("--backend", required=True, help="onnxruntime, openvino, opencv or tract")
@@ -125,13 +179,22 @@ def _add_rewriting(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also compute no more what is constant, computed already, or of no effect",
     )
-    parser.add_argument("--ir-version", type=int, metavar="N", help="the IR version to write")
+    parser.add_argument("--ir-version", type=int, metavar="N", help="the IR version to write; the opset may stay")
     parser.add_argument("--no-verify", action="store_true", help="do not run both forms")
     parser.add_argument("--dry-run", action="store_true", help="show what would be done; write nothing")
     _add_inputs(parser)
     _add_report(parser)
     _add_repro(parser)
     _add_format(parser)
+    _add_verbose(parser)
+
+
+def _add_target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--target",
+        help="replace all that this target lacks, at an opset and an IR version that it reads: a name (see `targets`) "
+        "or a TOML file",
+    )
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:
@@ -175,6 +238,19 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--save-inputs", metavar="PATH", help="keep what both ran on: a .npz, or a folder of test_data_set_0 and so on"
     )
+    parser.add_argument(
+        "--engine",
+        metavar="NAME|NAME,NAME",
+        help="run both in onnxruntime, reference or openvino, or the first in one and the second in another (default: "
+        "onnxruntime, and onnx.reference for what it does not load)",
+    )
+    for name, what in (("--rtol", "times the magnitude of the source's element"), ("--atol", "in all")):
+        parser.add_argument(
+            name,
+            action="append",
+            metavar="[OUTPUT:]X",
+            help=f"let an output, or without a name all, differ by X {what}, in the place of the bounds. Repeatable",
+        )
 
 
 def _add_modernize(parser: argparse.ArgumentParser) -> None:
@@ -184,10 +260,8 @@ def _add_modernize(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_format(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="json is for pipelines")
 
 
-def _version() -> str:
-    from opshift import __version__
-
-    return f"opshift {__version__}"
+def _add_verbose(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-v", "--verbose", action="store_true", help="list each refusal, not each kind of them")

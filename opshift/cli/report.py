@@ -13,8 +13,8 @@ from opshift.cli.drawing import Box, drawing
 from opshift.jobs.outcome import Outcome, verdict
 from opshift.passes.changes import Change
 from opshift.passes.model.messages import ModelProto, NodeProto
-from opshift.verification.pieces import Pieces
-from opshift.verification.regions import region
+from opshift.verification.places.pieces import Pieces
+from opshift.verification.places.regions import region
 
 _MOST_DRAWN, _MOST_NODES = 24, 14
 _STYLE = """

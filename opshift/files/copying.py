@@ -43,7 +43,8 @@ def _in_kernel(source: int, target: int, start: int, count: int) -> int | None:
 
 
 def _by_hand(source: int, target: int, start: int, count: int) -> int | None:
-    data = os.pread(source, min(count, _CHUNK), start)
+    os.lseek(source, start, os.SEEK_SET)  # not every system has pread
+    data = os.read(source, min(count, _CHUNK))
     write_all(target, data)
     return len(data)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from opshift.files import varints
 from opshift.files.skeletons import Piece, Range
 from opshift.passes.errors import InvalidModel
-from opshift.passes.model import tensor_data
+from opshift.passes.model import installed, tensor_data
 from opshift.passes.model.messages import AttributeProto, GraphProto, ModelProto, TensorProto
 from opshift.passes.model.traversal import Body, bodies, with_nested
 
@@ -131,7 +132,7 @@ def _data_file(model: ModelProto, output: Path) -> str:
 def _keep(model: ModelProto, folder: Path, target: Path) -> None:
     for tensor in external(model):
         location = tensor_data.place(tensor).location
-        kept = os.path.relpath(tensor_data.path(folder, location), target)
+        kept = tensor_data.location_of(tensor_data.path(folder, location), target)
         if kept.startswith(os.pardir):
             raise InvalidModel(
                 f"external data {location!r} cannot be kept: they lie outside the output's folder; "
@@ -148,12 +149,18 @@ def _copy(model: ModelProto, folder: Path, prefix: str) -> Files:
         for entry in tensor.external_data:
             if entry.key == "location":
                 location = entry.value
-                entry.value = str(Path(location).with_name(prefix + Path(location).name))
+                entry.value = prefixed(location, prefix)
                 if entry.value not in copied:
                     whole = tensor_data.Place(location)
                     with tensor_data.opened(folder, whole) as file:
                         copied[entry.value] = [Range(whole, 0, os.fstat(file.fileno()).st_size)]
     return copied
+
+
+def prefixed(location: str, prefix: str, flavour: ModuleType = os.path) -> str:
+    """A location whose file's name begins with more, with slashes, whatever the system separates names by."""
+    *folders, name = tensor_data.parts_of(location, flavour)
+    return "/".join([*folders, prefix + name])
 
 
 def _consolidate(model: ModelProto, folder: Path, location: str, threshold: int) -> Files:
@@ -204,6 +211,7 @@ def raw(tensor: TensorProto) -> bytes | None:
         return None
     if tensor.HasField("raw_data"):
         return tensor.raw_data
+    installed.check_type(tensor.data_type)
     try:
         return onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor)).raw_data
     except (ValueError, TypeError):

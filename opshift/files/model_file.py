@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import filecmp
+import gc
 import os
 import re
 from collections.abc import Sequence
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from opshift.files import copying, external, openvino_ir, skeletons
+from opshift.files import copying, external, kinds, openvino_ir, skeletons
 from opshift.files.writing import writing
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
@@ -40,7 +41,7 @@ def read(path: PathLike, *, whole: int = WHOLE, large: int = skeletons.LARGE) ->
     name = os.fspath(path)
     if openvino_ir.is_network(name):
         return openvino_ir.read(path).model
-    resolved = Path(path).resolve()
+    resolved = Path(tensor_data.reachable(str(Path(path).resolve())))
     try:
         with open(resolved, "rb", opener=tensor_data.regular) as file:
             status = os.fstat(file.fileno())
@@ -50,14 +51,24 @@ def read(path: PathLike, *, whole: int = WHOLE, large: int = skeletons.LARGE) ->
             else:
                 with mmap(file.fileno(), 0, access=ACCESS_READ) as view:
                     data = skeletons.skeleton(view, resolved.name, tensor_data.stamp_of(status), large)
+        model = parse(data, name)
     except OSError as error:
-        raise InvalidModel(f"{name}: {error.strerror or error}") from None
+        why = f"it is {kinds.folder(name)}" if resolved.is_dir() else error.strerror or error
+        raise InvalidModel(f"{name}: {why}") from None
     except ValueError as error:  # no message, or a file name that no message can hold
-        raise InvalidModel(f"{name}: not an ONNX model ({error})") from None
-    model = parse(data, name)
+        raise _not_a_model(name, error) from None
     if b"location" in data:  # the key under which a tensor names its external file
         external.check(model, resolved.parent)
     return model
+
+
+def _not_a_model(name: str, error: ValueError) -> InvalidModel:
+    """What is wrong with a file that cannot be read: what it is, if that can be told, else the error."""
+    with open(name, "rb") as file:
+        kind = kinds.described(file.read(kinds.HEAD), Path(name).name)
+    if kind:
+        return InvalidModel(f"{name}: not an ONNX model: it is {kind}")
+    return error if isinstance(error, InvalidModel) else InvalidModel(f"{name}: not an ONNX model ({error})")
 
 
 def parse(data: bytes, name: str = "the model") -> ModelProto:
@@ -123,6 +134,15 @@ def sweep(folder: Path, names: Sequence[str]) -> None:
             leftover.unlink(missing_ok=True)
 
 
+def _replace(temporary: Path, final: Path) -> None:
+    """Put a file in the place of another. Windows does so only where nobody has either open, as sessions may."""
+    try:
+        os.replace(temporary, final)
+    except PermissionError:
+        gc.collect()
+        os.replace(temporary, final)
+
+
 class Draft:
     """A model on its way to `path`: written beside it under another name until `publish` renames it.
 
@@ -152,7 +172,7 @@ class Draft:
     ):
         self.size = 0
         self._model = model
-        self._path = Path(path)
+        self._path = Path(tensor_data.reachable(os.fspath(path)))
         self._folder = Path(folder) if folder is not None else self._path.parent
         self._policy = policy
         self._threshold = threshold
@@ -200,7 +220,7 @@ class Draft:
         self._publishing = True
         with writing(self._path):
             for temporary, final in self._pending:
-                os.replace(temporary, final)
+                _replace(temporary, final)
         return self._path
 
     def written(self) -> ModelProto:
@@ -211,7 +231,7 @@ class Draft:
         for tensor in external.external(model) if moved else ():
             for entry in tensor.external_data:
                 if entry.key == "location" and (now := moved.get(os.path.normpath(entry.value))):
-                    entry.value = os.path.relpath(now, self._path.parent)
+                    entry.value = tensor_data.location_of(str(now), self._path.parent)
         return model
 
     def _write(self) -> None:

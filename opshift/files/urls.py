@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import filecmp
+import glob
+import os
+import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -124,16 +127,31 @@ def _at(url: str) -> tuple[AbstractFileSystem, str]:
     return filesystem, str(path)
 
 
-def named(paths: Sequence[str]) -> list[str]:
-    """Every path of a list, wildcards in URLs replaced by what they stand for.
+_WILD = re.compile(r"[*?[]")
+
+
+def named(paths: Sequence[str], *, folders: bool = True) -> list[str]:
+    """Every path of a list, in the place of wildcards and folders what they stand for; no shell need expand them.
+
+    `**` stands for folders to any depth, a folder for the files in it that end in `.onnx`, unless `folders` stay.
 
     Raises:
-        ValueError: a URL stands for nothing.
+        ValueError: a path with wildcards, or a folder, stands for nothing.
     """
     found: list[str] = []
     for path in paths:
-        several = matching(path) if is_url(path) else [local(path)]
+        several = matching(path) if is_url(path) else _local(local(path), folders=folders)
         if not several:
-            raise ValueError(f"{path}: nothing there has such a name")
+            raise ValueError(
+                f"{path}: {'no model is in it' if os.path.isdir(path) else 'nothing there has such a name'}"
+            )
         found += several
     return found
+
+
+def _local(path: str, *, folders: bool) -> list[str]:
+    if folders and os.path.isdir(path):
+        return sorted(str(entry) for entry in Path(path).iterdir() if entry.suffix == ".onnx" and entry.is_file())
+    if os.path.exists(path) or not _WILD.search(path):  # names may hold what else is a wildcard
+        return [path]
+    return sorted(name for name in glob.glob(path, recursive=True) if not os.path.isdir(name))

@@ -10,9 +10,9 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from opshift.files import external, model_file, openvino_ir, urls
+from opshift.files.writing import writing
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import UNREADABLE, fault
 from opshift.jobs.outcome import Outcome
@@ -21,8 +21,10 @@ from opshift.passes import goals
 from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal
 from opshift.passes.refine import Refinement
+from opshift.passes.spelling import hint
 from opshift.verification import engines
-from opshift.verification.feeding.asked import Inputs, Ranges, Sizes, asked
+from opshift.verification.feeding.asked import Engines, Inputs, Ranges, Sizes, asked
+from opshift.verification.tolerances import Given as Tolerance
 
 Advance = Callable[["FileResult", int], None]
 Placed = Generator[tuple[int, "FileResult"], None, None]
@@ -66,7 +68,7 @@ class Job:
 def convert_files(
     paths: Iterable[str | os.PathLike[str]],
     out_dir: str | os.PathLike[str],
-    target: goals.Target,
+    target: goals.Target | None = None,
     *,
     jobs: int | None = None,
     backend: str | None = None,
@@ -81,11 +83,15 @@ def convert_files(
     val_range: Ranges | None = None,
     runs: int | None = None,
     seed: int = 0,
+    engine: Engines | None = None,
+    rtol: Tolerance | None = None,
+    atol: Tolerance | None = None,
 ) -> list[FileResult]:
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
 
     Args:
-        paths: model files: paths, or URLs that fsspec opens, those with `*` for all that match.
+        paths: model files: paths, or URLs that fsspec opens; those with `*` for all that match, a folder for all files
+            in it that end in `.onnx`.
         out_dir: the folder to write to, made if need be, or a URL. Data files go there, too; one that is not named
             after its model gets the model's name in front.
         target: as for `convert_version`.
@@ -106,16 +112,21 @@ def convert_files(
         val_range: as for `verify`.
         runs: as for `verify`.
         seed: of the inputs that are drawn.
+        engine: what runs both forms of each, as for `verify`.
+        rtol: what outputs may differ by, as for `verify`.
+        atol: as for `verify`.
 
     Returns:
         What became of each, in the order of `paths`.
 
     Raises:
-        ValueError: before anything is written: an unknown target, no models, two that would be written to one place,
-            an output that is an input, a package that is not installed.
+        ValueError: before anything is written: an unknown target or policy, no models, two that would be written to
+            one place, an output that is an input, a package that is not installed.
     """
-    goal = goals.conversion(target, ir_version, Refinement(modernize, optimize=optimize))
-    wanted = asked(inputs, input_shape, val_range, runs, seed)
+    goal = goals.versions(target, ir_version, Refinement(modernize, optimize=optimize))
+    if external_data not in (None, *external.POLICIES):
+        raise ValueError(f"unknown external_data {external_data!r}{hint(external_data, external.POLICIES)}")
+    wanted = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
     manner = Manner(external_data, threshold, verify, wanted=wanted)
     return run(arrange([os.fspath(path) for path in paths], os.fspath(out_dir), goal, manner), jobs, backend)
 
@@ -205,7 +216,8 @@ def _folder_of(jobs: Sequence[Job], *, sweep: bool) -> Iterator[None]:
         yield
         return
     made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     try:
         yield
     finally:
@@ -334,9 +346,3 @@ def _on_cluster(jobs: Sequence[Job]) -> Placed:
 def _absolute(path: str) -> str:
     """For a worker, whose working directory is another."""
     return path if urls.is_url(path) else os.path.abspath(path)
-
-
-def as_facts(result: FileResult) -> dict[str, Any]:
-    """The document of a single model as values that JSON has, with its exit code and why it failed."""
-    held = {"source": result.source, "output": ""} if result.outcome is None else outcome_.as_facts(result.outcome)
-    return {**held, "code": result.code, "why": result.why}

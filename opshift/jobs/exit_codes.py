@@ -1,13 +1,29 @@
-"""What a command ends with: the exit codes, and what an error means to a user."""
+"""What a command ends with: the exit codes, and what an error means to a user.
+
+0 done; 1 a defect of opshift itself; 2 usage; 3 refused: it cannot be converted, or no engine can run it; 4 converted,
+but the outputs differ; 5 unreadable or invalid input; 6 the output cannot be written; 130 interrupted; 141 nobody
+reads what is printed. Nothing is left at the output path unless it is 0. Of many models, the largest code counts.
+"""
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opshift.verification.verify import Verification
 
 DONE, DEFECT, USAGE, REFUSED, DIFFERENT, UNREADABLE, UNWRITABLE, INTERRUPTED, UNHEARD = 0, 1, 2, 3, 4, 5, 6, 130, 141
+NAMES = {
+    DONE: "done",
+    DEFECT: "defect",
+    USAGE: "not possible",
+    REFUSED: "refused",
+    DIFFERENT: "different",
+    UNREADABLE: "unreadable",
+    UNWRITABLE: "cannot be written",
+    INTERRUPTED: "interrupted",
+}
 
 
 def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
@@ -20,13 +36,15 @@ def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
     if isinstance(error, Refused):
         return REFUSED, str(error).splitlines()
     if isinstance(error, ValueError):
-        return USAGE, [str(error)]
+        return USAGE, str(error).splitlines()
     if isinstance(error, CannotWrite):
         return UNWRITABLE, [f"{error.filename} cannot be written: {error.strerror}"]
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return UNREADABLE, ["the memory does not suffice for this model"]
     if isinstance(error, OSError):
         return UNREADABLE, [f"{error.filename or ''}: {error.strerror or error}".lstrip(": ")]
-    if isinstance(error, (RecursionError, MemoryError)):
-        return UNREADABLE, ["the model is nested too deeply or too large for the memory"]
+    if isinstance(error, RecursionError):
+        return UNREADABLE, ["the model is nested too deeply"]
     if any(map(_is_damaged, models)):
         return UNREADABLE, [_NO_TEXT]
     return DEFECT, [f"a defect of opshift: {type(error).__name__}: {error} (OPSHIFT_DEBUG=1 shows where)"]

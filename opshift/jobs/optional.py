@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from opshift.passes.changes import Change, Result, Withheld
 from opshift.passes.goals import Goal
-from opshift.passes.refine import NOTHING
 from opshift.verification.verify import Verification
 
 MOST_TRIES, MOST_SECONDS = 60, 120.0
@@ -42,7 +41,7 @@ def yielded(goal: Goal, attempt: Attempt, prove: Prove, whole: Result, seen: Ver
     """
     if not whole.optional:
         return None
-    floor = attempt(replace(goal, refinement=NOTHING))
+    floor = attempt(goal.plain)
     if not prove(floor).equal:
         return None
     search = _Search(goal, attempt, prove)

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from opshift.jobs.optional import TakenBack
-from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal
-from opshift.passes.model import schemas
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import census
-from opshift.passes.model.types import ELEMENT_TYPES
-from opshift.verification.judgement import DIRECT, TWINS
+from opshift.verification.judgement import DIRECT, TOLERANCE, TWINS
 from opshift.verification.verify import Verification
 
 
@@ -38,7 +35,9 @@ class Outcome:
     """A conversion from file to file, as it is reported.
 
     `seconds` holds the time of each phase, `folded` how many operators were recognised, None where nobody asked,
-    `taken_back` the optional changes that were not proved, and that the result does without.
+    `taken_back` the optional changes that were not proved, and that the result does without; `absent` the operators
+    that were to be replaced, and of which the model has none, `tries` what was found to lead on where it is refused,
+    and `target` what was asked for.
     """
 
     source: str
@@ -54,13 +53,16 @@ class Outcome:
     needs: tuple[Refusal, ...] = ()
     folded: int | None = None
     taken_back: tuple[TakenBack, ...] = ()
+    absent: tuple[str, ...] = ()
+    tries: tuple[str, ...] = ()
+    target: str = ""
 
 
 @dataclass(frozen=True)
 class Prospect:
     """What a target thinks of a model: what it does not read, what would be rewritten for it, what would be refused.
 
-    `needs` is what is left to the user: dimensions without a number.
+    `needs` is what is left to the user: dimensions without a number. An opset is a target, too (`opset`).
     """
 
     target: str
@@ -68,6 +70,7 @@ class Prospect:
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
     needs: tuple[Refusal, ...]
+    opset: bool = False
 
 
 def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | None = None) -> Facts:
@@ -83,42 +86,6 @@ def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | N
         size,
         dict(sorted(ops.items())),
     )
-
-
-def as_json(outcome: Outcome) -> str:
-    """One JSON object; refusals carry their boundary."""
-    return json.dumps(as_facts(outcome), indent=2, default=text)
-
-
-def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
-    """The same as values that JSON has."""
-    found: dict[str, Any] = asdict(held)
-    found["changes"] = [change._asdict() for change in held.changes]
-    if isinstance(held, Outcome):
-        found["taken_back"] = [{**back.change._asdict(), "why": back.why} for back in held.taken_back]
-    for key in ("obstacles", "refusals", "needs"):
-        if key in found:
-            rows: tuple[Refusal, ...] = getattr(held, key)
-            found[key] = [{**asdict(r), "boundary": r.boundary, "text": str(r)} for r in rows]
-    return found
-
-
-def of_backend(backend: Backend) -> dict[str, Any]:
-    """A target as values that JSON has; operators are spelled as in target files."""
-    found = {key: getattr(backend, key) for key in ("name", "opset", "ir_version", "ml_opset", "source")}
-    missing = sorted(backend.missing("", backend.opset or schemas.latest()))
-    return {
-        **found,
-        "missing": [op for _, op in missing],
-        "lacks_types": sorted(set(ELEMENT_TYPES) - backend.types) if backend.types else [],
-        "static_shapes": backend.static_shapes,
-        "functions": backend.functions,
-        "folds_sizes": backend.folds_sizes,
-        "limits": [
-            {**asdict(limit), "ops": sorted(op for _, op in limit.ops), "types": sorted(limit.types)}
-            for limit in backend.limits
-        ],
-    }
 
 
 def text(name: str | bytes) -> str:
@@ -153,7 +120,7 @@ def verdict(found: Verification) -> str:
     """One sentence on a verification."""
     if found.status == "unverified":
         return f"could not be verified: {found.why}"
-    judged = f"{found.engine}, {found.runs} runs"
+    judged = f"{found.engine}, {found.runs} run{'s' if found.runs != 1 else ''}"
     if found.equal:
         said = [f"worst absolute error {found.absolute:.3g}, relative {found.relative:.3g}", *_bounds(found)]
         if found.drawn:
@@ -162,6 +129,7 @@ def verdict(found: Verification) -> str:
     place = f' first at tensor "{found.tensor}"' if found.tensor else ""
     maker = f", which {found.op} {found.node!r} makes of values that agree" if found.node else ""
     said = [f"other weights: {', '.join(found.weights)}"] if found.weights else []
+    said += [*_tolerated(found), *[found.float64] * found.float64.startswith("no twins")]
     said += [f"the smallest models that differ are in {found.repro}"] if found.repro else []
     return "; ".join([f"DIFFERENT{place}{maker} ({judged}): {found.why}", *said])
 
@@ -172,9 +140,15 @@ def blamed(outcome: Outcome) -> list[Change]:
     return [change for change in outcome.changes if change.node in parts]
 
 
+def _tolerated(found: Verification) -> list[str]:
+    """The outputs that are held against tolerances of the user."""
+    held = [output for output in found.outputs if output.judge == TOLERANCE]
+    return [f'"{o.output}" is {o.accuracy:.3g} from the source, tolerance {o.accuracy_bound:.3g}' for o in held]
+
+
 def _bounds(found: Verification) -> list[str]:
     """The output that is nearest to its bounds, and what is to be said of the twins; nothing for equal bits."""
-    said = []
+    said = _tolerated(found)
     measured = [output for output in found.outputs if output.judge in (TWINS, DIRECT)]
     if measured:
         worst = max(measured, key=lambda output: output.share)

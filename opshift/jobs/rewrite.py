@@ -8,6 +8,7 @@ from pathlib import Path
 from time import perf_counter
 
 from opshift.files import external, model_file, openvino_ir
+from opshift.jobs.advice import advice
 from opshift.jobs.exit_codes import DONE, REFUSED, code_of
 from opshift.jobs.optional import TakenBack, yielded
 from opshift.jobs.outcome import Outcome, facts
@@ -57,9 +58,11 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     before = facts(source, os.path.getsize(model), result.before if goal.targets else None)
     needs = tuple(open_dimensions(source, goal.backend)) if goal.backend is not None else ()
     outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
+    outcome = replace(outcome, absent=result.absent, target=goal.said)
     if result.model is None:
         with process.ours():
-            return REFUSED, replace(outcome, nearest=goal.nearest(source, result, folder))
+            nearest = goal.nearest(source, result, folder)
+            return REFUSED, replace(outcome, nearest=nearest, tries=advice(source, goal, result, nearest, folder))
     outcome = replace(outcome, grade=result.grade, folded=result.folded)
     if manner.dry_run:
         return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))

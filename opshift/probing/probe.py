@@ -17,6 +17,7 @@ from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
+from opshift.passes.spelling import hint
 from opshift.probing import tasks
 from opshift.probing.cases import Case, bind, exported, parameters, published
 from opshift.probing.worker import Verdict, Worker
@@ -49,10 +50,14 @@ def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = Non
     """What the installed `backend` reads, as the text of a target file; `ops` narrows the operators.
 
     Raises:
-        ValueError: an unknown backend, or one that is not installed.
+        ValueError: an unknown backend or operator, or one that is not installed.
     """
     if backend not in adapters.KNOWN:
-        raise ValueError(f"unknown backend {backend!r}; {', '.join(adapters.KNOWN)} can be probed")
+        likely = hint(backend, adapters.KNOWN) or f"; {', '.join(adapters.KNOWN)} can be probed"
+        raise ValueError(f"unknown backend {backend!r}{likely}")
+    for op in ops:
+        if not any(schemas.versions(domain, op) for domain in schemas.domains()):
+            raise ValueError(f"unknown operator {op!r}{hint(op, schemas.operators(''))}")
     release = installed(backend)
     worker = Worker(adapters.KNOWN[backend])
     try:

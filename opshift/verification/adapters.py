@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from opshift.verification.engines import EngineError, Feeds, one_line
+from opshift.files import external
+from opshift.verification.engines import EngineError, Feeds, OnnxRuntime, Reference, Session, one_line
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -38,6 +39,8 @@ class OpenVino:
         import openvino
 
         try:
+            if folder is not None:
+                model = external.runnable(model, folder, embedded=True)
             core = openvino.Core()
             options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
             self._compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", options)
@@ -77,6 +80,10 @@ class OpenVinoNetwork(OpenVino):
         counts = len(self._compiled.inputs), len(self._compiled.outputs)
         if counts != (len(self._inputs), len(model.graph.output)):
             raise EngineError(f"{counts[0]} inputs and {counts[1]} outputs, which the model does not have")
+
+
+JUDGES: dict[str, Callable[..., Session]] = {"onnxruntime": OnnxRuntime, "reference": Reference, "openvino": OpenVino}
+"""What runs both forms where a user names it."""
 
 
 @cache

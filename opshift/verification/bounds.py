@@ -9,7 +9,8 @@ float32, float16 and bfloat16.
    of grade `close` may store constants that were rounded to the model's precision: their twins may be apart by
    `CONSTANTS` times what rounding did to the source, and four roundings. Nothing excuses more than `CAPS` of the scale.
 2. *As accurate?* Each form against its twin: the result may be `ANYWAY` times as far away as the source is; or
-   `TIMES[grade]` times as far and `UNITS[grade]` times u of the scale, up to `CAPS` of it.
+   `TIMES[grade]` times as far and `UNITS[grade]` times u of the scale, up to `CAPS` of it. Engines compute a Sigmoid to
+   an absolute error: what that does to the source counts as its error where it is the larger one.
 
 Without twins the forms are compared with each other: `UNITS[grade]` times u of the scale, up to `CAPS` of it.
 """
@@ -87,12 +88,20 @@ class Runs:
 
 
 def judge(
-    name: str, runs: Runs, grade: str, *, unit: float = 0.0, narrow: Any = None, rounded: bool = False
+    name: str,
+    runs: Runs,
+    grade: str,
+    *,
+    unit: float = 0.0,
+    narrow: Any = None,
+    rounded: bool = False,
+    noise: float = 0.0,
 ) -> Judgement | None:
     """Both questions about an output of floats; None where the twins cannot answer.
 
     `unit` is the rounding of those nodes of the twins that did not run in float64; `narrow` the precision that the
-    forms compute in, where the output is wider; `rounded` says that they are written in different ones.
+    forms compute in, where the output is wider; `rounded` says that they are written in different ones; `noise` is what
+    the engine's approximations of functions do to the source.
     """
     a, b, x, y = runs.before, runs.after, runs.wide_before, runs.wide_after
     if not a.shape == b.shape == getattr(x, "shape", None) == getattr(y, "shape", None):
@@ -120,8 +129,8 @@ def judge(
             same = np.maximum(same, CONSTANTS * moved + 4 * u * np.minimum(width, limit))
         same = np.minimum(same, most * width)
         good = np.minimum(TIMES[grade] * source + UNITS[grade] * u * width, most * width)
-        good = np.maximum(ANYWAY * source, most * width if rounded else good)
-    found = Judgement(name, TWINS, *_nearest(apart, same), *_nearest(far, good))
+        good = np.maximum(ANYWAY * max(source, noise), most * width if rounded else good)
+    found = Judgement(name, TWINS, *nearest(apart, same), *nearest(far, good))
     if (apart > same).any():
         return replace(found, why=f"{told(x, y, apart > same)}, in float64")
     if (far > good).any():
@@ -148,6 +157,14 @@ def _gap(a: Array, b: Array) -> Array:
     return np.where(np.isfinite(a) & np.isfinite(b), np.abs(a - b), 0.0)
 
 
+def distance(values: Array, others: Array) -> float:
+    """How far apart two arrays are, at the element where they are farthest."""
+    if values.shape != others.shape:
+        return 0.0
+    with np.errstate(all="ignore"):
+        return float(_gap(values, others).max(initial=0.0))
+
+
 def direct(name: str, a: Array, b: Array, grade: str) -> Judgement:
     """Two runs of the same shape compared with each other."""
     narrow = max((a.dtype, b.dtype), key=half_unit)
@@ -158,7 +175,7 @@ def direct(name: str, a: Array, b: Array, grade: str) -> Judgement:
             return Judgement(name, DIRECT, why=told(a, b, one_sided(p, q)))
         gap = np.where(np.isfinite(p), np.abs(p - q), 0.0)
         allowed = min(UNITS[grade] * half_unit(narrow), cap(narrow, grade)) * scale(p)
-    found = Judgement(name, DIRECT, 0.0, 0.0, *_nearest(gap, allowed))
+    found = Judgement(name, DIRECT, 0.0, 0.0, *nearest(gap, allowed))
     return replace(found, why=told(a, b, gap > allowed)) if (gap > allowed).any() else found
 
 
@@ -168,7 +185,7 @@ def one_sided(a: Array, b: Array) -> Array:
     return ~finite & ~((a == b) | (np.isnan(a) & np.isnan(b)))
 
 
-def _nearest(gap: Array, bound: Array) -> tuple[float, float]:
+def nearest(gap: Array, bound: Array) -> tuple[float, float]:
     """The difference that is the largest part of its bound, and that bound."""
     if not gap.size:
         return 0.0, 0.0

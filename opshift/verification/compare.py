@@ -58,6 +58,21 @@ def compare(expected: Any, actual: Any, grade: str = "exact") -> Difference:
     return _floats(a, b, grade)
 
 
+def identical(a: Any, b: Any) -> bool:
+    """Whether two values are the same, bit for bit; NaN are all the same."""
+    import numpy as np
+
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(identical, a, b))
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+        return type(a) is type(b) and not compare(a, b).why
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind in "OSU":
+        return bool(a.tolist() == b.tolist())
+    return bool(a.tobytes() == b.tobytes())
+
+
 def _sequences(expected: Any, actual: Any, grade: str) -> Difference:
     if not isinstance(expected, (list, tuple)) or not isinstance(actual, (list, tuple)):
         return Difference("only one of the runs yields a sequence")

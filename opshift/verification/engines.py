@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opshift.files import external
+from opshift.passes.model import tensor_data
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 Feeds = Mapping[str, Any]
+LARGE = 1 << 28
+"""Bytes of weights from which on a model is not in memory twice."""
 
 
 class EngineError(RuntimeError):
@@ -28,13 +33,23 @@ class Session(Protocol):
 
 def load() -> None:
     """Import what engines need, so that processes that are forked from this one have it already."""
-    import onnxruntime  # noqa: F401
+    with suppress(ImportError):
+        import onnxruntime  # noqa: F401
+
+
+_MEMORY = re.compile("bfc_arena|bad_alloc|[Ff]ailed to allocate memory|Unable to allocate|Cannot allocate memory")
+"""What engines, numpy and systems say where there is not as much memory as they ask for."""
 
 
 def one_line(error: BaseException) -> str:
-    """The text of an error as one line of at most 300 characters."""
+    """The text of an error as one line of at most 300 characters: what it ends with tells of the innermost node."""
     text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) < 300 else text[:297] + "..."
+    if _MEMORY.search(text):
+        return "the memory does not suffice to run it"
+    return text if len(text) <= 300 else f"{text[:100]}...{text[-197:]}"
+
+
+ABSENT = "onnxruntime is not installed"
 
 
 class OnnxRuntime:
@@ -43,7 +58,10 @@ class OnnxRuntime:
     engine = "onnxruntime"
 
     def __init__(self, model: ModelProto | bytes, outputs: Sequence[str] | None = None, folder: str | None = None):
-        import onnxruntime as ort
+        try:
+            import onnxruntime as ort
+        except ImportError as error:
+            raise EngineError(f"{ABSENT} ({one_line(error)})") from None
 
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -51,6 +69,10 @@ class OnnxRuntime:
         options.log_severity_level = 4
         if folder is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        if not isinstance(model, bytes) and sum(map(tensor_data.nbytes, model.graph.initializer)) > LARGE:
+            options.add_session_config_entry("session.disable_prepacking", "1")  # which copies what is mapped
+            options.execution_order = ort.ExecutionOrder.PRIORITY_BASED  # casts of weights where they are needed
+            options.enable_cpu_mem_arena = False
         try:
             if folder is not None and not isinstance(model, bytes):
                 aside: external.Aside = {}

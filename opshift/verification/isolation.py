@@ -24,6 +24,7 @@ _SERVE = (
     "from opshift.verification import isolation; isolation._serve()"
 )
 _ENDING = (signal.SIGINT, signal.SIGTERM)
+_LATE = 124  # the exit code of a process whose time is over, where the system sends no signal for that
 _apart = False  # whether this is a process that `call` began
 
 
@@ -34,9 +35,9 @@ class Ended(RuntimeError):
         late: whether its time was over (`end_after`).
     """
 
-    def __init__(self, code: int):
-        super().__init__(_how(code))
-        self.late = code < 0 and -code == getattr(signal, "SIGALRM", 0)
+    def __init__(self, code: int, *, full: bool = False):
+        super().__init__(_how(code, full=full))
+        self.late = code == _LATE or (code < 0 and -code == getattr(signal, "SIGALRM", 0))
 
 
 def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -52,11 +53,11 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     if _is_watched():
         return function(*arguments, **named)
     begin = _forked if forks() else _spawned
-    answer, code = begin(lambda: function(*arguments, **named), (function, arguments, named))
+    answer, code, full = begin(lambda: function(*arguments, **named), (function, arguments, named))
     if code == -signal.SIGINT:
         raise KeyboardInterrupt
     if not answer:
-        raise Ended(code)
+        raise Ended(code, full=full)
     returned, value = pickle.loads(answer)
     if returned:
         found: T = value
@@ -71,9 +72,15 @@ def forks() -> bool:
 
 def end_after(seconds: int) -> None:
     """End this process in some time, if it is one that `call` began."""
-    if _apart and hasattr(signal, "alarm"):
+    if not _apart:
+        return
+    if hasattr(signal, "alarm"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a handler in Python has no turn where an engine waits
         signal.alarm(seconds)
+    else:
+        timer = threading.Timer(seconds, os._exit, [_LATE])
+        timer.daemon = True
+        timer.start()
 
 
 def silence() -> None:
@@ -90,13 +97,21 @@ def _is_watched() -> bool:
     return getattr(sys, "frozen", False) or (current is not None and current().daemon)
 
 
-def _how(code: int) -> str:
-    why = (signal.strsignal(-code) or f"signal {-code}") if code < 0 else f"exit code {code}"
+def _how(code: int, *, full: bool) -> str:
+    """How a process ended; `full` if it held much of the memory that there was."""
+    if full or code == -getattr(signal, "SIGKILL", 0):  # which systems send to who takes too much
+        return "the memory does not suffice for the process that ran it"
+    why = f"exit code {code if code < 1 << 31 else hex(code)}"  # Windows has large ones, known by their digits
+    if code < 0:
+        why = signal.strsignal(-code) or f"signal {-code}"
     return f"the process that ran it ended: {why}; a model may be damaged, or too large for the memory"
 
 
-def _forked(work: Callable[[], object], _: object) -> tuple[bytes, int]:
-    """What a copy of this process answers, and its exit code, negative for a signal."""
+def _forked(work: Callable[[], object], _: object) -> tuple[bytes, int, bool]:
+    """What a copy of this process answers, its exit code, negative for a signal, and whether it filled the memory."""
+    room = 0
+    with suppress(OSError):  # not every system tells it there
+        room = _room()
     source, target = os.pipe()
     held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # no interrupt while only half of it is known
     child, status = 0, -1
@@ -111,7 +126,7 @@ def _forked(work: Callable[[], object], _: object) -> tuple[bytes, int]:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         with open(source, "rb", closefd=False) as stream:
             answer = stream.read()
-        _, status = os.waitpid(child, 0)
+        _, status, usage = os.wait4(child, 0)
     finally:
         for descriptor in (source, target):
             if descriptor >= 0:
@@ -120,7 +135,7 @@ def _forked(work: Callable[[], object], _: object) -> tuple[bytes, int]:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
-    return answer, os.waitstatus_to_exitcode(status)
+    return answer, os.waitstatus_to_exitcode(status), 0 < room < 2 * usage.ru_maxrss * 1024
 
 
 def _work(target: int, work: Callable[[], object], held: set[int | signal.Signals]) -> NoReturn:
@@ -139,7 +154,7 @@ def _work(target: int, work: Callable[[], object], held: set[int | signal.Signal
         os._exit(code)
 
 
-def _spawned(_: object, work: object) -> tuple[bytes, int]:
+def _spawned(_: object, work: object) -> tuple[bytes, int, bool]:
     """The same from a new interpreter."""
     import subprocess
 
@@ -151,7 +166,7 @@ def _spawned(_: object, work: object) -> tuple[bytes, int]:
         except BaseException:  # an interrupt, too
             process.kill()
             raise
-    return answer, process.returncode
+    return answer, process.returncode, False
 
 
 def _serve() -> None:
@@ -187,9 +202,13 @@ def _prepare() -> None:
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        free = _kilobytes("MemAvailable") + _kilobytes("SwapFree")
-        wanted = free * 1024 + memory.held()
+        wanted = _room() + memory.held()
         resource.setrlimit(resource.RLIMIT_DATA, (wanted if most < 0 else min(wanted, most), most))
+
+
+def _room() -> int:
+    """The bytes of memory that are free."""
+    return (_kilobytes("MemAvailable") + _kilobytes("SwapFree")) * 1024
 
 
 def _kilobytes(key: str) -> int:

@@ -11,21 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from opshift.passes.model import tensor_data
-from opshift.passes.model.messages import ModelProto, NodeProto
-from opshift.verification import bounds, interfaces, random_operators
+from opshift.passes.model.messages import NodeProto
+from opshift.verification import bounds, interfaces, random_operators, tolerances
 from opshift.verification.bounds import Runs
-from opshift.verification.compare import compare
+from opshift.verification.compare import compare, identical
 from opshift.verification.engines import EngineError
-from opshift.verification.judgement import BITS, DIRECT, TWINS, Judgement
+from opshift.verification.judgement import BITS, DIRECT, TOLERANCE, TWINS, Judgement
 from opshift.verification.precision import narrowest
 from opshift.verification.side import Side
+from opshift.verification.tolerances import Tolerance, Tolerances
 from opshift.verification.twins import decisions
-from opshift.verification.twins.twin import Twin, unrounded
+from opshift.verification.twins.twin import Twin, is_too_large, unrounded
 from opshift.verification.twins.values import dtype_of
 
 Array = Any
-_LARGE = 1 << 30  # bytes
 _TURNS = 4
 """How often ties are taken out of the way that were hidden behind others."""
 
@@ -39,15 +38,17 @@ class Verdict:
 
 
 class Pair:
-    """Two forms of a model, and their twins where these are asked for."""
+    """Two forms of a model, and their twins where these are asked for; `asked` tolerances go before all bounds."""
 
-    def __init__(self, before: Side, after: Side, grade: str):
-        self.before, self.after, self.grade = before, after, grade
+    def __init__(self, before: Side, after: Side, grade: str, asked: Tolerances | None = None):
+        self.before, self.after, self.grade, self.asked = before, after, grade, asked or {}
         self.cast = interfaces.casts(before.model, after.model)
         self.names = [value.name for value in before.model.graph.output]
         self.why = ""
         """Why there are no twins."""
         self._twins: tuple[Twin, Twin] | None = None
+        self._noise: dict[str, float] = {}
+        """What approximations of functions do to outputs of the source."""
 
     def told(self) -> str:
         """What is to be said of the twins: which nodes ran elsewhere, or why there are none."""
@@ -65,11 +66,16 @@ class Pair:
 
     def judge(self, given: Mapping[str, Any], expected: Sequence[Any], actual: Sequence[Any]) -> Verdict:
         """Judge one run of either form on the same inputs."""
-        if all(map(identical, expected, actual)):
-            return Verdict(tuple(Judgement(name, BITS) for name in self.names))
+        rows = list(zip(self.names, expected, actual, strict=True))
+        if all(self._is_asked(name) or identical(a, b) for name, a, b in rows):
+            return Verdict(tuple(self._directly(*row) for row in rows))
+        self._noise = {}
         verdict = self._judged(given, expected, actual, None)
+        if verdict is not None and any(found.is_inaccurate for found in verdict.outputs):
+            self._noise = self._noises(given)
+            verdict = self._judged(given, expected, actual, None) if self._noise else verdict
         if verdict is None:
-            return Verdict(tuple(map(self._directly, self.names, expected, actual)))
+            return Verdict(tuple(self._directly(*row) for row in rows))
         forced: dict[str, Any] = {}
         ties: Counter[str] = Counter()
         for _ in range(_TURNS):
@@ -84,11 +90,16 @@ class Pair:
             again = self._forced(given, forced)
             if again is None:
                 break
-            verdict = again
+            verdict = Verdict(
+                tuple(
+                    old if self._is_asked(old.output) else new
+                    for old, new in zip(verdict.outputs, again.outputs, strict=True)
+                )
+            )
         total = sum(ties.values())
         outputs = verdict.outputs
         if ties:
-            outputs = tuple(o if o.judge == BITS else replace(o, ties=total) for o in outputs)
+            outputs = tuple(o if o.judge in (BITS, TOLERANCE) else replace(o, ties=total) for o in outputs)
         return Verdict(outputs, ties)
 
     def _judged(
@@ -107,6 +118,17 @@ class Pair:
         rows = zip(self.names, expected, actual, wide[0], wide[1], strict=True)
         return Verdict(tuple(self._output(name, a, b, x, y, unit) for name, a, b, x, y in rows))
 
+    def _noises(self, given: Mapping[str, Any]) -> dict[str, float]:
+        """What approximations of functions do to outputs of the source."""
+        assert self._twins is not None
+        twin = self._twins[0]
+        try:
+            rows = zip(self.names, twin.run(given), twin.run(given, noise=True), strict=True)
+        except EngineError:
+            return {}
+        found = {name: bounds.distance(x, y) for name, x, y in rows if is_float(x) and is_float(y)}
+        return {name: moved for name, moved in found.items() if moved}
+
     def _feeds(self, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         return given, interfaces.as_second(given, self.cast)
 
@@ -116,7 +138,7 @@ class Pair:
                 self.why = "a network runs in OpenVINO"
                 return None
             one, other = self.before, self.after
-            if _is_large(one.model) or _is_large(other.model):
+            if is_too_large(one.model) or is_too_large(other.model):
                 self.why = "a weight is too large to be widened"
                 return None
             loose = unrounded(one.model, other.model)
@@ -124,8 +146,8 @@ class Pair:
         return self._twins if not self.why else None
 
     def _output(self, name: str, a: Any, b: Any, x: Any, y: Any, unit: float) -> Judgement:
-        if identical(a, b):
-            return Judgement(name, BITS)
+        if self._is_asked(name) or identical(a, b) or self._is_retyped(name, a, b):
+            return self._directly(name, a, b)
         rows = [_flat(value) for value in (a, b, x, y)]
         if any(row is None for row in rows) or len({len(row or ()) for row in rows}) > 1:
             return self._directly(name, a, b)
@@ -149,7 +171,8 @@ class Pair:
             return self._directly(name, a, b)
         runs, rounded = Runs(a, b, x, y), self._stored[0] != self._stored[1]
         narrow = max(self._computed, key=bounds.half_unit)
-        judged = bounds.judge(name, runs, self.grade, unit=unit, narrow=narrow, rounded=rounded)
+        noise = self._noise.get(name, 0.0)
+        judged = bounds.judge(name, runs, self.grade, unit=unit, narrow=narrow, rounded=rounded, noise=noise)
         return judged if judged is not None else self._directly(name, a, b)
 
     @cached_property
@@ -160,11 +183,29 @@ class Pair:
     def _stored(self) -> tuple[np.dtype[Any], ...]:
         return tuple(dtype_of(narrowest(side.model, computed=False)) for side in (self.before, self.after))
 
-    def parted(self, a: Any, b: Any) -> str:
+    def parted(self, a: Any, b: Any, name: str = "") -> str:
         """What differs between two values that are compared with each other; empty where nothing does."""
-        return self._directly("", a, b).why
+        return self._directly(name, a, b).why
+
+    def _is_retyped(self, name: str, a: Any, b: Any) -> bool:
+        """Whether an output is of another type, which no cast of the interface explains."""
+        return name in self.names and name not in self.cast and getattr(a, "dtype", None) != getattr(b, "dtype", None)
+
+    def _is_asked(self, name: str) -> bool:
+        return self.tolerance(name) is not None
+
+    def tolerance(self, name: str) -> Tolerance | None:
+        """What the user allows an output; nothing for what is none."""
+        return self.asked.get(name, self.asked.get("")) if name in self.names else None
 
     def _directly(self, name: str, a: Any, b: Any) -> Judgement:
+        if self._is_retyped(name, a, b):
+            return Judgement(name, DIRECT, why=compare(a, b).why)
+        asked = self.tolerance(name)
+        if asked is not None:
+            return tolerances.judge(name, a, b, asked)
+        if identical(a, b):
+            return Judgement(name, BITS)
         if is_float(a) and is_float(b) and a.shape == b.shape:
             return bounds.direct(name, a, b, self.grade)
         if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
@@ -303,12 +344,6 @@ class _Watch:
                 self.margins[_decided(node)] = found
 
 
-def _is_large(model: ModelProto) -> bool:
-    """Whether one weight in float64, beside what it was made of, takes a good part of what all weights take."""
-    sizes = [tensor_data.nbytes(tensor) for tensor in model.graph.initializer]
-    return sum(sizes) > _LARGE and 3 * max(sizes) > sum(sizes) / 4
-
-
 def _decided(node: NodeProto) -> str:
     index = decisions.output(node)
     return node.output[index] if len(node.output) > index else ""
@@ -340,19 +375,6 @@ def _observed(
     outputs = [value.name for value in side.model.graph.output if value.name not in forced]
     found = dict(zip([*outputs, *more], session.run({**given, **forced}), strict=True))
     return {name: found[name] for name in names if name in found}
-
-
-def identical(a: Any, b: Any) -> bool:
-    """Whether two values are the same, bit for bit; NaN are all the same."""
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(identical, a, b))
-    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
-        return type(a) is type(b) and not compare(a, b).why
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
-    if a.dtype.kind in "OSU":
-        return bool(a.tolist() == b.tolist())
-    return bool(a.tobytes() == b.tobytes())
 
 
 def is_float(value: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 TWINS, DIRECT, BITS, SHAPE = "float64", "printed bound", "bit for bit", "type and shape"
+TOLERANCE = "tolerance"
 
 
 @dataclass(frozen=True)
@@ -13,7 +14,8 @@ class Judgement:
 
     Attributes:
         output: its name.
-        judge: `bit for bit`; `float64`, its twins; or `printed bound`, the two runs compared with each other.
+        judge: `bit for bit`; `float64`, its twins; or `printed bound`, the two runs compared with each other;
+            `tolerance`, the same with numbers that the user gave.
         function: how far the twins are apart, at the element that is nearest to its bound, or above it.
         function_bound: that bound.
         accuracy: how far the result is from its twin, or without twins from the source.
@@ -36,13 +38,18 @@ class Judgement:
         """How much of a bound is used up."""
         return max(_part(self.function, self.function_bound), _part(self.accuracy, self.accuracy_bound))
 
+    @property
+    def is_inaccurate(self) -> bool:
+        """Whether only the second question has no good answer."""
+        return bool(self.why) and self.function <= self.function_bound and self.accuracy > self.accuracy_bound
+
     def worse(self, other: Judgement) -> Judgement:
         """Of two runs of one output, what is nearer to its bounds of either question."""
         if self.judge == BITS or other.why or other.judge == SHAPE:
             return replace(other, ties=self.ties + other.ties)
         if other.judge == BITS or self.judge == SHAPE:
             return self
-        judge = DIRECT if DIRECT in (self.judge, other.judge) else TWINS
+        judge = DIRECT if DIRECT in (self.judge, other.judge) else self.judge
         found = replace(self, ties=self.ties + other.ties, judge=judge)
         if _part(other.function, other.function_bound) > _part(self.function, self.function_bound):
             found = replace(found, function=other.function, function_bound=other.function_bound)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -16,13 +17,14 @@ from opshift.verification.compare import compare
 from opshift.verification.engines import EngineError, Feeds, OnnxRuntime, Reference
 from opshift.verification.feeding.inputs import Fed
 from opshift.verification.feeding.search import Problem
-from opshift.verification.side import Side
+from opshift.verification.judge import Pair
+from opshift.verification.places import locate, repro
+from opshift.verification.turns import Turns
 
-Run = Callable[[Feeds], list[Any]]
 Round = tuple[str, Feeds]
 _SECONDS = 0.25  # for all rounds, or half as long as the ordinary runs took
 _DENORMALS = 64  # elements that may be denormal: processors take their time for each
-_LIMIT = 20  # seconds that the other engine has for its opinion, and a round for its end
+_LIMIT = 20  # seconds that the other engine has for its opinions, and a round for its end
 
 
 @dataclass(frozen=True)
@@ -47,80 +49,86 @@ class Tried:
     excused: tuple[Parting, ...] = ()
 
 
-def tried(sides: tuple[Side, Side], runs: tuple[Run, Run], problem: Problem, fed: Fed, seconds: float) -> Tried:
+def tried(turns: Turns, pair: Pair, problem: Problem, fed: Fed, seconds: float) -> Tried:
     """Run both in each round, in a process of its own, as long as there is time; `fed` is what both have run on."""
     if not isolation.forks():  # sessions cannot be sent to another process
         return Tried()
     until = perf_counter() + max(_SECONDS, seconds / 2)
-    names = [value.name for value in sides[0].model.graph.output]
     rounds = list(_rounds(problem, fed))
     try:
-        outcomes = isolation.call(_all, runs, rounds, names, until)
+        outcomes = isolation.call(_all, turns, pair, rounds, until)
     except isolation.Ended:
-        outcomes = [outcome for one in rounds for outcome in _alone(runs, one, names, until)]
-    partings = [outcome for outcome in outcomes if outcome.why]
-    agreed = [_is_agreed(sides, rounds[parting.number][1], parting, names) for parting in partings]
-    return Tried(
-        tuple(dict.fromkeys(outcome.round for outcome in outcomes)),
-        tuple(parting for parting, real in zip(partings, agreed, strict=True) if real),
-        tuple(parting for parting, real in zip(partings, agreed, strict=True) if not real),
-    )
+        outcomes = [outcome for one in rounds for outcome in _alone(turns, pair, one, until)]
+    until, agreed, excused = perf_counter() + _LIMIT, list[Parting](), list[Parting]()
+    for parting in (outcome for outcome in outcomes if outcome.why and not agreed):  # one is enough
+        real = perf_counter() < until and _is_agreed(pair, rounds[parting.number][1], parting)
+        (agreed if real else excused).append(parting)
+    return Tried(tuple(dict.fromkeys(outcome.round for outcome in outcomes)), tuple(agreed), tuple(excused))
 
 
-def _all(runs: tuple[Run, Run], rounds: Sequence[Round], names: Sequence[str], until: float) -> list[Parting]:
-    """What came of each round in which the first model runs."""
-    isolation.end_after(math.ceil(max(until - perf_counter(), 0)) + _LIMIT)
+def _all(turns: Turns, pair: Pair, rounds: Sequence[Round], until: float) -> list[Parting]:
+    """What came of each round in which the first model runs; it has half of the time, the second one what is left."""
+    now = perf_counter()
+    isolation.end_after(math.ceil(max(until - now, 0)) + _LIMIT)
+    expected = {}
+    for number, (_, given) in enumerate(rounds):
+        if perf_counter() < (now + until) / 2:
+            with suppress(EngineError):
+                expected[number] = turns.first(given)
     found = []
-    for number, (name, given) in enumerate(rounds):
-        outcome = _compared(*runs, given, names) if perf_counter() < until else None
-        if outcome is not None:
-            found.append(replace(outcome, round=name, number=number))
+    for number, values in expected.items():
+        if perf_counter() < until:
+            outcome = _compared(turns, pair, rounds[number][1], values)
+            found.append(replace(outcome, round=rounds[number][0], number=number))
     return found
 
 
-def _alone(runs: tuple[Run, Run], one: Round, names: Sequence[str], until: float) -> list[Parting]:
+def _alone(turns: Turns, pair: Pair, one: Round, until: float) -> list[Parting]:
     """The same of one round; nothing is known of what ends the process, which may be the first model's doing."""
     try:
-        return isolation.call(_all, runs, [one], names, until)
+        return isolation.call(_all, turns, pair, [one], until)
     except isolation.Ended:
         return []
 
 
-def _compared(first: Run, second: Run, given: Feeds, names: Sequence[str]) -> Parting | None:
-    """Where two forms part on the same inputs; nothing where the first does not run."""
+def _compared(turns: Turns, pair: Pair, given: Feeds, expected: Sequence[Any]) -> Parting:
+    """Where two forms part on the same inputs."""
     try:
-        expected = first(given)
-    except EngineError:
-        return None
-    try:
-        actual = second(given)
+        actual = turns.second(given)
     except EngineError as error:
         return Parting("", "", f"the second model fails: {error}")
-    for name, a, b in zip(names, expected, actual, strict=True):
-        found = compare(a, b)
-        if not found.equal and compare(a, first(given)[names.index(name)]).equal:  # nothing is drawn
-            return Parting("", name, found.why)
+    for name, a, b in zip(pair.names, expected, actual, strict=True):
+        why = pair.parted(a, b, name)
+        if why and compare(a, turns.first(given)[pair.names.index(name)]).equal:  # nothing is drawn
+            return Parting("", name, why)
     return Parting("", "", "")
 
 
-def _is_agreed(sides: tuple[Side, Side], given: Feeds, seen: Parting, names: Sequence[str]) -> bool:
+def _is_agreed(pair: Pair, given: Feeds, seen: Parting) -> bool:
     """Whether the other engine parts them, too: engines compute some special values otherwise than the texts say."""
-    other = Reference if sides[0].engine is OnnxRuntime else OnnxRuntime
     try:
-        before, after = (replace(side, engine=other) for side in sides)
-        found = isolation.call(_opinion, (before, after), given, names)
+        found = isolation.call(_opinion, pair, given, seen.tensor)
     except isolation.Ended:
         return False
     return found is not None and bool(found.why) and bool(found.tensor) == bool(seen.tensor)
 
 
-def _opinion(sides: tuple[Side, Side], given: Feeds, names: Sequence[str]) -> Parting | None:
+def _opinion(pair: Pair, given: Feeds, tensor: str) -> Parting | None:
+    """What the other engine says; of large models it runs only the part where they differ first."""
     isolation.end_after(_LIMIT)
+    other = Reference if pair.before.engine is OnnxRuntime else OnnxRuntime
     try:
-        first, second = (side.open().run for side in sides)
+        if pair.before.is_large or pair.after.is_large:
+            if not tensor:  # the second one fails as a whole
+                return None
+            place = locate.locate(pair.before, pair.after, given, tensor, pair.parted)
+            sides, given = repro.cut(pair.before, pair.after, place.tensor, place.values)
+            pair = Pair(sides[0], sides[1], pair.grade)
+        turns = Turns(replace(pair.before, engine=other), replace(pair.after, engine=other))
+        turns.open()
+        return _compared(turns, pair, given, turns.first(given))
     except EngineError:
         return None
-    return _compared(first, second, given, names)
 
 
 def _rounds(problem: Problem, fed: Fed) -> Iterator[tuple[str, Feeds]]:

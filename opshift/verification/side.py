@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import ModelProto, ValueInfoProto
 from opshift.verification.adapters import running
-from opshift.verification.engines import EngineError, OnnxRuntime, Session
+from opshift.verification.engines import LARGE, EngineError, OnnxRuntime, Session
 from opshift.verification.precision import as_written
 
 Engine = Callable[..., Session]
@@ -30,6 +31,16 @@ class Side:
     network: str | None = None
     engine: Engine = OnnxRuntime
 
+    @property
+    def named(self) -> str:
+        """What the engine is called."""
+        return str(getattr(self.engine, "engine", "openvino"))
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the weights are what takes memory."""
+        return sum(map(tensor_data.nbytes, self.model.graph.initializer)) > LARGE
+
     def in_place_of(self, engine: Engine) -> Engine:
         """What runs this model where `engine` would: a network has its own."""
         return engine if self.network is None else running(self.network)
@@ -48,4 +59,4 @@ class Side:
         try:
             return self.engine(model, folder=self.folder)
         except EngineError as error:
-            raise EngineError(f"{getattr(self.engine, 'engine', 'openvino')}: {error}") from None
+            raise EngineError(f"{self.named}: {error}") from None

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto
-from opshift.verification import interfaces, isolation, random_operators
+from opshift.verification import adapters, interfaces, isolation, random_operators
 from opshift.verification.compare import Difference, compare
-from opshift.verification.engines import EngineError, OnnxRuntime, Reference
+from opshift.verification.engines import ABSENT, ENGINES, EngineError, OnnxRuntime, Reference
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding.asked import DRAWN, Asked
-from opshift.verification.feeding.inputs import Fed
 from opshift.verification.judgement import SHAPE, Judgement
-from opshift.verification.rounds import Tried, tried
 from opshift.verification.side import Side
+from opshift.verification.turns import Turns
 
 if TYPE_CHECKING:
     from opshift.verification.judge import Pair
+    from opshift.verification.rounds import Tried
 
 # onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
 # agree say as much as one. The reference alone comes last, because it is blind to some version differences.
@@ -102,14 +102,18 @@ def verify_sides(
         return Verification("different", why=mismatch)
     reasons: list[str] = []
     network = before.network is not None or after.network is not None
-    for first, second in dict.fromkeys((before.in_place_of(a), after.in_place_of(b)) for a, b in PAIRS):
+    named = [tuple(adapters.JUDGES[name] for name in wanted.engines)] if wanted.engines else PAIRS
+    for first, second in dict.fromkeys((before.in_place_of(a), after.in_place_of(b)) for a, b in named):
         one, other = replace(before, engine=first), replace(after, engine=second)
+        same = first is second and first in ENGINES  # others compute something else than what is written
         try:
-            found = _run(one, other, grade if first is second else "close", wanted, decides=plain and grade == "exact")
+            found = _run(one, other, grade if same else "close", wanted, decides=plain and grade == "exact")
         except EngineError as error:
             reasons.append(str(error))
             continue
-        if found.status != "different" or first is second or network:
+        if any(ABSENT in why for why in reasons):
+            found = replace(found, engine=f"{found.engine}, as {ABSENT}")
+        if found.status != "different" or first is second or network or wanted.engines:
             return found
         if _blind(one, other):
             why = "onnx.reference runs some older operators as they are now"
@@ -158,35 +162,48 @@ def _interface(before: ModelProto, after: ModelProto) -> str:
 def _run(before: Side, after: Side, grade: str, wanted: Asked, *, decides: bool | None = None) -> Verification:
     """Both on the same inputs, and then in special rounds, if it is said whether these decide."""
     from opshift.verification.judge import Pair
+    from opshift.verification.rounds import tried
 
-    one, other = before.open(), after.open()
-    pair = Pair(before, after, grade)
-    total = Verification("equal", " and ".join(dict.fromkeys([one.engine, other.engine])), cast=tuple(pair.cast))
-    started, fits = perf_counter(), list[Fed]()
-    for fed in feeding.running(before, lambda given: one.run(interfaces.rounded(given, pair.cast)), wanted):
-        fits.append(fed)
+    turns = Turns(before, after)
+    turns.open()
+    pair = Pair(before, after, grade, wanted.tolerances)
+    total = Verification("equal", " and ".join(dict.fromkeys([before.named, after.named])), cast=tuple(pair.cast))
+    started = perf_counter()
+    fits = list(feeding.running(before, lambda given: turns.first(interfaces.rounded(given, pair.cast)), wanted))
+    made, failure = _second(turns, [interfaces.rounded(fed.given, pair.cast) for fed in fits], pair)
+    turns.rest()
+    for fed, actual in zip(fits, made, strict=False):
         given, expected = interfaces.rounded(fed.given, pair.cast), fed.outputs
-        total = replace(total, inputs=(*total.inputs, fed.shapes))
-        try:
-            actual = other.run(interfaces.as_second(given, pair.cast))
-        except EngineError as error:
-            why = f"the second model fails: {error}"
-            if isinstance(other, Reference):  # which does not run all that it loads
-                raise EngineError(f"{other.engine}: {why}") from None
-            if isinstance(one, Reference):  # which runs what is not valid, too
-                return replace(total, status="unverified", why=f"{other.engine}: {why}")
-            return replace(total, status="different", runs=total.runs + 1, why=why)
-        if "openvino" in (one.engine, other.engine):
+        if "openvino" in (before.named, after.named):
             expected, actual = ([_as_computed(value) for value in values] for values in (expected, actual))
-        total = _judged(replace(total, runs=total.runs + 1), pair, given, expected, actual, wanted.repro)
+        total = replace(total, inputs=(*total.inputs, fed.shapes), runs=total.runs + 1)
+        total = _judged(total, pair, given, expected, actual, wanted.repro)
         if not total.equal:
             return total
-    judges = (OnnxRuntime, Reference)
-    if decides is None or wanted.sets or pair.cast or before.engine is not after.engine or before.engine not in judges:
+    if failure:
+        total = replace(total, inputs=(*total.inputs, fits[len(made)].shapes))
+        if after.engine is Reference:  # which does not run all that it loads
+            raise EngineError(f"{after.named}: {failure}")
+        if before.engine is Reference:  # which runs what is not valid, too
+            return replace(total, status="unverified", why=f"{after.named}: {failure}")
+        return replace(total, status="different", runs=total.runs + 1, why=failure)
+    if decides is None or wanted.sets or pair.cast or before.engine is not after.engine or before.engine not in ENGINES:
         return total
     problem = feeding.problem_of(before.model, wanted)
-    special = tried((before, after), (one.run, other.run), problem, fits[0], perf_counter() - started)
+    special = tried(turns, pair, problem, fits[0], perf_counter() - started)
     return _decided(total, special, decides)
+
+
+def _second(turns: Turns, feeds: Sequence[Any], pair: Pair) -> tuple[list[list[Any]], str]:
+    """What the second form makes of the same inputs, up to those that it fails on, and how."""
+    made: list[list[Any]] = []
+    turns.session(1)
+    for given in feeds:
+        try:
+            made.append(turns.second(interfaces.as_second(given, pair.cast)))
+        except EngineError as error:
+            return made, f"the second model fails: {error}"
+    return made, ""
 
 
 def _decided(total: Verification, found: Tried, decides: bool) -> Verification:
@@ -195,7 +212,7 @@ def _decided(total: Verification, found: Tried, decides: bool) -> Verification:
     if found.partings and decides:
         first = found.partings[0]
         return replace(total, status="different", tensor=first.tensor, why=f"with {first.round}, {first.why}")
-    blamed = (f"{parting}; no other engine does so" for parting in found.excused)
+    blamed = (f"{parting}; no other engine is known to do so" for parting in found.excused)
     return replace(total, remarks=(*map(str, found.partings), *blamed))
 
 
@@ -213,7 +230,7 @@ def _judged(
         else:
             total = replace(_worse(total, compare(a, b)), status="different", tensor=name, why=outputs[name].why)
             total = replace(total, outputs=verdict.outputs, float64=pair.told())
-            return _located(total, pair, given, repro, plainly=bool(pair.parted(a, b)))
+            return _located(total, pair, given, repro, plainly=bool(pair.parted(a, b, name)))
     fed = Verification("equal", float64=pair.told())
     if drawn:
         behind = _behind(pair.before, pair.after, given, pair.grade, drawn)
@@ -234,8 +251,8 @@ def _located(found: Verification, pair: Pair, given: Any, repro: str | None, *, 
 
     Where the outputs do not differ `plainly`, only their twins tell the first value that does.
     """
-    from opshift.verification import locate
-    from opshift.verification import repro as writing
+    from opshift.verification.places import locate
+    from opshift.verification.places import repro as writing
 
     try:
         if pair.cast or not plainly:
@@ -247,7 +264,8 @@ def _located(found: Verification, pair: Pair, given: Any, repro: str | None, *, 
     parts = tuple(name for name, _ in place.before)
     found = replace(found, tensor=place.tensor, why=place.why, node=place.node, op=place.op, parts=parts)
     found = replace(found, weights=place.weights)
-    if repro is not None and writing.write(Path(repro), pair.before, pair.after, given, place, pair.parted):
+    asked = pair.tolerance(place.tensor)
+    if repro is not None and writing.write(Path(repro), pair.before, pair.after, given, place, pair.parted, asked):
         found = replace(found, repro=repro)
     return found
 
@@ -291,6 +309,7 @@ def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[s
     try:
         loose = replace(before, model=random_operators.unseeded(before.model)).open(yielded)
         first, second = (loose.run(given)[count:] for _ in range(2))
+        del loose
         values = {n: a for n, a, b in zip(yielded, first, second, strict=True) if not compare(a, b).equal}
         if not values:
             return None

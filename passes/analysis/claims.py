@@ -46,7 +46,7 @@ def withdraw(light: ModelProto) -> None:
     """
     called = {(default_domain(function.domain), function.name) for function in light.functions}
     for body in bodies(light):
-        custom = {name for node in body.node if _is_custom(node, called) for name in node.output}
+        custom = {name for node in body.node if is_custom(node, called) for name in node.output}
         _retain(body.value_info, custom)
         for value in body.output if isinstance(body, GraphProto) else ():
             if value.name in custom:
@@ -61,7 +61,8 @@ def withdraw(light: ModelProto) -> None:
                 dim.Clear()
 
 
-def _is_custom(node: NodeProto, called: Container[tuple[str, str]]) -> bool:
+def is_custom(node: NodeProto, called: Container[tuple[str, str]]) -> bool:
+    """Whether a node is a call of neither an operator that ONNX defines nor of a function in `called`."""
     domain = default_domain(node.domain)
     return not schemas.known_domain(domain) and (domain, node.op_type) not in called
 
@@ -95,7 +96,7 @@ def contradictions(source: ModelProto, inferred: Callable[[Path, str], TypeProto
     versions = {default_domain(entry.domain): entry.version for entry in source.opset_import}
     for graph, wrong in _contradicted(source, inferred):
         said = {
-            value.name: f"{_spelled(value.type)} of {value.name!r}, which is {_spelled(wrong[value.name])}"
+            value.name: f"{spelled(value.type)} of {value.name!r}, which is {spelled(wrong[value.name])}"
             for value in (*graph.value_info, *graph.output)
             if value.name in wrong
         }
@@ -137,7 +138,7 @@ def mend(model: ModelProto, source: ModelProto, inferred: Callable[[Path, str], 
                         dim.Clear()
 
 
-def _spelled(kind: TypeProto) -> str:
+def spelled(kind: TypeProto) -> str:
     """A shape in brackets; what nobody named is a question mark."""
     sizes = (
         str(dim.dim_value) if _is_number(dim) else "?" if is_made_up(dim.dim_param) else dim.dim_param or "?"

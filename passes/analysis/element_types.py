@@ -9,8 +9,10 @@ from functools import cache
 
 from opshift.passes.analysis.knowledge import Known
 from opshift.passes.model import schemas, tensors
-from opshift.passes.model.messages import NodeProto, default_domain
+from opshift.passes.model.messages import AttributeProto, NodeProto, default_domain
 from opshift.passes.model.types import ELEMENT_TYPES
+
+_GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
 def elem_type(scope: Known, name: str) -> int:
@@ -27,7 +29,7 @@ def elem_type(scope: Known, name: str) -> int:
         maker = None if found else owner.source_of(name)
         if maker is None:
             break
-        found, name = _told(*maker, name)
+        found, name = told(*maker, name, owner)
         if found or not name:
             break
         owner = owner.owner(name)
@@ -36,7 +38,7 @@ def elem_type(scope: Known, name: str) -> int:
     return found
 
 
-def _told(node: NodeProto, opset: int, output: str) -> tuple[int, str]:
+def told(node: NodeProto, opset: int, output: str, scope: Known) -> tuple[int, str]:
     """The element type of an output, or an input that has the same one; neither where the schema does not tell."""
     domain = default_domain(node.domain)
     if node.op_type == "Cast" and not domain:
@@ -44,6 +46,8 @@ def _told(node: NodeProto, opset: int, output: str) -> tuple[int, str]:
     if node.op_type == "Constant" and not domain:
         held = tensors.of_constant(node)
         return (held.data_type if held is not None else 0), ""
+    if domain in schemas.VENDORS and (domain, node.op_type) in scope.context.local:
+        return 0, ""
     fixed, alike = _typing(domain, node.op_type, opset, list(node.output).index(output))
     return fixed, next((name for i, name in enumerate(node.input) if name and i in alike), "")
 
@@ -53,7 +57,7 @@ def _typing(domain: str, op: str, opset: int, output: int) -> tuple[int, frozens
     """The element type that an output always has, or the inputs whose type it has."""
     schema = schemas.schema(domain, op, opset)
     formal = None if schema is None else schema.output(output)
-    if schema is None or formal is None or schemas.has_subgraphs(domain, op):
+    if schema is None or formal is None or any(a.type in _GRAPHS for a in schema.attributes.values()):
         return 0, frozenset()
     alike = [i for i, other in enumerate(schema.inputs) if other.type == formal.type and other.homogeneous]
     only = next(iter(formal.types)) if len(formal.types) == 1 else ""

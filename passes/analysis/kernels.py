@@ -9,6 +9,7 @@ from typing import Any
 
 from opshift.passes.analysis import moving
 from opshift.passes.analysis.moving import Array, Attributes
+from opshift.passes.model import installed
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import ELEMENTS
@@ -136,6 +137,7 @@ def _cast(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
     plain = to in ELEMENTS and (ELEMENTS[to].code or to == TensorProto.BFLOAT16)
     if not plain or value.dtype.kind not in "fiub":
         return None  # float8 and narrower have rules of their own
+    installed.check_type(to)
     kind = onnx.helper.tensor_dtype_to_np_dtype(to)
     if value.dtype.kind == "f" and kind.kind in "iu":
         cut = np.trunc(value.astype(np.float64))

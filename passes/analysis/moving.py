@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from opshift.passes.model import installed
 from opshift.passes.model.lazy_numpy import np
 
 Array = Any
@@ -100,6 +101,8 @@ def constant_of_shape(inputs: Sequence[Array], attributes: Attributes, opset: in
     import onnx.numpy_helper
 
     held = attributes.get("value")
+    if held is not None:
+        installed.check_type(held.data_type)
     value = np.zeros(1, np.float32) if held is None else onnx.numpy_helper.to_array(held)
     return np.broadcast_to(value.reshape(()), tuple(inputs[0].tolist()))
 

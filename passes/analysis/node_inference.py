@@ -5,7 +5,7 @@ from __future__ import annotations
 from opshift.passes.analysis.callers import refers
 from opshift.passes.analysis.knowledge import Known
 from opshift.passes.analysis.weightless import short
-from opshift.passes.model import schemas, tensors
+from opshift.passes.model import installed, schemas, tensors
 from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import Dim, elem_type_of, tensor_type
@@ -24,6 +24,7 @@ def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
         HOLDING_GRAPHS[node.op_type](node, opset, scope)
     if not schemas.known_domain(node.domain) or any(True for _ in subgraphs(node)):
         return
+    installed.check_inference([(node.domain, node.op_type)], {default_domain(node.domain): opset})
     types = {name: short(found) for name in node.input if name and (found := _known(scope, name)) is not None}
     data = {}
     for name in types:
@@ -142,9 +143,11 @@ def _agreed(shapes: list[list[Dim] | None]) -> list[Dim] | None:
 
 def _known(scope: Known, name: str) -> TypeProto | None:
     owner = scope.owner(name)
-    if owner is scope and scope.origin(name) is not None:
-        return scope.stated(name)
-    return scope.type(name)
+    if owner is not scope or scope.origin(name) is None:
+        return scope.type(name)
+    stated = scope.stated(name)
+    scope.notice(name, stated)
+    return stated
 
 
 def is_known(kind: TypeProto | None) -> bool:

@@ -32,9 +32,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opshift.passes.analysis import claims, evaluate, formals
 from opshift.passes.analysis import element_types as elements
 from opshift.passes.analysis.callers import Callee, key_of, refers
-from opshift.passes.analysis.type_inference import Inference
+from opshift.passes.analysis.trust import Trust
+from opshift.passes.analysis.type_inference import Inference, is_whole
 from opshift.passes.analysis.weightless import OVERRIDABLE_SINCE
-from opshift.passes.model import tensor_data, tensors
+from opshift.passes.model import installed, tensor_data, tensors
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import (
@@ -87,6 +88,7 @@ class Context:
         # not of `model`: functions that are inlined are gone from it
         self.names = Names(source, survey)
         self.inference = Inference(source, of_model)
+        self.trust = Trust(source, survey, asked=trusting)
         self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
         self.descended: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at
         self.released: set[str] = set()  # names that lost a use, and constants that may not have found one
@@ -100,6 +102,11 @@ class Context:
         if self._unread is None:
             self._unread = unread(self._source)
         return self._unread
+
+    @cached_property
+    def local(self) -> frozenset[tuple[str, str]]:
+        """The functions of the source model."""
+        return frozenset((default_domain(function.domain), function.name) for function in self._source.functions)
 
     @cached_property
     def doubtful(self) -> dict[Callee, frozenset[str]]:
@@ -316,6 +323,7 @@ class Scope:
         if (known is None or not has_shape(known)) and (origin := self.origin(name)) is not None:
             self.context.inference.node(*origin, self)
             known = self.typed.get(name) or known
+        self.notice(name, known)
         return known
 
     def stated(self, name: str) -> TypeProto | None:
@@ -329,6 +337,15 @@ class Scope:
         if inferred is None or declared is None or not (has_shape(inferred) and has_shape(declared)):
             return _fuller(inferred, typed or declared)
         return claims.reconciled(declared, inferred)
+
+    def notice(self, name: str, known: TypeProto | None) -> None:
+        """Remember where a claim is all that is known of a value of this body."""
+        if not self.context.trusting or name in self.typed or self.declared(name) is None or self._is_certain(name):
+            return
+        if self.path is not None:
+            self.context.trust.compare(name, self.context.inference.type(self.path, name), known, self)
+        elif isinstance(self.body, FunctionProto):
+            self.context.trust.take(name, self)
 
     def _is_certain(self, name: str) -> bool:
         """Whether what is declared of a value is what it has: as runtimes check of inputs."""
@@ -394,12 +411,16 @@ class Scope:
 
     def stated_elem_type(self, name: str) -> int:
         """The element type that the model, or a step, states for a value of this body; 0 where none does."""
-        stated = self.typed.get(name) or self.declared(name)
+        stated = self.typed.get(name)
+        if stated is None and (stated := self.declared(name)) is not None:
+            self.context.trust.take_type(name, self)
         return 0 if stated is None else elem_type_of(stated)
 
     def shape(self, name: str) -> list[Dim] | None:
         """The dimensions of a tensor: a number, a symbol, or None; None altogether where the rank is unknown."""
         found = self.type(name)
+        if name in self.context.inference.less and not is_whole(found):
+            raise installed.Lacking(f"it infers less of the sizes of {name!r}")
         return dims_of(found) if found is not None and has_shape(found) else None
 
     def inferred_shape(self, name: str) -> list[Dim] | None:
@@ -445,6 +466,22 @@ class Scope:
             self.constants_made.add(name)
             self._keep(name, tensor, key)
         return name
+
+    def relabelled(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
+        """The name of an initializer with the bytes of a constant, unread, as another type and shape.
+
+        None where `name` is none whose bytes lie together, and in a function body.
+        """
+        scope, found = self._behind_identities(name)
+        held = None if scope is None or scope.is_opaque(found) else scope.initializers.get(found)
+        if held is None or not (tensor_data.is_stored(held) or held.HasField("raw_data")):
+            return None
+        made = TensorProto()
+        made.CopyFrom(held)
+        made.ClearField("name")
+        made.data_type = elem_type
+        made.dims[:] = dims
+        return self.constant(made, "const") if tensor_data.nbytes(made) == tensor_data.nbytes(held) else None
 
     def _keep(self, name: str, tensor: TensorProto, key: bytes) -> None:
         """Hold a constant that was made here, of which nobody knows yet whether it finds a use."""

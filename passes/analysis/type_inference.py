@@ -3,7 +3,7 @@ for what the conversion adds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from opshift.passes import process
 from opshift.passes.analysis import claims
@@ -12,8 +12,9 @@ from opshift.passes.analysis.knowledge import Known
 from opshift.passes.analysis.node_inference import infer_node, is_known
 from opshift.passes.analysis.weightless import without_weights
 from opshift.passes.changes import Change
-from opshift.passes.model import schemas, tensors
+from opshift.passes.model import installed, schemas, tensors
 from opshift.passes.model.attributes import make_attribute
+from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import (
     FunctionProto,
     GraphProto,
@@ -23,7 +24,7 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import bodies, subgraphs
+from opshift.passes.model.traversal import bodies, subgraphs, with_nested
 from opshift.passes.model.types import elem_type_of, has_shape
 
 from opshift import functions
@@ -49,6 +50,8 @@ class Inference:
         self._told: set[tuple[Known, str]] | None = None
         self.granted: frozenset[str] = frozenset()
         """Values whose inferred shapes hold of sizes of 1 or more alone."""
+        self.less: set[str] = set()
+        """Values of whose sizes an older onnx may know less than the newest."""
 
     @property
     def was_asked(self) -> bool:
@@ -59,6 +62,8 @@ class Inference:
         """Infer the types of the model as it is now, which may be changed later."""
         if self._types is None:
             self._types, self.granted = _infer(self._source, self._opened)
+            if installed.infers_less():
+                self.less = _known_less(self._source, self._types)
 
     def type(self, path: Path, name: str) -> TypeProto | None:
         """The inferred type of a value of the source graph at `path`."""
@@ -89,17 +94,19 @@ class Inference:
         visited: set[str] = set()
         while pending:
             current, version = pending[-1]
+            visited.add(current.output[0])
             if (scope, current.output[0]) in told:
                 pending.pop()
                 continue
             origins = [scope.origin(name) for name in current.input if not is_known(scope.stated(name))]
             waiting = [o for o in origins if o is not None and o[0].output[0] not in visited]
-            visited.add(current.output[0])
             if waiting:
                 pending += waiting
                 continue
             pending.pop()
             infer_node(current, version, scope)
+            if self.less and not self.less.isdisjoint(current.input):
+                self.less.update(name for name in current.output if not is_whole(scope.typed.get(name)))
             scope.judged(current)
             told.add((scope, current.output[0]))
 
@@ -110,6 +117,7 @@ def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, Typ
 
     light = without_weights(source)
     light.functions.extend(_definitions(source))
+    _check_installed(light)
     claims.withdraw(light)
     try:
         with process.at_most(_room(light)):
@@ -136,6 +144,30 @@ def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, Typ
             if node.attribute:
                 pending += [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
     return found, frozenset(claims.granted(inferred))
+
+
+_SIZED = frozenset(["Reshape", "Expand", "Einsum", "Gemm", "MeanVarianceNormalization"])
+"""The operators of which onnx has inferred more since 1.18."""
+
+
+def _known_less(source: ModelProto, types: Mapping[Path, Mapping[str, TypeProto]]) -> set[str]:
+    """What these make where sizes are left open, and what hangs on that."""
+    known = {name: kind for held in types.values() for name, kind in held.items()}
+    found: set[str] = set()
+    for body in bodies(source):
+        for node in body.node:
+            if node.op_type in _SIZED or not found.isdisjoint(node.input):
+                found.update(name for name in node.output if not is_whole(known.get(name)))
+    return found
+
+
+def is_whole(kind: TypeProto | None) -> bool:
+    """Whether a type leaves nothing open but what the model itself gives a name."""
+    if kind is None or not has_shape(kind):
+        return False
+    dims = kind.tensor_type.shape.dim
+    named = (dim.dim_param for dim in dims if not dim.HasField("dim_value"))
+    return all(name and not claims.is_made_up(name) for name in named)
 
 
 def _is_silent(graph: GraphProto) -> bool:
@@ -221,6 +253,7 @@ def contradiction(source: ModelProto) -> str:
     import onnx.shape_inference
 
     light = without_weights(source)
+    _check_installed(light)
     try:
         with process.at_most(_room(light)):
             onnx.shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
@@ -229,6 +262,15 @@ def contradiction(source: ModelProto) -> str:
     except Exception as error:
         return " ".join(str(error).split())
     return ""
+
+
+def _check_installed(light: ModelProto) -> None:
+    """Raise `Lacking` where the installed onnx infers something else than the opsets that are imported say."""
+    holders: list[ModelProto | FunctionProto] = [light, *light.functions]
+    for holder in holders:
+        body = holder if isinstance(holder, FunctionProto) else holder.graph
+        nodes = (node for inner in with_nested([body]) for node in inner.node)
+        installed.check_inference({(node.domain, node.op_type) for node in nodes}, opsets(holder))
 
 
 def _room(light: ModelProto) -> int:

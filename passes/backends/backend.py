@@ -46,6 +46,7 @@ class Backend:
         source: the document, or how it was measured.
         supports: the operators that it has; None where the source only says which ones are missing.
         lacks: the operators that it has not, each with the version from which on it is missing.
+        vendors: the operators that it has beside ONNX's, as far as the source tells.
         types: the types that values may have; empty for all.
         static_shapes: whether every dimension of every input must be a number.
         functions: whether it is known to read model-local functions.
@@ -60,6 +61,7 @@ class Backend:
     source: str = ""
     supports: frozenset[Op] | None = None
     lacks: Mapping[Op, int] = field(default_factory=dict)
+    vendors: frozenset[Op] = frozenset()
     types: frozenset[str] = frozenset()
     static_shapes: bool = False
     functions: bool = False
@@ -67,8 +69,13 @@ class Backend:
     limits: tuple[Limit, ...] = ()
 
     def has(self, domain: str, op: str, opset: int) -> bool:
-        """Whether it has the version of the operator that is in force at `opset` of its domain."""
-        if self.supports is not None and (domain, op) not in self.supports:
+        """Whether it has the version of the operator that is in force at `opset` of its domain.
+
+        What vendors added to ONNX is lacked unless it is listed.
+        """
+        if domain in schemas.VENDORS and (domain, op) not in self.vendors:
+            return self.supports is not None and (domain, op) in self.supports
+        if self.supports is not None and (domain, op) not in self.supports | self.vendors:
             return False
         missing = self.lacks.get((domain, op))
         return missing is None or (schemas.since(domain, op, opset) or 1) < missing
@@ -78,6 +85,12 @@ class Backend:
         found = ((op, schemas.schema(domain, op, opset)) for op in schemas.operators(domain))
         known = [op for op, schema in found if schema is not None and not schema.deprecated]
         return {(domain, op) for op in known if not self.has(domain, op, opset)}
+
+    def reads_import(self, domain: str, version: int) -> bool:
+        """Whether it is known to read a model that imports this, though nothing uses it."""
+        if domain == "ai.onnx.ml":
+            return not self.ml_opset or version <= self.ml_opset
+        return not domain or any(held == domain for held, _ in self.vendors)
 
     def opsets_to_try(self, own: int) -> list[int]:
         """The opsets that it reads, the one nearest to a model's own first, each with other operators missing."""

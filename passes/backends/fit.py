@@ -9,8 +9,7 @@ from opshift.passes.backends.backend import Backend
 from opshift.passes.backends.obstacles import obstacles
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert, ir_versions
-from opshift.passes.model import schemas
-from opshift.passes.model.imports import opsets
+from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Op, bodies
 
@@ -31,12 +30,10 @@ def attempt(
     expanded, too, wherever it occurs. Where that fails, other opsets are tried at which the backend has other
     operators; the refusals are those of the attempt that had fewest.
     """
-    own = opsets(source)
+    own = imports.opsets(source)
     failures: list[Result] = []
     for opset in backend.opsets_to_try(own.get("", schemas.latest())):
-        targets = {"": opset}
-        if _ML in own:
-            targets[_ML] = min(own[_ML], backend.ml_opset or own[_ML])
+        targets = {"": opset, **ml_opset(source, backend)}
         follows = ir_versions.wanted(source, targets, ir_version)
         asked = ir_version or (backend.ir_version if 0 < backend.ir_version < follows else None)
         wanted = {*ops, *_lacking(source, backend, targets)}
@@ -56,8 +53,30 @@ def attempt(
     return min(failures, key=lambda failure: len(failure.refusals))
 
 
+def ml_opset(source: ModelProto, backend: Backend) -> dict[str, int]:
+    """The opset of `ai.onnx.ml` that the backend reads, where the model uses it."""
+    own = imports.opsets(source)
+    if _ML not in own or _ML not in imports.used_domains(source):
+        return {}
+    return {_ML: min(own[_ML], backend.ml_opset or own[_ML])}
+
+
+def vendors(source: ModelProto, backend: Backend) -> set[Op]:
+    """The operators of vendors that the model calls and the backend lacks."""
+    return {op for op in foreign(source) if op[0] in schemas.VENDORS and not backend.has(*op, 1)}
+
+
+def foreign(source: ModelProto) -> set[Op]:
+    """The operators that the model calls, and that are neither ONNX's nor functions of its own."""
+    local = {(default_domain(f.domain), f.name) for f in source.functions}
+    used = {(default_domain(node.domain), node.op_type) for body in bodies(source) for node in body.node}
+    return {op for op in used - local if not schemas.known_domain(op[0])}
+
+
 def _checked(result: Result, backend: Backend, folder: str | None) -> Result:
-    """The result, refused if the backend does not read it."""
+    """The result without imports that the backend may not read; refused if it does not read the rest."""
+    if result.model is not None:
+        imports.drop_unused(result.model, lambda domain, version: not backend.reads_import(domain, version))
     left = tuple(obstacles(result.model, backend, folder)) if result.model is not None else ()
     return replace(result, model=None, refusals=left) if left else result
 
@@ -67,9 +86,6 @@ def _lacking(source: ModelProto, backend: Backend, targets: dict[str, int]) -> s
     found = backend.missing("", targets[""])
     if _ML in targets:
         found |= backend.missing(_ML, targets[_ML])
+    found |= {op for op in foreign(source) if not backend.has(*op, 1)}
     local = {(default_domain(f.domain), f.name) for f in source.functions}
-    for body in bodies(source):
-        used = {(default_domain(node.domain), node.op_type) for node in body.node}
-        others = {op for op in used - local if not schemas.known_domain(op[0])}
-        found |= {op for op in others if not backend.has(*op, 1)}
     return found if backend.functions else found | local

@@ -14,6 +14,7 @@ from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.model.types import type_text
+from opshift.passes.model.validity import is_theirs
 
 
 def obstacles(model: ModelProto, backend: Backend, folder: str | None = None) -> list[Refusal]:
@@ -101,6 +102,8 @@ class _Search:
         if (domain, op) in self._local:
             return "" if self._backend.functions else "model-local functions are not read"
         opset = imports.get(domain, 1)
+        if is_theirs(domain, op, opset):
+            domain = schemas.ONNXRUNTIME
         if not self._backend.has(domain, op, opset):
             since = self._backend.lacks.get((domain, op), 0)
             return f"version {schemas.since(domain, op, opset)} is not read" if since > 1 else "it is not read"

@@ -20,6 +20,7 @@ from opshift.passes.model import schemas
 from opshift.passes.model.messages import default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
+from opshift.passes.spelling import hint
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -27,7 +28,7 @@ else:
     import tomli as tomllib
 
 _FILE = {"name", "title", "source", "versions", "limits"}
-_LISTS = ("supports", "adds", "lacks")
+_LISTS = ("supports", "adds", "lacks", "vendors")
 _FACTS = ("static_shapes", "functions", "folds_sizes")
 _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", *_FACTS, *_LISTS}
 _LIMIT = {"ops", "attribute", "takes", "constant", "unused", "types", "why", "first", "last"}
@@ -57,14 +58,24 @@ def find(name: str) -> Backend:
     if name.endswith(".toml"):
         return list(read(name).values())[-1]
     known = targets()
-    newest = [backend for backend in known.values() if backend.name.rpartition("-")[0] == name]
-    if name not in known and not newest:
-        stems = dict.fromkeys(known_name.rpartition("-")[0] for known_name in known)
-        raise ValueError(
-            f"unknown target {name!r}; known are an opset, latest, a TOML file, and versions of {', '.join(stems)} "
-            "(`opshift targets` lists them)"
-        )
-    return known.get(name) or newest[-1]
+    releases: dict[str, list[str]] = {}
+    for each in known:
+        stem, _, version = each.rpartition("-")
+        releases.setdefault(stem, []).append(version)
+    if name in releases:
+        return known[f"{name}-{releases[name][-1]}"]
+    if name not in known:
+        raise ValueError(f"unknown target {name!r}{_nearest(name, releases)}")
+    return known[name]
+
+
+def _nearest(name: str, releases: Mapping[str, Sequence[str]]) -> str:
+    """The end of an error about a target that is not known: those that could be meant."""
+    stem = name.rpartition("-")[0]
+    if stem in releases:
+        return f"; of {stem}, {', '.join(releases[stem])} are known"
+    kinds = f"an opset, latest, a TOML file, and versions of {', '.join(releases)} (`opshift targets` lists them)"
+    return hint(name, (*releases, *targets())) or f"; known are {kinds}"
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Backend]:
@@ -112,7 +123,10 @@ def _known(row: Mapping[str, Any], keys: set[str], where: str) -> None:
 
 
 def _inherit(state: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a version says, over what the one before it says; `adds` ends that an operator is missing."""
+    """What a version says, over what the one before it says; `adds` ends that an operator is missing.
+
+    The operators of vendors add up.
+    """
     after = {**state, **{key: value for key, value in row.items() if key not in _LISTS}}
     supports = dict(state.get("supports") or {}) if "supports" not in row else {}
     lacks = dict(state.get("lacks") or {}) if "supports" not in row else {}
@@ -120,6 +134,7 @@ def _inherit(state: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]
     added = _operators(row.get("adds", ()))
     lacks = {op: version for op, version in lacks.items() if op not in added} | _operators(row.get("lacks", ()))
     listed = "supports" in row or "supports" in state
+    after["vendors"] = {**state.get("vendors", {}), **_operators(row.get("vendors", ()))}
     return {**after, "lacks": lacks, **({"supports": supports | added} if listed else {})}
 
 
@@ -137,6 +152,7 @@ def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Lim
         source,
         frozenset(state["supports"]) if "supports" in state else None,
         state["lacks"],
+        frozenset(state["vendors"]),
         types - missing if types - missing != set(ELEMENT_TYPES) else frozenset(),
         **{fact: bool(state.get(fact, False)) for fact in _FACTS},
         limits=limits,

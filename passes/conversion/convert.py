@@ -27,6 +27,7 @@ from opshift.passes.model.imports import (
     prune_imports,
     stamp_imports,
 )
+from opshift.passes.model.installed import Lacking
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Calls, Op, census, with_nested
@@ -60,6 +61,8 @@ def attempt(
         raise InvalidModel(f"the model imports no opset of domain {absent[0]!r}")
     try:
         result = _resolved(source, targets, frozenset(ops), ir_version, folder, survey)
+    except Lacking as lacking:
+        return Result(None, (), (lacking.refusal,))
     except ProtobufError:
         return Result(None, (), (Refusal("", "graph", "", 0, False, _TOO_DEEP),))
     if result.refusals and (pruned := dead_branches.without_dead(source, opsets(source).get("", 1), folder)):
@@ -190,8 +193,8 @@ def _converted(
     if ledger.refusals:
         return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
     mended = declared.mended(model, source, before.calls, targets, context.inference)
-    wrong = context.inference.contradictions() if mended or ledger.changes else []
-    return Result(model, (*ledger.changes, *wrong), (), before.calls, calls)
+    said = [*context.inference.contradictions(), *context.trust.changes()] if mended or ledger.changes else []
+    return Result(model, (*ledger.changes, *said), (), before.calls, calls)
 
 
 def _taken_out(

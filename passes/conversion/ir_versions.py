@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from opshift.passes.errors import Refusal
-from opshift.passes.model import schemas
+from opshift.passes.model import imports, schemas
 from opshift.passes.model.editing.constants import in_nodes
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.editing.renaming import rename
@@ -25,11 +25,16 @@ _INITIALIZERS_NEED_NO_INPUT = 4
 
 
 def wanted(model: ModelProto, targets: Mapping[str, int], asked: int | None) -> int:
-    """What the user asks for, else the IR version that was current when the newest imported opset came out."""
+    """What the user asks for, else the IR version that was current when the newest opset came out that is used."""
     if asked is not None:
         return asked
     imported = {default_domain(entry.domain): entry.version for entry in model.opset_import} | dict(targets)
-    return max((schemas.ir_version(d, v) for d, v in imported.items() if schemas.known_domain(d)), default=3)
+    follows = {d: schemas.ir_version(d, v) for d, v in imported.items() if schemas.known_domain(d)}
+    counted = [ir for domain, ir in follows.items() if not domain or domain in targets]
+    if any(ir > max(counted, default=3) for ir in follows.values()):
+        used = imports.used_domains(model)
+        counted += [ir for domain, ir in follows.items() if domain in used]
+    return max(counted, default=3)
 
 
 def write_ir_version(
@@ -37,7 +42,7 @@ def write_ir_version(
 ) -> list[Refusal]:
     """Write the IR version, raised to what the model's features need; refuse an asked one that is too low.
 
-    `held` are the model's bodies.
+    `held` are the model's bodies. Imports that nothing uses, and that readers of that version do not know, are dropped.
     """
     follows = wanted(model, targets, asked)
     reasons = {reason: ir for reason, ir in _needs(model, held) if ir > follows}
@@ -47,6 +52,7 @@ def write_ir_version(
             for reason, ir in reasons.items()
         ]
     model.ir_version = max([follows, *reasons.values()])
+    imports.drop_unused(model, lambda d, v: d not in targets and schemas.ir_version(d, v) > model.ir_version)
     if model.ir_version < _INITIALIZERS_NEED_NO_INPUT:
         initializers_to_inputs(model)
     return []

@@ -11,10 +11,11 @@ from opshift.passes.conversion.transitions import narrowed, variable
 from opshift.passes.conversion.work import Versions, Work
 from opshift.passes.errors import CannotConvert
 from opshift.passes.inlining.expand import Expander
-from opshift.passes.model import schemas
+from opshift.passes.model import legality, schemas
 from opshift.passes.model.messages import GraphProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import has_shape, tensor_type, type_text
+from opshift.passes.model.validity import is_theirs
 from opshift.passes.rewrite import registry
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.replace import inherit, lost_plans, take_over
@@ -67,8 +68,13 @@ def inline(work: Work, scope: Scope, move: Inline, expander: Expander, ledger: L
     """The nodes of a node's definition, which take its place on the list."""
     op, version = work.op, work.version
     node = work.node(scope, version, version)
+    vendor = _vendor(work, expander)
+    if vendor and (why := legality.misuse(work.proto, vendor, version)):
+        raise CannotConvert(node, f"no call that onnxruntime takes: {why}")
     if move.definition is not None:
-        imports = {node.domain: move.definition.opset or version}
+        imports = (
+            {"": move.definition.opset or work.opset} if vendor else {node.domain: move.definition.opset or version}
+        )
         node.build.opset = imports.get("", node.build.opset)
         nodes, how = take_over(node, move.definition.step(node) or ()), sentence_of(move.definition.step)
     else:
@@ -81,6 +87,16 @@ def inline(work: Work, scope: Scope, move: Inline, expander: Expander, ledger: L
     for made in works if expander.is_local(*op) else ():
         made.written = True
     return works
+
+
+def _vendor(work: Work, expander: Expander) -> str:
+    """The domain in whose table an operator stands that is not ONNX's; empty for others."""
+    domain, op = work.op
+    if expander.is_local(domain, op):
+        return ""
+    if domain in schemas.VENDORS:
+        return domain
+    return schemas.ONNXRUNTIME if is_theirs(domain, op, work.version) else ""
 
 
 def keep_types(work: Work, scope: Scope) -> None:

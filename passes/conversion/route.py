@@ -92,13 +92,15 @@ class Route:
         target = self.target(domain, version)
         first = min(schemas.versions(domain, op), default=0)
         wanted = self._expander.wants(domain, op)
+        if is_theirs(domain, op, version) and (theirs := registry.definition(schemas.ONNXRUNTIME, op)) is not None:
+            return Inline(theirs)
         if wanted and any(of == work.op and (schemas.since(*of, version) or 0) >= v for of, v in work.within):
             raise CannotConvert(work.node(scope, version), _circle(op, work.within))
         if wanted or target < first:
             definition = registry.definition(domain, op) if wanted else None
             stop = self._expander.opset(work.proto, scope, version)
             if definition is not None:
-                stop = definition.opset or version
+                stop = version if domain in schemas.VENDORS else definition.opset or version
             if stop is not None and schemas.since(domain, op, version) == schemas.since(domain, op, stop):
                 return Inline(definition)
             target = self._below(work, scope, target, first) if stop is None else stop

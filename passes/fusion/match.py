@@ -154,7 +154,7 @@ class Matcher:
         """Another Transpose is this one of a value that is transposed once more."""
         if not self._other.is_op(s, "Transpose"):
             return
-        perm, (_, _, ((_, other),), (base,)) = pattern.parameter, self._other.keys[s]
+        perm, other, (base,) = pattern.parameter, self._other.keys[s].parameter, self._other.keys[s].operands
         if len(perm) != len(other):
             return
         inverse = [0] * len(perm)
@@ -197,11 +197,14 @@ class Matcher:
     # --- products -------------------------------------------------------------------------------------------
 
     def _product(self, p: int, s: int, found: Found) -> Iterator[Found]:
-        coefficient, powers = self._own.factors(p)
-        given, factors = self._other.factors(s)
-        fixed = self._fixed(powers)
+        yield from self._powers(self._own.factors(p), self._other.factors(s), found)
+
+    def _powers(
+        self, own: tuple[float, dict[int, float]], other: tuple[float, dict[int, float]], found: Found
+    ) -> Iterator[Found]:
+        (coefficient, powers), (given, factors) = own, other
         free = [(self._own.keys[b].number, e) for b, e in powers.items() if self._own.keys[b].kind == VARIABLE]
-        for held, rest in self._factors(fixed, factors, found):
+        for held, rest in self._factors(self._fixed(powers), factors, found):
             yield from self._free_factors(coefficient, free, given, rest, held)
 
     def _factors(
@@ -296,10 +299,7 @@ class Matcher:
             return
         _, powers = self._own.factors(p)
         _, factors = self._other.factors(s)
-        fixed = self._fixed(powers)
-        free = [(self._own.keys[b].number, e) for b, e in powers.items() if self._own.keys[b].kind == VARIABLE]
-        for held, rest in self._factors(fixed, factors, found):
-            yield from self._free_factors(coefficient, free, given, rest, held)
+        yield from self._powers((coefficient, powers), (given, factors), found)
 
     def _free_members(
         self, constant: float, free: list[tuple[int, float]], given: float, rest: dict[int, float], found: Found

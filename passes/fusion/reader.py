@@ -154,13 +154,8 @@ class Reader:
         if not node.attribute:
             return ()
         defaults = _defaults(node.op_type, self.opset)
-        return tuple(
-            sorted(
-                (a.name, _plain(attribute_value(a)))
-                for a in node.attribute
-                if defaults.get(a.name) != a.SerializeToString()
-            )
-        )
+        given = [a for a in node.attribute if defaults.get(a.name) != a.SerializeToString()]
+        return tuple(sorted((a.name, _plain(attribute_value(a))) for a in given))
 
     # --- constants ------------------------------------------------------------------------------------------
 

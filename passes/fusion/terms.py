@@ -132,7 +132,7 @@ class Terms:
                 if coefficient == 1:
                     return base
                 if self.keys[base].kind == SUM and (self.keys[base].constant or coefficient < 0):
-                    _, constant, members = self.keys[base]
+                    constant, members = self.keys[base].constant, self.keys[base].members
                     by = coefficient if constant else -1.0
                     negated = self.sum(constant * by, {m: c * by for m, c in members})
                     return negated if constant else self.product(-coefficient, {negated: 1.0})
@@ -150,8 +150,8 @@ class Terms:
         return abs(float(key.constant)) or 1.0
 
     def _divided(self, term: int, by: float) -> int:
-        _, constant, members = self.keys[term]
-        return self.of(SUM, constant / by, tuple((m, c / by) for m, c in members))
+        key = self.keys[term]
+        return self.of(SUM, key.constant / by, tuple((m, c / by) for m, c in key.members))
 
     # --- sums -----------------------------------------------------------------------------------------------
 
@@ -267,7 +267,7 @@ def _about_mean(terms: Terms, constant: float, members: dict[int, float]) -> int
         return None
     for part, coefficient in members.items():
         if terms.is_op(part, "Mean"):
-            _, _, axes, (inner,) = terms.keys[part]
+            axes, inner = terms.keys[part].parameters, terms.keys[part].operands[0]
             rest = {m: -c / coefficient for m, c in members.items() if m != part}
             if len(rest) <= len(terms.members(inner)[1]) and terms.sum(0.0, rest) == inner:
                 return terms.scaled(terms.op("Centered", axes, inner), -coefficient)
@@ -277,7 +277,7 @@ def _about_mean(terms: Terms, constant: float, members: dict[int, float]) -> int
         other = next(m for m in members if m != part)
         if not terms.is_op(part, "Mean") or members[other] != -coefficient:
             continue
-        _, _, axes, (squares,) = terms.keys[part]
+        axes, squares = terms.keys[part].parameters, terms.keys[part].operands[0]
         _, powers = terms.factors(other)
         ((mean, exponent), *more) = powers.items()
         if not more and exponent == 2 and terms.is_op(mean, "Mean") and terms.keys[mean].parameters == axes:
@@ -302,7 +302,7 @@ def _known_quotients(terms: Terms, coefficient: float, powers: dict[int, float])
     for base, exponent in powers.items():
         if not terms.is_op(base, "Total"):
             continue
-        _, _, axes, (inner,) = terms.keys[base]
+        axes, inner = terms.keys[base].parameters, terms.keys[base].operands[0]
         size = terms.sizes.get(base)
         if exponent == 1 and size and isclose(coefficient * size, 1.0, rel_tol=1e-6):
             rest = {b: e for b, e in powers.items() if b != base}
@@ -346,9 +346,9 @@ def _sigmoid(terms: Terms, base: int) -> int | None:
 def clip(terms: Terms, x: int, low: float, high: float) -> int:
     """x between two bounds: one step of bounds for several, and as far apart as 1 where both are there."""
     if terms.is_op(x, "Clip"):
-        _, _, ((_, lower), (_, upper)), (inner,) = terms.keys[x]
+        (_, lower), (_, upper) = terms.keys[x].parameters
         if max(low, lower) <= min(high, upper):
-            return clip(terms, inner, max(low, lower), min(high, upper))
+            return clip(terms, terms.keys[x].operands[0], max(low, lower), min(high, upper))
     if low == 0 and high == inf and terms.is_op(x, "Variance"):
         return x
     width = high - low

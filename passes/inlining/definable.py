@@ -24,5 +24,7 @@ def way_down(domain: str, op: str) -> tuple[registry.Step, int] | None:
 
 def is_defined(domain: str, op: str) -> bool:
     """Whether an operator has a definition."""
-    held = registry.definition(domain, op) is not None or functions.defined(domain, op)
-    return held or way_down(domain, op) is not None
+    held = registry.definition(domain, op)
+    if held is not None:
+        return not held.why
+    return functions.defined(domain, op) or way_down(domain, op) is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import schemas
@@ -148,5 +148,25 @@ def brought_in(source: ModelProto, before: Calls) -> dict[str, int]:
 
 
 def _used(holder: ModelProto | FunctionProto) -> set[str]:
-    body = holder.graph if isinstance(holder, ModelProto) else holder
-    return {default_domain(node.domain) for nested in with_nested([body]) for node in nested.node}
+    held: list[Body] = [holder] if isinstance(holder, FunctionProto) else [holder.graph]
+    if isinstance(holder, ModelProto):
+        held += [graph for info in holder.training_info for graph in (info.initialization, info.algorithm)]
+    return {default_domain(node.domain) for nested in with_nested(held) for node in nested.node}
+
+
+def used_domains(model: ModelProto) -> set[str]:
+    """The domains whose operators are called, in the graph or in functions."""
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
+    return set().union(*map(_used, holders))
+
+
+def drop_unused(model: ModelProto, needless: Callable[[str, int], bool]) -> None:
+    """Drop the imports of other domains than the default one that nothing uses, and that are `needless`."""
+    own = {default_domain(function.domain) for function in model.functions}
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
+    for holder in holders:
+        doubtful = {d for d, version in opsets(holder).items() if d and needless(d, version)}
+        gone = doubtful - own - _used(holder) if doubtful else doubtful
+        for index in reversed(range(len(holder.opset_import))) if gone else ():
+            if default_domain(holder.opset_import[index].domain) in gone:
+                del holder.opset_import[index]

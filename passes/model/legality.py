@@ -75,7 +75,23 @@ def _imports(holder: ModelProto | FunctionProto) -> dict[str, int]:
     return {default_domain(i.domain): i.version for i in holder.opset_import}
 
 
-def _judge(raw: str, op: str, inputs: int, outputs: int, attributes: tuple[tuple[str, int], ...], opset: int) -> str:
+def misuse(node: NodeProto, domain: str, version: int) -> str:
+    """Why a call is none that a vendor's operator takes; empty if it is one, or the operator is not known."""
+    schema = schemas.schema(domain, node.op_type, max(version, 1))
+    if schema is None:
+        return ""
+    for formal, name in zip(schema.inputs, node.input, strict=False):
+        if not name and formal.option == "Single":
+            return f"input {formal.name} is missing"
+    kinds = tuple((a.name, attribute_kind(a)) for a in node.attribute)
+    return _against(schema, len(node.input), len(node.output), kinds)
+
+
+Kinds = tuple[tuple[str, int], ...]
+"""The attributes of a call, by name and type."""
+
+
+def _judge(raw: str, op: str, inputs: int, outputs: int, attributes: Kinds, opset: int) -> str:
     domain = default_domain(raw)
     if not schemas.known_domain(domain):
         return ""
@@ -83,6 +99,11 @@ def _judge(raw: str, op: str, inputs: int, outputs: int, attributes: tuple[tuple
     if schema is None:
         known = schemas.versions(domain, op)
         return f"it exists from opset {known[0]} on" if known else "no such operator"
+    return _against(schema, inputs, outputs, attributes)
+
+
+def _against(schema: schemas.Schema, inputs: int, outputs: int, attributes: Kinds) -> str:
+    domain, op = schema.domain, schema.name
     if schema.deprecated:
         return f"deprecated since opset {schema.since}"
     if not schema.min_input <= inputs <= schema.max_input:

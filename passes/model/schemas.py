@@ -1,6 +1,7 @@
 """What is legal at which opset: the one place that knows operator schemas.
 
-Everything here is read from `schema_table.json`, which `opshift.passes.model.tabulate` writes from `onnx.defs`.
+Everything here is read from `schema_table.json`, which `opshift.passes.model.tabulate` writes from `onnx.defs`, and
+`vendor_table.json`, which `opshift.passes.model.tabulate_vendors` writes from onnxruntime's registry.
 """
 
 from __future__ import annotations
@@ -17,6 +18,13 @@ from opshift.passes.model import schemas
 from opshift.passes.model.messages import AttributeProto, default_domain
 
 INFINITE = 2**31 - 1  # max_input of a variadic operator
+
+MICROSOFT, NCHWC, NHWC = "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc"
+ONNXRUNTIME = "ai.onnx (onnxruntime)"
+"""Stands for the default domain where onnxruntime has operators in it that ONNX does not define."""
+IMPORTED = (MICROSOFT, NCHWC, NHWC)
+VENDORS = (*IMPORTED, ONNXRUNTIME)
+"""The domains whose operators are known, but which are not ONNX's: others than these may have been added since."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +88,25 @@ def _table() -> Any:
 
 
 @cache
+def vendor_table() -> Any:
+    """The same of operators that are not ONNX's, and of the kernels that onnxruntime has for them on the CPU."""
+    with open(os.path.join(os.path.dirname(__file__), "vendor_table.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def _table_of(domain: str) -> Any:
+    return vendor_table() if domain in VENDORS else _table()
+
+
+def _operators(domain: str) -> Any:
+    domain = default_domain(domain)
+    return _table_of(domain)["schemas"].get(domain, {})
+
+
+@cache
 def versions(domain: str, op: str) -> tuple[int, ...]:
-    """Every version at which `op` changed, ascending; empty for an operator that ONNX does not define."""
-    return tuple(sorted(map(int, _table()["schemas"].get(default_domain(domain), {}).get(op, ()))))
+    """Every version at which `op` changed, ascending; empty for an operator that is not known."""
+    return tuple(sorted(map(int, _operators(domain).get(op, ()))))
 
 
 @cache
@@ -100,8 +124,8 @@ def schema(domain: str, op: str, opset: int) -> Schema | None:
     if at is None:
         return None
     domain = default_domain(domain)
-    row = _table()["schemas"][domain][op][str(at)]
-    pool = _table()["types"]
+    row = _operators(domain)[op][str(at)]
+    pool = _table_of(domain)["types"]
 
     def parameter(name: str, kind: str, option: Any, types: int, homogeneous: bool) -> Parameter:
         return Parameter(name, kind, option, frozenset(pool[types]), homogeneous)
@@ -134,8 +158,19 @@ BEFORE_ITS_TIME = frozenset({"ThresholdedRelu"})
 
 
 def operators(domain: str) -> tuple[str, ...]:
-    """Every operator that ONNX ever defined in `domain`."""
-    return tuple(_table()["schemas"].get(default_domain(domain), ()))
+    """Every operator that is known of `domain`, those that ONNX defined once among them."""
+    return tuple(_operators(domain))
+
+
+def kernels(domain: str, op: str) -> tuple[dict[str, frozenset[str]], ...]:
+    """The types that onnxruntime's kernels of a vendor's operator take on the CPU, by type variable; empty for none."""
+    rows = vendor_table()["kernels"].get(domain, {}).get(op, ())
+    return tuple({variable: frozenset(types) for variable, types in row.items()} for row in rows)
+
+
+def domains() -> tuple[str, ...]:
+    """The domains whose operators ONNX itself defines."""
+    return tuple(_table()["schemas"])
 
 
 def known_domain(domain: str) -> bool:
@@ -146,6 +181,8 @@ def known_domain(domain: str) -> bool:
 @cache
 def latest(domain: str = "") -> int:
     """The newest opset of `domain` that is known."""
+    if domain in VENDORS:
+        return max(version for op in operators(domain) for version in versions(domain, op))
     return max(map(int, _table()["ir"][default_domain(domain)]))
 
 
@@ -197,6 +234,13 @@ def difference(domain: str, op: str, older: int, newer: int) -> Difference:
     if all(a.types <= b.types for a, b in pairs):
         return "widened"
     return "narrowed" if all(a.types >= b.types for a, b in pairs) else "changed"
+
+
+@cache
+def alike(domain: str, op: str, older: int, newer: int) -> bool:
+    """Whether two versions of an operator have the same inputs, outputs and attributes, whatever types they take."""
+    old, new = schema(domain, op, older), schema(domain, op, newer)
+    return old is not None and new is not None and old.deprecated == new.deprecated and _shape(old) == _shape(new)
 
 
 def _shape(of: Schema) -> object:

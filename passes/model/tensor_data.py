@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
+from types import ModuleType
 from typing import BinaryIO
 
 from opshift.passes.errors import InvalidModel
@@ -93,15 +94,46 @@ def refer(of: TensorProto, location: str, raw: Range | None) -> None:
 
 def path(folder: str | os.PathLike[str], location: str) -> str:
     """The file that a location means; raises `InvalidModel` for one that leads out of the folder, or through a link."""
-    parts = location.replace("\\", "/").split("/")
-    if not location or "\0" in location or os.path.isabs(location) or ".." in parts:
-        raise InvalidModel(f"external data {location!r} lie outside the model's folder")
     found = os.path.realpath(folder)
-    for part in os.path.normpath(location).split(os.sep):
+    for part in parts_of(location):
         found = os.path.join(found, part)
-        if os.path.islink(found):
+        if os.path.islink(found) or _is_junction(found):
             raise InvalidModel(f"external data {location!r} lie behind a symbolic link")
-    return found
+    return reachable(found)
+
+
+_is_junction: Callable[[str], bool] = getattr(os.path, "isjunction", lambda _: False)  # what Windows has for folders
+
+
+def parts_of(location: str, flavour: ModuleType = os.path) -> list[str]:
+    """The folders and the file that a location means; raises `InvalidModel` for one that leads out of the folder.
+
+    `flavour` is the system's kind of paths, `posixpath` or `ntpath`.
+    """
+    windows = flavour.sep == "\\"
+    # there, a path that begins with a drive or a separator leads elsewhere, and a colon to another stream of a file
+    outside = flavour.isabs(location) or (windows and (":" in location or location[:1] in ("/", "\\")))
+    if not location or "\0" in location or outside or ".." in location.replace("\\", "/").split("/"):
+        raise InvalidModel(f"external data {location!r} lie outside the model's folder")
+    return [str(part) for part in flavour.normpath(location).split(flavour.sep)]
+
+
+def location_of(path: str, folder: str | os.PathLike[str], flavour: ModuleType = os.path) -> str:
+    """How a file is referred to from a folder: with slashes, whatever the system separates names by."""
+    return str(flavour.relpath(path, folder)).replace(flavour.sep, "/")
+
+
+_LONGEST = (
+    240  # characters: Windows opens paths of 260 and more only where they say that nothing in them stands for more
+)
+
+
+def reachable(path: str, flavour: ModuleType = os.path) -> str:
+    """A path that the system opens, however long it is."""
+    if flavour.sep != "\\" or len(path) < _LONGEST or path.startswith("\\\\?\\"):
+        return path
+    whole = flavour.normpath(path if flavour.isabs(path) else os.path.abspath(path))
+    return f"\\\\?\\UNC{whole[1:]}" if whole.startswith("\\\\") else f"\\\\?\\{whole}"
 
 
 def opened(folder: str | os.PathLike[str], found: Place) -> BinaryIO:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import SparseTensorProto, TensorProto
+from opshift.passes.model.types import NUMBERS
 
 _DATA_FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data")
 _TENSOR = TensorProto
@@ -19,7 +20,7 @@ _STORED: dict[int, str] = {
 }
 _PAIRS = {_TENSOR.COMPLEX64, _TENSOR.COMPLEX128}
 UNCOUNTED = 1 << 63  # elements
-_KNOWN_TYPES = set(_TENSOR.DataType.values()) - {_TENSOR.UNDEFINED}
+_KNOWN_TYPES = set(NUMBERS.values()) - {_TENSOR.UNDEFINED}
 
 
 def fault(tensor: TensorProto) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes.model import numbers, tensor_data
+from opshift.passes.model import installed, numbers, tensor_data
 from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto
 from opshift.passes.model.types import ELEMENTS
 
@@ -36,6 +36,7 @@ def tensor(values: Any, elem_type: int) -> TensorProto:
     import onnx.helper
     import onnx.numpy_helper
 
+    installed.check_type(elem_type)
     array = np.asarray(values)
     if elem_type == TensorProto.STRING:
         return onnx.numpy_helper.from_array(array.astype(object))
@@ -59,6 +60,7 @@ def array(of: TensorProto) -> np.ndarray[Any, Any] | None:
 
     if tensor_data.is_stored(of):
         return None
+    installed.check_type(of.data_type)
     try:
         return onnx.numpy_helper.to_array(of)
     except (ValueError, TypeError):

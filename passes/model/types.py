@@ -53,14 +53,25 @@ def _bits(name: str) -> int:
     return int(digits.group()) if digits else {"DOUBLE": 64, "FLOAT": 32}.get(name, 8)
 
 
+_LATER = {"UINT4": 21, "INT4": 22, "FLOAT4E2M1": 23, "FLOAT8E8M0": 24, "UINT2": 25, "INT2": 26}
+_LATER |= {"FLOAT6E2M3": 27, "FLOAT6E3M2": 28}  # which an older onnx has no names for; a model may hold them
+NUMBERS: dict[str, int] = dict(sorted((_LATER | dict(TensorProto.DataType.items())).items(), key=lambda item: item[1]))
+"""The number of each element type by the name that messages have for it."""
 ELEMENTS: dict[int, ElementType] = {
     value: ElementType(name.lower(), _bits(name), _SINCE.get(name, 0), _CODES.get(name, ""))
-    for name, value in TensorProto.DataType.items()
+    for name, value in NUMBERS.items()
 }
 """What is known of each element type, by its number."""
 
 ELEMENT_TYPES = {f"tensor({element.name})": value for value, element in ELEMENTS.items()}
 """The number of each, by the type of its tensors as the schemas spell it."""
+
+
+def number_name(elem_type: int) -> str:
+    """The name that messages have for an element type, such as `FLOAT`; raises `ValueError` for none."""
+    if elem_type not in ELEMENTS:
+        raise ValueError(f"there is no element type {elem_type}")
+    return ELEMENTS[elem_type].name.upper()
 
 
 def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import NUMBERS
 
 Dims = tuple[int, ...]  # -1 for a dimension that is not known
 
@@ -17,12 +18,12 @@ ELEMENT_TYPES: dict[str, int] = {
     "f64": TensorProto.DOUBLE,
     "f8e4m3": TensorProto.FLOAT8E4M3FN,
     "f8e5m2": TensorProto.FLOAT8E5M2,
-    "i4": TensorProto.INT4,
+    "i4": NUMBERS["INT4"],
     "i8": TensorProto.INT8,
     "i16": TensorProto.INT16,
     "i32": TensorProto.INT32,
     "i64": TensorProto.INT64,
-    "u4": TensorProto.UINT4,
+    "u4": NUMBERS["UINT4"],
     "u8": TensorProto.UINT8,
     "u16": TensorProto.UINT16,
     "u32": TensorProto.UINT32,

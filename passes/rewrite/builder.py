@@ -9,7 +9,7 @@ from opshift.passes.analysis.scope import Scope
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import AttributeProto, GraphProto, NodeProto, TensorProto, TypeProto
-from opshift.passes.model.types import Dim, tensor_type
+from opshift.passes.model.types import Dim, number_name, tensor_type
 
 Operand = str | None | int | Sequence[int]
 
@@ -60,7 +60,7 @@ class Builder:
             if value is not None:
                 kind = declared.attributes[name].type if declared and name in declared.attributes else 0
                 if kind == AttributeProto.STRING and isinstance(value, int):
-                    value = TensorProto.DataType.Name(value)  # Cast spells its type below opset 6
+                    value = number_name(value)  # Cast spells its type below opset 6
                 node.attribute.append(make_attribute(name, value, kind))
         return self._add(node, outputs)
 

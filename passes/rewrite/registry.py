@@ -13,7 +13,7 @@ from functools import cache
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas
-from opshift.passes.rewrite import operator_files
+from opshift.passes.rewrite import operator_files, vendor_files
 from opshift.passes.rewrite.node import Node
 
 Replacement = str | Sequence[str] | None
@@ -35,10 +35,12 @@ class OnRequest:
     """An operator in terms of others, for targets that have the operator and a user who does not want it."""
 
     opset: int
-    """The opset at which the definition is written; 0 for that at which it finds the node."""
+    """The default domain's opset at which the definition is written; 0 for that at which it finds the node."""
     step: Step
     source: str = ""
     """The paper that the definition follows where it is not the operator's own text."""
+    why: str = ""
+    """Why there is none; the step raises it."""
 
 
 Key = tuple[str, str, int]
@@ -77,23 +79,42 @@ def defined(ops: str | Iterable[str], step: Step, *, opset: int = 0, domain: str
 
     The node climbs to `opset` first, and `step` returns what takes its place, written there; with 0 both stand where
     the node stands. An operator without one is expanded by its function or by the way down at its first version.
+    One of a vendor has no opsets to climb: what takes its place is written at `opset` of the default domain.
     `source` is the paper that the definition follows where it is not the operator's own text.
 
     Raises:
         ValueError: for a second registration, or an opset that lacks the operator.
     """
-    for op in [ops] if isinstance(ops, str) else ops:
-        if (domain, op) in _on_request:
-            raise ValueError(f"{op} is already defined in {_on_request[domain, op].step.__module__}")
-        if not schemas.versions(domain, op) or (opset and schemas.since(domain, op, opset) is None):
-            raise ValueError(f"{op} does not exist at opset {opset}")
-        _on_request[domain, op] = OnRequest(opset, step, source)
+    _define(ops, OnRequest(opset, step, source), domain)
+
+
+def refused(ops: str | Iterable[str], why: str, *, domain: str) -> None:
+    """Register that vendors' `ops` have no definition, whatever the call: what they need is said by `why`.
+
+    Raises:
+        ValueError: for a second registration.
+    """
+
+    def refuse(node: Node) -> Replacement:
+        raise CannotConvert(node, why)
+
+    _define(ops, OnRequest(0, refuse, why=why), domain)
 
 
 def definition(domain: str, op: str) -> OnRequest | None:
-    """The definition that `defined` registered for an operator; None if there is none."""
+    """What `defined` or `refused` registered for an operator; None if neither did."""
     _load(domain, op)
     return _on_request.get((domain, op))
+
+
+def _define(ops: str | Iterable[str], made: OnRequest, domain: str) -> None:
+    for op in [ops] if isinstance(ops, str) else ops:
+        if (domain, op) in _on_request:
+            raise ValueError(f"{op} is already defined in {_on_request[domain, op].step.__module__}")
+        asked = made.opset if domain not in schemas.VENDORS else 0
+        if not schemas.versions(domain, op) or (asked and schemas.since(domain, op, asked) is None):
+            raise ValueError(f"{op} does not exist at opset {asked}")
+        _on_request[domain, op] = made
 
 
 def _register(ops: str | Iterable[str], version: int, pair: Pair, domain: str) -> None:
@@ -115,7 +136,7 @@ def step(domain: str, op: str, version: int) -> Pair | None:
 
 def registered() -> dict[Key, Pair]:
     """Every registration, by (domain, operator, newer version)."""
-    for domain, operators in operator_files.FILES.items():
+    for domain, operators in (*operator_files.FILES.items(), *vendor_files.FILES.items()):
         for op in operators:
             _load(domain, op)
     return dict(_steps)
@@ -124,6 +145,7 @@ def registered() -> dict[Key, Pair]:
 @cache
 def _load(domain: str, op: str) -> None:
     """Import the file that tells an operator's history."""
-    file = operator_files.FILES.get(domain, {}).get(op)
+    files = vendor_files.FILES if domain in schemas.VENDORS else operator_files.FILES
+    file = files.get(domain, {}).get(op)
     if file:
         importlib.import_module(f"opshift.passes.operators.{file}")

@@ -12,7 +12,7 @@ from opshift.passes.rewrite.node import Node
 def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
     """The built nodes, the values in `result` renamed to the node's outputs; they inherit its name and doc.
 
-    An output that the step dissolved (`Scope.dissolve`) has no value: the result stands for it with "".
+    An output that the step dissolved (`Scope.dissolve`), or that nobody reads, has no value: "" stands for it.
     """
     node.scope.context.released.update(node.inputs)
     values = [result] if isinstance(result, str) else list(result)
@@ -20,7 +20,7 @@ def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
     made = {name for proto in nodes for name in proto.output}
     taken: dict[str, str] = {}
     for output, value in zip(node.outputs, values, strict=True):
-        if not output or output in scope.context.dissolved:
+        if not output or not value or output in scope.context.dissolved:
             continue
         value = taken.get(value, value)
         if value in made:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import subprocess
 import sys
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -77,9 +78,29 @@ class Key:
 
 def all_cases(releases: list[str] | None = None) -> Iterator[Case]:
     """Every distinct case, newest release first; each with run-time int64 parameters also as a bound variant."""
+    return iter(_kept("all", _all) if releases is None else _all(releases))
+
+
+@cache
+def _kept(name: str, make: Callable[[], Iterator[Case]]) -> list[Case]:
+    """What is made, from the file of who made it before with the same code and packages: generators take seconds."""
+    marks = sys.version, onnx.__version__, np.__version__, OLD_WHEELS, Path(__file__).read_text(encoding="utf-8")
+    path = CACHE.with_name("cases") / f"{name}-{hashlib.sha256(repr(marks).encode()).hexdigest()[:16]}.pickle"
+    if path.exists():
+        found: list[Case] = pickle.loads(path.read_bytes())
+        return found
+    found = list(make())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(f".{os.getpid()}")
+    draft.write_bytes(pickle.dumps(found))
+    draft.replace(path)
+    return found
+
+
+def _all(releases: Iterable[str] = tuple(OLD_WHEELS)) -> Iterator[Case]:
     seen: set[str] = set()
     sources: list[Iterator[Case]] = [installed()]
-    sources += [_wheel(release) for release in sorted(releases or OLD_WHEELS, key=_key, reverse=True)]
+    sources += [_wheel(release) for release in sorted(releases, key=_key, reverse=True)]
     for variant in with_bound(chain.from_iterable(sources)):
         if (found := digest(variant)) not in seen:
             seen.add(found)
@@ -111,6 +132,10 @@ def digest(case: Case) -> str:
 
 def installed() -> Iterator[Case]:
     """The node tests of the installed onnx."""
+    return iter(_kept("installed", _installed))
+
+
+def _installed() -> Iterator[Case]:
     with warnings.catch_warnings():  # the generators divide by zero and overflow on purpose
         warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"onnx\.backend\.test\.case\.node\.")
         tests = onnx.backend.test.loader.load_model_tests(kind="node")

@@ -1,4 +1,7 @@
-"""Every published case of the reduce family, ArgMax and ArgMin converts, up and down, and reproduces its outputs."""
+"""Every published case of the reduce family, ArgMax and ArgMin converts, up and down, and reproduces its outputs.
+
+Each goes to a third of the opsets here, and to all in `python -m tests.conformance --family reduction`.
+"""
 
 import pytest
 
@@ -23,6 +26,6 @@ def test_all_of_the_family_is_there(reductions: list[Case]):
 
 @pytest.mark.parametrize("target", OPSETS)
 def test_every_reduction_converts(reductions: list[Case], target: int):
-    verdicts = [judge(case, target) for case in reductions]
+    verdicts = [judge(case, target) for case in reductions[OPSETS.index(target) % 3 :: 3]]
     lost = [f"{v.case} ({v.release}) {v.source}->{target} {v.status}: {v.why}" for v in verdicts if v.status != OK]
     assert not lost, "\n".join(lost)

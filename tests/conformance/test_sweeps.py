@@ -13,7 +13,7 @@ from tests.conformance.sweep.bases import Base, bases
 from tests.conformance.sweep.changes import SWEEPS
 from tests.support import model
 
-SEED, SIZE = 5, 4
+SEED, SIZE = 5, 2
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 

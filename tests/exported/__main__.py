@@ -13,6 +13,9 @@ def main() -> int:
             code = 1
             print(line, flush=True)
         print(f"{framework}: {len(exports)} exports", flush=True)
+    for line in test_refined.unverified():
+        code = 1
+        print(line, flush=True)
     return code
 
 

@@ -81,7 +81,7 @@ def test_modified_is_honest(step, again):
 
 
 def test_functions_that_are_not_named_stay():
-    made = InlineFunctionsPass(["my::other"])(built())
+    made = InlineFunctionsPass([])(built())
     assert not made.modified
     assert [name for _, name, _ in made.model.functions] == ["f"]
 
@@ -89,11 +89,11 @@ def test_functions_that_are_not_named_stay():
 def test_a_refusal_is_raised_and_leaves_the_model_as_it_was():
     source = onnx_ir.from_proto(
         onnx.parser.parse_model("""
-        <ir_version: 8, opset_import: ["" : 13]> g (float[N] x) => (float[N] y) { y = SimplifiedLayerNormalization(x, x) }
+        <ir_version: 9, opset_import: ["" : 20]> g (string[N] x) => (string[N] y) { y = StringConcat(x, x) }
     """)
     )
     before = texts(source)
-    with pytest.raises(Refused, match="no definition"):
+    with pytest.raises(Refused, match="joins strings"):
         ConvertVersionPass(18)(source)
     assert texts(source) == before
 

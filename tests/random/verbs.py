@@ -37,7 +37,7 @@ class Verb:
         return replace(result, changes=tuple(changes))
 
 
-def _convert(target: dict[str, int], modernize: bool = False, optimize: bool = False) -> goals.Goal:
+def _convert(target: dict[str, int] | None, modernize: bool = False, optimize: bool = False) -> goals.Goal:
     return goals.conversion(target, None, Refinement(modernize, optimize=optimize))
 
 
@@ -104,7 +104,7 @@ def _verb(rng: random.Random, model: ModelProto) -> Verb | None:
         return Verb("inline", (("inline", (chosen, target)),))
     if kind == "fold":
         return Verb("fold", (("fold", (rng.random() < 0.5,)),))
-    return Verb("optimize", (("convert", ({}, False, True)),))
+    return Verb("optimize", (("convert", (None, False, True)),))
 
 
 def _target(rng: random.Random, ops: list[str], own: int) -> int:

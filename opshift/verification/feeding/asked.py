@@ -1,4 +1,4 @@
-"""What a user says of the inputs to verify on: the values, the sizes, the range, how many sets, where to keep them."""
+"""What a user says of a verification: the inputs, and where to keep them; the engines; how far apart outputs may be."""
 
 from __future__ import annotations
 
@@ -7,25 +7,30 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
+from opshift.passes.spelling import hint
+from opshift.verification.adapters import JUDGES
 from opshift.verification.feeding import files
+from opshift.verification.tolerances import Given, Tolerances, tolerances
 
 Feeds = Mapping[str, Any]
 Inputs = str | os.PathLike[str] | Feeds | Sequence[Feeds]
 Sizes = str | Mapping[str, int | Sequence[int]] | Iterable[str]
+Engines = str | Sequence[str]
 Ranges = str | Mapping[str, tuple[float, float]] | tuple[float, float] | Iterable[str]
 
 _LIST = re.compile(r"\[?\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)\]?")
 _RANGE = re.compile(r"\[\s*([^\s,\[\]]+)\s*,\s*([^\s,\[\]]+)\s*\]")
+_OPTIONAL = ("openvino",)  # engines that opshift does not bring along
 _SHOWN = 12  # names in an error
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a user says of the inputs.
+    """What a user says of a verification.
 
     Attributes:
         inputs: a file or a folder, arrays by name, or several of the latter.
@@ -36,6 +41,8 @@ class Asked:
         seed: of what is drawn.
         save: the file or folder that keeps what both models ran on.
         repro: the folder that gets the smallest models that still differ, where the two do.
+        engines: what is to run the first form, and what the second; empty for those that load them.
+        tolerances: how far apart outputs may be, by name, in the place of the bounds.
     """
 
     inputs: Inputs | None = None
@@ -46,6 +53,8 @@ class Asked:
     seed: int = 0
     save: str | None = None
     repro: str | None = None
+    engines: tuple[str, ...] = ()
+    tolerances: Tolerances = field(default_factory=dict)
 
     @property
     def sets(self) -> tuple[Feeds, ...]:
@@ -69,6 +78,9 @@ def asked(
     seed: int = 0,
     save_inputs: str | os.PathLike[str] | None = None,
     repro: str | os.PathLike[str] | None = None,
+    engine: Engines | None = None,
+    rtol: Given | None = None,
+    atol: Given | None = None,
 ) -> Asked:
     """The same from what was typed, or given in Python; raises `ValueError` for what has no meaning."""
     if runs is not None and runs < 1:
@@ -76,7 +88,31 @@ def asked(
     if seed < 0:
         raise ValueError(f"--seed is 0 or more, not {seed}")
     shapes, sizes = _sizes(input_shape)
-    return Asked(inputs, shapes, sizes, _ranges(val_range), runs, seed, _new(save_inputs), _new(repro))
+    allowed = tolerances(rtol, atol)
+    return Asked(
+        inputs, shapes, sizes, _ranges(val_range), runs, seed, _new(save_inputs), _new(repro), _engines(engine), allowed
+    )
+
+
+def _engines(given: Engines | None) -> tuple[str, ...]:
+    """One for both forms, or one for each, as `openvino,onnxruntime`."""
+    if given is None:
+        return ()
+    names = given.split(",") if isinstance(given, str) else list(given)
+    for name in names:
+        known(name, JUDGES, "engine", whose="opshift")
+        if name in _OPTIONAL:
+            _require(name)
+    if len(names) > 2:
+        raise ValueError(f"{len(names)} engines are named; one for both forms, or one for each")
+    return names[0], names[-1]
+
+
+def _require(package: str) -> None:
+    try:
+        version(package)
+    except PackageNotFoundError:
+        raise ValueError(f"{package} is not installed: pip install opshift[{package}]") from None
 
 
 def _new(path: str | os.PathLike[str] | None) -> str | None:
@@ -161,6 +197,8 @@ def checked(wanted: Asked, model: ModelProto) -> Asked:
         for dim, size in zip(files.tensor(taken[name]).shape.dim, shape, strict=False):
             if wanted.sizes.get(dim.dim_param, size) != size:
                 raise ValueError(f"{dim.dim_param!r} cannot be {wanted.sizes[dim.dim_param]} and {size} (in {name!r})")
+    for name in filter(None, wanted.tolerances):
+        known(name, [value.name for value in model.graph.output], "output")
     for name, bounds in wanted.ranges.items():
         if name:
             _holds(name, taken[name], bounds)
@@ -172,15 +210,14 @@ def checked(wanted: Asked, model: ModelProto) -> Asked:
     return replace(wanted, inputs=tuple(_of_types(held, taken, wanted) for held in sets))
 
 
-def known(name: str, names: Iterable[str], what: str) -> None:
+def known(name: str, names: Iterable[str], what: str, whose: str = "the model") -> None:
     """Raise `ValueError` for a name that is none of these."""
     held = list(dict.fromkeys(names))
     if name in held:
         return
-    likely = get_close_matches(name, held, 1)
     more = f", and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
     have = f"it has {', '.join(map(repr, sorted(held)[:_SHOWN]))}{more}" if held else "it has none"
-    raise ValueError(f"the model has no {what} {name!r}{f'; did you mean {likely[0]!r}?' if likely else f'; {have}'}")
+    raise ValueError(f"{whose} has no {what} {name!r}{hint(name, held, repr) or f'; {have}'}")
 
 
 def _several(wanted: Asked) -> list[Feeds]:

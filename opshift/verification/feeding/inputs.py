@@ -17,7 +17,7 @@ from opshift.verification.feeding import files
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.feeding.meanings import meanings
 from opshift.verification.feeding.search import Problem, Search
-from opshift.verification.feeding.values import FALLBACKS, Choice
+from opshift.verification.feeding.values import FALLBACKS, Choice, undrawable
 from opshift.verification.side import Side
 
 _LONGEST = 60  # seconds of a search: a copy of a process may wait for a thread that it does not have
@@ -75,7 +75,7 @@ def _given(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
         try:
             yield Fed(given, run(given), choice)
         except EngineError as error:
-            raise EngineError(f"{_name(side)}: the first model does not take the inputs given: {error}") from None
+            raise EngineError(f"{side.named}: the first model does not take the inputs given: {error}") from None
 
 
 def _sizes(problem: Problem, held: Feeds) -> dict[str, int]:
@@ -93,11 +93,13 @@ def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
 
     Each number that an input is compared with has its turn, as something else is done for it.
     """
+    nothing_fits = f"{side.named}: no inputs could be found that the first model takes"
     problem = problem_of(side.model, wanted)
+    if why := undrawable(problem.taken):
+        raise EngineError(f"{nothing_fits}: {why}")
     turns = 1 + max(map(len, problem.meanings.compared.values()), default=0)
     bases: dict[int, Choice] = {}  # that were looked for, by turn
     fits: Choice | None = None
-    why = ""
     for number in range(wanted.runs or len(SIZES if problem.open_dims() else SIZES[:2])):
         turn, seed = number % turns, wanted.seed + number
         plain = Choice([*SIZES, *_MORE][number % (len(SIZES) + len(_MORE))], turn=turn, seed=seed)
@@ -116,11 +118,7 @@ def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
             fits = fits or fed.choice
             yield fed
     if fits is None:
-        raise EngineError(f"{_name(side)}: no inputs could be found that the first model takes: {why}")
-
-
-def _name(side: Side) -> str:
-    return getattr(side.engine, "engine", "openvino")
+        raise EngineError(f"{nothing_fits}: {why}")
 
 
 def problem_of(model: ModelProto, wanted: Asked) -> Problem:

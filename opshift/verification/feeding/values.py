@@ -48,6 +48,18 @@ def place(name: str, axis: int) -> str:
     return f"{name}\n{axis}"
 
 
+def undrawable(taken: Mapping[str, TypeProto]) -> str:
+    """Why there are no values of these types, whatever is chosen; empty where there may be some."""
+    axes = max((_axes(kind) for kind in taken.values()), default=0)
+    return f"an input has {axes} dimensions" if axes > AXES else ""
+
+
+def _axes(kind: TypeProto) -> int:
+    while kind.WhichOneof("value") == "sequence_type":
+        kind = kind.sequence_type.elem_type
+    return len(files.tensor(kind).shape.dim)
+
+
 def draw(
     taken: Mapping[str, TypeProto], meanings: Meanings, wanted: Asked, choice: Choice, most: int = MOST
 ) -> dict[str, Any]:

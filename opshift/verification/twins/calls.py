@@ -136,8 +136,10 @@ class Calls:
 @cache
 def _kernels() -> dict[tuple[str, str], list[tuple[int, int]]]:
     """The versions of operators that onnxruntime has for double."""
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
-
+    try:
+        from onnxruntime.capi import onnxruntime_pybind11_state as state
+    except ImportError:
+        return {}
     found: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for kernel in state.get_all_opkernel_def():
         kinds = list(kernel.type_constraints.values())

@@ -13,6 +13,7 @@ from opshift.verification.engines import EngineError
 
 WIDE = np.dtype(np.float64)
 NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_BLOCK = 1 << 20  # elements that are read at once
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,31 @@ def widened(data: Any, kind: int = 0, cut: bool = False) -> Value:
     return Value(data.astype(WIDE), kind or found, cut) if found in NARROW else Value(data)
 
 
-def of_tensor(tensor: TensorProto, folder: str | None) -> Value:
-    """A weight, read and widened."""
+def of_tensor(tensor: TensorProto, folder: str | None, *, narrow: bool = False) -> Value:
+    """A weight, read and widened; with `narrow`, only read."""
     import onnx.numpy_helper
 
     if tensor_data.is_stored(tensor):
         if folder is None:
             raise EngineError("in float64: external data without a folder")
+        read = _blocks(tensor, folder, dtype_of(tensor.data_type) if narrow else WIDE)
+        if read is not None:
+            return Value(read, tensor.data_type)
         tensor = tensor_data.loaded(tensor, folder)
-    return widened(onnx.numpy_helper.to_array(tensor))
+    array = onnx.numpy_helper.to_array(tensor)
+    return Value(array, tensor.data_type) if narrow and tensor.data_type in NARROW else widened(array)
+
+
+def _blocks(tensor: TensorProto, folder: str, dtype: np.dtype[Any]) -> Any:
+    """A weight as another type, never all of it twice; None where it does not lie in a file as it is."""
+    found = tensor_data.place(tensor)
+    if tensor.data_type not in NARROW or (tensor_data.is_embedded(tensor) and not found.offset):
+        return None
+    made, stored = np.empty(list(tensor.dims), dtype), dtype_of(tensor.data_type)
+    flat = made.reshape(-1)
+    with tensor_data.opened(folder, found) as file:
+        file.seek(found.offset)
+        for start in range(0, flat.size, _BLOCK):
+            part = flat[start : start + _BLOCK]
+            part[:] = np.frombuffer(file.read(part.size * stored.itemsize), stored)
+    return made

@@ -118,6 +118,10 @@ class Stage(Scope):
         found: TensorProto | None = self.ask("tensor" if most is None else "small", name)
         return found
 
+    def relabelled(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
+        self._spoil()
+        return None
+
     def origin(self, name: str) -> tuple[NodeProto, int] | None:
         if name not in self._names or name in self.made:
             return super().origin(name)
@@ -136,6 +140,10 @@ class Stage(Scope):
             return super().own_type(name)
         found: TypeProto | None = self.ask("type", name)
         return found or stated
+
+    def notice(self, name: str, known: TypeProto | None) -> None:
+        if name in self._names and name not in self.typed:
+            self.ask("claim", name)
 
     def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
         for name, kind in zip(names, kinds, strict=False):
@@ -206,6 +214,9 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
     if kind in ("shape", "inferred_shape"):
         shape = getattr(scope, kind)(name)
         return shape, None if shape is None else tuple(shape)
+    if kind == "claim":
+        scope.notice(name, scope.stated(name))
+        return None, None
     if kind == "unread":
         unread = name in scope.context.unread
         return unread, unread

@@ -156,9 +156,9 @@ def _reduced(make: Callable[[Reader, Key, int, NodeProto], int]) -> Rule:
 
 def _total(reader: Reader, axes: Key, x: int, node: NodeProto) -> int:
     made = reader.terms.op("Total", axes, x)
-    shape = reader.scope.shape(node.input[0])
-    if shape is not None and len(shape) >= -axes[0][1][0] and made not in reader.terms.sizes:
-        sizes = [shape[axis] for axis in axes[0][1]]
+    shape, ((_, listed),) = reader.scope.shape(node.input[0]), axes
+    if shape is not None and len(shape) >= -listed[0] and made not in reader.terms.sizes:
+        sizes = [shape[axis] for axis in listed]
         if all(isinstance(size, int) for size in sizes):
             reader.terms.sizes[made] = prod(size for size in sizes if isinstance(size, int))
     return made

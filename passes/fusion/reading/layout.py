@@ -247,7 +247,7 @@ def transpose(terms: Terms, x: int, perm: tuple[int, ...]) -> int:
     """Transpose of Transpose is one, or none."""
     coefficient, x = _apart(terms, x)
     if terms.is_op(x, "Transpose"):
-        _, _, ((_, first),), (x,) = terms.keys[x]
+        first, x = terms.keys[x].parameter, terms.keys[x].operands[0]
         perm = tuple(first[axis] for axis in perm)
     made = x if perm == tuple(range(len(perm))) else terms.op("Transpose", (("perm", perm),), x)
     return terms.scaled(made, coefficient)

@@ -86,11 +86,11 @@ def _halves(terms: Terms, first: int, second: int) -> int | None:
     """What two terms are the halves of."""
     if not (terms.is_op(first, "Part") and terms.is_op(second, "Part")):
         return None
-    (_, _, (_, (_, start), (_, middle)), (x,)), (_, _, (_, (_, then), (_, end)), (other,)) = (
-        terms.keys[first],
-        terms.keys[second],
-    )
-    return int(x) if x == other and start == 0 and then == middle and end == 2 * middle else None
+    one, other = terms.keys[first], terms.keys[second]
+    _, (_, start), (_, middle) = one.parameters
+    _, (_, then), (_, end) = other.parameters
+    whole = one.operands == other.operands and start == 0 and then == middle and end == 2 * middle
+    return int(one.operands[0]) if whole else None
 
 
 def _rotated(terms: Terms, a: int, b: int) -> int | None:
@@ -143,7 +143,7 @@ def _unsqueezed(reader: Reader, node: NodeProto) -> int | None:
     if made is None or not terms.is_op(made, "Unsqueeze"):
         return made
     axes, inner = terms.keys[made].parameters, terms.keys[made].operands[0]
-    if not terms.is_op(inner, "Twice") or -1 in axes[0][1]:
+    if not terms.is_op(inner, "Twice") or -1 in terms.keys[made].parameter:
         return made
     return terms.op("Twice", (), terms.op("Unsqueeze", axes, terms.keys[inner].operands[0]))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import NodeProto, TensorProto
+from opshift.passes.model.types import number_name
 
 _CAST_TO_A_NUMBER = 6  # the opset from which on Cast spells its type as a number
 
@@ -22,7 +23,7 @@ def in_nodes(tensor: TensorProto, opset: int, fresh: Callable[[str], str]) -> li
         return []
     constant.output[0] = fresh(tensor.name)
     constant.attribute.append(make_attribute("value", tensors.tensor(value.astype(float), TensorProto.DOUBLE)))
-    to = tensor.data_type if opset >= _CAST_TO_A_NUMBER else TensorProto.DataType.Name(tensor.data_type)
+    to = tensor.data_type if opset >= _CAST_TO_A_NUMBER else number_name(tensor.data_type)
     cast = NodeProto(op_type="Cast", input=[constant.output[0]], output=[tensor.name])
     cast.attribute.append(make_attribute("to", to))
     return [constant, cast]

@@ -14,6 +14,7 @@ from opshift.passes.model import tensor_data, tensor_validity
 from opshift.passes.model.encoding.fields import sized, tag, varint
 from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto
 from opshift.passes.model.tensor_validity import UNCOUNTED
+from opshift.passes.model.types import NUMBERS
 
 _FIELDS = TensorProto.DESCRIPTOR.fields_by_name
 _DIM, _TYPE = (_FIELDS[name].number << 3 for name in ("dims", "data_type"))
@@ -22,9 +23,7 @@ _SHORT = 128  # bytes of a name whose length takes one byte
 _MUCH = 1 << 16  # numbers, which are not copied more often than it takes to count them
 _FIRST = 1024  # tensors
 _BITS = {
-    kind: tensor_data.bits(kind)
-    for kind in TensorProto.DataType.values()
-    if kind not in (TensorProto.UNDEFINED, TensorProto.STRING)
+    kind: tensor_data.bits(kind) for kind in NUMBERS.values() if kind not in (TensorProto.UNDEFINED, TensorProto.STRING)
 }
 
 _CONSTANT = NodeProto(op_type="Constant").SerializeToString() + tag(NodeProto.ATTRIBUTE_FIELD_NUMBER)

@@ -9,12 +9,14 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size, never_negative
 from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
 _WRITTEN_OUT = 1 << 20  # numbers: more are counted when the model runs
+_SMALL = 1 << 32  # a delta that no sum with what lies ahead takes beyond int64, for as many numbers as memory holds
 
 
 @says("Range did not exist: as many numbers as lie in it are counted, multiplied by delta and added to start.")
@@ -51,20 +53,29 @@ def _of_integers(node: Node, elem_type: int) -> str:
     start, limit, delta = (_number(node, index) for index in range(3))
     if delta == 0:
         raise CannotConvert(node, "delta is 0")
-    number = limit if start == 0 else build.Sub(limit, start)
-    if isinstance(delta, str):  # rounded up: (ahead + delta - sign(delta)) / delta
+    ahead = number = limit if start == 0 else build.Sub(limit, start)
+    if isinstance(delta, str):
+        ahead = build.Mul(build.Cast(ahead, to=T.FLOAT), build.Cast(delta, to=T.FLOAT))
         sign = build.Sub(1, build.Mul(2, build.Cast(_beyond_zero(node, "Less", delta), to=T.INT64)))
-        number = build.Div(build.Add(number, build.Sub(delta, sign)), delta)
+        number = _rounded_up(build, number, delta, sign)
+    elif abs(delta) > _SMALL:
+        ahead = number if delta > 0 else build.Neg(number)
+        number = _rounded_up(build, number, delta, 1 if delta > 0 else -1)
     elif abs(delta) > 1:
-        number = build.Div(build.Add(number, delta - (1 if delta > 0 else -1)), delta)
+        ahead = number = build.Div(build.Add(number, delta - (1 if delta > 0 else -1)), delta)
     elif delta < 0:
-        number = build.Neg(number)
+        ahead = number = build.Neg(number)
     if not (start == 0 and delta == 1 and never_negative(scope, node.input(1))):
-        number = build.Mul(number, build.Cast(_beyond_zero(node, "Greater", number), to=T.INT64))
+        number = build.Mul(number, build.Cast(_beyond_zero(node, "Greater", ahead), to=T.INT64))
     result = flat_indices.count(build, number)
     result = build.Mul(result, delta) if delta != 1 else result
     result = build.Add(result, start) if start != 0 else result
     return result if elem_type == T.INT64 else str(build.Cast(result, to=elem_type))
+
+
+def _rounded_up(build: Builder, number: Size, delta: Size, sign: Size) -> str:
+    """ceil(number / delta) where both have that sign; no sum goes beyond them: a step may be as large as there are."""
+    return str(build.Add(build.Div(build.Sub(number, sign), delta), 1))
 
 
 def _number(node: Node, index: int) -> Size:
@@ -75,7 +86,7 @@ def _number(node: Node, index: int) -> Size:
 
 
 def _beyond_zero(node: Node, compare: str, number: Size) -> str:
-    """A comparison of an integer with 0; its sign survives a cast to float, which any version compares."""
+    """A comparison of an integer, or a float, with 0; its sign survives a cast to float, which any version compares."""
     build = node.build
     return str(build.emit(compare, [build.Cast(number, to=T.FLOAT), build.constant(0.0, T.FLOAT)]))
 

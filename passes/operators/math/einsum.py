@@ -37,7 +37,7 @@ def contracted_pair_by_pair(node: Node) -> str:
     if kind in (T.FLOAT16, T.FLOAT, T.DOUBLE):
         node.close("sums round in the order of additions")
     terms, result = _parse(node, kind, carrier)
-    first, *others = (_without_diagonals(node, term) for term in terms)
+    first, *others = _alike(node, [_without_diagonals(node, term) for term in terms])
     while others:
         second, *others = others
         needed = {*result, *(label for term in others for label in term.labels)}
@@ -87,8 +87,11 @@ def _without_diagonals(node: Node, term: Term) -> Term:
         return term
     i = term.labels.index(twice)
     j = term.labels.index(twice, i + 1)
-    size = term.dims[i] if isinstance(term.dims[i], int) else term.dims[j]
-    if not isinstance(size, int):
+    sizes = {dim for dim in (term.dims[i], term.dims[j]) if isinstance(dim, int)}
+    if len(sizes) > 1:
+        raise CannotConvert(node, f"{twice!r} has the sizes {sorted(sizes)}; one could be expressed")
+    size = next(iter(sizes), None)
+    if size is None:
         raise CannotConvert(node, f"a diagonal over {twice!r} of unknown size; a known size could be expressed")
     others = [k for k in range(len(term.labels)) if k not in (i, j)]
     last = build.Transpose(term.value, perm=[*others, i, j])
@@ -96,6 +99,29 @@ def _without_diagonals(node: Node, term: Term) -> Term:
     diagonal = build.Gather(flat, [k * (size + 1) for k in range(size)], axis=len(others))
     labels, dims = [*(term.labels[k] for k in others), twice], [*(term.dims[k] for k in others), size]
     return _without_diagonals(node, Term(diagonal, labels, dims))
+
+
+def _alike(node: Node, terms: list[Term]) -> list[Term]:
+    """An axis of size 1 goes where another operand may be longer: it is repeated then, as engines do."""
+    sizes: dict[str, set[Dim]] = {}
+    for term in terms:
+        for label, dim in zip(term.labels, term.dims, strict=True):
+            sizes.setdefault(label, set()).add(dim)
+    for label, found in sizes.items():
+        known = sorted(dim for dim in found if isinstance(dim, int) and dim != 1)
+        if len(known) > 1 and not label.isdigit():
+            raise CannotConvert(node, f"{label!r} has the sizes {known}; one could be expressed")
+    longer = {label for label, found in sizes.items() if found != {1} and not label.isdigit()}
+    return [_without_ones(node, term, longer) for term in terms]
+
+
+def _without_ones(node: Node, term: Term, longer: set[str]) -> Term:
+    axes = [k for k, label in enumerate(term.labels) if label in longer and term.dims[k] == 1]
+    if not axes:
+        return term
+    kept = [k for k in range(len(term.labels)) if k not in axes]
+    value = node.build.Squeeze(term.value, axes=axes)
+    return Term(value, [term.labels[k] for k in kept], [term.dims[k] for k in kept])
 
 
 def _summed(node: Node, term: Term, needed: set[str]) -> Term:

@@ -108,11 +108,16 @@ def one_at_the_first_maximum(node: Node) -> str:
     size = dims[axis] if dims is not None and -len(dims) <= axis < len(dims) else None
     after = -axis - 1 if axis < 0 else node.rank() - axis - 1
     if isinstance(size, int):
-        places = build.constant(tensors.int64s(range(size), [size] + [1] * after))
-    else:
-        length = build.Gather(build.Shape(node.input(0)), axis)
-        places = build.Range(0, length, 1)
-        places = build.Reshape(places, [-1] + [1] * after) if after else places
+        return _marked(node, build, axis, build.constant(tensors.int64s(range(size), [size] + [1] * after)))
+
+    def counted(inner: Builder) -> str:
+        places = inner.Range(0, inner.Gather(inner.Shape(node.input(0)), axis), 1)
+        return _marked(node, inner, axis, inner.Reshape(places, [-1] + [1] * after) if after else places)
+
+    return unless_empty(node, counted, "marked")
+
+
+def _marked(node: Node, build: Builder, axis: int, places: str) -> str:
     return str(build.Cast(build.Equal(places, build.ArgMax(node.input(0), axis=axis)), to=node.elem_type()))
 
 

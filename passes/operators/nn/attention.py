@@ -56,12 +56,21 @@ def pad_mask(node: Node) -> None:
     node.set_input(FILLED, "")
 
 
-@says("Inputs of rank 4 have an axis of heads; the numbers of heads that attributes told beside it go.")
+@says(
+    "Inputs of rank 4 have an axis of heads; the numbers of heads that attributes told beside it go. "
+    "Of the caches both are yielded or none."
+)
 def heads_of_axes(node: Node) -> None:
     ranks = (node.scope.shape(node.input(index)) for index in (QUERY, KEY, VALUE))
-    if not node.attributes.get(HEADS[0]) or any(dims is not None and len(dims) == 4 for dims in ranks):
+    told = [node.attributes.get(name, 0) for name in HEADS]  # rank 3 needs all of them
+    if not all(told) or any(dims is not None and len(dims) == 4 for dims in ranks):
         for name in {*HEADS} & {*node.attributes}:
             del node.attributes[name]
+    caches = {at: name for at, name in enumerate([*node.outputs, ""]) if 0 < at < SCORES}
+    if any(caches.values()) and not all(caches.values()):
+        fresh = node.scope.context.names.fresh
+        named = {at: name or fresh(f"{node.op_type}/present") for at, name in caches.items()}
+        node.outputs = [node.outputs[0], *named.values(), *node.outputs[SCORES:]]
 
 
 @says("left_window_size and right_window_size did not exist: the mask says which keys lie in the window.")

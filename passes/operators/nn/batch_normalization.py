@@ -43,7 +43,7 @@ def set_is_test(node: Node) -> Replacement:
     return features_as_channels(node)
 
 
-@says("spatial=0 kept statistics of every feature: in flattened data every feature is a channel.")
+@says("spatial is gone: where it was 0, data are flattened, so that every feature is a channel.")
 def features_as_channels(node: Node) -> Replacement:
     shape = node.scope.shape(node.input(0))
     if node.attributes.pop("spatial", 1) or (shape is not None and len(shape) == 2):

@@ -30,20 +30,21 @@ def set_is_test(node: Node) -> None:
 
 @says("The mask was of the type of the data and is bool; what read it gets it cast.")
 def mask_from_bool(node: Node) -> Replacement:
-    if not node.is_used(1):
-        node.outputs = node.outputs[:1]
-        return None
-    result, mask = node.build.again(node.proto, node.inputs)
-    return [result, node.build.Cast(mask, to=node.elem_type())]
+    return _with_mask(node)
 
 
 @says("The mask was bool and is of the type of the data; what read it gets it cast.")
 def mask_to_bool(node: Node) -> Replacement:
+    return _with_mask(node, T.BOOL)
+
+
+def _with_mask(node: Node, kind: int = 0) -> Replacement:
+    """The outputs with a mask of another type, of that of the data where none is named; none that nobody reads."""
     if not node.is_used(1):
         node.outputs = node.outputs[:1]
         return None
     result, mask = node.build.again(node.proto, node.inputs)
-    return [result, node.build.Cast(mask, to=T.BOOL)]
+    return [result, node.build.Cast(mask, to=kind or node.elem_type())]
 
 
 @says("ratio was an attribute and becomes an input; without one that training could drop at, it goes.")

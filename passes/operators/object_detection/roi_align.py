@@ -5,7 +5,7 @@ from __future__ import annotations
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import carried
-from opshift.passes.operators.shared.roi_samples import pooled_samples
+from opshift.passes.operators.shared.sampling.regions import pooled_samples
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says

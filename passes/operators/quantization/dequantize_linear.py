@@ -16,7 +16,7 @@ from opshift.passes.operators.shared.quantization import (
     SCALE,
     ZERO,
     X,
-    constants_in_carrier_types,
+    all_constants_in_carrier_types,
     held_as,
     in_blocks,
     one_scale,
@@ -47,7 +47,7 @@ def _dequantize(node: Node) -> str:
 
 @says("output_dtype did not exist: the scale is cast to a wider type, or the result to a narrower one.")
 def output_type_of_the_scale(node: Node) -> Replacement:
-    constants_in_carrier_types(node)
+    all_constants_in_carrier_types(node)
     wanted = node.attributes.pop("output_dtype", 0)
     if not wanted or wanted == (kind := node.elem_type(SCALE)):
         return None
@@ -63,12 +63,12 @@ def output_type_of_the_scale(node: Node) -> Replacement:
 def scale_of_powers_of_two(node: Node) -> None:
     if node.elem_type(SCALE) not in (T.FLOAT, *HALVES) and not node.attributes.get("output_dtype", 0):
         raise CannotConvert(node, "a scale that is no type of output, without output_dtype; one could be expressed")
-    constants_in_carrier_types(node)
+    all_constants_in_carrier_types(node)
 
 
 @says("Scales per block and 16-bit integers did not exist: the formula is written out for them.")
 def blocks_dequantized(node: Node) -> Replacement:
-    constants_in_carrier_types(node)
+    all_constants_in_carrier_types(node)
     if in_blocks(node) or node.elem_type(X) in (T.INT16, T.UINT16):
         return _dequantize(node)
     node.attributes.pop("block_size", 0)
@@ -78,7 +78,7 @@ def blocks_dequantized(node: Node) -> Replacement:
 @says("Scales were float32 and float8 did not exist: computed in float32 and cast to the type of the scale.")
 def dequantized_in_float(node: Node) -> Replacement:
     if node.elem_type(X) in FLOAT8:
-        constants_in_carrier_types(node)
+        all_constants_in_carrier_types(node)
         return _dequantize(node)
     kind = node.elem_type(SCALE)
     if kind not in HALVES:
@@ -106,6 +106,7 @@ def dequantized_by_arithmetic(node: Node) -> str:
 
 @says("(x - zero_point) * scale in float32; the difference of int32 in its own type")
 def scaled_difference(node: Node) -> str:
+    """As `_dequantize`, of the newest version: Cast takes every type, and constants are written as they are used."""
     build, kind, of_scale = node.build, node.elem_type(X), node.elem_type(SCALE)
     out = node.attributes.get("output_dtype", 0) or of_scale
     if out in HALVES and kind in (T.INT16, T.UINT16, T.INT32):
@@ -124,6 +125,6 @@ changed("DequantizeLinear", 19, Pair(down=dequantized_in_float))
 changed("DequantizeLinear", 21, Pair(down=blocks_dequantized))
 changed("DequantizeLinear", 23, Pair(down=output_type_of_the_scale))
 changed("DequantizeLinear", 24, Pair(down=scale_of_powers_of_two))
-changed("DequantizeLinear", 25, Pair(down=constants_in_carrier_types))
-changed("DequantizeLinear", 28, Pair(down=constants_in_carrier_types))
+changed("DequantizeLinear", 25, Pair(down=all_constants_in_carrier_types))
+changed("DequantizeLinear", 28, Pair(down=all_constants_in_carrier_types))
 defined("DequantizeLinear", scaled_difference, opset=28)

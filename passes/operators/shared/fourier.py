@@ -26,16 +26,18 @@ def transformed(
     parts = (node.scope.shape(node.input(0)) or [None])[-1]
     if parts not in (1, 2):
         raise CannotConvert(node, "the last dimension is unknown; 1 and 2 could be expressed")
-    wide = T.DOUBLE if kind == T.DOUBLE else T.FLOAT
-    x = x if wide == kind else build.Cast(x, to=wide)
-    to_end = [*(k for k in range(rank - 1) if k != axis), axis]
-    components = [build.Transpose(build.Gather(x, part, axis=rank - 1), perm=to_end) for part in range(parts)]
     half = inverse and onesided  # half a spectrum, of which the other half is the mirror image, back to real numbers
     size = size_of(node, x, axis)
     if length is None:
         length = _doubled(node, size) if half else size
     if length == 0:
-        raise CannotConvert(node, "a transform of length 0; one of 1 or more could be expressed")
+        if onesided and not half:
+            raise CannotConvert(node, "a transform of length 0; one of 1 or more could be expressed")
+        return _of_no_point(node, x, rank, axis, parts, 1 if half else 2)
+    wide = T.DOUBLE if kind == T.DOUBLE else T.FLOAT
+    x = x if wide == kind else build.Cast(x, to=wide)
+    to_end = [*(k for k in range(rank - 1) if k != axis), axis]
+    components = [build.Transpose(build.Gather(x, part, axis=rank - 1), perm=to_end) for part in range(parts)]
     used = _half(node, length) if half else length
     if used != size:
         components = [build.Slice(c, [0], _vector(node, used), [rank - 2]) for c in components]
@@ -50,6 +52,12 @@ def transformed(
     back = sorted(range(rank - 1), key=to_end.__getitem__)
     merged = build.Concat(*(build.Unsqueeze(build.Transpose(r, perm=back), [-1]) for r in results), axis=-1)
     return merged if wide == kind else str(build.Cast(merged, to=kind))
+
+
+def _of_no_point(node: Node, x: str, rank: int, axis: int, parts: int, wanted: int) -> str:
+    """Nothing along `axis`, and numbers of as many parts as are wanted."""
+    empty = node.build.Slice(x, [0, 0], [0, wanted], [axis, rank - 1])
+    return str(empty if parts >= wanted else node.build.Concat(empty, empty, axis=rank - 1))
 
 
 def _products(node: Node, x: list[str], cosine: str, sine: str, *, inverse: bool, real: bool) -> list[str]:
@@ -120,12 +128,9 @@ def _half(node: Node, length: int | str) -> int | str:
 
 
 def _doubled(node: Node, size: int | str) -> int | str:
-    """How long a real signal of so many frequencies is, if its length is even.
-
-    That of one frequency is empty, which has no transform; it still needs a form in a branch that is never taken.
-    """
+    """How long a real signal of so many frequencies is, if its length is even: that of one frequency is empty."""
     if isinstance(size, int):
-        return max(2 * (size - 1), 1)
+        return max(2 * (size - 1), 0)
     return str(node.build.Mul(node.build.Sub(size, 1), 2))
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import ELEMENT_TYPES
+from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.says import says
@@ -47,17 +51,34 @@ def scale_of_one_element(node: Node) -> None:
                 node.set_input(index, node.build.Reshape(node.input(index), []))
 
 
+# The same for integers, where no type of a result hangs on that of a zero point.
+WIDE_INTEGERS = {
+    ELEMENT_TYPES[f"tensor({narrow})"]: wide
+    for narrow, wide in {"int2": T.INT8, "uint2": T.UINT8, "int4": T.INT8, "uint4": T.UINT8}.items()
+    if f"tensor({narrow})" in ELEMENT_TYPES
+}
+
+
 @says("Constants of a type that does not exist there are written in a type that holds the same values.")
 def constants_in_carrier_types(node: Node) -> None:
+    _carried(node, CARRIERS)
+
+
+@says("Constants of a type that does not exist there are written in a type that holds the same values.")
+def all_constants_in_carrier_types(node: Node) -> None:
+    _carried(node, CARRIERS | WIDE_INTEGERS)
+
+
+def _carried(node: Node, carriers: Mapping[int, int]) -> None:
     known = schemas.types_at(node.build.opset)
     for index, name in enumerate(node.inputs):
         kind = node.scope.elem_type(name) if name else 0
-        if kind not in CARRIERS or spelled(kind) in known:
+        if kind not in carriers or spelled(kind) in known:
             continue
         values = node.scope.array(name)
         if values is None:
             raise CannotConvert(node, f'"{name}" is {spelled(kind)}; a constant of that type could be expressed')
-        node.set_input(index, node.build.constant(values.astype("float32"), CARRIERS[kind]))
+        node.set_input(index, node.build.constant(values.astype("float32"), carriers[kind]))
 
 
 def spelled(kind: int) -> str:
@@ -130,3 +151,29 @@ def one_scale(node: Node) -> bool:
     scale_of_one_element(node)
     node.attributes.pop("axis", 1)
     return True
+
+
+def checked_bits(node: Node, default: int = 4) -> int:
+    """How many bits an integer has."""
+    bits = int(node.attributes.get("bits", default))
+    if bits not in (2, 4, 8):
+        raise CannotConvert(node, f"bits={bits}; 2, 4 and 8 could be expressed")
+    return bits
+
+
+def unpacked(node: Node, data: str, bits: int) -> str:
+    """Bytes as integers of uint8, those of one byte side by side on the last axis, the lowest bits first."""
+    build = node.build
+    if bits == 8:
+        return data
+    shifts = build.constant(list(range(0, 8, bits)), T.UINT8)
+    moved = build.BitShift(build.Unsqueeze(data, [-1]), shifts, direction="RIGHT")
+    apart = build.BitwiseAnd(moved, build.constant(2**bits - 1, T.UINT8))
+    lead = build.Shape(data, end=-1)
+    return str(build.Reshape(apart, build.Concat(lead, [-1], axis=0)))
+
+
+def first_of(node: Node, values: str, count: Size, axis: int = -1) -> str:
+    """The first so many on the last axis: rows of integers are padded to whole bytes."""
+    build = node.build
+    return str(build.Slice(values, [0], flat_indices.vector(build, [count]), [axis]))

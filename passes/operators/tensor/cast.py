@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from opshift.passes.errors import CannotConvert
+from opshift.passes.model import installed
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import NUMBERS, number_name
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined, same
 from opshift.passes.rewrite.says import says
@@ -17,14 +19,14 @@ T = TensorProto
 @says("to was the name of a type and becomes its number.")
 def type_name_to_number(node: Node) -> None:
     name = node.attributes["to"]
-    if name.upper() not in T.DataType.keys():  # noqa: SIM118
+    if name.upper() not in NUMBERS:
         raise CannotConvert(node, f"to={name!r}; a name of TensorProto.DataType could be expressed")
-    node.attributes["to"] = T.DataType.Value(name.upper())
+    node.attributes["to"] = NUMBERS[name.upper()]
 
 
 @says("to was the number of a type and becomes its name.")
 def type_number_to_name(node: Node) -> None:
-    node.attributes["to"] = T.DataType.Name(node.attributes["to"])
+    node.attributes["to"] = number_name(node.attributes["to"])
 
 
 @says("saturate did not exist; it only says how float8 types are cast to, which did not exist either.")
@@ -71,11 +73,11 @@ SIGNED: dict[int, int] = {
     T.INT16: T.UINT16,
     T.INT32: T.UINT32,
     T.INT64: T.UINT64,
-    T.INT4: T.UINT4,
-    T.INT2: T.UINT2,
+    NUMBERS["INT4"]: NUMBERS["UINT4"],
+    NUMBERS["INT2"]: NUMBERS["UINT2"],
 }
 UNSIGNED = set(SIGNED.values())
-BELOW_A_BYTE = {T.INT4, T.UINT4, T.INT2, T.UINT2, T.FLOAT4E2M1}
+BELOW_A_BYTE = {NUMBERS[name] for name in ("INT4", "UINT4", "INT2", "UINT2", "FLOAT4E2M1")}
 
 
 @says("BitCast did not exist: integers are cast, and floats looked up in a table or put together from their parts.")
@@ -95,7 +97,7 @@ def cast_or_looked_up(node: Node) -> str:
         return _looked_up(node, SIGNED.get(source, source), to)
     if to in FLOATS and SIGNED.get(source, source) == FLOATS[to].bits:
         return _assembled(node, FLOATS[to], to)
-    name, why = T.DataType.Name, ""
+    name, why = number_name, ""
     if not {source, to} & BELOW_A_BYTE and source not in integers:
         why = ", and no older operator tells the sign or the payload of a NaN"
     raise CannotConvert(
@@ -140,6 +142,7 @@ def _dtype(elem_type: int) -> Any:
     import numpy as np
     import onnx.helper
 
+    installed.check_type(elem_type)
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(elem_type))
 
 

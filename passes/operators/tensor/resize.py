@@ -11,9 +11,8 @@ from typing import Any
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared import sampling
-from opshift.passes.operators.shared.resize_matrices import multiplied_along_each_axis
-from opshift.passes.operators.shared.resize_sampled import (
+from opshift.passes.operators.shared.sampling import places
+from opshift.passes.operators.shared.sampling.gathered import (
     ROI,
     SCALES,
     SIZES,
@@ -28,7 +27,8 @@ from opshift.passes.operators.shared.resize_sampled import (
     sampled_by_scales,
     sampling_of,
 )
-from opshift.passes.operators.shared.sampling import Axis, Sampling, Undecided
+from opshift.passes.operators.shared.sampling.matrices import multiplied_along_each_axis
+from opshift.passes.operators.shared.sampling.places import Axis, Sampling, Undecided
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
@@ -70,7 +70,7 @@ def _scaled(node: Node, scales: list[float]) -> list[Axis]:
     """The axes of a Resize-10 that are scaled."""
     sizes = [size if isinstance(size, int) else 0 for size in node.scope.shape(node.input(0)) or []]
     return [
-        Axis(axis, size, sampling.output_size(size, scale), scale)
+        Axis(axis, size, places.output_size(size, scale), scale)
         for axis, (size, scale) in enumerate(zip(sizes, scales, strict=True))
         if scale != 1.0 and size
     ]
@@ -148,13 +148,13 @@ def _scale_to(along: Axis, how: Sampling) -> float:
     exact = np.float32(along.scale)
     for scale in (exact, np.nextafter(exact, np.float32(np.inf))):
         moved = Axis(along.axis, along.size, along.result, float(scale))
-        if sampling.output_size(along.size, float(scale)) != along.result:
+        if places.output_size(along.size, float(scale)) != along.result:
             continue
         kind = "floor" if scale >= 1 else "ceil"
         if how.mode != "nearest" and scale == exact:
             return float(scale)
         there = Sampling("nearest", "asymmetric", kind)
-        if how.mode == "nearest" and sampling.nearest(moved, there) == sampling.nearest(along, how):
+        if how.mode == "nearest" and places.nearest(moved, there) == places.nearest(along, how):
             return float(scale)
     raise Undecided(f"no scale leads from {along.size} to {along.result} elements")
 
@@ -228,7 +228,7 @@ def _keeps_ratio(node: Node) -> bool:
         node.inputs = [node.input(X), _full_roi(node), "", sizes]
         return True
     try:
-        if any(sampling.output_size(along.size, along.scale) != along.result for along in axes):
+        if any(places.output_size(along.size, along.scale) != along.result for along in axes):
             return False
     except Undecided:
         return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
@@ -17,27 +19,24 @@ T = TensorProto
 
 @says("Negative axes were not allowed and are counted from the front, if need be at run time; they went upwards.")
 def nonnegative_dropped_axes(node: Node) -> Replacement:
-    axes = node.attributes.get("axes", [])
-    if all(axis >= 0 for axis in axes):
-        _upwards(node, axes)
-        return None
-    dims = node.scope.shape(node.input(0))
-    if dims is None:
-        return in_shape(node, _shape_without(node, node.build.constant(tensors.int64s(axes))))
-    _upwards(node, counted(node, axes, len(dims)))
-    return None
+    return _nonnegative(node, node.attributes.get("axes", []), 0, _shape_without)
 
 
 @says("Negative axes were not allowed and are counted from the front of the result; they went upwards.")
 def nonnegative_new_axes(node: Node) -> Replacement:
     axes = node.attributes["axes"]
+    return _nonnegative(node, axes, len(axes), _shape_with)
+
+
+def _nonnegative(node: Node, axes: list[int], more: int, shape_by: Callable[[Node, str], str]) -> Replacement:
+    """Axes of as many as the data has and `more`; of data of unknown rank, the shape that they make."""
     if all(axis >= 0 for axis in axes):
         _upwards(node, axes)
         return None
     dims = node.scope.shape(node.input(0))
     if dims is None:
-        return in_shape(node, _shape_with(node, node.build.constant(tensors.int64s(axes))))
-    _upwards(node, counted(node, axes, len(dims) + len(axes)))
+        return in_shape(node, shape_by(node, node.build.constant(tensors.int64s(axes))))
+    _upwards(node, counted(node, axes, len(dims) + more))
     return None
 
 

@@ -11,6 +11,7 @@ from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
+_FAR = 1 << 32  # beyond all columns that memory holds
 
 
 @says("Trilu did not exist: what lies beyond the diagonal is replaced by zero.")
@@ -53,8 +54,10 @@ def _beyond(node: Node, rows: Size, columns: Size, k: Size, upper: bool) -> str:
         return build.constant(place < k if upper else place > k, T.BOOL)
     column = flat_indices.count(build, columns)
     row = build.Reshape(flat_indices.count(build, rows), [-1, 1])
-    row = build.Add(row, k) if k != 0 else row
-    return str(build.Less(column, row) if upper else build.Greater(column, row))
+    compare = build.Less if upper else build.Greater
+    if isinstance(k, str):  # which no row may be added to: it may be as large as integers are
+        return str(compare(build.Sub(column, row), k))
+    return str(compare(column, build.Add(row, max(min(k, _FAR), -_FAR)) if k else row))
 
 
 changed("Trilu", 14, Pair(down=masked_triangle))

@@ -8,8 +8,8 @@ import pytest
 
 from opshift.cli import main as cli
 from opshift.cli.drawing import Box, drawing
-from opshift.verification.pieces import Pieces
-from opshift.verification.regions import region
+from opshift.verification.places.pieces import Pieces
+from opshift.verification.places.regions import region
 from tests.support import model
 
 VOID = {"meta", "rect", "path", "br"}
@@ -101,7 +101,7 @@ def test_a_page_that_cannot_be_written_is_said_to(source, tmp_path, capsys):
 def test_an_output_that_cannot_be_written_is_said_to_with_the_path_that_was_given(source, tmp_path, capsys, verb):
     missing = tmp_path / "missing/out.onnx"
     assert cli.main([verb, str(source), str(missing), "--opset", "17"]) == 6
-    assert capsys.readouterr().err == f"opshift: {missing} cannot be written: No such file or directory\n"
+    assert capsys.readouterr().err == f"opshift: {missing} cannot be written: there is no folder {missing.parent}\n"
 
 
 def test_a_page_is_for_one_model(source, tmp_path, capsys):

@@ -380,7 +380,7 @@ def test_an_interrupt_at_any_line_leaves_nothing(here, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_nothing_or_all(number, here):
     held = source()
-    held.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.zeros(30_000_000, np.float32), "w"))
+    held.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.zeros(10_000_000, np.float32), "w"))
     onnx.save(held, here / "in.onnx")
     command = [sys.executable, "-m", "opshift", "convert", "in.onnx", "out.onnx", "--opset", "13"]
     seen = set()

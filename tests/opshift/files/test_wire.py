@@ -216,7 +216,7 @@ def test_ranges_are_copied_whatever_the_kernel_does(first, broken, tmp_path, mon
         monkeypatch.delattr(os, "copy_file_range", raising=False)
     elif broken:
         monkeypatch.setattr(os, "copy_file_range", refuses, raising=False)
-    content = random.Random(0).randbytes((33 << 20) + 3)
+    content = random.Random(0).randbytes(3 * copying._CHUNK + 3)
     (tmp_path / "from").write_bytes(content)
     with (tmp_path / "from").open("rb") as source, (tmp_path / "to").open("wb") as target:
         copying.copy_range(source.fileno(), target.fileno(), first, len(content) - 7)

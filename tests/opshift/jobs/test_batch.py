@@ -100,11 +100,11 @@ def test_a_failure_does_not_stop_the_others(here, tmp_path, capsys):
     (here / "1.onnx").write_bytes(b"not a model")
     capsys.readouterr()
     assert convert(sorted(here.iterdir()), tmp_path / "out", "--format", "json") == 5
-    refused, unreadable, *done = json.loads(capsys.readouterr().out)
+    refused, unreadable, *done = json.loads(capsys.readouterr().out)["models"]
     assert (refused["code"], refused["nearest"], refused["output"]) == (3, 20, "")
     assert refused["refusals"][0]["text"] in refused["why"]
     assert (unreadable["code"], unreadable["source"]) == (5, str(here / "1.onnx"))
-    assert unreadable["why"].startswith("not an ONNX model (")
+    assert unreadable["why"].startswith("not an ONNX model: it is text")
     assert [held["code"] for held in done] == [0, 0]
     assert done[0]["after"]["opsets"] == {"": 13}
     assert listing(tmp_path / "out") == ["a.onnx", "b.onnx"]
@@ -243,7 +243,7 @@ def test_urls_that_cannot_be(memory, here, capsys):
     for complaint in ("is the input", "nothing there", "nonsense"):
         assert complaint in told.err
     assert "unreadable: memory://in/missing.onnx: No such file\n" in told.out
-    assert "unreadable: memory://in/bad.onnx: not an ONNX model (" in told.out
+    assert "unreadable: memory://in/bad.onnx: not an ONNX model: it is text\n" in told.out
 
 
 def test_nothing_new_is_left_at_a_url_where_sending_fails(memory, tmp_path, monkeypatch):

@@ -114,7 +114,7 @@ def test_test_data_of_onnx(source, tmp_path, capsys):
     assert run(source, "--inputs", tmp_path / "data") == 0
     assert "2 runs" in capsys.readouterr().out
     assert run(source, "--inputs", folder) == 0
-    assert "1 runs" in capsys.readouterr().out
+    assert "1 run;" in capsys.readouterr().out
     (folder / "input_2.pb").write_bytes((folder / "input_1.pb").read_bytes())
     assert run(source, "--inputs", folder) == 2
     assert "input_2.pb is one too many; the model has 2 inputs" in capsys.readouterr().err
@@ -212,7 +212,7 @@ def test_many_models(source, tmp_path, capsys):
     out = str(tmp_path / "out")
     command = ["convert", str(source), "--out-dir", out, "--opset", "13", "--format", "json"]
     assert cli.main([*command, "--input-shape", "batch=2", "--runs", "1"]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["verification"]["inputs"] == [{"image": [2, 3], "ids": [2]}]
+    assert json.loads(capsys.readouterr().out)["models"][0]["verification"]["inputs"] == [{"image": [2, 3], "ids": [2]}]
     assert cli.main([*command, "--save-inputs", str(tmp_path / "used.npz")]) == 2
     (found,) = opshift.convert_files([source], tmp_path / "more", 13, input_shape={"bathc": 2})
     assert (found.code, "did you mean 'batch'?" in found.why) == (2, True)

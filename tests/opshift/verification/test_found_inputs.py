@@ -138,6 +138,24 @@ def test_what_nothing_fits_is_unverified_in_reasonable_time(monkeypatch):
     assert "onnxruntime: no inputs could be found that the first model takes" in found.why
 
 
+@pytest.mark.parametrize(
+    ("held", "y"),
+    [
+        ("float{} x", "y = Size(x)"),
+        ("seq(float{}) x", "y = SequenceLength(x)"),
+        ("optional(float{}) x", "y = OptionalHasElement(x)"),
+    ],
+)
+def test_more_axes_than_an_array_has_are_not_looked_for(held, y, monkeypatch):
+    monkeypatch.setattr(inputs, "_searched", lambda *_: pytest.fail("no size would fit"))
+    output = "bool y" if held.startswith("optional") else "int64 y"
+    for axes, status in ((32, "equal"), (33, "unverified")):
+        source = model(y, 18, inputs=held.format([1] * axes), outputs=output)
+        found = opshift.verify(source, source)
+        assert found.status == status, found.why
+    assert "an input has 33 dimensions" in found.why
+
+
 def test_a_try_that_ends_the_process_is_no_fit(monkeypatch):
     monkeypatch.setattr(search.Search, "find", lambda *_: os.kill(os.getpid(), signal.SIGSEGV))
     source = model("y = Reshape(x, s)", 17, inputs="float[N] x", outputs="float y", constants="int64[2] s = {-1, 7}")

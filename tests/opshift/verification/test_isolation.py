@@ -171,3 +171,22 @@ def test_what_the_parent_left_is_not_collected_in_the_copy():
     gc.collect()
     Waiting()
     assert isolation.call(gc.collect) >= 0
+
+
+def test_an_end_for_want_of_memory_is_told_as_that(monkeypatch):
+    with pytest.raises(isolation.Ended, match="the memory does not suffice"):
+        isolation.call(_killed)
+    monkeypatch.setattr(isolation, "_room", lambda: 1 << 20)
+    with pytest.raises(isolation.Ended, match="the memory does not suffice"):
+        isolation.call(os.abort)
+
+
+def _killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_an_engine_that_gets_no_memory_says_so_in_words():
+    said = engines.one_line(
+        RuntimeError("[ONNXRuntimeError] : 1 : FAIL : bfc_arena.cc:360 void* BFCArena::AllocateRawInternal")
+    )
+    assert said == "the memory does not suffice to run it"

@@ -13,9 +13,10 @@ from opshift.passes.rewrite.says import says
 import opshift
 from opshift.cli import main as cli
 from opshift.jobs import rewrite
-from opshift.verification import repro, verify
+from opshift.verification import verify
 from opshift.verification.compare import compare
-from opshift.verification.locate import locate
+from opshift.verification.places import repro
+from opshift.verification.places.locate import locate
 from opshift.verification.side import Side
 from tests.support import model
 
@@ -23,7 +24,7 @@ X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
 IN, OUT = "float[2,3] x", "float[2,3] y"
 
 
-def differs(a, b):
+def differs(a, b, name=""):
     return compare(a, b).why
 
 
@@ -139,7 +140,7 @@ def test_what_hangs_on_more_is_written_with_all_of_it(tmp_path):
     found = locate(Side(chain(3)), Side(chain(3, odd=[1])), {"x": X}, "y", differs)
     calls = []
 
-    def once(a, b):
+    def once(a, b, name):
         calls.append(1)
         return "" if len(calls) == 1 else differs(a, b)
 
@@ -149,7 +150,9 @@ def test_what_hangs_on_more_is_written_with_all_of_it(tmp_path):
 
 def test_nothing_is_written_where_nothing_differs_any_more(tmp_path):
     found = locate(Side(chain(3)), Side(chain(3, odd=[1])), {"x": X}, "y", differs)
-    assert not repro.write(tmp_path / "r", Side(chain(3)), Side(chain(3, odd=[1])), {"x": X}, found, lambda a, b: "")
+    assert not repro.write(
+        tmp_path / "r", Side(chain(3)), Side(chain(3, odd=[1])), {"x": X}, found, lambda a, b, name: ""
+    )
     assert not (tmp_path / "r").exists()
 
 

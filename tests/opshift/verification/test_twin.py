@@ -224,7 +224,7 @@ def test_both_bounds_are_reported():
 
 def test_without_twins_a_stricter_bound_is_printed(monkeypatch):
     """As of a model whose weights leave no room for one of them in float64."""
-    monkeypatch.setattr("opshift.verification.judge._LARGE", 0)
+    monkeypatch.setattr("opshift.verification.twins.twin._LARGE", 0)
     one, near, other = (
         with_weights("t = Mul(x, w) y = Mul(t, v)", np.float16, "[64]", w=[w], v=[v])
         for w, v in ((0.3, 0.7), (0.7, 0.3), (0.3, 0.75))
@@ -235,3 +235,41 @@ def test_without_twins_a_stricter_bound_is_printed(monkeypatch):
     assert found.float64 == "no twins: a weight is too large to be widened"
     assert "by the printed bound" in outcome.verdict(found)
     assert not opshift.verify(one, other, grade="close")
+
+
+def shifted(body, shift):
+    held = model(body, 13, inputs="float[64] x", outputs="float[64] y")
+    held.graph.initializer.append(onnx.numpy_helper.from_array(np.full(64, shift, np.float32), "s"))
+    return held
+
+
+TINY = "v = Sub(x, s) y = Sigmoid(v)"
+
+
+def test_the_error_of_an_engine_s_sigmoid_is_not_the_result_s():
+    """At -17 it is larger than the value, and another one for the next number; constants may be rounded otherwise."""
+    shifts = np.float32(17.46) + np.arange(4096, dtype=np.float32) * np.spacing(np.float32(17.46))
+    (computed,) = OnnxRuntime(model("y = Sigmoid(x)", 13, inputs="float[N] x", outputs="float[N] y")).run(
+        {"x": -shifts}
+    )
+    errors = np.abs(computed - 1 / (1 + np.exp(shifts.astype(np.float64))))
+    good, bad = shifts[errors.argmin()], shifts[errors.argmax()]
+    given = {"x": np.zeros(64, np.float32)}
+    assert errors.max() > 4 * errors.min() + 2e-8
+    assert opshift.verify(shifted(TINY, good), shifted(TINY, bad), grade="close", inputs=given)
+    twin = Twin(shifted(TINY, good))
+    (still,), (noisy,) = twin.run(given), twin.run(given, noise=True)
+    assert errors.max() / 2 < np.abs(noisy - still).max() < 1.5e-7
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "v = Sub(s, x) y = Sigmoid(v)",
+        "v = Sub(x, s) w = Sub(v, s) y = Sigmoid(w)",
+        "v = Sub(x, s) t = Sigmoid(v) y = Add(t, t)",
+        "v = Sub(x, s) t = Sigmoid(v) y = Sub(t, t)",
+    ],
+)
+def test_other_functions_behind_a_sigmoid_that_is_tiny_are_caught(body):
+    assert opshift.verify(shifted(TINY, 17.46), shifted(body, 17.46), grade="close").status == "different"

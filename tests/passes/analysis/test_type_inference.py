@@ -1,5 +1,6 @@
 """Types and shapes of what the source model says nothing about, and of what a conversion makes."""
 
+import numpy as np
 import onnx
 import onnx.checker
 import onnx.parser
@@ -12,7 +13,7 @@ from opshift.passes.conversion import convert
 from opshift.passes.model.types import tensor_type
 from opshift.passes.rewrite.builder import Builder
 
-from tests.support import check_down, model
+from tests.support import check_down, check_values, model
 
 T = TensorProto
 
@@ -251,3 +252,22 @@ def test_what_graphs_inside_of_each_other_hang_on_is_inferred_once_a_question(mo
         assert not convert.attempt(nested(depth), {"": 10}).refusals
         counts.append(len(asked))
     assert counts[1] < 4 * counts[0], "a quadratic number of inferences at most"
+
+
+def test_what_was_inferred_for_one_question_is_not_waited_for_by_another():
+    """A round of the Loop asks of the graph inside what the graph around it asked before, of which nothing is known."""
+    source = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 16]>
+        g (double[N] x, double[M,N] z, int64 n, bool c) => (double[A,B,C] y) {
+            s, y = Loop(n, c, x) <body = b (int64 i, bool go, double[] k) => (bool on, double[6] l, double[] m) {
+                m = Mod<fmod=1>(k, z) on = Identity(go) l = Identity(k)
+            }>
+        }""")
+    made = convert.attempt(source, {"": 16}, ops=[("", "Mod")]).model
+    onnx.checker.check_model(made, full_check=True)
+    check_values(
+        source,
+        made,
+        {"x": np.array([5.5, -3]), "z": np.array([[2, 2.5]]), "n": np.array(2), "c": np.array(True)},
+        rtol=0,
+        atol=0,
+    )

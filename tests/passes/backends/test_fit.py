@@ -141,11 +141,45 @@ def test_functions_are_inlined_unless_it_reads_them():
 
 
 def test_operators_of_other_domains_are_refused_where_the_supported_ones_are_listed():
-    source = model(
-        "y = com.microsoft.Gelu(x)", 17, domains='"com.microsoft" : 1', inputs="float[2] x", outputs="float[2] y"
-    )
+    source = model("y = own.Zork(x)", 17, domains='"own" : 1', inputs="float[2] x", outputs="float[2] y")
     assert fitted(source).graph == source.graph
-    assert fitted(source, supports=frozenset({("com.microsoft", "Gelu")})).graph == source.graph
+    assert fitted(source, supports=frozenset({("own", "Zork")})).graph == source.graph
     assert refusals(source, supports=frozenset({("", "Relu")})) == [
-        'com.microsoft::Gelu "y": there is no definition of this operator to inline'
+        'own::Zork "y": there is no definition of this operator to inline'
     ]
+
+
+VENDOR = "a = com.microsoft.FastGelu(x) y = com.microsoft.Gelu(a)"
+VENDOR_IO = {
+    "inputs": "float[2] x",
+    "outputs": "float[2] y",
+    "domains": '"com.microsoft" : 1, "ai.onnx.ml" : 5, "custom" : 1',
+}
+
+
+def test_operators_of_vendors_go_unless_they_are_listed():
+    source = model(VENDOR, 17, **VENDOR_IO)
+    assert operators(fitted(source)).isdisjoint({"FastGelu", "Gelu"})
+    fast = frozenset({("com.microsoft", "FastGelu")})
+    after = fitted(source, vendors=fast)
+    assert "FastGelu" in operators(after)
+    assert "Erf" in operators(after)
+    assert fitted(source, vendors=fast | {("com.microsoft", "Gelu")}).graph == source.graph
+    unknown = refusals(model(VENDOR.replace("Fast", "New"), 17, **VENDOR_IO))
+    assert unknown[0] == 'com.microsoft::NewGelu "a": there is no definition of this operator to inline'
+
+
+def test_imports_that_nothing_uses_go_where_they_may_not_be_read():
+    source = model(VENDOR, 21, **VENDOR_IO)
+    assert imported(fitted(source)) == {"": 21, "ai.onnx.ml": 5}
+    assert imported(fitted(source, ml_opset=3)) == {"": 21}
+    held = frozenset({("com.microsoft", "FastGelu"), ("com.microsoft", "Gelu")})
+    assert imported(fitted(source, ml_opset=5, vendors=held)) == {
+        "": 21,
+        "ai.onnx.ml": 5,
+        "com.microsoft": 1,
+    }
+
+
+def imported(of):
+    return {entry.domain: entry.version for entry in of.opset_import}

@@ -22,6 +22,7 @@ from openvino import opset15  # noqa: E402
 from openvino.utils.node_factory import NodeFactory  # noqa: E402
 
 C = op.constant
+CORE = openvino.Core()  # which finds its devices once
 CASES = {}
 
 
@@ -554,7 +555,7 @@ def network(build, feeds, folder):
 def test_a_layer_computes_what_openvino_computes(name, tmp_path):
     build, feeds = CASES[name]
     path = network(build, feeds, tmp_path)
-    expected = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(list(feeds))[0]
+    expected = CORE.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(list(feeds))[0]
     model = openvino_ir.read(path).model
     given = dict(zip((value.name for value in model.graph.input), feeds, strict=True))
     (actual,) = OnnxRuntime(model, folder=str(tmp_path)).run(given)
@@ -563,7 +564,7 @@ def test_a_layer_computes_what_openvino_computes(name, tmp_path):
 
 def of_any_size(path):
     """The same network, whose inputs may have other sizes than their values have."""
-    core = openvino.Core()
+    core = CORE
     model = core.read_model(path)
     model.reshape({port: openvino.PartialShape([-1] * len(port.get_partial_shape())) for port in model.inputs})
     openvino.serialize(model, path.with_name("any.xml"))
@@ -629,7 +630,7 @@ SIZED = {
 def test_sizes_may_be_known_or_not(name, tmp_path):
     build, feed = SIZED[name]
     path = network(build, [np.asarray(feed)], tmp_path)
-    expected = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([np.asarray(feed)])[0]
+    expected = CORE.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([np.asarray(feed)])[0]
     for source in (path, of_any_size(path)):
         model = openvino_ir.read(source).model
         onnx.checker.check_model(model, full_check=True)
@@ -736,7 +737,7 @@ def rounds(x, start, step, axis):
 def test_a_tensor_iterator_goes_forward_or_backward(start, step, axis, output, tmp_path):
     feed = drawn(2, 3)
     path = network(lambda x: op.relu(rounds(x, start, step, axis)[output]), [feed], tmp_path)
-    expected = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([feed])[0]
+    expected = CORE.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([feed])[0]
     model = openvino_ir.read(path).model
     assert "Loop" in {node.op_type for node in model.graph.node}
     (actual,) = OnnxRuntime(model, folder=str(tmp_path)).run({model.graph.input[0].name: feed})

@@ -14,7 +14,7 @@ import onnx.defs
 import pytest
 from opshift.passes import operators
 from opshift.passes.model import schemas
-from opshift.passes.rewrite import registry
+from opshift.passes.rewrite import registry, vendor_files
 from opshift.passes.rewrite.operator_files import FILES
 from opshift.passes.rewrite.registry import Pair
 from opshift.passes.rewrite.says import says, sentence_of
@@ -91,7 +91,8 @@ def test_an_operator_without_a_definition_says_why():
 def test_every_operator_is_registered_in_the_one_file_that_the_table_names():
     """Asked in a new interpreter, which imports every file by its path and notes who calls the registry."""
     found = json.loads(subprocess.run([sys.executable, "-c", REGISTRARS], check=True, capture_output=True).stdout)
-    assert found == {f"{domain}::{op}": [file] for domain, ops in FILES.items() for op, file in ops.items()}
+    tables = (*FILES.items(), *vendor_files.FILES.items())
+    assert found == {f"{domain}::{op}": [file] for domain, ops in tables for op, file in ops.items()}
 
 
 def test_what_several_operator_files_use_lies_in_shared():
@@ -123,7 +124,7 @@ def noting(register):
     return note
 
 
-for name in ("changed", "same", "cannot", "defined"):
+for name in ("changed", "same", "cannot", "defined", "refused"):
     setattr(registry, name, noting(getattr(registry, name)))
 for module in pkgutil.walk_packages(operators.__path__, home):
     importlib.import_module(module.name)

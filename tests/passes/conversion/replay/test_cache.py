@@ -6,6 +6,7 @@ from typing import Any
 
 import onnx
 import pytest
+from opshift.passes.analysis.trust import TAKEN
 from opshift.passes.conversion import convert
 from opshift.passes.conversion.replay import bulk as patch
 from opshift.passes.conversion.replay import template
@@ -14,7 +15,7 @@ from opshift.passes.model.messages import ModelProto
 
 from tests.exported import store as exported
 from tests.frozen import store
-from tests.replays import differences, four_times
+from tests.replays import behind_claims, differences, four_times
 from tests.support import model
 
 
@@ -185,6 +186,16 @@ def test_a_few_calls_of_a_kind_are_done_by_the_steps(
     monkeypatch.setattr(template, "play", lambda *given: played.append(1) or play(*given))
     assert convert.attempt(source, {"": 16}).model is not None
     assert len(played) == replayed
+
+
+@pytest.mark.parametrize("opset", [9, 11, 13, 17, 20])
+def test_what_is_claimed_is_named_with_replay_and_without(opset: int) -> None:
+    claimed = 0
+    for case in store.read(opset)[::6]:
+        source = four_times(behind_claims(case.model))
+        assert not list(differences(case.name, source))
+        claimed += any(change.how == TAKEN for change in convert.attempt(source, {"": 7}).changes)
+    assert claimed
 
 
 @pytest.mark.parametrize("framework", exported.frameworks())

@@ -15,6 +15,12 @@ RANGES = [
         ("int64", (0, -3, 1)),
     ],
     *[("int64", (2**50, 2**50 + 3, 2)), ("int32", (10, 3, -2)), ("int32", (-1, 2, 7)), ("int16", (1, 1, 1))],
+    *[
+        ("int64", (0, 2, 2**63 - 1)),
+        ("int64", (3, -2, -(2**63) + 1)),
+        ("int64", (2, 2, 2**62)),
+        ("int64", (5, 0, 2**62)),
+    ],
     *[("float", (0.5, 3.125, 0.25)), ("double", (1, -4, -0.5)), ("float", (0, -1, 1))],
 ]
 
@@ -35,6 +41,8 @@ def test_range_is_counted_below_11(elem_type, parts):
     io = {"inputs": "float x", "outputs": f"{elem_type}[N] y", "constants": ", ".join(held.values())}
     check_down("y = Range(a, b, c)", 11, 10, 7, **io)
     if not floats:
+        io = {"inputs": f"{elem_type} c", "outputs": f"{elem_type}[N] y", "constants": f"{held['a']}, {held['b']}"}
+        check_down("y = Range(a, b, c)", 11, 10, 8, feeds={"c": feeds["c"]}, **io)
         io = {"inputs": f"{elem_type} b", "outputs": f"{elem_type}[N] y", "constants": f"{held['a']}, {held['c']}"}
         check_down("y = Range(a, b, c)", 11, 10, 8, feeds={"b": feeds["b"]}, **io)
 

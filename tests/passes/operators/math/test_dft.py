@@ -75,8 +75,22 @@ def test_what_cannot_be_expressed():
     )
 
 
-def test_a_transform_of_nothing_is_refused():
-    check_refused("y = DFT<axis=1>(x)", 17, 16, "length 0", inputs="float[1,0,1] x", outputs="float[1,A,2] y")
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("attributes", "shape", "parts"),
+    [("", (1, 0, 1), 2), ("", (2, 0, 2), 2), ("<inverse=1>", (1, 0, 2), 2), ("<inverse=1, onesided=1>", (3, 1, 2), 1)],
+)
+def test_a_transform_of_no_point(attributes, shape, parts, known):
+    """As many points as 2 * (1 - 1) are a signal back from one frequency."""
+    dims = ",".join(map(str, shape)) if known else f"B,N,{shape[-1]}"
+    check_computes(
+        f"y = DFT{attributes}(x)", 17, 16, np.zeros((shape[0], 0, parts), np.float32), feeds={"x": np.ones(shape, np.float32)},
+        grade="close", inputs=f"float[{dims}] x", outputs="float[P,Q,R] y",
+    )  # fmt: skip
+
+
+def test_a_frequency_of_nothing_is_refused():
+    check_refused("y = DFT<onesided=1>(x)", 17, 16, "length 0", inputs="float[1,0,1] x", outputs="float[1,A,2] y")
 
 
 REAL = {"inputs": "float[2,5,4,1] x", "outputs": "float[2,5,4,2] y"}

@@ -158,3 +158,37 @@ def test_axes_under_an_ellipsis_may_be_empty_at_run_time(batch):
         'y = Einsum<equation="...ij,...jkl->...ikl">(a, b)', 12, 11, expected, feeds={"a": a, "b": b}, grade="close",
         rtol=1e-4, atol=1e-5, inputs="float[M,N,I,5] a, float[M,N,5,2,3] b", outputs="float[M,N,I,2,3] y",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("sizes", ["known", "open"])
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ij,jk->ik", ((2, 1), (3, 2))),
+        ("ij,ij->i", ((2, 1), (2, 3))),
+        ("ij,ij->ij", ((2, 3), (1, 3))),
+        ("ij,jk,kl->il", ((2, 1), (3, 2), (1, 2))),
+        ("...ij,jk->...ik", ((2, 3, 1), (4, 2))),
+        ("ij,jk->ik", ((2, 1), (0, 2))),
+    ],
+)
+def test_an_axis_of_size_1_is_repeated_as_engines_do(equation, shapes, sizes):
+    operands = {f"x{k}": RNG.normal(size=shape).astype(np.float32) for k, shape in enumerate(shapes)}
+    told = [
+        [str(n) if n == 1 or sizes == "known" else f"{name}_{k}" for k, n in enumerate(x.shape)]
+        for name, x in operands.items()
+    ]
+    expected = np.asarray(np.einsum(equation, *operands.values()))
+    check_computes(
+        f'y = Einsum<equation="{equation}">({", ".join(operands)})', 12, 11, expected, feeds=operands, grade="close", rtol=1e-5,
+        atol=1e-6, inputs=", ".join(f"float[{','.join(dims)}] {name}" for dims, name in zip(told, operands, strict=True)),
+        outputs=f"float[{','.join('PQRS'[: expected.ndim])}] y",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("equation", "dims"), [("ij,jk->ik", ("2,3", "4,2")), ("ii->i", ("2,3",))])
+def test_a_letter_of_two_sizes_is_refused(equation, dims):
+    inputs = ", ".join(f"float[{d}] x{k}" for k, d in enumerate(dims))
+    names = ", ".join(f"x{k}" for k in range(len(dims)))
+    io = {"inputs": inputs, "outputs": f"float[{','.join('AB'[: len(dims)])}] y"}
+    check_refused(f'y = Einsum<equation="{equation}">({names})', 12, 11, "sizes", **io)

@@ -152,8 +152,11 @@ def test_a_hardmax_beside_a_nan_is_what_the_reference_makes_of_it_and_no_more_th
     np.testing.assert_array_equal(actual, expected, strict=True)
 
 
+@pytest.mark.parametrize("dims", ["0,2,1", "A,B,C"])
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_a_hardmax_of_nothing_on_request(axis):
-    source = model(f"y = Hardmax<axis={axis}>(x)", 20, inputs="float[0,2,1] x", outputs="float[0,2,1] y")
+def test_a_hardmax_of_nothing_on_request(axis, dims):
+    source = model(f"y = Hardmax<axis={axis}>(x)", 20, inputs=f"float[{dims}] x", outputs=f"float[{dims}] y")
     after = convert.attempt(source, {"": 20}, ops=[("", "Hardmax")]).model
-    check_values(source, after, {"x": np.zeros((0, 2, 1), np.float32)}, rtol=0, atol=0)
+    for shape in ((0, 2, 1), (2, 3, 0), (2, 0, 2), (2, 3, 2)) if "A" in dims else ((0, 2, 1),):
+        x = np.arange(np.prod(shape)).reshape(shape).astype(np.float32)
+        check_values(source, after, {"x": x}, rtol=0, atol=0)

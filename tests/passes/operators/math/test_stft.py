@@ -49,3 +49,12 @@ def test_frames_of_a_signal_in_a_function_whose_step_its_callers_give():
     assert made.functions
     onnx.checker.check_model(made, full_check=True)
     check_values(source, made, {"a": np.array(4, np.int32), "b": np.array(5, np.int32)}, rtol=1e-4, atol=1e-4)
+
+
+def test_a_step_behind_the_signal_leaves_one_frame():
+    x, w = np.array([1, 2], np.float32).reshape(1, 2, 1), np.ones(1, np.float32)
+    io = {"inputs": "float[1,2,1] x, int64 s, float[1] w", "outputs": "float[P,Q,R,S] y"}
+    for step in (2**63 - 1, 2):
+        feeds = {"x": x, "s": np.array(step), "w": w}
+        expected = np.array([[[[1, 0]]]], np.float32)
+        check_computes("y = STFT(x, s, w)", 17, 10, expected, feeds=feeds, grade="close", **io)

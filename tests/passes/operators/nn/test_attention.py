@@ -19,6 +19,7 @@ from tests.support import (
     check_down,
     check_refused,
     check_unchanged,
+    check_values,
     evaluate,
     model,
     show,
@@ -503,7 +504,7 @@ def test_what_attention_does_not_say_is_refused(node, inputs, why):
 
 
 @pytest.mark.newest
-@pytest.mark.parametrize("heads", ["q_num_heads=2, kv_num_heads=2", "q_num_heads=0", "kv_num_heads=2"])
+@pytest.mark.parametrize("heads", ["q_num_heads=2, kv_num_heads=2", "q_num_heads=0", "kv_num_heads=2", "q_num_heads=2"])
 def test_heads_that_are_an_axis_are_not_told_from_25_on(heads):
     apart = {"inputs": "float[1,2,3,4] q, float[1,2,3,4] k, float[1,2,3,4] v", "outputs": "float[1,2,3,4] y"}
     made = check(f"y = Attention<{heads}>(q, k, v)", 24, "y = Attention(q, k, v)", 28, **apart)
@@ -511,12 +512,36 @@ def test_heads_that_are_an_axis_are_not_told_from_25_on(heads):
 
 
 @pytest.mark.newest
-def test_inputs_of_unknown_rank_have_an_axis_of_heads_where_nothing_tells_their_number():
-    before = onnx.parser.parse_model("""<ir_version: 12, opset_import: ["" : 24, "f" : 1]>
+@pytest.mark.parametrize("told", ["kv_num_heads=0", "q_num_heads=2"])
+def test_inputs_of_unknown_rank_have_an_axis_of_heads_where_nothing_tells_the_number_of_all(told):
+    before = onnx.parser.parse_model(
+        """<ir_version: 12, opset_import: ["" : 24, "f" : 1]>
         g (float[1,2,3,4] q, float[1,2,3,4] k, float[1,2,3,4] v) => (float[1,2,3,4] y) { y = f.F(q, k, v) }
-        <domain: "f", opset_import: ["" : 24]> F (q, k, v) => (y) { y = Attention<kv_num_heads=0>(q, k, v) }""")
+        <domain: "f", opset_import: ["" : 24]> F (q, k, v) => (y) { y = Attention<KV>(q, k, v) }""".replace("KV", told)
+    )
     after = convert.attempt(before, {"": 25}).model
     onnx.checker.check_model(after, full_check=True)
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("outputs", ["y, p", "y, , p", "y, p, , s", "y, , p, s"])
+def test_of_the_caches_both_are_yielded_or_none_from_25_on(outputs):
+    node = f"{outputs} = Attention(x, x, x)"
+    more = "".join(
+        f" {outputs.replace('y', f'y{k}').replace('p', f'p{k}').replace('s', f's{k}')} = Attention(x, x, x)"
+        for k in range(9)
+    )
+    before = model(node + more, 24, inputs="float[1,2,3,4] x", outputs="float[1,2,3,4] y, float[A,B,C,D] p")
+    made = check_unchanged(node.replace(outputs, "y"), 24, 25, inputs="float[1,2,3,4] x", outputs="float[1,2,3,4] y")
+    assert len(made.graph.node[0].output) == 1
+    after = convert.attempt(before, {"": 25})
+    assert after.grade == "exact"
+    assert all(name for call in after.model.graph.node for name in call.output[:3])
+    onnx.checker.check_model(after.model, full_check=True)
+    x = np.random.default_rng(0).normal(size=(1, 2, 3, 4)).astype(np.float32)
+    check_values(
+        before, after.model, {"x": x}, rtol=1e-6, atol=1e-6
+    )  # onnxruntime runs the one, onnx.reference the other
 
 
 def test_heads_that_are_joined_are_told_from_25_on():

@@ -22,7 +22,7 @@ NAN, INF = np.nan, np.inf
 
 
 @pytest.mark.parametrize("upper", [0, 1])
-@pytest.mark.parametrize("k", [-9, -1, 0, 2, 9])
+@pytest.mark.parametrize("k", [-9, -1, 0, 2, 9, 2**63 - 1, -(2**63) + 1])
 @pytest.mark.parametrize("shape", ["3,4", "N,M", "B,4,3", "2,0", "2,3,3"])
 def test_trilu_becomes_a_mask_below_14(upper, k, shape):
     dims = [int(d) if d.isdigit() else 5 for d in shape.split(",")]

@@ -1,4 +1,4 @@
-"""The same as `_sampling`, in operators: for sizes, scales and regions that only the running model knows.
+"""The same as `places`, in operators: for sizes, scales and regions that only the running model knows.
 
 Every number is a vector of one element, every position a float32, as in runtimes.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
-from opshift.passes.operators.shared.sampling import Sampling
+from opshift.passes.operators.shared.sampling.places import Sampling
 from opshift.passes.rewrite.builder import Builder
 
 T = TensorProto
@@ -72,7 +72,7 @@ def number(build: Builder, value: float) -> Value:
 
 @dataclass(frozen=True)
 class RuntimeAxis:
-    """One axis that is resized; like `_sampling.Axis`."""
+    """One axis that is resized; like `places.Axis`."""
 
     axis: int
     size: Value

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from opshift.passes.model.messages import NodeProto
-from opshift.verification.pieces import Pieces
+from opshift.passes.model import tensor_data
+from opshift.passes.model.messages import NodeProto, TensorProto
+from opshift.verification.places.pieces import Pieces
 from opshift.verification.side import Side
 
-Differs = Callable[[Any, Any], str]
-"""What differs between two values of the same name; empty where they agree."""
+Differs = Callable[[Any, Any, str], str]
+"""What differs between two values, told their name; empty where they agree."""
 
 _AT_ONCE = 16
 """Values that are looked at in one run, which has to hold all of them."""
@@ -99,7 +100,7 @@ class _Search:
             some = names[start : start + _AT_ONCE]
             expected, actual = self._values(some)
             for name, a, b in zip(some, expected, actual, strict=True):
-                if self._differs(a, b):
+                if self._differs(a, b, name):
                     return name
         return ""
 
@@ -123,7 +124,7 @@ class _Search:
         values = {name: self._given.get(name, first.get(name)) for name in dict.fromkeys([*nearest, *sorted(read)])}
         return Place(
             tensor,
-            self._differs(first[tensor], second[tensor]),
+            self._differs(first[tensor], second[tensor], tensor),
             _called(maker),
             maker.op_type,
             computed_before,
@@ -140,8 +141,13 @@ class _Search:
             {name for index in inside for name in pieces.reads(index) if name in pieces.held}
             for pieces, inside in zip(self._pieces, parts, strict=True)
         )
-        held = [pieces.held for pieces in self._pieces]
-        return sorted(name for name in one & other if held[0][name] != held[1][name])
+        return sorted(name for name in one & other if self._weight(0, name) != self._weight(1, name))
+
+    def _weight(self, which: int, name: str) -> TensorProto:
+        """An initializer as it is, wherever it lies."""
+        tensor, folder = self._pieces[which].held[name], self._sides[which].folder
+        loaded = tensor_data.load(tensor, folder)
+        return tensor if loaded is None else loaded
 
 
 def _called(node: NodeProto) -> str:

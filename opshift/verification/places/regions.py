@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from opshift.passes.model.messages import NodeProto
-from opshift.verification.pieces import Pieces
+from opshift.verification.places.pieces import Pieces
 
 
 class Region(NamedTuple):

@@ -7,9 +7,9 @@ from typing import Any
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared import sampling, sampling_at_runtime
-from opshift.passes.operators.shared.sampling import Axis, Sampling, Undecided
-from opshift.passes.operators.shared.sampling_at_runtime import FLOOR_WHERE_IT_GROWS, RuntimeAxis, Value
+from opshift.passes.operators.shared.sampling import places, places_at_runtime
+from opshift.passes.operators.shared.sampling.places import Axis, Sampling, Undecided
+from opshift.passes.operators.shared.sampling.places_at_runtime import FLOOR_WHERE_IT_GROWS, RuntimeAxis, Value
 from opshift.passes.rewrite.builder import Builder, Operand
 from opshift.passes.rewrite.node import Node
 
@@ -39,9 +39,9 @@ def sampling_of(node: Node) -> Sampling:
         bool(held.get("antialias", 0)),
     )
     for name, value, known in (
-        ("mode", how.mode, sampling.MODES),
-        ("coordinate_transformation_mode", how.coordinates, sampling.COORDINATES),
-        ("nearest_mode", how.nearest_mode, sampling.NEAREST),
+        ("mode", how.mode, places.MODES),
+        ("coordinate_transformation_mode", how.coordinates, places.COORDINATES),
+        ("nearest_mode", how.nearest_mode, places.NEAREST),
     ):
         if value not in known:
             raise CannotConvert(node, f"{name}={value}; {', '.join(known)} could be expressed")
@@ -101,7 +101,7 @@ def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
         if scale is None:
             scale = float(np.float32(result) / np.float32(size))
         if result is None:
-            result = sampling.output_size(size, scale * (end - start))
+            result = places.output_size(size, scale * (end - start))
         elif any(other is not None for other in scales):  # keeps the ratio
             result = int(np.floor(scale * size + 0.5))
         found.append(Axis(axis, size, result, scale, start, end, asked))
@@ -174,7 +174,7 @@ def sampled_along(node: Node, x: str, axes: list[Axis], how: Sampling) -> str:
     if how.mode != "nearest":
         return _weighted(node, x, axes, how) if axes else x
     for along in axes:
-        x = node.build.Gather(x, sampling.nearest(along, how), axis=along.axis)
+        x = node.build.Gather(x, places.nearest(along, how), axis=along.axis)
     return x
 
 
@@ -183,7 +183,7 @@ def _weighted(node: Node, x: str, axes: list[Axis], how: Sampling) -> str:
     node.close(f"{how.mode} interpolation is spelled out as weighted sums")
     value = _cast(node, x, wide)
     for along in axes:
-        indices, weights = sampling.taps(along, how)
+        indices, weights = places.taps(along, how)
         if indices.shape[1] > MOST_TAPS:
             weights = weights.reshape(*weights.shape, *_column(along.axis, rank)[1:])
             rows = node.build.constant(indices, T.INT64), node.build.constant(weights, wide)
@@ -235,7 +235,7 @@ def _extrapolated(node: Node, x: str, axes: list[Axis]) -> str:
     rank = node.rank()
     beyond = np.zeros([1] * rank, dtype=bool)
     for along in axes:
-        if (mask := sampling.outside(along)).any():
+        if (mask := places.outside(along)).any():
             beyond = beyond | mask.reshape(_column(along.axis, rank))
     if not beyond.any():
         return x
@@ -259,23 +259,23 @@ def sampled_at_runtime(node: Node, how: Sampling) -> str:
     if how.coordinates == "align_corners" and not has_sizes(node):
         node.close(ALIGNED)
     for along in _axes_at_runtime(node):
-        position = sampling_at_runtime.positions(along, how.coordinates)
+        position = places_at_runtime.positions(along, how.coordinates)
         column = _column(along.axis, rank)
         if how.coordinates == "tf_crop_and_resize":
-            mask = build.Reshape(sampling_at_runtime.beyond(position, along), column)
+            mask = build.Reshape(places_at_runtime.beyond(position, along), column)
             beyond = build.Or(beyond, mask) if beyond else mask
         if not wide:
-            value = build.Gather(value, sampling_at_runtime.nearest(position, along, how), axis=along.axis)
+            value = build.Gather(value, places_at_runtime.nearest(position, along, how), axis=along.axis)
             continue
         if how.antialias:
-            indices, weights = sampling_at_runtime.smoothed(position, along, how)
+            indices, weights = places_at_runtime.smoothed(position, along, how)
             aside = list(range(2, rank + 1 - along.axis))
             rows = build.Unsqueeze(weights.name, aside) if aside else weights.name
             value = _reduced(build, value, indices, _as_wide(build, rows, wide), along.axis)
             continue
         parts = [
             (indices, _as_wide(build, build.Reshape(weights.name, column), wide))
-            for indices, weights in sampling_at_runtime.taps(position, along, how)
+            for indices, weights in places_at_runtime.taps(position, along, how)
         ]
         value = _summed(build, value, parts, along.axis)
     value = _cast_back(node, value, wide) if wide else value

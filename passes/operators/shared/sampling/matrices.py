@@ -5,10 +5,10 @@ from __future__ import annotations
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared import sampling
 from opshift.passes.operators.shared.recipes import recast
-from opshift.passes.operators.shared.resize_sampled import Unknown, note_aligned, resized, sampled, sampling_of
-from opshift.passes.operators.shared.sampling import Axis, Sampling, Undecided
+from opshift.passes.operators.shared.sampling import places
+from opshift.passes.operators.shared.sampling.gathered import Unknown, note_aligned, resized, sampled, sampling_of
+from opshift.passes.operators.shared.sampling.places import Axis, Sampling, Undecided
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.says import says
 
@@ -47,7 +47,7 @@ def multiplied_along_each_axis(node: Node) -> str:
 
 def _matrix(along: Axis, how: Sampling) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """(result, size): what each element of the result takes of each element."""
-    indices, weights = sampling.taps(along, how)
+    indices, weights = places.taps(along, how)
     matrix = np.zeros((along.result, along.size))
     np.add.at(matrix, (np.arange(along.result)[:, None], indices), weights)
     return matrix

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,19 +12,29 @@ from opshift.files import external
 from opshift.files.writing import writing
 from opshift.passes.model.messages import TypeProto
 from opshift.passes.model.types import tensor_type
-from opshift.verification.engines import EngineError
-from opshift.verification.locate import Differs, Place
-from opshift.verification.pieces import Pieces
+from opshift.verification.adapters import JUDGES
+from opshift.verification.engines import EngineError, OnnxRuntime
+from opshift.verification.places.locate import Differs, Place
+from opshift.verification.places.pieces import Pieces
 from opshift.verification.side import Side
+from opshift.verification.tolerances import Tolerance
 
 COMMAND = "opshift verify before.onnx after.onnx --inputs inputs"
 
 
-def write(folder: Path, before: Side, after: Side, given: Mapping[str, Any], place: Place, differs: Differs) -> bool:
+def write(
+    folder: Path,
+    before: Side,
+    after: Side,
+    given: Mapping[str, Any],
+    place: Place,
+    differs: Differs,
+    asked: Tolerance | None = None,
+) -> bool:
     """Write `before.onnx`, `after.onnx`, `inputs/`, `outputs-before/`, `outputs-after/`, and `command.txt`.
 
     The models hold what computes `place.tensor` from values that agree; where that alone does not differ any more, all
-    that computes it from the inputs.
+    that computes it from the inputs. `asked` is what the user allows that tensor.
 
     Returns:
         Whether what was written differs where it is run again.
@@ -32,14 +43,16 @@ def write(folder: Path, before: Side, after: Side, given: Mapping[str, Any], pla
         CannotWrite: the folder cannot be written.
     """
     for values in (place.values, given):
-        sides, fed = _cut(before, after, place.tensor, values)
         try:
+            sides, fed = cut(before, after, place.tensor, values)
             outputs = [side.open().run(fed)[0] for side in sides]
         except EngineError:
             continue
-        if differs(*outputs):
+        if differs(outputs[0], outputs[1], place.tensor):
             break
     else:
+        return False
+    if any(value is None for value in outputs):  # has no type that a model could declare
         return False
     for side, value in zip(sides, outputs, strict=True):
         side.model.graph.output[0].type.CopyFrom(_type_of(value))
@@ -49,12 +62,21 @@ def write(folder: Path, before: Side, after: Side, given: Mapping[str, Any], pla
         for side, name, value in zip(sides, ("before", "after"), outputs, strict=True):
             (folder / f"{name}.onnx").write_bytes(side.model.SerializeToString())
             _write_tensors(folder / f"outputs-{name}", "output", {place.tensor: value})
-        (folder / "command.txt").write_text(f"{COMMAND}\n", encoding="utf-8")
+        (folder / "command.txt").write_text(f"{_command(sides, place.tensor, asked)}\n", encoding="utf-8")
     return True
 
 
-def _cut(before: Side, after: Side, tensor: str, values: Mapping[str, Any]) -> tuple[list[Side], dict[str, Any]]:
-    """Both pieces with the same inputs, weights embedded."""
+def _command(sides: Sequence[Side], tensor: str, asked: Tolerance | None) -> str:
+    """What shows the difference again, in the same engines."""
+    names = [name for side in sides for name, engine in JUDGES.items() if side.engine is engine]
+    options = ["--engine", ",".join(names)] if any(side.engine is not OnnxRuntime for side in sides) else []
+    if asked is not None:
+        options += ["--rtol", f"{tensor}:{asked.rtol:g}", "--atol", f"{tensor}:{asked.atol:g}"]
+    return shlex.join([*COMMAND.split(), *options])
+
+
+def cut(before: Side, after: Side, tensor: str, values: Mapping[str, Any]) -> tuple[list[Side], dict[str, Any]]:
+    """What computes a value from others in both models, with the same inputs, weights embedded."""
     types = {name: _type_of(value) for name, value in values.items()}
     read = {
         name for side in (before, after) for name in Pieces(side.model).between([tensor], types)[1] if name in types
@@ -73,6 +95,8 @@ def _piece(side: Side, tensor: str, types: Mapping[str, TypeProto]) -> Side:
 def _type_of(value: Any) -> TypeProto:
     from onnx import helper
 
+    if value is None:  # an optional value that holds nothing; of what, nobody knows
+        raise EngineError("a value that is absent cannot be given")
     if isinstance(value, (list, tuple)):
         element = _type_of(value[0]) if value else tensor_type(1)
         return TypeProto(sequence_type=TypeProto.Sequence(elem_type=element))

@@ -1,0 +1,95 @@
+"""How the command line takes what is typed: what is misspelt is told with what could be meant."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from opshift.passes.spelling import hint
+
+
+class Misuse(ValueError):
+    """What was typed has no meaning."""
+
+    def __init__(self, why: str, parser: argparse.ArgumentParser):
+        super().__init__(f"{why}\nusage: {parser.prog} --help")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that takes no abbreviations, and raises `Misuse` where others end the process."""
+
+    def __init__(self, **named: Any):
+        super().__init__(allow_abbrev=False, **named)
+
+    def error(self, message: str) -> NoReturn:
+        found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
+        choices = re.findall(r"[\w-]+", found[2]) if found else []
+        raise Misuse(message + (hint(found[1], choices) if found else ""), self)
+
+    def unknown(self, arguments: Sequence[str]) -> NoReturn:
+        """Raise `Misuse` for what no option takes."""
+        first = next((each for each in arguments if each.startswith("-")), arguments[0])
+        name = first.partition("=")[0]
+        options = [option for option in self._option_string_actions if option.startswith("--")]
+        raise Misuse(f"unknown argument {name!r}{hint(name, options)}", self)
+
+
+class Version(argparse.Action):
+    """Prints the versions of opshift, of what it runs on and of what judges, and ends."""
+
+    def __init__(self, option_strings: Sequence[str], **named: Any):
+        super().__init__(option_strings, **{**named, "dest": argparse.SUPPRESS}, nargs=0)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from opshift import __version__
+
+        held = ", ".join(map(_installed, ("onnx", "onnxruntime")))
+        print(f"opshift {__version__} ({held}, Python {'.'.join(map(str, sys.version_info[:3]))})")
+        parser.exit()
+
+
+def _installed(package: str) -> str:
+    import importlib.metadata
+
+    from opshift.verification.adapters import DISTRIBUTIONS
+
+    for name in DISTRIBUTIONS.get(package, (package,)):
+        try:
+            return f"{name} {importlib.metadata.version(name)}"
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return f"no {package}"
+
+
+class Completion(argparse.Action):
+    """Prints a script that completes commands, options and files in a shell, and ends."""
+
+    def __init__(self, option_strings: Sequence[str], **named: Any):
+        super().__init__(option_strings, **{**named, "dest": argparse.SUPPRESS}, choices=("bash", "zsh"))
+
+    def __call__(self, parser: argparse.ArgumentParser, _: object, shell: Any, *__: object) -> None:
+        try:
+            import shtab
+        except ImportError:
+            raise ValueError("completion needs shtab: pip install opshift[completion]") from None
+        for each in _all(parser):
+            for action in each._actions:
+                if action.metavar in _FILES or action.dest in _MODELS:
+                    action.complete = shtab.FILE  # type: ignore[attr-defined]
+                elif action.metavar == "DIR":
+                    action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+        print(shtab.complete(parser, shell))
+        parser.exit()
+
+
+_FILES = ("PATH", "FILE", "FILE.html")
+_MODELS = ("model", "before", "after")
+
+
+def _all(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """A parser and those of its commands."""
+    inner = [a.choices.values() for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    return [parser, *(each for held in inner for each in held)]

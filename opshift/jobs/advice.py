@@ -1,0 +1,74 @@
+"""What to try where a model is refused: each piece of advice has been tried, and does what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+from opshift.passes.backends import target_files
+from opshift.passes.backends.backend import Backend
+from opshift.passes.changes import Result
+from opshift.passes.errors import InvalidModel
+from opshift.passes.goals import Goal
+from opshift.passes.model.imports import opsets
+from opshift.passes.model.installed import LACKING
+from opshift.passes.model.messages import ModelProto
+
+MOST_NODES = 5_000
+"""Of larger models nothing but the nearest opset is tried, which takes long enough."""
+_SIZES = (3, 5, 7, 11, 13, 17, 19, 23)  # one for each dimension: what holds of them does not hold by chance
+
+
+def advice(source: ModelProto, goal: Goal, result: Result, nearest: int | None, folder: str | None) -> tuple[str, ...]:
+    """What leads on where `result` is a refusal, each in some words that follow "try"."""
+    found: list[str] = []
+    if nearest is not None and nearest != opsets(source).get(""):
+        found.append(f"--opset {nearest}")
+    if result.refusals and result.refusals[0].op != LACKING and len(source.graph.node) <= MOST_NODES:
+        plain = goal.plain
+        found += _releases(source, plain, folder)
+        found += _sizes(source, plain, folder)
+    return tuple(found)
+
+
+def _releases(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
+    """The first later release of the backend that can read what the model becomes."""
+    if goal.backend is None:
+        return
+    for release in _later(goal.backend):
+        if _reaches(source, replace(goal, backend=release), folder):
+            yield f"--target {release.name}"
+            return
+
+
+def _later(backend: Backend) -> Iterator[Backend]:
+    known = list(target_files.targets().values())
+    stem = backend.name.rpartition("-")[0]
+    own = [each for each in known if each.name.rpartition("-")[0] == stem]
+    names = [each.name for each in own]
+    yield from own[names.index(backend.name) + 1 :] if backend.name in names else ()
+
+
+def _sizes(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
+    """Numbers for the dimensions of the inputs that have none, where those are what is missing."""
+    model = ModelProto()
+    model.CopyFrom(source)
+    sizes: dict[str, int] = {}
+    unnamed = False
+    for value in model.graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.HasField("dim_value"):
+                continue
+            unnamed |= not dim.dim_param
+            name = dim.dim_param or f"{value.name} {len(sizes)}"
+            dim.dim_value = sizes.setdefault(name, _SIZES[len(sizes) % len(_SIZES)])
+    if sizes and _reaches(model, goal, folder):
+        named = [name for name in sizes if " " not in name]
+        yield f"numbers for the dimensions {', '.join(named)}" if named and not unnamed else "inputs of fixed sizes"
+
+
+def _reaches(source: ModelProto, goal: Goal, folder: str | None) -> bool:
+    with suppress(InvalidModel, ValueError):
+        return goal.attempt(source, folder).model is not None
+    return False

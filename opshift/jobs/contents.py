@@ -1,0 +1,78 @@
+"""What a model file holds: what goes in and comes out, weights by type, and the files that its data lie in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+from opshift.files import external
+from opshift.jobs.outcome import text
+from opshift.passes.model import tensor_data
+from opshift.passes.model.messages import ModelProto, TypeProto, ValueInfoProto
+from opshift.passes.model.types import ELEMENTS, dims_of, elem_type_of, has_shape, type_text
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The tensors of one element type: how many, and how many elements and bytes all have."""
+
+    tensors: int = 0
+    elements: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a model file holds.
+
+    Attributes:
+        inputs, outputs: their types with shapes, by name; inputs that an initializer stands for are left out.
+        weights: by the name of their element type, the largest first.
+        files: the size in bytes of each file with external data, by location; None for one that is not there.
+        size: bytes of all files together, as far as they are there.
+    """
+
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    weights: dict[str, Weights]
+    files: dict[str, int | None]
+    size: int
+
+
+def contents(model: ModelProto, size: int, folder: str) -> Contents:
+    """What a model in a file of `size` bytes holds, whose external data lie in `folder`."""
+    initialized = {tensor.name for tensor in model.graph.initializer}
+    found: dict[str, Weights] = {}
+    places: dict[str, int | None] = {}
+    for tensor in external.tensors(model):
+        held = ELEMENTS[tensor.data_type].name if tensor.data_type in ELEMENTS else f"type {tensor.data_type}"
+        sum_ = found.get(held, Weights())
+        width = 0 if held == "string" else tensor_data.nbytes(tensor)
+        found[held] = Weights(sum_.tensors + 1, sum_.elements + prod(tensor.dims), sum_.bytes + width)
+        if tensor_data.is_stored(tensor) and not tensor_data.is_embedded(tensor):
+            location = tensor_data.place(tensor).location
+            if location not in places:
+                path = tensor_data.path(folder, location)
+                places[location] = os.path.getsize(path) if os.path.exists(path) else None
+    return Contents(
+        _named(value for value in model.graph.input if value.name not in initialized),
+        _named(model.graph.output),
+        dict(sorted(found.items(), key=lambda item: -item[1].bytes)),
+        places,
+        size + sum(filter(None, places.values())),
+    )
+
+
+def _named(values: Iterable[ValueInfoProto]) -> dict[str, str]:
+    return {text(value.name): _typed(value.type) for value in values}
+
+
+def _typed(kind: TypeProto) -> str:
+    """A type as ONNX text has it, such as `float[N,3]`; without brackets, nobody knows the rank."""
+    if kind.WhichOneof("value") != "tensor_type":
+        return type_text(kind) or "unknown"
+    element = ELEMENTS[elem_type_of(kind)].name if elem_type_of(kind) in ELEMENTS else "unknown"
+    dims = ",".join("?" if dim is None else str(dim) for dim in dims_of(kind))
+    return f"{element}[{dims}]" if has_shape(kind) else element

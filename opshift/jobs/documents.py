@@ -1,0 +1,91 @@
+"""What a program is told: JSON documents, all of them made here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from math import isfinite
+from typing import Any
+
+from opshift.jobs.batch import FileResult
+from opshift.jobs.contents import Contents
+from opshift.jobs.exit_codes import NAMES
+from opshift.jobs.fates import Fates
+from opshift.jobs.outcome import Facts, Outcome, Prospect, text
+from opshift.passes.backends.backend import Backend
+from opshift.passes.changes import Result
+from opshift.passes.errors import Refusal
+from opshift.passes.model import schemas
+from opshift.passes.model.types import ELEMENT_TYPES
+
+VERSION = "opshift/1"
+"""Which schema documents follow; see `opshift.jobs.schema`."""
+
+
+def written(command: str, document: Mapping[str, Any]) -> str:
+    """A document as text, headed by its schema and the verb that it is of."""
+    held = {"schema": VERSION, "command": command, **document}
+    return json.dumps(_finite(held), indent=2, default=text, allow_nan=False)
+
+
+def _finite(held: Any) -> Any:
+    """The same without the numbers that JSON does not have."""
+    if isinstance(held, float):
+        return held if isfinite(held) else None
+    if isinstance(held, Mapping):
+        return {text(key): _finite(value) for key, value in held.items()}
+    return [_finite(value) for value in held] if isinstance(held, (list, tuple)) else held
+
+
+def failure(code: int, lines: Sequence[str]) -> dict[str, Any]:
+    """Why a command came to no result: its exit code, the name of that, and what a person is told."""
+    return {"error": {"code": code, "kind": NAMES[code], "message": "\n".join(lines)}}
+
+
+def of_result(result: FileResult) -> dict[str, Any]:
+    """One model of many: the document of a single one, with its exit code and why it failed."""
+    held = {"source": result.source, "output": ""} if result.outcome is None else as_facts(result.outcome)
+    return {**held, "code": result.code, "why": result.why}
+
+
+def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
+    """What became of a model, or what a target thinks of it; refusals carry their boundary."""
+    found: dict[str, Any] = asdict(held)
+    found["changes"] = [change._asdict() for change in held.changes]
+    if isinstance(held, Outcome):
+        found["taken_back"] = [{**back.change._asdict(), "why": back.why} for back in held.taken_back]
+    for key in ("obstacles", "refusals", "needs"):
+        if key in found:
+            rows: tuple[Refusal, ...] = getattr(held, key)
+            found[key] = [{**asdict(r), "boundary": r.boundary, "text": str(r)} for r in rows]
+    return found
+
+
+def of_inspection(found: Facts, held: Contents, of: Fates, reach: Mapping[int, Result]) -> dict[str, Any]:
+    """What a model consists of, and which opsets it can reach."""
+    reached = {
+        str(opset): {"reachable": not result.refusals, "grade": result.grade, "why": list(map(str, result.refusals))}
+        for opset, result in reach.items()
+    }
+    vendors = {op: asdict(fate) for op, fate in of.items()}
+    return {**asdict(found), "contents": asdict(held), "vendors": vendors, "reach": reached}
+
+
+def of_backend(backend: Backend) -> dict[str, Any]:
+    """A target; operators are spelled as in target files."""
+    found = {key: getattr(backend, key) for key in ("name", "opset", "ir_version", "ml_opset", "source")}
+    missing = sorted(backend.missing("", backend.opset or schemas.latest()))
+    return {
+        **found,
+        "missing": [op for _, op in missing],
+        "vendors": sorted(f"{domain}::{op}" for domain, op in backend.vendors),
+        "lacks_types": sorted(set(ELEMENT_TYPES) - backend.types) if backend.types else [],
+        "static_shapes": backend.static_shapes,
+        "functions": backend.functions,
+        "folds_sizes": backend.folds_sizes,
+        "limits": [
+            {**asdict(limit), "ops": sorted(op for _, op in limit.ops), "types": sorted(limit.types)}
+            for limit in backend.limits
+        ],
+    }

@@ -1,0 +1,46 @@
+"""What would become of the operators of a model that are not ONNX's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from opshift.jobs.outcome import text
+from opshift.passes.backends import fit
+from opshift.passes.goals import Goal
+from opshift.passes.model.imports import opsets
+from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.traversal import census
+from opshift.passes.model.validity import is_theirs
+
+
+@dataclass(frozen=True)
+class Fate:
+    """How often an operator is called; the sentence of its definition, or why a call would stay as it is."""
+
+    count: int
+    becomes: str
+    stays: str
+
+    def __str__(self) -> str:
+        return f"becomes {self.becomes}" if self.becomes else f"stays: {self.stays}"
+
+
+Fates = Mapping[str, Fate]
+"""By the operator's name, as `domain::Name`."""
+
+
+def fates(model: ModelProto, folder: str | None) -> Fates:
+    """The operators that are neither ONNX's nor functions of the model, as its portable form would have them."""
+    opset, calls = opsets(model).get("", 1), census([*model.functions, model.graph])[1]
+    foreign = fit.foreign(model)
+    held = {op for op in calls if (default_domain(op[0]), op[1]) in foreign or is_theirs(*op, opset)}
+    if not held:
+        return {}
+    tried = Goal(portable=True).attempt(model, folder)
+    found: dict[str, Fate] = {}
+    for domain, op in sorted(held):
+        why = next((refusal.why for refusal in tried.refusals if (refusal.domain, refusal.op) == (domain, op)), "")
+        how = next((change.how for change in tried.changes if (change.domain, change.op) == (domain, op)), "")
+        found[f"{text(domain)}::{text(op)}" if domain else text(op)] = Fate(calls[domain, op], "" if why else how, why)
+    return found

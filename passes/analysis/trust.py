@@ -1,0 +1,118 @@
+"""What a conversion takes a model's word for: types and sizes that are declared, and that inference cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from functools import cached_property
+from typing import Protocol
+
+from opshift.passes.analysis import element_types
+from opshift.passes.analysis.claims import is_custom, spelled
+from opshift.passes.analysis.knowledge import Known
+from opshift.passes.changes import Change
+from opshift.passes.model import schemas
+from opshift.passes.model.kinds import Survey
+from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes.model.traversal import bodies
+from opshift.passes.model.types import Dim, dims_of, has_shape, type_text
+
+TAKEN = "A type or size is taken as it is declared, for nothing that the model computes tells it"
+
+
+class Believing(Known, Protocol):
+    """The body that declares a value; `Scope` tells what each answer is."""
+
+    @property
+    def path(self) -> Hashable: ...
+    @property
+    def opset(self) -> int: ...
+    @property
+    def producers(self) -> Mapping[str, NodeProto]: ...
+    def declared(self, name: str) -> TypeProto | None: ...
+
+
+class Trust:
+    """Remembers the values of a source model for whose types or sizes its word was taken, if anybody asks for them."""
+
+    def __init__(self, source: ModelProto, survey: Survey | None, *, asked: bool):
+        self._asked = asked
+        self._source = source
+        self._survey = survey
+        self._taken: dict[tuple[Hashable, str], Change] = {}
+        self._origins: dict[tuple[Hashable, str], str] = {}
+
+    def take(self, name: str, scope: Believing) -> None:
+        """Remember a value of this body, whose declared type is believed."""
+        kind, node = scope.declared(name), scope.producers.get(name)
+        if kind is None or not self._asked or (scope.path, name) in self._taken:
+            return
+        what = f"{type_text(kind) or ''}{spelled(kind) if has_shape(kind) else ''} of {name!r}"
+        op, domain = ("value", "") if node is None else (node.op_type, default_domain(node.domain))
+        since = schemas.since(domain, op, scope.opset) or 0
+        called = name if node is None else node.name or name
+        self._taken[scope.path, name] = Change(called, op, domain, since, since, TAKEN, "exact", what)
+
+    def compare(self, name: str, inferred: TypeProto | None, answer: TypeProto | None, scope: Believing) -> None:
+        """The same, if the answer says more of the value than what is inferred of it."""
+        if self._asked and (self._says_more(answer, inferred) or self.is_custom(name, scope)):
+            self.take(name, scope)
+
+    def take_type(self, name: str, scope: Believing) -> None:
+        """The same for the value that an element type comes from, if a custom operator makes that."""
+        if self._asked and self._has_custom and (origin := self._origin(name, scope)):
+            self.take(origin, scope)
+
+    def is_custom(self, name: str, scope: Believing) -> bool:
+        """Whether a value of this body is made by an operator that neither ONNX nor the model defines."""
+        node = scope.producers.get(name) if self._has_custom else None
+        return node is not None and is_custom(node, self._called)
+
+    def changes(self) -> Iterator[Change]:
+        """What the report says of it, a line for each value, in the order in which the source makes them."""
+        if not self._taken:
+            return
+        made = (name for body in bodies(self._source) for node in body.node for name in node.output)
+        places = {name: place for place, name in enumerate(made)}
+        yield from (self._taken[key] for key in sorted(self._taken, key=lambda key: places.get(key[1], -1)))
+
+    def _says_more(self, answer: TypeProto | None, inferred: TypeProto | None) -> bool:
+        if answer is inferred or answer is None or inferred is None or not has_shape(inferred):
+            return answer is not inferred
+        named = self._sizes_of_inputs
+        return any(
+            not isinstance(before, int) and (isinstance(after, int) or (after != before and after in named))
+            for before, after in zip(dims_of(inferred), dims_of(answer), strict=True)
+        )
+
+    def _origin(self, name: str, scope: Believing) -> str:
+        passed, found = list[str](), ""
+        while name:
+            if (scope.path, name) in self._origins:
+                found = self._origins[scope.path, name]
+                break
+            passed.append(name)
+            self._origins[scope.path, name] = ""
+            if self.is_custom(name, scope):
+                found = name
+                break
+            node = scope.producers.get(name)
+            name = "" if node is None else element_types.told(node, scope.opset, name, scope)[1]
+        self._origins.update({(scope.path, via): found for via in passed})
+        return found
+
+    @cached_property
+    def _sizes_of_inputs(self) -> set[Dim]:
+        """The names of sizes that say something: those of the model's inputs."""
+        return {dim for value in self._source.graph.input for dim in dims_of(value.type)} - {None}
+
+    @cached_property
+    def _called(self) -> set[tuple[str, str]]:
+        return {(default_domain(function.domain), function.name) for function in self._source.functions}
+
+    @cached_property
+    def _has_custom(self) -> bool:
+        if self._survey is not None:
+            calls = [op for op in self._survey.calls if op[0]]
+        else:
+            calls = [(node.domain, node.op_type) for body in bodies(self._source) for node in body.node if node.domain]
+        return any(is_custom(NodeProto(domain=domain, op_type=op), self._called) for domain, op in calls)

@@ -1,0 +1,119 @@
+"""Attention and MultiHeadAttention: Attention-23 with a mask that is added."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.attention import (
+    addend,
+    allowed_keys,
+    attended,
+    earlier_keys,
+    kind_of_scores,
+    scores_as_declared,
+    with_bias,
+)
+from opshift.passes.operators.shared.flat_indices import Size
+from opshift.passes.operators.shared.shapes import share_along
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.says import says
+
+
+@says("The input times the weights, split into query, key and value for Attention-23, with an additive mask.")
+def projected_attention(node: Node) -> list[str]:
+    x, weights, bias, mask, past, added = (node.input(i) for i in range(6))
+    _refuse_flags(node, "do_rotary", "past_present_share_buffer")
+    node.close("attention rounds in its own order")
+    build, kind = node.build, kind_of_scores(node, bool(mask))
+    projected = build.MatMul(x, weights)
+    projected = build.Add(projected, bias) if bias else projected
+    sizes = node.attributes.get("qkv_hidden_sizes", [])
+    if node.is_used(1) and len({*sizes[1:]}) > 1:
+        raise CannotConvert(node, "present of keys and values of different sizes, which one tensor does not hold")
+    inputs = build.emit("Split", [projected, sizes or None], {"axis": 2, **_thirds(sizes)}, outputs=3)
+    before = [build.Gather(past, k, axis=0) for k in range(2)] if past else []
+    batch, queries = (share_along(node, x, axis, 1) for axis in range(2))
+    earlier: Size = share_along(node, past, 3, 1) if past else 0
+    keys = _sum(node, earlier, queries)
+    allowed = allowed_keys(node, 3, batch, keys, starts=True) if mask else ""
+    causal = bool(node.attributes.get("unidirectional", 0))
+    later = earlier_keys(build, queries, earlier, keys) if causal and (past or mask) else ""
+    total = addend(node, allowed, later, added, kind)
+    y, *present = attended(
+        node, inputs, total, before, kind, causal=causal and not later, outputs=3 if node.is_used(1) else 1
+    )
+    return [y, build.Concat(*(build.Unsqueeze(of, [0]) for of in present), axis=0)] if present else [y]
+
+
+def _thirds(sizes: list[int]) -> dict[str, int]:
+    return {} if sizes else {"num_outputs": 3}
+
+
+@says("Attention-23 of what the bias is added to, with an additive mask.")
+def attention_of_heads(node: Node) -> list[str]:
+    mask, added, past_key, past_value = (node.input(i) for i in range(4, 8))
+    if node.input(8) or node.input(9):
+        raise CannotConvert(node, "a cache in a shared buffer; past and present of their own could be expressed")
+    node.close("attention rounds in its own order")
+    kind = kind_of_scores(node, bool(mask))
+    query, key, value = with_bias(node, _unpacked(node), node.input(3))
+    length = 2 if node.input(1) and node.rank(1) == 4 else 1
+    queries, new = share_along(node, query, 1, 1), share_along(node, key, length, 1)
+    past: Size = share_along(node, past_key, 2, 1) if past_key else 0
+    keys = _sum(node, past, new)
+    allowed = allowed_keys(node, 4, share_along(node, query, 0, 1), keys) if mask else ""
+    causal, later = bool(node.attributes.get("unidirectional", 0)), ""
+    if causal and not (queries == new and isinstance(new, int) and not past and not mask and not node.is_used(3)):
+        later = _earlier_or_last(node, queries, past, keys)
+    used = max((i for i in (1, 2, 3) if node.is_used(i)), default=0)
+    total = addend(node, allowed, later, added, kind)
+    before = [past_key, past_value] if past_key else []
+    made = attended(node, [query, key, value], total, before, kind, causal=causal and not later, outputs=1 + used)
+    return [*made[:3], *(scores_as_declared(node, scores) for scores in made[3:])]
+
+
+def _earlier_or_last(node: Node, queries: Size, past: Size, keys: Size) -> str:
+    """The causal mask of the kernel, which excludes no key from the last query, however many there are."""
+    build, earlier = node.build, earlier_keys(node.build, queries, past, keys)
+    last = build.Equal(flat_indices.count(build, queries), build.Sub(queries, 1))
+    return str(build.Or(earlier, build.Unsqueeze(last, [1])))
+
+
+def _unpacked(node: Node) -> list[str]:
+    """Query, key and value, which may be packed as (batch, length, heads, 2 or 3, size)."""
+    query, key, value = (node.input(i) for i in range(3))
+    if not key:
+        if node.rank(0) != 5:
+            raise CannotConvert(
+                node, "a query of rank 3 without key; with key, or packed with rank 5, could be expressed"
+            )
+        return _parts(node, query, 3)
+    if node.rank(1) == 5:
+        return [query, *_parts(node, key, 2)]
+    if not value:
+        raise CannotConvert(node, "a key without value; with value could be expressed")
+    return [query, key, value]
+
+
+def _parts(node: Node, packed: str, parts: int) -> list[str]:
+    build = node.build
+    each = build.emit("Split", [packed], {"axis": 3, "num_outputs": parts}, outputs=parts)
+    return [str(build.Reshape(part, [0, 0, -1])) for part in each]
+
+
+def _refuse_flags(node: Node, *names: str) -> None:
+    for name in names:
+        if node.attributes.get(name, 0):
+            raise CannotConvert(node, f"{name}=1, which the CPU kernel does not run; 0 could be expressed")
+
+
+def _sum(node: Node, a: Size, b: Size) -> Size:
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    return b if a == 0 else str(node.build.Add(a, b))
+
+
+defined("Attention", projected_attention, opset=23, domain=MICROSOFT)
+defined("MultiHeadAttention", attention_of_heads, opset=23, domain=MICROSOFT)

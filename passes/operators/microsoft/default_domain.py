@@ -1,0 +1,133 @@
+"""Operators that onnxruntime has in the default domain, below the opsets at which ONNX has them, or at all."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.schemas import ONNXRUNTIME
+from opshift.passes.operators.shared.fused import parametric_softplus, scaled_tanh
+from opshift.passes.operators.shared.recipes import recast, wider
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined, refused
+from opshift.passes.rewrite.says import says
+
+FLOAT = TensorProto.FLOAT
+
+
+@says("LayerNormalization-17; where X and Scale have different types, of both in float32.")
+def layer_normalization(node: Node) -> list[str]:
+    build, kind, scaled = node.build, node.elem_type(), node.elem_type(1)
+    own = {name: node.attributes.get(name) for name in ("axis", "stash_type")}
+    own["epsilon"] = node.attributes.get("epsilon", 1e-5)  # as a number of 32 bits, which a default is not everywhere
+    wide = kind if kind == scaled else max(wider(kind), wider(scaled))
+    operands = [recast(build, node.input(i), node.elem_type(i), wide) if node.input(i) else "" for i in range(3)]
+    made = build.emit("LayerNormalization", operands, own, outputs=len(node.outputs))
+    first, *saved = [made] if isinstance(made, str) else made
+    return [recast(build, first, wide, scaled), *saved]
+
+
+@says("RMSNormalization-23 with the scale in the type that is computed in; the statistic is computed apart.")
+def root_mean_square(node: Node) -> list[str]:
+    node.close("the kernel scales before it rounds to the type of X")
+    build, kind, scaled = node.build, node.elem_type(), node.elem_type(1)
+    wide = max(wider(kind), wider(scaled))
+    axis, epsilon = node.attributes.get("axis", -1), node.attributes.get("epsilon", 1e-5)
+    x, scale = recast(build, node.input(0), kind, wide), recast(build, node.input(1), scaled, wide)
+    results = [recast(build, build.RMSNormalization(x, scale, axis=axis, epsilon=epsilon), wide, scaled), ""]
+    if node.is_used(1):
+        axes = list(range(axis, 0) if axis < 0 else range(axis, node.rank()))
+        squares = build.ReduceMean(build.Mul(x, x), axes)
+        inverse = build.Reciprocal(build.Sqrt(build.Add(squares, build.constant(epsilon, wide))))
+        results[1] = recast(build, inverse, wide, node.attributes.get("stash_type", FLOAT))
+    return results[: len(node.outputs)]
+
+
+@says("MeanVarianceNormalization-13 over axes; the mean alone is subtracted where that is asked for.")
+def mean_variance_normalization(node: Node) -> str:
+    build, attributes = node.build, node.attributes
+    axes = [0, 1, 2, 3] if attributes.get("across_channels", 0) else [0, 2, 3]
+    if attributes.get("normalize_variance", 1):
+        return str(build.MeanVarianceNormalization(node.input(0), axes=axes))
+    return str(build.Sub(node.input(0), build.ReduceMean(node.input(0), axes=axes)))
+
+
+@says("alpha * X + beta.")
+def affine(node: Node) -> str:
+    build, kind = node.build, node.elem_type()
+    alpha, beta = (build.constant(node.attributes.get(name, d), kind) for name, d in (("alpha", 1.0), ("beta", 0.0)))
+    return str(build.Add(build.Mul(node.input(0), alpha), beta))
+
+
+@says("The input times the scale.")
+def scaled(node: Node) -> str:
+    return str(node.build.Mul(node.input(0), node.build.constant(node.attributes.get("scale", 1.0), node.elem_type())))
+
+
+@says("The input times the scale, plus the bias of each channel.")
+def scaled_image(node: Node) -> str:
+    bias = [[[number]] for number in node.attributes.get("bias", [])]
+    return str(node.build.Add(scaled(node), node.build.constant(bias, node.elem_type())))
+
+
+@says("alpha * log(1 + exp(beta * X)).")
+def softplus_with_parameters(node: Node) -> str:
+    return parametric_softplus(node, node.input(0), *_parameters(node))
+
+
+@says("alpha * tanh(beta * X).")
+def tanh_with_scales(node: Node) -> str:
+    return scaled_tanh(node, node.input(0), *_parameters(node))
+
+
+def _parameters(node: Node) -> tuple[float, float]:
+    if not {"alpha", "beta"} <= set(node.attributes):
+        raise CannotConvert(node, "alpha or beta is missing, which the kernel asks for")
+    return node.attributes["alpha"], node.attributes["beta"]
+
+
+@says("Slice-13 between the borders, or of the size given, from the left and top border on.")
+def cropped(node: Node) -> str:
+    border, size = node.attributes.get("border", []), node.attributes.get("scale", [])
+    if len(border) != 4 or len(size) not in (0, 2):
+        raise CannotConvert(node, f"border={list(border)}, scale={list(size)}; 4 and 0 or 2 numbers could be expressed")
+    left, top, right, bottom = border
+    ends = [top + size[0], left + size[1]] if size else [-bottom or 1 << 62, -right or 1 << 62]
+    return str(node.build.Slice(node.input(0), [top, left], ends, [2, 3]))
+
+
+@says("Slice-13.")
+def sliced(node: Node) -> str:
+    return str(node.build.Slice(node.input(0), node.input(1), node.input(2), node.input(3) or None))
+
+
+@says("X itself: where it lies is said no more.")
+def copied(node: Node) -> str:
+    return str(node.build.Identity(node.input(0)))
+
+
+defined("LayerNormalization", layer_normalization, opset=17, domain=ONNXRUNTIME)
+defined("SimplifiedLayerNormalization", root_mean_square, opset=23, domain=ONNXRUNTIME)
+defined("MeanVarianceNormalization", mean_variance_normalization, opset=13, domain=ONNXRUNTIME)
+defined("Affine", affine, opset=7, domain=ONNXRUNTIME)
+defined("Scale", scaled, opset=7, domain=ONNXRUNTIME)
+defined("ImageScaler", scaled_image, opset=7, domain=ONNXRUNTIME)
+defined("ParametricSoftplus", softplus_with_parameters, opset=7, domain=ONNXRUNTIME)
+defined("ScaledTanh", tanh_with_scales, opset=7, domain=ONNXRUNTIME)
+defined("Crop", cropped, opset=13, domain=ONNXRUNTIME)
+defined("DynamicSlice", sliced, opset=13, domain=ONNXRUNTIME)
+defined(["MemcpyFromHost", "MemcpyToHost"], copied, opset=13, domain=ONNXRUNTIME)
+refused(
+    "GRUUnit",
+    'its gates are "unactivated gate outputs from forget, update, and output gates": no text says how they are',
+    domain=ONNXRUNTIME,
+)
+refused(
+    "GivenTensorFill",
+    'its text is "The filled tensor": it does not say what extra_shape and input_as_shape do',
+    domain=ONNXRUNTIME,
+)
+refused(
+    ["DisentangledAttention_TRT", "EfficientNMS_TRT", "MultilevelCropAndResize_TRT", "PyramidROIAlign_TRT"],
+    "it stands for a plugin of TensorRT, and has no kernel that would say what it computes",
+    domain=ONNXRUNTIME,
+)

@@ -1,0 +1,72 @@
+"""Gelu and what is added before it, and the activations that are a product with a sigmoid."""
+
+from __future__ import annotations
+
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.says import says
+
+
+@says("Gelu-20 with the approximation by tanh, of X + bias.")
+def approximated_by_tanh(node: Node) -> str:
+    build, x, bias = node.build, node.input(0), node.input(1)
+    return str(build.Gelu(build.Add(x, bias) if bias else x, approximate="tanh"))
+
+
+@says("Gelu-20 with the approximation by tanh, of the product and the bias.")
+def product_approximated_by_tanh(node: Node) -> str:
+    build, bias = node.build, node.input(2)
+    product = build.MatMul(node.input(0), node.input(1))
+    return str(build.Gelu(build.Add(product, bias) if bias else product, approximate="tanh"))
+
+
+@says("Gelu-20 of A + B.")
+def gelu_of_sum(node: Node) -> str:
+    return str(node.build.Gelu(node.build.Add(node.input(0), node.input(1))))
+
+
+@says("The left half of X + bias times Gelu-20 of the right half.")
+def half_times_gelu(node: Node) -> str:
+    build = node.build
+    left, right = build.emit(
+        "Split", [build.Add(node.input(0), node.input(1))], {"axis": -1, "num_outputs": 2}, outputs=2
+    )
+    return str(build.Mul(left, build.Gelu(right)))
+
+
+@says("Swish-24 with its alpha.")
+def swish(node: Node) -> str:
+    node.close("the kernel computes the sigmoid of the product in another way")
+    return str(node.build.Swish(node.input(0), alpha=node.attributes.get("alpha", 1.702)))
+
+
+@says("Z * sigmoid(Z), where Z is X times the scale, each rounded to the type of X.")
+def rounded_silu(node: Node) -> str:
+    build, kind, scale = node.build, node.elem_type(), node.input(1)
+    x = recast(build, node.input(0), kind, TensorProto.FLOAT)
+    if scale:
+        factor = build.Reshape(
+            recast(build, scale, node.elem_type(1), TensorProto.FLOAT), build.constant([], TensorProto.INT64)
+        )
+    else:
+        factor = build.constant(node.attributes.get("alpha", 1.0), TensorProto.FLOAT)
+    scaled = recast(build, build.Mul(x, factor), TensorProto.FLOAT, kind)
+    gate = build.Sigmoid(recast(build, scaled, kind, TensorProto.FLOAT))
+    return str(build.Mul(scaled, recast(build, gate, TensorProto.FLOAT, kind)))
+
+
+@says("X + Y * gate.")
+def gated_sum(node: Node) -> str:
+    return str(node.build.Add(node.input(0), node.build.Mul(node.input(1), node.input(2))))
+
+
+defined("FastGelu", approximated_by_tanh, opset=20, domain=MICROSOFT)
+defined("GemmFastGelu", product_approximated_by_tanh, opset=20, domain=MICROSOFT)
+defined("BiasGelu", gelu_of_sum, opset=20, domain=MICROSOFT)
+defined("BiasSplitGelu", half_times_gelu, opset=20, domain=MICROSOFT)
+defined("QuickGelu", swish, opset=24, domain=MICROSOFT)
+defined("ScaledSiLU", rounded_silu, opset=13, domain=MICROSOFT)
+defined("GatedAdd", gated_sum, opset=14, domain=MICROSOFT)

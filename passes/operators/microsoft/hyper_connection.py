@@ -1,0 +1,100 @@
+"""Streams side by side that are mixed: HyperConnectionPreMix, HyperConnectionPostMix, and EngramGate between them."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared.recipes import recast, wider
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+
+
+@says("The sum of all streams, each times its gate.")
+def streams_reduced(node: Node) -> str:
+    node.close("a sum rounds in its own order")
+    build, kind = node.build, node.elem_type()
+    gated = build.Mul(_grouped(node), _gates(node, 1))
+    total = build.ReduceSum(gated, [-2], keepdims=0)
+    scale = node.attributes.get("reduction_scale", 1.0)
+    total = build.Mul(total, build.constant(scale, T.FLOAT)) if scale != 1.0 else total
+    return recast(build, total, T.FLOAT, kind)
+
+
+@says("Each stream is a mixture of all, plus its gate times the output of the block.")
+def streams_mixed(node: Node) -> str:
+    node.close("a sum rounds in its own order")
+    build, kind, mixed = node.build, node.elem_type(), _grouped(node)
+    if node.input(3):
+        perm = [*range(node.rank(3))]
+        perm[-2:] = perm[:-3:-1]
+        mixed = build.MatMul(build.Transpose(_wide(node, 3), perm=perm), mixed)
+    total = build.Add(mixed, build.Mul(_gates(node, 2), build.Unsqueeze(_wide(node, 1), [-2])))
+    if node.attributes.get("num_branches", 0):
+        total = build.Reshape(total, [0] * (node.rank() - 1) + [-1])
+    return recast(build, total, T.FLOAT, kind)
+
+
+def _wide(node: Node, index: int) -> str:
+    return recast(node.build, node.input(index), node.elem_type(index), T.FLOAT)
+
+
+def _grouped(node: Node) -> str:
+    """The streams as (..., branches, size) in float32."""
+    branches, x = node.attributes.get("num_branches", 0), _wide(node, 0)
+    return str(node.build.Reshape(x, [0] * (node.rank() - 1) + [branches, -1])) if branches else x
+
+
+def _gates(node: Node, index: int) -> str:
+    """One gate for each stream, or one for each of its elements."""
+    branches, rank, gates = node.attributes.get("num_branches", 0), node.rank(index), _wide(node, index)
+    grouped = node.rank() + (1 if branches else 0)
+    if rank == grouped:
+        return gates
+    if rank != grouped - 1:
+        raise CannotConvert(node, f"gates of rank {rank} for streams of rank {grouped}; one less could be expressed")
+    if not branches:
+        return str(node.build.Unsqueeze(gates, [-1]))
+    return str(node.build.Reshape(gates, [0] * (rank - 1) + [branches, -1]))
+
+
+@says("Sigmoid of the signed root of the product of the normalized key and query, times the value.")
+def gated_by_signed_root(node: Node) -> list[str]:
+    node.close("normalization rounds in its own order")
+    build, kind = node.build, node.elem_type()
+    wide, size = wider(kind), (node.scope.shape(node.input(0)) or [None])[-1]
+    key, query, value, of_key, of_query, of_value = (
+        recast(build, node.input(i), kind, wide) if node.input(i) else "" for i in range(6)
+    )
+    product = build.Mul(_normalized(node, key, of_key, wide), _normalized(node, query, of_query, wide))
+    dot = build.ReduceSum(product, [-1], keepdims=1)
+    if isinstance(size, int):
+        root = build.constant(max(size, 1) ** 0.5, wide)
+    else:
+        root = build.Sqrt(build.Cast(build.Shape(key, start=-1), to=wide))
+    dot = build.Div(dot, root)
+    strength = build.Sqrt(build.Max(build.Abs(dot), build.constant(1e-6, wide)))
+    gate = build.Sigmoid(build.Mul(build.Sign(dot), strength))
+    gated = build.Mul(gate, build.Unsqueeze(value, [2]))
+    results = [recast(build, gated, wide, kind)]
+    if node.is_used(1):
+        if not of_value:
+            raise CannotConvert(node, "gated_value_normed without conv_norm_scale; with it could be expressed")
+        results.append(recast(build, _normalized(node, gated, of_value, wide), wide, kind))
+    return [*results, ""][: len(node.outputs)]
+
+
+def _normalized(node: Node, x: str, scale: str, kind: int) -> str:
+    """x / sqrt(mean(x * x) + epsilon) * scale: RMSNormalization, whose scale is a vector"""
+    build = node.build
+    mean = build.ReduceMean(build.Mul(x, x), [-1], keepdims=1)
+    root = build.Sqrt(build.Add(mean, build.constant(node.attributes.get("epsilon", 1e-5), kind)))
+    return str(build.Mul(build.Div(x, root), scale))
+
+
+defined("HyperConnectionPreMix", streams_reduced, opset=18, domain=MICROSOFT)
+defined("HyperConnectionPostMix", streams_mixed, opset=18, domain=MICROSOFT)
+defined("EngramGate", gated_by_signed_root, opset=18, domain=MICROSOFT)

@@ -1,0 +1,137 @@
+"""Operators of `com.microsoft` that move, pad or list values, most of which ONNX has with other inputs."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined, refused
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+
+
+@says("Unsqueeze-13 at the axis.")
+def unsqueezed(node: Node) -> str:
+    held = node.scope.ints(node.input(1))
+    if held is not None:
+        return str(node.build.Unsqueeze(node.input(0), held[:1]))
+    axis = node.build.Reshape(node.build.Cast(node.input(1), to=T.INT64), [1])
+    return str(node.build.Unsqueeze(node.input(0), axis))
+
+
+@says("GatherND-13 with indices of 64 bits.")
+def gathered(node: Node) -> str:
+    build = node.build
+    return str(build.GatherND(node.input(0), recast(build, node.input(1), node.elem_type(1), T.INT64)))
+
+
+@says("Pad-18 with pads of one axis and a scalar value.")
+def padded(node: Node) -> str:
+    build, value = node.build, node.input(2)
+    pads = node.input(1) if len(node.scope.shape(node.input(1)) or ()) == 1 else build.Reshape(node.input(1), [-1])
+    scalar = build.Reshape(value, build.constant([], T.INT64)) if value else None
+    return str(build.Pad(node.input(0), pads, scalar, mode=node.attributes.get("mode")))
+
+
+@says("Range-11 of scalars, in steps of 1 where none is given.")
+def listed(node: Node) -> str:
+    build, kind = node.build, node.elem_type()
+    bounds = [build.Reshape(node.input(index), build.constant([], T.INT64)) for index in range(2)]
+    step = build.Reshape(node.input(2), build.constant([], T.INT64)) if node.input(2) else build.constant(1, kind)
+    return str(build.Range(*bounds, step))
+
+
+@says("Trilu-14.")
+def triangle(node: Node) -> str:
+    build, k = node.build, node.input(1)
+    diagonal = build.Reshape(k, build.constant([], T.INT64)) if k else None
+    return str(build.Trilu(node.input(0), diagonal, upper=node.attributes.get("upper")))
+
+
+@says("Unique-11 in the order in which elements occur, without the places of the first ones.")
+def distinct(node: Node) -> list[str]:
+    made = node.build.emit("Unique", [node.input(0)], {"sorted": 0}, outputs=4)
+    return [made[0], made[2], made[3]][: len(node.outputs)]
+
+
+@says("GridSample-16.")
+def sampled(node: Node) -> str:
+    own = {name: node.attributes.get(name) for name in ("align_corners", "mode", "padding_mode")}
+    return str(node.build.emit("GridSample", [node.input(0), node.input(1)], own))
+
+
+@says("Gather of the slices, whose elements become the last axis.")
+def unfolded(node: Node) -> str:
+    build, attributes, rank = node.build, node.attributes, node.rank()
+    size, step, axis = attributes["size"], attributes.get("step", 1), attributes.get("dim", -1)
+    if not -rank <= axis < rank or size < 1 or step < 1:
+        raise CannotConvert(
+            node, f"dim={axis}, size={size}, step={step}; an axis of rank {rank}, and sizes could be expressed"
+        )
+    axis %= rank
+    length = build.Shape(node.input(0), start=axis, end=axis + 1)
+    count = build.Div(build.Sub(length, [size]), [step])
+    starts = build.Range(0, build.Add(build.Mul(build.Squeeze(count, [0]), step), 1), step)
+    indices = build.Add(build.Unsqueeze(starts, [1]), build.constant([list(range(size))], T.INT64))
+    slices = build.Gather(node.input(0), indices, axis=axis)
+    order = [*range(axis + 1), *range(axis + 2, rank + 1), axis + 1]
+    return str(build.Transpose(slices, perm=order))
+
+
+@says("Scores of tokens that would repeat an n-gram become -inf.")
+def without_repetition(node: Node) -> str:
+    build, size, ids = node.build, node.attributes["ngram_size"], node.input(0)
+    if size < 1:
+        raise CannotConvert(node, f"ngram_size={size}; 1 and more could be expressed")
+    scores, ends = node.input(1), [1 << 62]
+    last = build.Slice(ids, [size - 1], ends, [1])
+    repeats = build.Cast(build.Equal(last, last), to=T.BOOL)
+    for offset in range(size - 1):
+        context = build.Slice(ids, [offset - size + 1], [offset - size + 2] if offset < size - 2 else ends, [1])
+        window = build.Slice(ids, [offset], [offset - size + 1], [1])
+        repeats = build.And(repeats, build.Equal(window, context))
+    low, high = (build.constant(sign * float("inf"), T.FLOAT) for sign in (-1, 1))
+    return str(build.ScatterElements(scores, last, build.Where(repeats, low, high), axis=1, reduction="min"))
+
+
+@says("Whether no element of any input is NaN or infinite, or only one of both where asked for.")
+def all_finite(node: Node) -> str:
+    build, attributes = node.build, node.attributes
+    nans, infinities = (not attributes.get(name, 0) for name in ("isinf_only", "isnan_only"))
+    if not nans and not infinities:
+        raise CannotConvert(node, "isinf_only=1 and isnan_only=1; one of both could be expressed")
+    bad = []
+    for name in node.inputs:
+        kind = node.scope.elem_type(name)
+        wide = recast(build, name, kind, T.FLOAT) if kind in (T.FLOAT16, T.BFLOAT16) else name
+        found = [build.IsNaN(wide)] * nans + [build.IsInf(wide)] * infinities
+        both = found[0] if len(found) == 1 else build.Or(*found)
+        flat = build.Reshape(build.Cast(both, to=T.INT32), [-1])
+        bad.append(build.ReduceMax(build.Concat(build.constant([0], T.INT32), flat, axis=0), keepdims=0))
+    worst = bad[0] if len(bad) == 1 else build.Max(*bad)
+    return str(build.Not(build.Cast(worst, to=T.BOOL)))
+
+
+defined("ExpandDims", unsqueezed, opset=13, domain=MICROSOFT)
+defined("GatherND", gathered, opset=13, domain=MICROSOFT)
+defined("GridSample", sampled, opset=16, domain=MICROSOFT)
+defined("IsAllFinite", all_finite, opset=18, domain=MICROSOFT)
+defined("NGramRepeatBlock", without_repetition, opset=18, domain=MICROSOFT)
+defined("Pad", padded, opset=18, domain=MICROSOFT)
+defined("Range", listed, opset=11, domain=MICROSOFT)
+defined("Trilu", triangle, opset=14, domain=MICROSOFT)
+defined("UnfoldTensor", unfolded, opset=15, domain=MICROSOFT)
+defined("Unique", distinct, opset=11, domain=MICROSOFT)
+refused(
+    "Tokenizer",
+    '"separators" and "tokenexp" are "RE2 regular expressions", by which no operator of ONNX splits',
+    domain=MICROSOFT,
+)
+refused(
+    "MurmurHash3",
+    '"the underlying implementation is MurmurHash3_x86_32", of bits that operators of ONNX do not mix so',
+    domain=MICROSOFT,
+)

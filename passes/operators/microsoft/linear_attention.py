@@ -1,0 +1,58 @@
+"""LinearAttention, which ONNX has from opset 27 on, and the gates that feed it."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+STATE, DECAY, BETA = 3, 4, 5  # inputs
+GATED, CORRECTED = ("gated", "gated_delta"), ("delta", "gated_delta")
+
+
+@says("LinearAttention-27; queries that several keys share are repeated.")
+def linear_attention(node: Node) -> list[str]:
+    node.close("the recurrence rounds in its own order")
+    build, rule = node.build, node.attributes.get("update_rule", "gated_delta")
+    window = node.attributes.get("state_window", 0)
+    if window:
+        raise CannotConvert(node, f"state_window={window}, which the CPU kernel does not run; 0 could be expressed")
+    query = node.input(0)
+    queries, keys = node.attributes["q_num_heads"], node.attributes["kv_num_heads"]
+    if keys > queries:
+        apart = build.Unsqueeze(build.Reshape(query, [0, 0, queries, -1]), [3])
+        many = build.Expand(apart, [1, 1, 1, keys // queries, 1])
+        query, queries = build.Reshape(many, [0, 0, -1]), keys
+    gates = [node.input(i) if rule in rules else "" for i, rules in ((DECAY, GATED), (BETA, CORRECTED))]
+    attributes = {
+        "q_num_heads": queries,
+        "kv_num_heads": keys,
+        "update_rule": rule,
+        "scale": node.attributes.get("scale", 0.0) or None,
+        "chunk_size": node.attributes.get("chunk_size"),
+    }
+    inputs = [query, *node.inputs[1:3], node.input(STATE), *gates]
+    return list(build.emit("LinearAttention", inputs, attributes, outputs=2))[: len(node.outputs)]
+
+
+@says("decay_scale * Softplus(a + dt_bias) and Sigmoid(b), in float32.")
+def gates_of_linear_attention(node: Node) -> list[str]:
+    build, kind = node.build, node.elem_type()
+    node.close("Softplus and Sigmoid round in their own way")
+    a, b = (recast(build, name, kind, T.FLOAT) if name else "" for name in (node.input(0), node.input(3)))
+    decay = build.Mul(node.input(2), build.Softplus(build.Add(a, node.input(1))))
+    results = [recast(build, decay, T.FLOAT, kind)]
+    if node.is_used(1):
+        if not b:
+            raise CannotConvert(node, "beta without b; with b could be expressed")
+        results.append(recast(build, build.Sigmoid(b), T.FLOAT, kind))
+    return [*results, ""][: len(node.outputs)]
+
+
+defined("LinearAttention", linear_attention, opset=27, domain=MICROSOFT)
+defined("LinearAttentionGate", gates_of_linear_attention, opset=13, domain=MICROSOFT)

@@ -1,0 +1,99 @@
+"""MatMulNBits: DequantizeLinear-21 of weights that lie as 4-bit integers already, and a MatMul.
+
+A row of B holds what makes one output, in blocks that share a scale. The default zero point is the middle of the range.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.lazy_numpy import np
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared.quantization import checked_bits, first_of, unpacked
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+WEIGHTS, SCALES, ZEROS, GROUPS, BIAS = 1, 2, 3, 4, 5  # inputs
+
+
+@says("MatMul with the weights of DequantizeLinear-21, whose bytes are read as integers of 4 bits where they lie.")
+def product_of_dequantized(node: Node) -> str:
+    if node.attributes.get("weight_prepacked", 0):
+        raise CannotConvert(node, "weight_prepacked, weights in the order of a GPU's kernel; 0 could be expressed")
+    if node.input(GROUPS) and node.input(ZEROS):
+        raise CannotConvert(
+            node, "g_idx with zero_points, which the kernel ignores then; one of them could be expressed"
+        )
+    node.close("products round in their own order")
+    build, blocks = node.build, -(-node.attributes["K"] // node.attributes["block_size"])
+    scales = _by_rows(node, SCALES, blocks)
+    by_float = node.input(ZEROS) and node.elem_type(ZEROS) != T.UINT8
+    weights = _by_formula(node, scales, blocks) if by_float or node.input(GROUPS) else _in_blocks(node, scales, blocks)
+    product = build.MatMul(node.input(0), build.Transpose(weights, perm=[1, 0]))
+    return str(build.Add(product, node.input(BIAS)) if node.input(BIAS) else product)
+
+
+def _by_rows(node: Node, index: int, blocks: int) -> str:
+    """What is told of each block, which may lie in one row."""
+    shape = [node.attributes["N"], blocks]
+    held = node.input(index)
+    return held if node.scope.shape(held) == shape else str(node.build.Reshape(held, shape))
+
+
+def _in_blocks(node: Node, scales: str, blocks: int) -> str:
+    build, block, size = node.build, node.attributes["block_size"], node.attributes["K"]
+    values, kind = _integers(node, blocks * block)
+    dequantized = build.DequantizeLinear(values, scales, _zeros(node, blocks, kind), axis=1, block_size=block)
+    return first_of(node, dequantized, size) if size < blocks * block else dequantized
+
+
+def _integers(node: Node, width: int) -> tuple[str, int]:
+    """The weights as a row of integers for each output, and their type."""
+    build, bits, rows, zeros = node.build, checked_bits(node), node.attributes["N"], node.input(ZEROS)
+    if bits == 4 and (not zeros or node.scope.is_constant(zeros)):
+        held = node.scope.relabelled(node.input(WEIGHTS), T.UINT4, [rows, width])
+        if held is not None:
+            return held, T.UINT4
+    bytes_of_rows = build.Reshape(node.input(WEIGHTS), [rows, width * bits // 8])
+    return unpacked(node, bytes_of_rows, bits), T.UINT8
+
+
+def _zeros(node: Node, blocks: int, kind: int) -> str:
+    """One zero point for each block, of the type that the weights have."""
+    build, bits, rows = node.build, checked_bits(node), node.attributes["N"]
+    if not node.input(ZEROS):
+        return build.constant(np.full((rows, blocks), 2 ** (bits - 1)), kind)
+    if kind == T.UINT4:
+        held = None if blocks % 2 else node.scope.relabelled(node.input(ZEROS), kind, [rows, blocks])
+        return held or build.constant(_nibbles(node.scope.array(node.input(ZEROS)), rows, blocks), kind)
+    apart = unpacked(node, build.Reshape(node.input(ZEROS), [rows, -(-blocks * bits // 8)]), bits)
+    return first_of(node, apart, blocks) if blocks * bits % 8 else apart
+
+
+def _nibbles(held: np.ndarray[Any, Any] | None, rows: int, count: int) -> np.ndarray[Any, Any]:
+    assert held is not None, "it is a constant"
+    held = held.reshape(rows, -1)
+    return np.stack([held & 15, held >> 4], axis=-1).reshape(rows, -1)[:, :count]
+
+
+def _by_formula(node: Node, scales: str, blocks: int) -> str:
+    """(q - zero point) * scale with zero points that are floats, or scales that are chosen by g_idx."""
+    build, kind, block, size = node.build, node.elem_type(), node.attributes["block_size"], node.attributes["K"]
+    values, of = _integers(node, blocks * block)
+    one = build.constant(1.0, kind)
+    if node.input(ZEROS):
+        zeros = _by_rows(node, ZEROS, blocks)
+    else:
+        zeros = build.constant(np.full((node.attributes["N"], blocks), 2 ** (checked_bits(node) - 1)), kind)
+    values = build.DequantizeLinear(values, one) if of == T.UINT4 else build.Cast(values, to=kind)
+    values = first_of(node, values, size) if size < blocks * block else values
+    group = node.input(GROUPS) or build.constant(np.arange(size) // block, T.INT32)
+    zeros, scales = (build.Gather(each, group, axis=1) for each in (zeros, scales))
+    return str(build.Mul(build.Sub(values, zeros), scales))
+
+
+defined("MatMulNBits", product_of_dequantized, opset=21, domain=MICROSOFT)

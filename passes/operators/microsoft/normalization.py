@@ -1,0 +1,158 @@
+"""Sums that are normalized and passed on, means of squares of branches and groups, and gates behind them.
+
+The kernels add, and normalize, 16-bit floats in float32: what is normalized is the sum before it is rounded.
+"""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared.recipes import recast, wider
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.says import says
+
+FLOAT = TensorProto.FLOAT
+
+
+@says("LayerNormalization of input + skip + bias; the sum itself is another output.")
+def normalized_sum(node: Node) -> list[str]:
+    build, kind = node.build, node.elem_type()
+    wide = wider(kind)
+    node.close("the kernel subtracts the square of the mean")
+    gamma, beta = (_wide(node, index) for index in (2, 3))
+    total = _total(node, 4)
+    statistics = max((i for i in (1, 2) if node.is_used(i)), default=0)
+    attributes = {"axis": -1, "epsilon": node.attributes.get("epsilon", 1e-12)}
+    made = build.emit("LayerNormalization", [total, gamma, beta], attributes, outputs=1 + statistics)
+    normal, *saved = [made] if isinstance(made, str) else made
+    results = [recast(build, normal, wide, kind), *saved, *[""] * (2 - statistics)]
+    return _with_sum(node, results, total)
+
+
+@says("RMSNormalization of input + skip + bias; the sum itself is another output.")
+def scaled_sum(node: Node) -> list[str]:
+    build, kind = node.build, node.elem_type()
+    wide = wider(kind)
+    if node.is_used(1) or node.is_used(2):
+        raise CannotConvert(node, "mean or inv_std_var is used, which the kernel does not write")
+    total = _total(node, 3)
+    epsilon = node.attributes.get("epsilon", 1e-12)
+    normal = build.RMSNormalization(total, _wide(node, 2), epsilon=epsilon)
+    return _with_sum(node, [recast(build, normal, wide, kind), "", ""], total)
+
+
+def _wide(node: Node, index: int) -> str:
+    """An input in the type that is computed in; the empty string where it is left out."""
+    kind = node.elem_type()
+    return recast(node.build, node.input(index), kind, wider(kind)) if node.input(index) else ""
+
+
+def _total(node: Node, bias: int) -> str:
+    total = node.build.Add(_wide(node, 0), _wide(node, 1))
+    return str(node.build.Add(total, _wide(node, bias)) if node.input(bias) else total)
+
+
+def _with_sum(node: Node, results: list[str], total: str) -> list[str]:
+    if node.is_used(3):
+        kind = node.elem_type()
+        results.append(recast(node.build, total, wider(kind), kind))
+    return [*results, *[""] * 4][: len(node.outputs)]
+
+
+@says("RMSNormalization of each branch, in float32.")
+def normalized_branches(node: Node) -> str:
+    build, kind = node.build, node.elem_type()
+    x, branches = recast(build, node.input(0), kind, FLOAT), node.attributes.get("num_branches", 0)
+    shape = node.scope.shape(node.input(0))
+    if shape is None or len(shape) < (1 if branches else 2):
+        raise CannotConvert(
+            node, f"X of {'unknown rank' if shape is None else f'rank {len(shape)}'} and {branches} branches"
+        )
+    grouped = build.Reshape(x, [*[0] * (len(shape) - 1), branches, -1]) if branches else x
+    normal = build.RMSNormalization(grouped, build.constant([1.0], FLOAT), epsilon=node.attributes.get("epsilon", 1e-5))
+    if node.input(1):
+        scale = recast(build, node.input(1), node.elem_type(1), FLOAT)
+        normal = build.Mul(
+            normal, _scale_of_branches(node, scale, branches or shape[-2], shape[-1], flat=bool(branches))
+        )
+    result = build.Reshape(normal, build.Shape(node.input(0))) if branches else normal
+    return recast(build, result, FLOAT, kind)
+
+
+def _scale_of_branches(node: Node, scale: str, branches: object, last: object, *, flat: bool) -> str:
+    """The scale of every branch, of each, or of each element, as it is broadcast over branches."""
+    shape = node.scope.shape(node.input(1))
+    if shape is None:
+        raise CannotConvert(node, f'the rank of "{node.input(1)}" is unknown; a known one could be expressed')
+    if len(shape) > 1:
+        return scale
+    size = shape[0]
+    if not (isinstance(size, int) and isinstance(branches, int) and isinstance(last, int)):
+        raise CannotConvert(
+            node, f"scale of {size}, {branches} branches and {last} elements; numbers could be expressed"
+        )
+    each = last // branches if flat else last
+    return scale if size == each else str(node.build.Reshape(scale, [branches, -1]))
+
+
+_GATES = ("silu", "swish", "sigmoid")
+
+
+@says("RMSNormalization of groups as long as scale, times the activation of the gate, in float32.")
+def gated_normalization(node: Node) -> str:
+    build, kind, activation = node.build, node.elem_type(), node.attributes.get("activation", "silu")
+    if activation not in _GATES:
+        raise CannotConvert(node, f"activation={activation!r}; {', '.join(_GATES)} could be expressed")
+    x, scale, gate = (recast(build, node.input(index), kind, FLOAT) for index in range(3))
+    grouped = build.Reshape(x, build.Concat([-1], build.Shape(node.input(1)), axis=0))
+    normal = build.RMSNormalization(grouped, scale, epsilon=node.attributes.get("epsilon", 1e-5))
+    back = build.Reshape(normal, build.Shape(node.input(0)))
+    opened = build.Sigmoid(gate)
+    opened = opened if activation == "sigmoid" else build.Mul(gate, opened)
+    return recast(build, build.Mul(back, opened), FLOAT, kind)
+
+
+@says("GroupNormalization-21 of channels that stand last, and x * sigmoid(x) of it where asked for.")
+def normalized_groups(node: Node) -> str:
+    build, kind = node.build, node.elem_type()
+    return recast(build, _normalized_groups(node, recast(build, node.input(0), kind, FLOAT)), FLOAT, kind)
+
+
+@says("GroupNormalization-21 of X + skip + bias, with channels last, and x * sigmoid(x) of it where asked for.")
+def normalized_groups_of_sum(node: Node) -> list[str]:
+    build, kind = node.build, node.elem_type()
+    last = node.attributes.get("channels_last", 1)
+    x, skip = (recast(build, node.input(index), kind, FLOAT) for index in (0, 3))
+    if node.rank(3) == 2:
+        skip = build.Unsqueeze(skip, [1, 2] if last else [2, 3])
+    total = build.Add(x, skip)
+    if node.input(4):
+        bias = recast(build, node.input(4), kind, FLOAT)
+        total = build.Add(total, bias if last else build.Unsqueeze(bias, [1, 2]))
+    results = [recast(build, _normalized_groups(node, total), FLOAT, kind)]
+    if len(node.outputs) > 1:
+        results.append(recast(build, total, FLOAT, kind))
+    return results
+
+
+def _normalized_groups(node: Node, x: str) -> str:
+    build, attributes = node.build, node.attributes
+    activation, last = attributes["activation"], attributes.get("channels_last", 1)
+    if activation not in (0, 1):
+        raise CannotConvert(node, f"activation={activation}; 0 or 1 could be expressed")
+    gamma, beta = (recast(build, node.input(index), node.elem_type(index), FLOAT) for index in (1, 2))
+    x = build.Transpose(x, perm=[0, 3, 1, 2]) if last else x
+    own = {"num_groups": attributes["groups"], "epsilon": attributes.get("epsilon", 1e-5)}
+    normal = build.emit("GroupNormalization", [x, gamma, beta], own)
+    normal = build.Transpose(normal, perm=[0, 2, 3, 1]) if last else normal
+    return str(build.Mul(normal, build.Sigmoid(normal)) if activation else normal)
+
+
+defined("SkipLayerNormalization", normalized_sum, opset=17, domain=MICROSOFT)
+defined("SkipSimplifiedLayerNormalization", scaled_sum, opset=23, domain=MICROSOFT)
+defined("BranchwiseRMSNorm", normalized_branches, opset=23, domain=MICROSOFT)
+defined("GatedRMSNorm", gated_normalization, opset=23, domain=MICROSOFT)
+defined("GroupNorm", normalized_groups, opset=21, domain=MICROSOFT)
+defined("SkipGroupNorm", normalized_groups_of_sum, opset=21, domain=MICROSOFT)

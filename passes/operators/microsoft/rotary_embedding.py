@@ -1,0 +1,92 @@
+"""RotaryEmbedding, and its kin of which positions have three coordinates or angles are computed beside it."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.operators.shared.shapes import share_along
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+SECTIONED, INTERLEAVED = 0, 1  # layouts of MRotaryEmbedding
+
+
+@says("RotaryEmbedding-23, whose positions are its last input; one position is counted on from.")
+def rotated(node: Node) -> str:
+    build, positions = node.build, node.input(1)
+    if node.rank(1) == 1:
+        length = share_along(node, node.input(0), 1 if node.rank() == 3 else 2, 1)
+        batch = build.Concat(build.Shape(node.input(0), end=1), [1], axis=0)
+        positions = build.Expand(build.Add(positions, flat_indices.count(build, length)), batch)
+    return _turned(node, [node.input(2), node.input(3), positions])
+
+
+@says("RotaryEmbedding-23 with angles that are gathered by three positions, each for its part of them.")
+def rotated_by_three_positions(node: Node) -> str:
+    build, sections, layout = node.build, node.attributes["mrope_section"], node.attributes.get("mrope_layout", 0)
+    if len(sections) != 3 or layout not in (SECTIONED, INTERLEAVED):
+        raise CannotConvert(node, f"mrope_section={sections}, mrope_layout={layout}; three, and 0 or 1 could be")
+    turns = _coordinates(sections, layout)
+    chosen = [build.constant([turn == axis for turn in turns], T.BOOL) for axis in (1, 2)]
+    caches = []
+    for index in (2, 3):
+        time, height, width = (
+            build.Gather(node.input(index), build.Gather(node.input(1), axis, axis=0), axis=0) for axis in range(3)
+        )
+        caches.append(build.Where(chosen[1], width, build.Where(chosen[0], height, time)))
+    return _turned(node, caches)
+
+
+def _coordinates(sections: list[int], layout: int) -> list[int]:
+    """Which of time, height and width turns each angle."""
+    if layout == SECTIONED:
+        return [axis for axis, size in enumerate(sections) for _ in range(size)]
+    turns = [0] * sum(sections)
+    for axis in (1, 2):
+        turns[axis : 3 * sections[axis] : 3] = [axis] * len(turns[axis : 3 * sections[axis] : 3])
+    return turns
+
+
+def _turned(node: Node, angles: list[str]) -> str:
+    if node.attributes.get("is_packed_batching", 0):
+        raise CannotConvert(node, "is_packed_batching=1, sequences of several lengths in one; 0 could be expressed")
+    if (scale := node.attributes.get("scale", 1.0)) != 1.0:
+        raise CannotConvert(node, f"scale={scale:g}, which the kernel ignores; 1 could be expressed")
+    node.close("products and sums round in their own order")
+    build, x, size = node.build, node.input(0), node.attributes.get("rotary_embedding_dim", 0)
+    attributes = {"interleaved": node.attributes.get("interleaved", 0) or None, "rotary_embedding_dim": size or None}
+    if node.rank() == 4:
+        return str(build.emit("RotaryEmbedding", [x, *angles], attributes))
+    if node.rank() != 3:
+        raise CannotConvert(node, f"data of rank {node.rank()}; 3 and 4 could be expressed")
+    hidden, width = ((node.scope.shape(node.input(i)) or [None])[-1] for i in (0, 2))
+    heads = node.attributes.get("num_heads", 0) if size else 0
+    if not heads and isinstance(hidden, int) and isinstance(width, int) and width:
+        heads = hidden // (2 * width)
+    if heads:
+        return str(build.emit("RotaryEmbedding", [x, *angles], {**attributes, "num_heads": heads}))
+    each = build.Mul(build.Shape(node.input(2), start=-1), 2)  # the caches turn all of a head
+    apart = build.Reshape(x, build.Concat([0, 0, -1], each, axis=0))
+    y = build.emit("RotaryEmbedding", [build.Transpose(apart, perm=[0, 2, 1, 3]), *angles], attributes)
+    return str(build.Reshape(build.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, -1]))
+
+
+@says("q * cos(emb) + q_rot * sin(emb), and the same of k; sine and cosine in float32.")
+def rotated_by_computed_angles(node: Node) -> list[str]:
+    build, kind, angle = node.build, node.elem_type(1), node.elem_type(0)
+    sine, cosine = (
+        build.Unsqueeze(recast(build, wave, angle, kind), [1])
+        for wave in (build.Sin(node.input(0)), build.Cos(node.input(0)))
+    )
+    pairs = (node.inputs[1:3], node.inputs[3:5])
+    return [str(build.Add(build.Mul(x, cosine), build.Mul(turned, sine))) for x, turned in pairs]
+
+
+defined("RotaryEmbedding", rotated, opset=23, domain=MICROSOFT)
+defined("MRotaryEmbedding", rotated_by_three_positions, opset=23, domain=MICROSOFT)
+defined("GemmaRotaryEmbedding", rotated_by_computed_angles, opset=13, domain=MICROSOFT)

@@ -1,0 +1,67 @@
+"""Sums with a bias or a residual, in front of Softmax and around Dropout."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined, refused
+from opshift.passes.rewrite.says import says
+
+
+@says("X + bias + skip.")
+def sum_of_three(node: Node) -> str:
+    return str(node.build.Add(node.build.Add(node.input(0), node.input(1)), node.input(2)))
+
+
+@says("Softmax-11 of data + bias, over all axes from the given one on.")
+def softmax_of_sum(node: Node) -> str:
+    build, axis = node.build, node.attributes.get("axis", 1)
+    if node.rank(0) != node.rank(1):
+        raise CannotConvert(
+            node, f"data of rank {node.rank(0)} and bias of rank {node.rank(1)}; equal ones could be expressed"
+        )
+    return str(build.Softmax(build.Add(node.input(0), node.input(1)), axis=axis))
+
+
+@says("Dropout-13 of data + bias, plus the residual.")
+def dropout_of_sum(node: Node) -> list[str]:
+    build, residual = node.build, node.input(2)
+    mask = node.is_used(1)
+    total = build.Add(node.input(0), node.input(1))
+    operands = [total, node.input(3) or None, node.input(4) or None]
+    made = build.emit("Dropout", operands, {"seed": node.attributes.get("seed")}, outputs=2 if mask else 1)
+    dropped, *rest = made if mask else [made]
+    return [build.Add(dropped, residual) if residual else dropped, *rest, ""][: len(node.outputs)]
+
+
+@says("Dropout-13, without the mask that is packed into bits.")
+def dropout_without_bits(node: Node) -> list[str]:
+    _without_mask(node)
+    build = node.build
+    operands = [node.input(0), node.input(1) or None, node.input(2) or None]
+    return [build.emit("Dropout", operands, {"seed": node.attributes.get("seed")}), ""][: len(node.outputs)]
+
+
+@says("Dropout-13 of data + bias, plus the residual, without the mask that is packed into bits.")
+def dropout_of_sum_without_bits(node: Node) -> list[str]:
+    _without_mask(node)
+    return dropout_of_sum(node)
+
+
+def _without_mask(node: Node) -> None:
+    if node.is_used(1):
+        why = 'the output mask is used, "the bit-packed output mask", of which no text says what its last bits are'
+        raise CannotConvert(node, f"{why}; calls without it could be expressed")
+
+
+defined("BiasAdd", sum_of_three, opset=14, domain=MICROSOFT)
+defined("BiasSoftmax", softmax_of_sum, opset=11, domain=MICROSOFT)
+defined("BiasDropout", dropout_of_sum, opset=13, domain=MICROSOFT)
+defined("BitmaskDropout", dropout_without_bits, opset=13, domain=MICROSOFT)
+defined("BitmaskBiasDropout", dropout_of_sum_without_bits, opset=13, domain=MICROSOFT)
+refused(
+    ["ComplexMul", "ComplexMulConj"],
+    'its text is "input_0", "input_1" and "output tensor": it does not say where real and imaginary parts lie',
+    domain=MICROSOFT,
+)

@@ -1,0 +1,79 @@
+"""Which file of `passes/operators` holds the definition of a vendor's operator, or why it has none.
+
+An operator that stands here nowhere has a definition in `functions/` or none.
+"""
+
+from __future__ import annotations
+
+from opshift.passes.model.schemas import MICROSOFT, ONNXRUNTIME
+
+_FILES: dict[str, dict[str, tuple[str, ...]]] = {
+    MICROSOFT: {
+        "microsoft.attention": ("Attention", "MultiHeadAttention"),
+        "microsoft.causal_conv": ("CausalConvWithState",),
+        "microsoft.conv": ("ConvTransposeWithDynamicPads", "FusedConv", "MaxpoolWithMask"),
+        "microsoft.crop_and_resize": ("CropAndResize",),
+        "microsoft.decoder_attention": ("DecoderMaskedMultiHeadAttention",),
+        "microsoft.embedding": ("EmbedLayerNormalization", "TorchEmbedding"),
+        "microsoft.gelu": (
+            *("BiasGelu", "BiasSplitGelu", "FastGelu", "GatedAdd", "GemmFastGelu", "QuickGelu", "ScaledSiLU"),
+        ),
+        "microsoft.group_query_attention": ("GroupQueryAttention",),
+        "microsoft.hyper_connection": ("EngramGate", "HyperConnectionPostMix", "HyperConnectionPreMix"),
+        "microsoft.layout": (
+            *("ExpandDims", "GatherND", "GridSample", "IsAllFinite", "MurmurHash3", "NGramRepeatBlock", "Pad", "Range"),
+            *("Tokenizer", "Trilu", "UnfoldTensor", "Unique"),
+        ),
+        "microsoft.linear_attention": ("LinearAttention", "LinearAttentionGate"),
+        "microsoft.matmul": (
+            *("CDist", "FusedGemm", "FusedMatMul", "FusedMatMulActivation", "Inverse", "SparseToDenseMatMul"),
+            "TransposeMatMul",
+        ),
+        "microsoft.matmul_nbits": ("MatMulNBits",),
+        "microsoft.normalization": (
+            *("BranchwiseRMSNorm", "GatedRMSNorm", "GroupNorm", "SkipGroupNorm", "SkipLayerNormalization"),
+            "SkipSimplifiedLayerNormalization",
+        ),
+        "microsoft.refusals": (
+            "BeamSearch",
+            "DecoderAttention",
+            "DecoderMaskedSelfAttention",
+            "DynamicSparseAttention",
+            "EPContext",
+            "GatedDeltaNet",
+            "GreedySearch",
+            "LongformerAttention",
+            "PackedAttention",
+            "PackedMultiHeadAttention",
+            "PackedSparseAttentionIndexer",
+            "PagedAttention",
+            "RelativePositionBias",
+            "RemovePadding",
+            "RestorePadding",
+            "Sampling",
+            "Snpe",
+            "SparseAttentionIndexer",
+            "SparsePagedAttention",
+            "VarlenCausalConvWithState",
+            "VarlenNGramHashMapping",
+            "WhisperBeamSearch",
+        ),
+        "microsoft.rotary_embedding": ("GemmaRotaryEmbedding", "MRotaryEmbedding", "RotaryEmbedding"),
+        "microsoft.spectral": ("Irfft", "Rfft"),
+        "microsoft.sums": (
+            *("BiasAdd", "BiasDropout", "BiasSoftmax", "BitmaskBiasDropout", "BitmaskDropout", "ComplexMul"),
+            "ComplexMulConj",
+        ),
+    },
+    ONNXRUNTIME: {
+        "microsoft.default_domain": (
+            *("Affine", "Crop", "DisentangledAttention_TRT", "DynamicSlice", "EfficientNMS_TRT", "GRUUnit"),
+            *("GivenTensorFill", "ImageScaler", "LayerNormalization", "MeanVarianceNormalization", "MemcpyFromHost"),
+            *("MemcpyToHost", "MultilevelCropAndResize_TRT", "ParametricSoftplus", "PyramidROIAlign_TRT", "Scale"),
+            *("ScaledTanh", "SimplifiedLayerNormalization"),
+        ),
+    },
+}
+
+FILES = {domain: {op: file for file, ops in files.items() for op in ops} for domain, files in _FILES.items()}
+"""The file by domain and operator."""

@@ -1,0 +1,175 @@
+"""The last line says what became of it, and the exit code whose fault it is."""
+
+import errno
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+
+from opshift.cli import main as cli
+from opshift.cli import start
+from opshift.jobs import rewrite
+from opshift.verification import verify
+from tests.support import model
+
+ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    onnx.save(model("y = ReduceMax(x, a)", 18, constants="int64[1] a = {1}", **ROWS), "in.onnx")
+    return tmp_path
+
+
+def run(capsys, typed):
+    code = cli.main(typed.split())
+    captured = capsys.readouterr()
+    return code, captured.out.splitlines(), captured.err
+
+
+def refused(capsys, path, body, opset, typed, **io):
+    onnx.save(model(body, opset, **io), path)
+    return run(capsys, f"convert {path} out.onnx {typed}")
+
+
+def test_the_nearest_opset_is_tried(here, capsys):
+    code, lines, _ = refused(capsys, "grid.onnx", "y = GridSample(x, g)", 16, "--opset 5",
+                             inputs="float[N,C,H,W] x, float[N,a,b,2] g", outputs="float[N,C,a,b] y")  # fmt: skip
+    assert code == 3
+    assert lines[-1] == "not written: GridSample cannot be expressed at opset 5; try --opset 7"
+    assert sum(line.startswith("refused: ") for line in lines) <= 4
+    assert "-v lists all" in lines[-3]
+    _, all_, _ = run(capsys, "convert grid.onnx out.onnx --opset 5 -v")
+    assert sum(line.startswith("refused: ") for line in all_) > 50
+    assert run(capsys, "convert grid.onnx out.onnx --opset 7 --no-verify")[0] == 0
+
+
+def test_numbers_for_dimensions_are_tried(here, capsys):
+    code, lines, _ = refused(capsys, "add.onnx", "y = Add(x, z)", 7, "--opset 6",
+                             inputs="float[N,3] x, float[M,3] z", outputs="float[K,3] y")  # fmt: skip
+    assert (code, "numbers for the dimensions" in lines[-1]) == (3, False), "they would be unequal"
+    code, lines, _ = refused(capsys, "add.onnx", "y = Add(x, z)", 7, "--opset 6",
+                             inputs="float[N,3] x, float[?,3] z", outputs="float[K,3] y")  # fmt: skip
+    assert (code, lines[-1].startswith("not written: Add cannot be expressed at opset 6")) == (3, True)
+
+
+def test_a_later_release_is_tried(here, capsys):
+    onnx.save(model("y = GridSample(x, g)", 16, inputs="float[1,1,4,4] x, float[1,2,2,2] g", outputs="float[1,1,2,2] y"), "g.onnx")  # fmt: skip
+    (here / "npu.toml").write_text('name="npu"\ntitle="t"\nsource="s"\n[versions."1"]\nopset=13\nsupports=["Relu"]\n')
+    code, lines, _ = run(capsys, "convert g.onnx out.onnx --target npu.toml")
+    assert (code, lines[-1].startswith("not written: ")) == (3, True)
+    assert lines[-1].endswith("cannot be expressed for npu-1")
+
+
+def test_outputs_that_differ_end_with_what_to_try(here, capsys, monkeypatch):
+    found = verify.Verification("different", "onnxruntime", 1, tensor="y", why="1 instead of 2")
+    monkeypatch.setattr(rewrite, "verify_apart", lambda *_, **__: found)
+    code, lines, _ = run(capsys, "convert in.onnx out.onnx --opset 13")
+    assert (code, lines[-1]) == (
+        4,
+        "not written: the outputs differ; try --repro DIR, which writes the smallest models that do",
+    )
+    assert "(onnxruntime, 1 run)" in "\n".join(lines)
+
+
+def test_a_dry_run_ends_with_that(here, capsys):
+    assert run(capsys, "convert in.onnx out.onnx --opset 13 --dry-run")[1][-1] == "not written: a dry run"
+
+
+def no_room(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("convert in.onnx none/out.onnx --opset 13 --no-verify", "none/out.onnx cannot be written: there is no folder none"),
+        ("convert in.onnx --out-dir in.onnx/deep --opset 13 --no-verify", "in.onnx/deep cannot be written: "),
+        ("probe --backend onnxruntime --op Relu --output none/x.toml", "none/x.toml cannot be written: "),
+        ("convert in.onnx out.onnx --opset 13 --save-inputs in.onnx/x.npz", "in.onnx/x.npz cannot be written: "),
+        ("convert in.onnx out.onnx --opset 13 --no-verify --report none/x.html", "none/x.html cannot be written: "),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_written_is_6_with_the_path_of_the_user(here, capsys, monkeypatch, typed, said):
+    from opshift.probing import probe
+
+    monkeypatch.setattr(probe, "probe", lambda *_: "text")
+    code, _, err = run(capsys, typed)
+    assert code == 6
+    assert said in err
+    assert ".part" not in err
+
+
+def test_a_full_disk_is_6_and_leaves_nothing(here, capsys, monkeypatch):
+    monkeypatch.setattr("opshift.files.copying.write_all", no_room)
+    code, _, err = run(capsys, "convert in.onnx out.onnx --opset 13")
+    assert (code, err) == (6, "opshift: out.onnx cannot be written: No space left on device\n")
+    assert os.listdir() == ["in.onnx"]
+
+
+def test_errors_of_every_kind_are_json(here, capsys, monkeypatch):
+    for typed, code, kind in (
+        ("inspect none.onnx --format json", 5, "unreadable"),
+        ("convert in.onnx none/out.onnx --opset 13 --format json", 6, "cannot be written"),
+        ("convert in.onnx out.onnx --opset 99 --format json", 2, "not possible"),
+    ):
+        assert cli.main(typed.split()) == code
+        captured = capsys.readouterr()
+        found = json.loads(captured.out)["error"]
+        assert (found["code"], found["kind"]) == (code, kind)
+        assert captured.err == f"opshift: {found['message']}\n"
+
+
+def test_memory_that_runs_out_is_a_line(here, capsys, monkeypatch):
+    for error in (MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory")):
+
+        def fails(*_, error=error):
+            raise error
+
+        monkeypatch.setattr("opshift.files.model_file.read", fails)
+        code, _, err = run(capsys, "inspect in.onnx")
+        assert (code, err) == (5, "opshift: the memory does not suffice for this model\n")
+
+
+def test_every_exit_code_is_in_the_help_and_the_readme(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    for page in (capsys.readouterr().out, readme):
+        codes = " ".join(page[page.index("xit codes:") :].split())
+        assert all(f"{code} " in codes for code in (0, 1, 2, 3, 4, 5, 6, 130))
+
+
+def test_an_interrupt_while_we_are_imported_is_quiet(monkeypatch):
+    seen = []
+    fake = type(sys)("opshift.cli.main")
+    fake.main = lambda: seen.append(signal.getsignal(signal.SIGINT)) or 0
+    monkeypatch.setitem(sys.modules, "opshift.cli.main", fake)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        assert start.main() == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIG_DFL]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_knows_verbs_options_and_files(capsys, shell):
+    pytest.importorskip("shtab")
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["--print-completion", shell])
+    assert stopped.value.code == 0
+    printed = capsys.readouterr().out
+    assert "--opset" in printed
+    assert "inspect" in printed
+
+
+def test_completion_without_its_library_says_what_to_install(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert cli.main(["--print-completion", "bash"]) == 2
+    assert "pip install opshift[completion]" in capsys.readouterr().err

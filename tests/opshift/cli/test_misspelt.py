@@ -1,0 +1,149 @@
+"""Names that nobody knows are errors with the likely one, in every verb; what is known and not there is said."""
+
+import json
+
+import onnx
+import onnx_ir
+import pytest
+from opshift.passes import ConvertVersionPass, InlineFunctionsPass
+
+import opshift
+from opshift.cli import main as cli
+from tests.support import model
+
+ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
+
+
+def rows():
+    return model("y = ReduceMax(x, a)", 18, constants="int64[1] a = {1}", **ROWS)
+
+
+def calling():
+    return onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "my" : 1]> g (float[2] x) => (float[2] y) { y = my.Twice(x) }'
+        '<domain: "my", opset_import: ["" : 17]> Twice (a) => (b) { b = Add(a, a) }'
+    )
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    onnx.save(rows(), "in.onnx")
+    onnx.save(calling(), "calls.onnx")
+    (tmp_path / "deny.txt").write_text("ReduceL22\n")
+    return tmp_path
+
+
+MISSPELT = [
+    ("inline in.onnx --op ReduceL22", "unknown operator 'ReduceL22'; did you mean ReduceL2?"),
+    ("inline in.onnx --op reducel2", "did you mean ReduceL2?"),
+    ("inline in.onnx --op ReduceMax --op RELU6X", "unknown operator 'RELU6X'"),
+    ("inline in.onnx --deny deny.txt", "did you mean ReduceL2?"),
+    ("inline calls.onnx --op my::Twise", "did you mean my::Twice?"),
+    ("inline calls.onnx --op Twice", "did you mean my::Twice?"),
+    ("inline calls.onnx --domain myy", "no operator of domain 'myy'; did you mean 'my'?"),
+    ("inline in.onnx --target rknnn-2.1", "did you mean rknn-2.1?"),
+    ("inline in.onnx --target rknn-9", "of rknn, "),
+    ("inline in.onnx --target 13", "13 is an opset, not a target: --opset 13"),
+    ("inline in.onnx --target latest", "not a target: --opset latest"),
+    ("inspect in.onnx --target tensorrt-8.66", "of tensorrt, "),
+    ("inspect in.onnx --opset 99", "opset 99 is not known; 1 to "),
+    ("inspect in.onnx --opset 13 --target rknn", "say the same thing"),
+    ("convert in.onnx --opset latests", "unknown target 'latests'"),
+    ("convert in.onnx --opset onnxruntme-1.8", "did you mean onnxruntime-1.8?"),
+    ("convert in.onnx --opset ai.onnx.mll=3", "'ai.onnx.mll' are not known; did you mean 'ai.onnx.ml'?"),
+    ("convert in.onnx --opset 13 --opset 14", "--opset names 13 and 14 for domain 'ai.onnx'"),
+    ("convert in.onnx --opset 13 --target rknn", "say the same thing"),
+    ("convert in.onnx --target 13", "--opset 13"),
+    ("convert in.onnx --ir-version 99", "IR version 99 is not known; 3 to 14 are"),
+    ("convert in.onnx --opset 13 --ir-version 0", "IR version 0 is not known"),
+    ("convert in.onnx", "--opset, --target or --ir-version"),
+    ("convert in.onnx --opset 13 --input-shape M=3", "no symbolic dimension 'M'"),
+    ("convert in.onnx --opset 13 --val-range X:[0,1]", "did you mean 'x'?"),
+    ("fold in.onnx --op gelu", "did you mean Gelu?"),
+    ("verify in.onnx in.onnx --input-shape y:3,3", "no input 'y'"),
+    ("ledger --op resise", "did you mean Resize?"),
+    ("probe --backend onnxruntim", "did you mean onnxruntime?"),
+    ("probe --backend onnxruntime --op Relux", "unknown operator 'Relux'; did you mean Relu?"),
+    ("convertt in.onnx", "did you mean convert?"),
+    ("convert in.onnx --opst 13", "unknown argument '--opst'; did you mean --opset?"),
+    ("convert in.onnx --opset 13 --external-data kep", "did you mean keep?"),
+]
+
+
+@pytest.mark.parametrize(("typed", "said"), MISSPELT, ids=[typed for typed, _ in MISSPELT])
+def test_what_nobody_knows_is_a_usage_error_and_writes_nothing(here, capsys, typed, said):
+    before = sorted(path.name for path in here.iterdir())
+    assert cli.main(typed.split()) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert not captured.out
+    assert sorted(path.name for path in here.iterdir()) == before
+
+
+def test_a_usage_error_is_json_for_who_asks_for_it(here, capsys):
+    for typed in ("inline in.onnx --op Relux --format json", "convert in.onnx --opst 3 --format=json"):
+        assert cli.main(typed.split()) == 2
+        found = json.loads(capsys.readouterr().out)["error"]
+        assert (found["code"], found["kind"]) == (2, "not possible")
+        assert "did you mean" in found["message"]
+
+
+def test_a_known_operator_that_is_not_there_is_said_and_no_error(here, capsys):
+    assert cli.main(["inline", "in.onnx", "out.onnx", "--op", "ReduceL2"]) == 0
+    assert "nothing to inline: the model has no ReduceL2\n" in capsys.readouterr().out
+    assert onnx.load("out.onnx").graph.node[0].op_type == "ReduceMax"
+    assert cli.main(["inline", "calls.onnx", "out.onnx", "--op", "my::Twice", "--op", "ReduceL2"]) == 0
+    assert "nothing to inline: the model has no ReduceL2\n" in capsys.readouterr().out
+    assert cli.main(["inline", "in.onnx", "--out-dir", "many", "--op", "ReduceL2"]) == 0
+    assert "nothing to inline" in capsys.readouterr().out
+    assert cli.main(["inline", "calls.onnx", "out.onnx", "--op", "my::Twice"]) == 0
+    assert "nothing to inline" not in capsys.readouterr().out
+
+
+def test_an_operator_that_the_conversion_brings_and_takes_was_not_named_in_vain(here, capsys):
+    onnx.save(model("y = Gelu(x)", 20, inputs="float[3] x", outputs="float[3] y"), "gelu.onnx")
+    assert cli.main(["inline", "gelu.onnx", "out.onnx", "--op", "Gelu", "--opset", "13"]) == 0
+    assert "nothing to inline" not in capsys.readouterr().out
+
+
+def test_the_ir_version_alone_can_be_asked_for(here):
+    assert cli.main(["convert", "in.onnx", "--ir-version", "7"]) == 0
+    written = onnx.load("in.ir7.onnx")
+    assert (written.ir_version, written.opset_import[0].version) == (7, 18)
+    assert opshift.convert_version(rows(), ir_version=7).ir_version == 7
+
+
+def test_convert_for_a_target_is_inline_for_it(here):
+    assert cli.main(["convert", "in.onnx", "a.onnx", "--target", "onnxruntime-1.8"]) == 0
+    assert cli.main(["inline", "in.onnx", "b.onnx", "--target", "onnxruntime-1.8"]) == 0
+    made, other = (onnx.load(name) for name in ("a.onnx", "b.onnx"))
+    assert made == other
+    assert made.opset_import[0].version == 14
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: opshift.convert_version(rows(), None), "name what to convert to"),
+        (lambda: opshift.convert_version(rows(), True), "not True"),
+        (lambda: opshift.convert_version(rows(), 13.0), "not 13.0"),
+        (lambda: opshift.convert_version(rows(), {}), "names no opset"),
+        (lambda: opshift.convert_version(rows(), {"": "x"}), "not 'x'"),
+        (lambda: opshift.convert_version(rows(), 13, ir_version=99), "IR version 99"),
+        (lambda: opshift.convert_version(rows(), {"ai.onnx.mll": 2}), "did you mean 'ai.onnx.ml'"),
+        (lambda: opshift.inline(rows(), ["ReduceL22"]), "did you mean ReduceL2"),
+        (lambda: opshift.inline(rows(), "ReduceL22"), "unknown operator 'ReduceL22'"),
+        (lambda: opshift.inline(rows(), target="rknnn"), "did you mean rknn"),
+        (lambda: opshift.plan(rows(), ops=["ReduceL22"]), "did you mean ReduceL2"),
+        (lambda: opshift.fold(rows(), "Gellu"), "did you mean Gelu"),
+        (lambda: opshift.verify(rows(), rows(), grade="exakt"), "did you mean exact"),
+        (lambda: opshift.convert_files(["in.onnx"], "out", None), "name what to convert to"),
+        (lambda: opshift.convert_files(["in.onnx"], "out", 13, external_data="kep"), "did you mean keep"),
+        (lambda: ConvertVersionPass(None)(onnx_ir.from_proto(rows())), "name what to convert to"),
+        (lambda: InlineFunctionsPass(["my::Twise"])(onnx_ir.from_proto(calling())), "did you mean my::Twice"),
+    ],
+)
+def test_the_same_in_python(here, call, said):
+    with pytest.raises(ValueError, match=said):
+        call()

@@ -1,0 +1,114 @@
+"""What is no ONNX model is named as what it is."""
+
+import io
+import os
+import pickle
+import zipfile
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from opshift.passes.errors import InvalidModel
+
+from opshift.cli import main as cli
+from opshift.files import kinds, model_file
+from tests.support import model
+
+RELU = model("y = Relu(x)", 18, inputs="float[2] x", outputs="float[2] y")
+
+
+def field(number, value):
+    """A field of bytes in protobuf's wire format."""
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def zipped(*names):
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as held:
+        for name in names:
+            held.writestr(name, b"x")
+    return data.getvalue()
+
+
+def arrays():
+    data = io.BytesIO()
+    np.savez(data, x=np.zeros(3))
+    return data.getvalue()
+
+
+def tensor():
+    return onnx.numpy_helper.from_array(np.zeros(3, np.float32), "x").SerializeToString()
+
+
+TF_NODE = field(1, b"x") + field(2, b"Placeholder")
+KINDS = [
+    ("in.onnx", b"", "it is empty"),
+    ("in.onnx", b"hello, world\n", "it is text"),
+    ("in.onnx", b'{"a": 1}\n', "it is JSON"),
+    ("in.onnx", b"\n  <!DOCTYPE html>\n<html><body>Sign in</body></html>", "it is a web page"),
+    ("in.onnx", b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "git lfs pull"),
+    ("in.onnx", onnx.printer.to_text(RELU).encode(), "onnx.parser.parse_model"),
+    ("in.pbtxt", b"ir_version: 8\ngraph {\n}\n", "text_format.Parse"),
+    ("in.tflite", b"\x1c\x00\x00\x00TFL3" + bytes(40), "tf2onnx.convert --tflite"),
+    ("in.pt", zipped("m/data.pkl", "m/version"), "torch.onnx.export"),
+    ("in.pth", pickle.dumps({"a": 1}, 2), "torch.onnx.export"),
+    ("in.pb", field(1, TF_NODE) + field(1, TF_NODE), "tf2onnx.convert --graphdef"),
+    ("saved_model.pb", b"\x08\x01" + field(2, field(1, b"\x0a\x00")), "a TensorFlow SavedModel"),
+    ("in.pdmodel", field(1, b"\x08\x00\x10\x01"), "paddle2onnx"),
+    ("in.mlmodel", b"\x08\x04" + field(2, field(1, field(1, b"x"))), "a Core ML model"),
+    ("input_0.pb", tensor(), "a single tensor"),
+    ("in.npz", arrays(), "a .npz file"),
+    ("in.zip", zipped("readme"), "a zip archive"),
+    ("in.h5", b"\x89HDF\r\n\x1a\n" + bytes(9), "Keras"),
+    ("in.safetensors", (60).to_bytes(8, "little") + b'{"a":{}}', "a safetensors file"),
+    ("in.gguf", b"GGUF\x03\x00\x00\x00", "a GGUF file"),
+    ("in.engine", b"ptrt" + bytes(9), "a TensorRT engine"),
+    ("in.ort", b"\x10\x00\x00\x00ORTM" + bytes(9), "(.ort)"),
+    ("in.onnx.gz", b"\x1f\x8b\x08" + bytes(9), "gzip"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "said"), KINDS, ids=[said for *_, said in KINDS])
+def test_a_file_is_named_as_what_it_is(tmp_path, capsys, name, content, said):
+    (tmp_path / name).write_bytes(content)
+    assert cli.main(["inspect", str(tmp_path / name)]) == 5
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.startswith(f"opshift: {tmp_path / name}: not an ONNX model: it is ")
+    assert told.count("\n") == 1
+
+
+def test_a_large_file_is_named_by_its_beginning(tmp_path):
+    (tmp_path / "in.onnx").write_bytes(b"<html>" + b"x" * 100)
+    with pytest.raises(InvalidModel, match="a web page"):
+        model_file.read(tmp_path / "in.onnx", whole=10)
+
+
+def test_what_nobody_knows_is_told_as_before(tmp_path):
+    (tmp_path / "in.onnx").write_bytes(os.urandom(3) + b"\xff" * 100)
+    with pytest.raises(InvalidModel, match="not an ONNX model"):
+        model_file.read(tmp_path / "in.onnx")
+
+
+def test_a_model_that_is_cut_off_stays_one_that_is_cut_off(tmp_path):
+    (tmp_path / "in.onnx").write_bytes(RELU.SerializeToString()[:-5])
+    with pytest.raises(InvalidModel, match="it ends in the middle of a field"):
+        model_file.read(tmp_path / "in.onnx")
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [([], "it is a folder\n"), (["a.onnx"], "it holds a.onnx\n"), (["saved_model.pb"], "--saved-model")],
+)
+def test_a_folder_is_named_with_what_it_holds(tmp_path, capsys, held, said):
+    (tmp_path / "folder").mkdir()
+    for name in held:
+        (tmp_path / "folder" / name).write_bytes(b"")
+    assert cli.main(["inspect", str(tmp_path / "folder")]) == 5
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("end", range(0, 200, 7))
+def test_no_beginning_of_a_model_is_taken_for_something_else(end):
+    assert kinds.described(RELU.SerializeToString()[:end]) in ("", "empty")

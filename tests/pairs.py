@@ -1,0 +1,53 @@
+"""Of tests with every combination of three parameters or more, as few as show each pair of values."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+Row = tuple[int, ...]
+
+
+def split(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """The tests that are needed, and those that show no pair of values of which none of the former does."""
+    functions: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        functions[item.nodeid.partition("[")[0]].append(item)
+    needed = {id(item) for of_one in functions.values() for item in _needed(of_one)}
+    return [item for item in items if id(item) in needed], [item for item in items if id(item) not in needed]
+
+
+def _needed(items: list[pytest.Item]) -> list[pytest.Item]:
+    calls = [getattr(item, "callspec", None) for item in items]
+    rows = numbered([call.params for call in calls if call is not None])
+    if len(rows) != len(items) or len(rows[0]) < 3:
+        return items
+    return [items[index] for index in cover(rows)]
+
+
+def numbered(calls: Sequence[dict[str, Any]]) -> list[Row]:
+    """The values of each call, which are the same objects wherever they recur, as numbers.
+
+    Parameters that vary together count once, and those that do not vary never.
+    """
+    columns = set()
+    for name in calls[0] if calls else ():
+        numbers: dict[int, int] = {}
+        columns.add(tuple(numbers.setdefault(id(call[name]), len(numbers)) for call in calls))
+    return list(zip(*sorted(column for column in columns if any(column)), strict=True)) or [()] * len(calls)
+
+
+def cover(rows: Sequence[Row]) -> list[int]:
+    """The rows, the best first, that together have every pair of values that any row has."""
+    pairs = [{(a, row[a], b, row[b]) for a, b in combinations(range(len(row)), 2)} for row in rows]
+    left = set().union(*pairs)
+    chosen = []
+    while left:
+        best = max(range(len(rows)), key=lambda index: len(pairs[index] & left))
+        chosen.append(best)
+        left -= pairs[best]
+    return chosen

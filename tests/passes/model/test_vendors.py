@@ -1,0 +1,103 @@
+"""The table of vendors' operators says what the installed onnxruntime says, and each has a definition or a reason."""
+
+import subprocess
+import sys
+
+import pytest
+from opshift.passes.inlining import definable
+from opshift.passes.model import schemas, tabulate_vendors
+from opshift.passes.model.schemas import MICROSOFT, NCHWC, NHWC, ONNXRUNTIME
+from opshift.passes.rewrite import registry
+
+# What nobody has read yet: an operator that gets a definition or a reason leaves its list.
+ATTENTION = """
+    AttnLSTM BifurcationDetector
+    DynamicTimeWarping
+    GatedRelativePositionBias
+
+    MoE NGramHashMapping
+
+    SparseAttention
+    WordConvEmbedding
+"""
+
+QUANTIZED = """
+    DequantizeBFP DequantizeLinear DequantizeWithOrder DynamicQuantizeLSTM DynamicQuantizeMatMul
+    GatherBlockQuantized GemmFloat8 MatMulBlockQuantizedFp4Weight MatMulBlockQuantizedFp8Weight MatMulBnb4
+    MatMulFpQ4 MatMulInteger16 MatMulIntegerToFloat MatMulNBitsMlp MatMulNBitsQkv MulInteger NhwcConv
+    NhwcFusedConv NhwcMaxPool QAttention QEmbedLayerNormalization QGemm QLinearAdd QLinearAveragePool QLinearConcat
+    QLinearConv QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearReduceMean QLinearSigmoid QLinearSoftmax
+    QLinearWhere QMoE QOrderedAttention QOrderedGelu QOrderedLayerNormalization QOrderedLongformerAttention
+    QOrderedMatMul QuantizeBFP QuantizeLinear QuantizeWithOrder ReduceSumInteger
+"""
+
+OTHERS = """
+"""
+
+CHANNELS = """
+    AveragePool Conv GlobalAveragePool GlobalMaxPool MaxPool ReorderInput ReorderOutput Upsample
+"""
+
+IMAGES = """
+    AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool
+    GridSample InstanceNormalization LRN LpPool MaxPool MaxUnpool QLinearAveragePool QLinearConv
+    QLinearConvTranspose Resize SpaceToDepth
+"""
+
+DEFAULT = """
+    ThresholdedRelu
+"""
+
+_OPEN = ((MICROSOFT, ATTENTION), (MICROSOFT, QUANTIZED), (MICROSOFT, OTHERS), (NCHWC, CHANNELS), (NHWC, IMAGES))
+OPEN = {(domain, op) for domain, ops in (*_OPEN, (ONNXRUNTIME, DEFAULT)) for op in ops.split()}
+
+
+@pytest.mark.newest
+def test_the_table_is_what_the_installed_onnxruntime_yields():
+    with open(tabulate_vendors.__file__.replace("tabulate_vendors.py", "vendor_table.json"), encoding="utf-8") as file:
+        assert file.read() == tabulate_vendors.render()
+    assert tabulate_vendors.new() == []
+
+
+def test_what_a_new_wheel_brings_is_listed(monkeypatch):
+    held = tabulate_vendors.tabulate()
+    held["schemas"][MICROSOFT]["Zork"] = {"1": {"text": "0"}}
+    held["schemas"][MICROSOFT]["Gelu"]["1"]["text"] = "0"
+    monkeypatch.setattr(tabulate_vendors, "tabulate", lambda: held)
+    assert {"com.microsoft::Zork 1: new", "com.microsoft::Gelu 1: its text changed"} <= set(tabulate_vendors.new())
+
+
+def test_no_conversion_imports_onnxruntime():
+    code = "import sys, opshift.passes.conversion.convert, opshift.passes.model.schemas as s; s.vendor_table(); assert 'onnxruntime' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_defaults_arity_and_kernels():
+    found = schemas.schema(MICROSOFT, "SkipLayerNormalization", 1)
+    assert found is not None
+    assert found.attributes["epsilon"].default.f == pytest.approx(1e-12)
+    assert (found.min_input, found.max_input, found.max_output) == (3, 5, 4)
+    assert {text for row in schemas.kernels(MICROSOFT, "Gelu") for text in row["T"]} == {"tensor(float)"}
+    assert not schemas.kernels(MICROSOFT, "GroupNorm")
+    assert schemas.operators(ONNXRUNTIME)
+    assert schemas.versions("", "SimplifiedLayerNormalization") == ()
+    assert not schemas.known_domain(MICROSOFT)
+
+
+def test_a_second_definition_is_an_error():
+    registry.definition(MICROSOFT, "FastGelu")
+    with pytest.raises(ValueError, match="FastGelu is already defined"):
+        registry.refused("FastGelu", "", domain=MICROSOFT)
+    with pytest.raises(ValueError, match="Zork does not exist"):
+        registry.refused("Zork", "", domain=MICROSOFT)
+
+
+def test_each_operator_has_a_definition_or_a_reason_for_none():
+    silent = {
+        (domain, op)
+        for domain in schemas.VENDORS
+        for op in schemas.operators(domain)
+        if not definable.is_defined(domain, op) and registry.definition(domain, op) is None
+    }
+    assert silent <= OPEN
+    assert silent >= OPEN, "what has one now must leave the list"

@@ -1,0 +1,134 @@
+"""Attention and MultiHeadAttention over the masks, caches and outputs that the kernels run: a sample of each kind."""
+
+import numpy as np
+import pytest
+
+from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused
+
+B, S, N, P = 2, 3, 2, 2  # batch, queries, heads, tokens in the past
+
+
+def masks(keys, starts=True, queries=S):
+    """One of each kind that a kernel reads; a query without keys is tested apart, for -10000 has steps of 0.001."""
+    rng = np.random.default_rng(1)
+    rows, square = rng.integers(0, 2, (B, keys)), rng.integers(0, 2, (B, queries, keys))
+    rows[:, 0] = square[:, :, 0] = 1
+    held = [np.array([2, keys]), np.arange(3 * B + 2) + 1, rows, square]
+    held += [np.array([keys, 2, 1, 0])] if starts else []
+    return [mask.astype(np.int32) for mask in held]
+
+
+@pytest.mark.parametrize(("sizes", "past", "ran"), [(None, False, 12), ([4, 4, 4], True, 9), ([8, 8, 12], False, 5)])
+def test_attention(sizes, past, ran):
+    total, keys = sum(sizes or [24]), S + P if past else S
+    made = calls(
+        "Attention",
+        {
+            "input": (B, S, 8),
+            "weights": (8, total),
+            "bias": (total,),
+            "mask_index": masks(keys),
+            "past": (2, B, N, P, sizes[0] // N) if past else None,
+            "attention_bias": None if past else [(1, 1, S, keys), (B, N, S, keys)],
+        },
+        {
+            "num_heads": [N],
+            "unidirectional": [None, 1],
+            "qkv_hidden_sizes": [sizes],
+            "scale": [None, 0.3, -0.2],
+            "mask_filter_value": [None, -5.0],
+        },
+        outputs=["present"],
+    )
+    biased = [call for call in made if call.inputs[2] is not None]  # without, the kernel crashes
+    if past:
+        biased = [call for call in biased if call.inputs[4] is not None and call.outputs[1]]
+    if sizes == [8, 8, 12]:
+        biased = [call for call in biased if not call.outputs[1]]
+    assert check(biased[:: 1 + len(biased) // (ran + 1)][:ran], grade="close") == ran
+
+
+@pytest.mark.parametrize(
+    ("new", "past", "cached", "width", "queries", "ran"),
+    [(3, 2, 0, 8, 3, 11), (5, 0, 0, 12, 3, 9), (2, 0, 1, 8, 3, 7), (1, 3, 0, 8, 1, 5)],
+)
+def test_multi_head_attention(new, past, cached, width, queries, ran):
+    """With unequal lengths, unidirectional excludes no key from the last query."""
+    keys = new + past
+    made = calls(
+        "MultiHeadAttention",
+        {
+            "query": (B, queries, 8),
+            "key": (B, N, new, 4) if cached else (B, new, 8),
+            "value": (B, N, new, width // N) if cached else (B, new, width),
+            "bias": None if cached else (16 + width,),
+            "key_padding_mask": masks(keys, False, queries),
+            "attention_bias": [(1, 1, queries, keys), (B, N, queries, keys)],
+            "past_key": (B, N, past, 4) if past else None,
+            "past_value": (B, N, past, width // N) if past else None,
+        },
+        {"num_heads": [N], "unidirectional": [None, 1], "scale": [None, 0.3], "mask_filter_value": [None, -5.0]},
+        outputs=["present_key", "present_value", "qk"],
+    )
+    made = [call for call in made if call.inputs[1] is not None and call.inputs[2] is not None]
+    made = [call for call in made if (call.inputs[6] is None) == (call.inputs[7] is None)]
+    made = [call for call in made if call.outputs[1] == call.outputs[2]]
+    if past:  # which the kernel ignores where nobody asks for present
+        made = [call for call in made if call.inputs[6] is not None and call.outputs[1]]
+    assert check(made[:: 1 + len(made) // (ran + 1)][:ran], grade="close") == ran
+
+
+def test_a_query_without_keys_attends_to_all():
+    nothing = np.zeros((B, S), np.int32)
+    made = calls(
+        "MultiHeadAttention",
+        {"query": (B, S, 8), "key": (B, S, 8), "value": (B, S, 8), "key_padding_mask": nothing},
+        {"num_heads": [N], "mask_filter_value": [-5.0, -1e5, -3e38]},
+    )
+    made = [call for call in made if all(x is not None for x in call.inputs[:3])]
+    assert check(made, grade="close") == 12
+
+
+@pytest.mark.parametrize("op", ["Attention", "MultiHeadAttention"])
+def test_at_the_opset_of_attention(op):
+    """Above opset 22 Attention stays what it is, at 24 and later with another text of its masks."""
+    given = {"Attention": {"input": (B, S, 8), "weights": (8, 24), "bias": (24,), "mask_index": masks(S)}}
+    given["MultiHeadAttention"] = {**dict.fromkeys(("query", "key", "value"), (B, S, 8)), "bias": (24,)}
+    made = calls(op, given[op], {"num_heads": [N], "unidirectional": [None, 1]}, types=[FLOAT])
+    made = [call for call in made if call.inputs[2] is not None and call.inputs[1] is not None]
+    assert check(made, grade="close", opsets=(23, 24, 26)) == (12 if op == "Attention" else 4)
+
+
+def test_without_bias_and_packed():
+    """Forms that only GPUs run compute what the one written apart computes."""
+    rng = np.random.default_rng(0)
+    x = [rng.normal(size=(B, S, N, 4)).astype(FLOAT) for _ in range(3)]
+    flat = tuple(v.reshape(B, S, 8) for v in x)
+    (want,) = results(Call("MultiHeadAttention", flat, (True,), {"num_heads": N}))
+    for packed in ((np.stack(x, 3),), (flat[0], np.stack(x[1:], 3))):
+        (got,) = results(Call("MultiHeadAttention", packed, (True,), {"num_heads": N}))
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def results(call):
+    from tests.passes.operators.microsoft.harness import feeds, inlined, model
+    from tests.support import evaluate
+
+    return evaluate(inlined(model([call]), 21), feeds([call]))
+
+
+def test_what_cannot_be_said_is_refused():
+    attention = {"input": (B, S, 8), "weights": (8, 24), "bias": (24,)}
+    for name in ("do_rotary", "past_present_share_buffer"):
+        check_refused(calls("Attention", attention, {"num_heads": [N], name: [1]})[:1], f"{name}=1")
+    square = np.ones((B, 1, 8, 8), np.int32)
+    check_refused(calls("Attention", {**attention, "mask_index": square}, {"num_heads": [N]})[:1], "a mask of rank 4")
+    sizes = {"num_heads": [N], "qkv_hidden_sizes": [[8, 8, 12]]}
+    wide = {"input": (B, S, 8), "weights": (8, 28), "bias": (28,)}
+    check_refused(calls("Attention", wide, sizes, outputs=["present"])[:1], "keys and values of different sizes")
+    beams = np.zeros((B, 1, 8), np.int32)
+    x = np.ones((B, S, 8), FLOAT)
+    shared = Call("MultiHeadAttention", (x, x, x, *[None] * 6, beams), (True,), {"num_heads": N})
+    check_refused([shared], "a cache in a shared buffer")
+    check_refused([Call("MultiHeadAttention", (x,), (True,), {"num_heads": N})], "without key")
+    check_refused([Call("MultiHeadAttention", (x, x), (True,), {"num_heads": N})], "without value")

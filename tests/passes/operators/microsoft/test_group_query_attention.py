@@ -1,0 +1,101 @@
+"""GroupQueryAttention: prompts, tokens and what continues a cache, of uniform and of ragged lengths."""
+
+import numpy as np
+import pytest
+
+from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused
+
+N, K, H = 4, 2, 16  # heads of the query, heads of the key, size of a head
+FORMS = {  # batch, new tokens, length of the cache, total, seqlens_k
+    "prompt": (2, 3, None, 3, [2, 2]),
+    "prompt in a buffer": (2, 3, 8, 3, [2, 2]),
+    "token": (2, 1, 4, 5, [4, 4]),
+    "ragged tokens in a buffer": (2, 1, 8, 5, [4, 2]),
+    "ragged tokens": (2, 1, 4, 5, [4, 2]),
+    "continued": (1, 3, 4, 7, [6]),
+}
+
+
+def given(form, *, packed=False, turned=0, **others):
+    batch, new, held, total, ends = FORMS[form]
+    angles = np.random.default_rng(5).normal(size=(12, turned // 2))
+    shapes = {
+        "query": (batch, new, (N + 2 * K) * H) if packed else (batch, new, N * H),
+        "key": None if packed else (batch, new, K * H),
+        "value": None if packed else (batch, new, K * H),
+        **dict.fromkeys(("past_key", "past_value"), (batch, K, held, H) if held is not None else None),
+        "seqlens_k": np.array(ends, np.int32),
+        "total_sequence_length": np.array([total], np.int32),
+        "cos_cache": np.cos(angles) if turned else None,
+        "sin_cache": np.sin(angles) if turned else None,
+    }
+    return {**shapes, **others}
+
+
+def made(form, attributes, outputs=(), every=1, **options):
+    inputs = given(form, **options)
+    if options.get("turned"):
+        attributes = {**attributes, "do_rotary": [1]}
+    attributes = {"num_heads": [N], "kv_num_heads": [K], **attributes}
+    found = calls(
+        "GroupQueryAttention", inputs, attributes, outputs=["present_key", "present_value", *outputs], seed=len(form)
+    )
+    needed = [i for i, (name, held) in enumerate(inputs.items()) if held is not None and i < 9]
+    found = [call for call in found if all(call.inputs[i] is not None for i in needed)]
+    return [call for call in found if call.outputs[1] and call.outputs[2] and call.outputs[3] == bool(outputs)][::every]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form(form):
+    batch, new, _, total, _ = FORMS[form]
+    bias = (batch, N, new, total)
+    found = made(form, {"softcap": [None, 0.5], "local_window_size": [None, 2]}, every=4, attention_bias=bias)
+    found += made(form, {"smooth_softmax": [None, 1]}, every=3, packed=True, turned=16, head_sink=(N,))
+    assert check(found, grade="close", opsets=(24, 13)) == 4 + 3
+
+
+@pytest.mark.parametrize("form", ["prompt", "continued"])
+def test_scores(form):
+    attributes = {"qk_output": [1, 2], "softcap": [None, 0.5], "local_window_size": [None, 2]}
+    found = made(form, attributes, ["output_qk"], every=5, head_sink=(N,))
+    assert check(found, grade="close", opsets=(24, 13)) == 7
+
+
+def test_part_of_a_head_is_turned_and_positions_are_given():
+    for form, positions in (("token", np.array([[3], [1]])), ("prompt", np.array([[4, 0, 2], [1, 1, 0]]))):
+        for turned, interleaved in ((16, 1), (8, None)):
+            wide = {"turned": turned, "position_ids": positions}
+            found = made(form, {"rotary_interleaved": [interleaved]}, **wide)
+            if turned == 16:
+                assert check(found, grade="close", opsets=(21, 13)) == 4
+
+
+def test_all_keys_are_attended_where_it_is_not_causal():
+    assert check(made("ragged tokens", {"causal": [0], "scale": [None, -0.3]}), grade="close", opsets=(24, 13)) == 4
+
+
+def test_what_cannot_be_said_is_refused():
+    window = {"sliding_window_cache": [1], "local_window_size": [3]}
+    check_refused(made("token", window)[:1], "sliding_window_cache=1")
+    check_refused(made("token", {"k_quant_type": ["PER_TENSOR"]})[:1], "k_quant_type='PER_TENSOR'")
+    check_refused(made("prompt", {"do_rotary": [1]})[:1], "do_rotary=1 without cos_cache")
+
+
+def test_heads_are_normalized_as_the_text_says():
+    """No CPU kernel does it."""
+    from tests.passes.operators.microsoft.harness import feeds, inlined, model
+    from tests.support import evaluate
+
+    (plain,) = made("prompt", {})[:1]
+    scale = np.linspace(0.5, 1.5, H).astype(FLOAT)
+
+    def normalized(x, heads):
+        apart = x.reshape(*x.shape[:2], heads, H)
+        return (apart / np.sqrt((apart**2).mean(-1, keepdims=True) + 1e-6) * scale).reshape(x.shape)
+
+    query, key, value, *rest = plain.inputs
+    by_hand = Call(plain.op, (normalized(query, N), normalized(key, K), value, *rest), plain.outputs, plain.attributes)
+    inside = Call(plain.op, (*plain.inputs[:14], scale, scale), plain.outputs, plain.attributes)
+    want, got = (evaluate(inlined(model([call]), 24), feeds([call])) for call in (by_hand, inside))
+    for a, b in zip(want, got, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,61 @@
+"""MatMulNBits: weights of 2, 4 and 8 bits, whole and padded blocks, zero points of each kind, as constants and at run time."""
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.passes.operators.microsoft.harness import FLOAT, calls, check, check_refused, inlined, model
+from tests.support import show
+
+ROWS = 5
+
+
+def given(bits, size, block, **others):
+    rng, blocks = np.random.default_rng(0), -(-size // block)
+    return {
+        "A": [(2, 3, size), (3, size)],
+        "B": rng.integers(0, 256, (ROWS, blocks, block * bits // 8)).astype(np.uint8),
+        "scales": np.abs(rng.normal(size=(ROWS, blocks))),
+        "zero_points": [
+            rng.integers(0, 256, (ROWS, -(-blocks * bits // 8))).astype(np.uint8),
+            rng.random((ROWS, blocks)) * 2**bits,
+        ],
+        "bias": (ROWS,),
+        **others,
+    }
+
+
+def attributes(bits, size, block):
+    return {"K": [size], "N": [ROWS], "bits": [bits], "block_size": [block]}
+
+
+@pytest.mark.parametrize("held", [(1, 2, 3), ()])
+@pytest.mark.parametrize(("size", "block"), [(32, 16), (40, 16), (16, 16)])
+@pytest.mark.parametrize(("bits", "ran"), [(4, 8), (8, 4), (2, 8)])
+def test_weights(bits, size, block, held, ran):
+    found = calls("MatMulNBits", given(bits, size, block), attributes(bits, size, block))
+    assert check(found[::3], grade="close", held=held) == ran
+
+
+def test_bytes_stay_where_they_lie():
+    found = calls("MatMulNBits", given(4, 32, 16, zero_points=None, bias=None), attributes(4, 32, 16), types=[FLOAT])
+    after = inlined(model(found[:1], (1, 2)), 21)
+    assert [node.op_type for node in after.graph.node] == ["DequantizeLinear", "Transpose", "MatMul"], show(after)
+    held = {tensor.name: tensor for tensor in after.graph.initializer}
+    weights = held[after.graph.node[0].input[0]]
+    assert (weights.data_type, list(weights.dims)) == (onnx.TensorProto.UINT4, [ROWS, 32])
+    assert weights.raw_data == found[0].inputs[1].tobytes()
+
+
+def test_groups_choose_scales():
+    groups = np.random.default_rng(1).permutation(np.arange(32) // 16).astype(np.int32)
+    found = calls("MatMulNBits", given(4, 32, 16, zero_points=None, g_idx=groups), attributes(4, 32, 16))
+    assert check(found, grade="close", held=(1, 2, 4)) == 16
+    found = calls("MatMulNBits", given(4, 32, 16, g_idx=groups), attributes(4, 32, 16))
+    check_refused(found[:1], "g_idx with zero_points")
+
+
+def test_what_cannot_be_said_is_refused():
+    found = calls("MatMulNBits", given(4, 32, 16), {**attributes(4, 32, 16), "weight_prepacked": [1]})
+    check_refused(found[:1], "weight_prepacked")
+    check_refused(calls("MatMulNBits", given(4, 32, 16), {**attributes(4, 32, 16), "bits": [3]})[:1], "bits=3")

@@ -1,0 +1,41 @@
+"""How refusals are told in few lines."""
+
+from opshift.passes.errors import Refusal, Refused, grouped
+
+
+def refusal(node, why, op="Gelu", since=20):
+    return Refusal(node, op, "", since, False, why)
+
+
+def test_one_refusal_is_told_as_it_is():
+    one = refusal("a", "axis=3; only 1 can be expressed")
+    assert grouped([one]) == [str(one)]
+
+
+def test_nodes_of_one_reason_stand_in_one_line_three_of_them_by_name():
+    told = grouped([refusal(name, "no rank") for name in "abcde"])
+    assert told == ['5 x Gelu "a" "b" "c" and 2 more (opset 20 -> 19): no rank']
+
+
+def test_reasons_that_differ_in_names_alone_are_one_reason():
+    told = grouped([refusal("a", f"it becomes Mul 'a/{k}': \"v{k}\" is an integer") for k in range(75)])
+    assert told == ['Gelu "a" (opset 20 -> 19): it becomes Mul \'a/0\': "v0" is an integer (and 74 more like it)']
+
+
+def test_numbers_are_other_reasons_and_more_than_three_are_counted():
+    told = grouped([refusal("a", f"axis={k}; only 1 can be expressed") for k in range(5)])
+    assert [line.partition("axis=")[2][:1] for line in told] == ["0", "1", "2", ""]
+    assert told[-1] == "Gelu: and 2 more reasons"
+
+
+def test_each_operator_has_lines_of_its_own():
+    assert [line.split()[0] for line in grouped([refusal("a", "x"), refusal("b", "x", "Celu"), refusal("c", "x")])] == [
+        "2",
+        "Celu",
+    ]
+
+
+def test_the_error_in_python_is_grouped_and_has_all():
+    error = Refused([refusal(str(k), "no rank") for k in range(75)], target=13)
+    assert len(error.refusals) == 75
+    assert len(str(error).splitlines()) == 2

@@ -1,0 +1,191 @@
+"""Everything works where POSIX is not: files, the command line, the process that runs a model, and paths of Windows."""
+
+import ntpath
+import os
+import posixpath
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import onnx
+import onnx.helper
+import onnx.numpy_helper
+import pytest
+from opshift.passes import process
+from opshift.passes.errors import InvalidModel
+from opshift.passes.model import tensor_data
+
+from opshift.cli import main as cli
+from opshift.files import external, model_file
+from opshift.verification import isolation
+
+ABSENT = {
+    os: "pread copy_file_range fork wait4 posix_fadvise O_NOFOLLOW O_NONBLOCK killpg setsid sendfile mkfifo",
+    signal: "SIGALRM SIGKILL alarm pthread_sigmask SIGHUP",
+}
+
+
+@pytest.fixture
+def windows(monkeypatch):
+    """Takes away what Windows lacks."""
+    for module, names in ABSENT.items():
+        for name in names.split():
+            monkeypatch.delattr(module, name, raising=False)
+    for name in ("resource", "fcntl", "termios"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr(isolation, "forks", lambda: False)
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A model with a weight that is copied from file to file."""
+    weight = onnx.numpy_helper.from_array(np.arange(4096, dtype=np.float32), "w")
+    nodes = [
+        onnx.helper.make_node("Add", ["x", "w"], ["t"]),
+        onnx.helper.make_node("ReduceMax", ["t"], ["y"], keepdims=1),
+    ]
+    x, y = (onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", [4096]), ("y", [1])))
+    graph = onnx.helper.make_graph(nodes, "g", [x], [y], [weight])
+    path = tmp_path / "in.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8), path)
+    return path
+
+
+def weight_of(path):
+    return onnx.numpy_helper.to_array(onnx.load(path).graph.initializer[0])
+
+
+@pytest.mark.parametrize("policy", ["none", "all", "copy", "keep"])
+def test_weights_go_from_file_to_file(windows, source, tmp_path, policy):
+    model = model_file.read(source, whole=0, large=16)
+    assert tensor_data.is_embedded(model.graph.initializer[0]), "else nothing is copied"
+    with model_file.Draft(model, tmp_path / "out.onnx", tmp_path, policy) as draft:
+        draft.publish()
+    np.testing.assert_array_equal(weight_of(tmp_path / "out.onnx"), np.arange(4096))
+    again = model_file.read(tmp_path / "out.onnx", whole=0, large=16)
+    (tmp_path / "far").mkdir()
+    with model_file.Draft(again, tmp_path / "far" / "out.onnx", tmp_path, "copy") as draft:
+        draft.publish()
+    np.testing.assert_array_equal(weight_of(tmp_path / "far" / "out.onnx"), np.arange(4096))
+
+
+def test_a_command_converts_and_proves_in_a_process_of_its_own(windows, source, tmp_path, capsys):
+    assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "13"]) == 0
+    assert "equal (onnxruntime" in capsys.readouterr().out
+    assert onnx.load(tmp_path / "out.onnx").opset_import[0].version == 13
+
+
+def test_commands_that_only_look(windows, source, capsys):
+    for typed in (["inspect", str(source)], ["targets"], ["ledger", "--op", "Resize"], ["inspect", str(source), "--opset", "11"]):  # fmt: skip
+        assert cli.main(typed) == 0
+
+
+def test_limits_that_cannot_be_set_are_not(windows):
+    with process.ours(), process.at_most(1 << 20):
+        assert len(bytes(1 << 22)) == 1 << 22
+
+
+def test_a_process_ends_in_time_without_an_alarm(windows, monkeypatch):
+    ended = []
+    monkeypatch.setattr(isolation, "_apart", True)
+    monkeypatch.setattr(os, "_exit", ended.append)
+    isolation.end_after(0)
+    for timer in [each for each in threading.enumerate() if isinstance(each, threading.Timer)]:
+        timer.join()
+    assert ended == [isolation._LATE]
+    assert isolation.Ended(isolation._LATE).late
+
+
+def test_the_way_in_which_windows_ends_a_process_is_told(windows):
+    assert "exit code 0xc0000005" in str(isolation.Ended(0xC0000005))
+
+
+def test_a_file_that_is_open_is_replaced_once_it_is_closed(windows, source, tmp_path, monkeypatch):
+    held, replace = [tmp_path], os.replace
+
+    def refuses(*paths):
+        if held:
+            held.clear()
+            raise PermissionError(13, "The process cannot access the file because it is being used by another process")
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", refuses)
+    with model_file.Draft(model_file.read(source), tmp_path / "out.onnx", tmp_path) as draft:
+        draft.publish()
+    assert (tmp_path / "out.onnx").exists()
+
+
+def test_a_file_that_stays_open_is_an_output_that_cannot_be_written(windows, source, tmp_path, monkeypatch, capsys):
+    def refuses(*_):
+        raise PermissionError(13, "being used by another process", str(tmp_path / "x.part"), None, str(tmp_path))
+
+    monkeypatch.setattr(os, "replace", refuses)
+    assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "13", "--no-verify"]) == 6
+    assert (
+        capsys.readouterr().err
+        == f"opshift: {tmp_path / 'out.onnx'} cannot be written: being used by another process\n"
+    )
+    assert os.listdir(tmp_path) == ["in.onnx"]
+
+
+def test_names_that_a_pipe_has_no_letters_for_are_spelled_out(source):
+    model = onnx.load(source)
+    model.graph.output[0].name = model.graph.node[1].output[0] = "größe→"
+    onnx.save(model, source)
+    environment = {**os.environ, "PYTHONIOENCODING": "cp1252:strict", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "opshift", "inspect", str(source)], capture_output=True, env=environment
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "größe\\u2192" in done.stdout.decode("cp1252")
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["C:\\w.bin", "C:w.bin", "\\w.bin", "/w.bin", "\\\\host\\share\\w.bin", "..\\w.bin", "a\\..\\..\\w.bin", "a/../w.bin", "w.bin:x", ""],
+)  # fmt: skip
+def test_locations_that_lead_out_of_the_folder_on_windows(location):
+    with pytest.raises(InvalidModel, match="outside"):
+        tensor_data.parts_of(location, ntpath)
+
+
+@pytest.mark.parametrize("location", ["sub\\w.bin", "sub/w.bin", ".\\sub\\w.bin"])
+def test_both_separators_are_read_on_windows_and_slashes_are_written(location):
+    assert tensor_data.parts_of(location, ntpath) == ["sub", "w.bin"]
+    assert external.prefixed(location, "m.", ntpath) == "sub/m.w.bin"
+
+
+def test_a_location_has_slashes_whatever_the_system():
+    assert tensor_data.location_of("C:\\m\\sub\\w.bin", "C:\\m", ntpath) == "sub/w.bin"
+    assert tensor_data.location_of("/m/sub/w.bin", "/m", posixpath) == "sub/w.bin"
+    assert tensor_data.parts_of("a\\b", posixpath) == ["a\\b"], "a name may hold one there"
+
+
+@pytest.mark.parametrize(
+    ("path", "opened"),
+    [
+        ("C:\\m\\in.onnx", "C:\\m\\in.onnx"),
+        ("C:\\" + "m" * 250 + "\\a/..\\in.onnx", "\\\\?\\C:\\" + "m" * 250 + "\\in.onnx"),
+        ("\\\\host\\share\\" + "m" * 250, "\\\\?\\UNC\\host\\share\\" + "m" * 250),
+        ("\\\\?\\C:\\" + "m" * 250, "\\\\?\\C:\\" + "m" * 250),
+    ],
+)
+def test_long_paths_are_opened(path, opened):
+    assert tensor_data.reachable(path, ntpath) == opened
+    assert tensor_data.reachable("/" + "m" * 500, posixpath) == "/" + "m" * 500
+
+
+def test_nothing_that_windows_lacks_is_imported_at_the_top():
+    absent = ("resource", "fcntl", "pwd", "grp", "termios")
+    code = (
+        "import builtins\n"
+        "real = builtins.__import__\n"
+        "def look(name, globals=None, *rest):\n"
+        f"    if name in {absent} and (globals or {{}}).get('__name__', '').startswith('opshift'): raise ImportError(name)\n"
+        "    return real(name, globals, *rest)\n"
+        "builtins.__import__ = look\n"
+        "import opshift.cli.main, opshift.cli.commands, opshift.api, opshift.jobs.batch, opshift.verification.judge\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

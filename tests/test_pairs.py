@@ -1,0 +1,28 @@
+"""The tests that are left out show nothing that others do not."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from tests.pairs import cover, numbered
+
+
+@pytest.mark.parametrize("sizes", [(2, 2, 2), (4, 3, 3, 2, 2), (7, 4, 3, 3)])
+def test_every_pair_of_values_is_there_and_few_are_there_twice(sizes):
+    rows = list(product(*map(range, sizes)))
+    chosen = [rows[index] for index in cover(rows)]
+    for (a, first), (b, second) in combinations(enumerate(sizes), 2):
+        assert {(row[a], row[b]) for row in chosen} == set(product(range(first), range(second)))
+    assert len(chosen) <= 1.5 * max(first * second for first, second in combinations(sizes, 2))
+
+
+def test_what_is_asked_for_alone_is_needed():
+    assert cover([(1, 0, 1)]) == [0]
+
+
+def test_parameters_that_vary_together_count_once():
+    kinds = [("A", np.zeros(9)), ("B", np.zeros(9))]
+    calls = [{"op": op, "held": held, "same": 1, "size": size} for op, held in kinds for size in (1, 2)]
+    assert numbered(calls) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert numbered([{}]) == [()]
