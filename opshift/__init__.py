@@ -40,6 +40,11 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    """What there is to use, which `help` tells of, too."""
+    return sorted({*__all__, "__version__", "__doc__", "__name__", "__file__", "__path__", "__all__"})
+
+
 def __getattr__(name: str) -> object:
     """Import what is asked for, when it is asked for: `opshift --help` needs none of it."""
     if name not in __all__:

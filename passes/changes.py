@@ -36,6 +36,13 @@ class Change(NamedTuple):
     grade: str = "exact"
     remark: str = ""
 
+    @property
+    def rung(self) -> str:
+        """From where to where: `18 -> 13`, `at 18`, or `below 23` for what there is not any more."""
+        if self.source == self.target:
+            return f"at {self.source}"
+        return f"{self.source} -> {self.target}" if self.target else f"below {self.source}"
+
 
 Withheld = frozenset[tuple[str, str, str]]
 """Optional changes that are not to be made, as node, operator and what is done; an empty name stands for every node."""

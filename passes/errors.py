@@ -77,6 +77,17 @@ class Refusal:
         return f"{self.domain}::{self.op}" if self.domain else self.op
 
     @property
+    def found(self) -> str:
+        """What stands in the way: the part of `why` in front of what could be expressed."""
+        return self.why.partition("; ")[0] if self.possible else self.why
+
+    @property
+    def possible(self) -> str:
+        """What could be expressed instead; empty where `why` does not tell."""
+        told = self.why.partition("; ")[2]
+        return told if told.endswith("could be expressed") or told.endswith("can be expressed") else ""
+
+    @property
     def boundary(self) -> str:
         """The two opsets, such as `opset 20 -> 19`; empty where there is no boundary."""
         if not self.since:

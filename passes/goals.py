@@ -97,7 +97,7 @@ class Goal:
     def _attempt(self, source: ModelProto, folder: str | None) -> Result:
         survey = convert.checked(source)
         used = frozenset(survey.calls)
-        ops = [*named(source, self.names, self.domain, used), *self._vendors(source)]
+        ops = [*named(source, self.names, self.domain, used), *self._vendors(source, folder)]
         opsets = {**imports.opsets(source), **self.targets}
         _check_available(self.refinement, opsets)
         if self.backend is not None:
@@ -121,11 +121,11 @@ class Goal:
         if self.portable and not gone:
             yield "operator that is not ONNX's"
 
-    def _vendors(self, source: ModelProto) -> set[Op]:
+    def _vendors(self, source: ModelProto, folder: str | None) -> set[Op]:
         """What goes without being named."""
         if self.portable:
             return fit.foreign(source)
-        return fit.vendors(source, self.reader) if self.backend is None and self.reader is not None else set()
+        return fit.vendors(source, self.reader, folder) if self.backend is None and self.reader is not None else set()
 
     def _ml_opset(self, source: ModelProto) -> Mapping[str, int]:
         return fit.ml_opset(source, self.reader) if self.reader is not None else {}

@@ -12,6 +12,7 @@ from typing import Any
 
 from opshift import functions
 from opshift.catalog import ledger
+from opshift.passes.inlining import definable
 from opshift.passes.inlining.definable import DOMAINS, operators, way_down
 from opshift.passes.model import schemas
 from opshift.passes.rewrite import registry
@@ -72,6 +73,8 @@ def _text(domain: str, op: str) -> str:
     """Where the operator's own text stands, in the repository of onnx or on the pages of OpenVINO."""
     if domain == functions.OPENVINO:
         return f"the specification of OpenVINO's {op}"
+    if domain in schemas.VENDORS:
+        return "its kernel" if schemas.kernels(domain, op) else "its text alone"
     schema = schemas.schema(domain, op, schemas.latest(domain))
     page = f"onnx/docs/Operators-ml.md#{domain}.{op}" if domain else f"onnx/docs/Operators.md#{op}"
     return f"{page}, with a body" if schema and schema.body else page
@@ -131,4 +134,45 @@ def as_markdown() -> str:
         )
         lines.append(f"| {' | '.join(map(str, cells))} |")
     lines += ["", "Operators that came after opset 1 and have none: " + ", ".join(without()) + "."]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_vendors()]) + "\n"
+
+
+def of_vendors() -> Iterator[Definition]:
+    """The definitions of operators that are not ONNX's, by domain and name."""
+    for domain in schemas.VENDORS:
+        for op in definable.operators(domain):
+            held = registry.definition(domain, op)
+            if held is None or not held.why:
+                yield from of(domain, op)
+
+
+def refused() -> dict[tuple[str, str], str]:
+    """Why operators that are not ONNX's have no definition."""
+    ops = [(domain, op) for domain in schemas.VENDORS for op in definable.operators(domain)]
+    return {op: held.why for op in ops if (held := registry.definition(*op)) is not None and held.why}
+
+
+def _vendors() -> Iterator[str]:
+    """The operators that onnxruntime has beside ONNX's: what each becomes, and why others become nothing."""
+    source = schemas.vendor_table()["source"]
+    yield from (
+        "",
+        "## Operators of vendors",
+        "",
+        f"As {source} registers them, in domains of its own and in the default one. A definition is judged by",
+        "the kernel on the CPU where there is one, over all combinations of what is optional, else by the text of the",
+        "operator alone. It is written at the opset of the table and goes from there to that of the model. A call that",
+        "it does not take is refused with the reason.",
+        "",
+        "| operator | definition | written at | grade | judged by | code |",
+        "|---|---|---|---|---|---|",
+    )
+    for found in of_vendors():
+        name, formula = _spelled(found.domain, found.op), found.formula.replace("|", "\\|")
+        yield f"| {name} | {formula} | {found.opset} | {found.grade} | {found.source} | {found.code} |"
+    yield from ("", "These have none:", "", "| operator | why |", "|---|---|")
+    yield from (f"| {_spelled(*op)} | {why} |" for op, why in refused().items())
+
+
+def _spelled(domain: str, op: str) -> str:
+    return f"{op} (default domain)" if domain == schemas.ONNXRUNTIME else f"{domain}::{op}"

@@ -16,7 +16,7 @@ from opshift.jobs.contents import Contents
 from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.fates import Fates
 from opshift.jobs.optional import TakenBack
-from opshift.jobs.outcome import Facts, Outcome, Prospect, blamed, fed, remarked, verdict
+from opshift.jobs.outcome import Facts, Outcome, Prospect, blamed, fed, remarked, several, verdict
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Change, Result
 from opshift.passes.errors import Refusal, grouped
@@ -71,10 +71,11 @@ def _tabulate(rows: Sequence[Sequence[str]], console: Console | None) -> None:
             say(f"{label}: {' -> '.join(dict.fromkeys(values))}")
         return
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table("", *("before", "after")[: len(rows[0]) - 1])
-    for row in rows:
-        table.add_row(*map(printable, row), style="bold" if len(set(row[1:])) > 1 else None)
+    table = Table("", *("before", "after")[: len(rows[0]) - 1], show_header=len(rows[0]) > 2)
+    for row in rows:  # as texts: names and shapes may hold what would be markup
+        table.add_row(*(Text(printable(cell)) for cell in row), style="bold" if len(set(row[1:])) > 1 else None)
     console.print(table)
 
 
@@ -102,7 +103,7 @@ def _described(found: Facts, held: Contents, of: Fates, *, verbose: bool) -> lis
     """Rows of what a model consists of."""
     rows = [row[:2] for row in _rows(found, found)]
     if held.files:
-        rows.append((f"with data in {len(held.files)} files", _bytes(held.size)))
+        rows.append((f"with data in {several(len(held.files), 'file')}", _bytes(held.size)))
         missing = [location for location, size in held.files.items() if size is None]
         rows += [("not there", counted(missing))] if missing else []
     for label, values in (("input", held.inputs), ("output", held.outputs)):
@@ -234,8 +235,8 @@ def _changes(changes: Sequence[Change]) -> list[str]:
     counted = Counter(map(itemgetter(1, 3, 4, 5, 6, 7), changes))  # all but the node and the domain
     lines = []
     for (op, source, target, how, grade, remark), count in sorted(counted.items()):
-        rung = f"at {source}" if source == target else f"{source} -> {target}" if target else f"below {source}"
         note = f" ({remark})" if remark else ""
+        rung = Change("", op, "", source, target, how).rung
         lines.append(f"{count} x {op} {rung}, {grade}: {how}{note}")
     return lines
 
@@ -301,7 +302,7 @@ def _missed(outcome: Outcome) -> str:
 def _bytes(size: int) -> str:
     """A number of bytes as `34.2 kB`."""
     if size < 1000:
-        return f"{size} byte{'s' if size != 1 else ''}"
+        return several(size, "byte")
     power = min((len(str(size)) - 1) // 3, len(_PREFIXES))
     return f"{size / 1000**power:,.1f} {_PREFIXES[power - 1]}B"
 
@@ -317,7 +318,7 @@ def _told(result: FileResult) -> str:
     if result.why or outcome is None:
         return result.why
     proved = verdict(outcome.verification) if outcome.verification is not None else "not verified"
-    done = [f"{len(outcome.changes)} changes, {outcome.grade}"]
+    done = [f"{several(len(outcome.changes), 'change')}, {outcome.grade}"]
     if outcome.absent and outcome.after is not None and outcome.before.ops == outcome.after.ops:
         done.append("nothing to inline")
     if outcome.taken_back:
@@ -340,7 +341,7 @@ def summarize(results: Sequence[FileResult], console: Console | None) -> None:
         console.print(table)
     counted = Counter(result.code for result in results)
     told = ", ".join(f"{counted[code]} {word}" for code, word in NAMES.items() if counted[code])
-    say(f"{len(results)} model{'s' if len(results) != 1 else ''}: {told}", console)
+    say(f"{several(len(results), 'model')}: {told}", console)
 
 
 def _opsets(outcome: Outcome | None) -> str:

@@ -10,8 +10,9 @@ from math import log10
 from typing import Any
 
 from opshift.cli.drawing import Box, drawing
-from opshift.jobs.outcome import Outcome, verdict
+from opshift.jobs.outcome import Outcome, several, verdict
 from opshift.passes.changes import Change
+from opshift.passes.errors import grouped
 from opshift.passes.model.messages import ModelProto, NodeProto
 from opshift.verification.places.pieces import Pieces
 from opshift.verification.places.regions import region
@@ -55,7 +56,7 @@ def page(outcome: Outcome, source: ModelProto | None, result: ModelProto | None,
         f"<h1>{escape(outcome.source)} → {escape(outcome.output or 'not written')}</h1>",
         f'<p class="verdict{"" if good else " bad"}">{escape(_verdict(outcome))}</p>',
         _table(("", "before", "after"), _facts(outcome)),
-        *_listed("Refused", [str(refusal) for refusal in outcome.refusals]),
+        *_listed("Refused", grouped(outcome.refusals)),
         *_listed("Taken back", [_taken_back(back.change, back.why) for back in outcome.taken_back]),
         *(_errors(asdict(proved)) if proved is not None else ()),
         *_listed("Inputs that both ran on", inputs),
@@ -72,7 +73,8 @@ def page(outcome: Outcome, source: ModelProto | None, result: ModelProto | None,
 
 def _verdict(outcome: Outcome) -> str:
     if outcome.refusals:
-        return f"refused: {len(outcome.refusals)} nodes have no form there"
+        nodes = len({(refusal.where, refusal.node) for refusal in outcome.refusals})
+        return f"refused: {several(nodes, 'node')} cannot be expressed {outcome.target}".rstrip()
     proof = verdict(outcome.verification) if outcome.verification is not None else "not verified"
     return f"{outcome.grade}: {proof}" if outcome.grade else proof
 
@@ -151,7 +153,7 @@ def _changes(changes: Sequence[Change], source: ModelProto | None, result: Model
     pieces = (Pieces(source), Pieces(result)) if source is not None and result is not None else None
     for number, alike in enumerate(kinds.values()):
         first = alike[0]
-        rung = f"{first.source} → {first.target}" if first.source != first.target else f"at {first.source}"
+        rung = first.rung.replace("->", "→")
         note = f" ({first.remark})" if first.remark else ""
         line = f"{len(alike)} × {first.op} {rung}, {first.grade}: {first.how}{note}"
         names = ", ".join(change.node for change in alike[:20]) + (" …" if len(alike) > 20 else "")

@@ -58,7 +58,10 @@ def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     for key in ("obstacles", "refusals", "needs"):
         if key in found:
             rows: tuple[Refusal, ...] = getattr(held, key)
-            found[key] = [{**asdict(r), "boundary": r.boundary, "text": str(r)} for r in rows]
+            found[key] = [
+                {**asdict(r), "boundary": r.boundary, "found": r.found, "possible": r.possible, "text": str(r)}
+                for r in rows
+            ]
     return found
 
 

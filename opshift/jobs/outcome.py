@@ -93,6 +93,11 @@ def text(name: str | bytes) -> str:
     return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
 
 
+def several(count: int, noun: str) -> str:
+    """So many of something: `1 run`, `3 runs`."""
+    return f"{count} {noun}{'s' if count != 1 else ''}"
+
+
 _SHOWN = 8  # inputs of a run
 
 
@@ -120,7 +125,7 @@ def verdict(found: Verification) -> str:
     """One sentence on a verification."""
     if found.status == "unverified":
         return f"could not be verified: {found.why}"
-    judged = f"{found.engine}, {found.runs} run{'s' if found.runs != 1 else ''}"
+    judged = f"{found.engine}, {several(found.runs, 'run')}"
     if found.equal:
         said = [f"worst absolute error {found.absolute:.3g}, relative {found.relative:.3g}", *_bounds(found)]
         if found.drawn:

@@ -100,7 +100,12 @@ class _Definitions:
         names = [each.name for each in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else list(hints)
         keys = {name: {**self.of(hints[name]), **told.get(name, {})} for name in names}
         if kind is Refusal:
-            keys |= {"boundary": _TEXT, "text": {**_TEXT, "description": "all of it in a sentence"}}
+            keys |= {
+                "boundary": _TEXT,
+                "found": _TEXT,
+                "possible": _TEXT,
+                "text": {**_TEXT, "description": "all of it in a sentence"},
+            }
         if keys.keys() == {"change", "why"}:  # a change that was taken back is written as one
             return {**self.fields(Change), "why": keys["why"]}
         return keys

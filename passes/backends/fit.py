@@ -61,9 +61,12 @@ def ml_opset(source: ModelProto, backend: Backend) -> dict[str, int]:
     return {_ML: min(own[_ML], backend.ml_opset or own[_ML])}
 
 
-def vendors(source: ModelProto, backend: Backend) -> set[Op]:
-    """The operators of vendors that the model calls and the backend lacks."""
-    return {op for op in foreign(source) if op[0] in schemas.VENDORS and not backend.has(*op, 1)}
+def vendors(source: ModelProto, backend: Backend, folder: str | None) -> set[Op]:
+    """The operators of vendors that the model calls and the backend lacks, or of which it does not take some call."""
+    held = {op for op in foreign(source) if op[0] in schemas.VENDORS}
+    if not held:
+        return held
+    return held & {(default_domain(found.domain), found.op) for found in obstacles(source, backend, folder)}
 
 
 def foreign(source: ModelProto) -> set[Op]:

@@ -1,7 +1,7 @@
 """What is legal at which opset: the one place that knows operator schemas.
 
 Everything here is read from `schema_table.json`, which `opshift.passes.model.tabulate` writes from `onnx.defs`, and
-`vendor_table.json`, which `opshift.passes.model.tabulate_vendors` writes from onnxruntime's registry.
+`vendor_table.json`, which `opshift.catalog.vendors` writes from onnxruntime's registry.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """How refusals are told in few lines."""
 
+from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal, Refused, grouped
 
 
@@ -39,3 +40,16 @@ def test_the_error_in_python_is_grouped_and_has_all():
     error = Refused([refusal(str(k), "no rank") for k in range(75)], target=13)
     assert len(error.refusals) == 75
     assert len(str(error).splitlines()) == 2
+
+
+def test_a_refusal_tells_what_was_found_and_what_is_possible():
+    one = refusal("a", "left_window_size=3; only -1 could be expressed")
+    assert (one.found, one.possible) == ("left_window_size=3", "only -1 could be expressed")
+    assert (one.operator, one.node, one.boundary) == ("Gelu", "a", "opset 20 -> 19")
+    other = refusal("a", "no operator joins strings; they can be moved and compared")
+    assert (other.found, other.possible) == (other.why, "")
+
+
+def test_a_change_says_from_where_to_where():
+    rungs = [Change("a", "Attention", "", source, target, "").rung for source, target in ((23, 0), (18, 13), (18, 18))]
+    assert rungs == ["below 23", "18 -> 13", "at 18"]

@@ -142,3 +142,11 @@ def test_inspection_names_what_cannot_be_said(tmp_path, capsys):
 def test_nothing_else_is_shown_of_models_without_them(tmp_path):
     source = model("y = Neg(x)", 17, inputs="float x", outputs="float y")
     assert show(opshift.inline(source, portable=True)) == show(source)
+
+
+@pytest.mark.parametrize(("target", "op"), [("onnxruntime-1.29", "Conv"), ("onnxruntime-1.30", "FusedConv")])
+def test_activations_that_a_release_does_not_fuse(target, op):
+    body = 'y = com.microsoft.FusedConv<activation = "HardSwish">(x, w)'
+    source = model(body, 17, domains='"com.microsoft" : 1', inputs="float[1,1,3,3] x, float[1,1,2,2] w", outputs="float[1,1,2,2] y")  # fmt: skip
+    for made in (opshift.convert_version(source, target), opshift.inline(source, target=target)):
+        assert made.graph.node[0].op_type == op

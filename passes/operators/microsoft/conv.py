@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
-from opshift.passes.operators.shared.fused import activated
+from opshift.passes.operators.shared.fused import activated_convolution_of
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined, refused
 from opshift.passes.rewrite.says import says
 
-_ACTIVATIONS = {
-    "Relu": (),
-    "Silu": (),
-    "Tanh": (),
-    "Sigmoid": (),
-    "LeakyRelu": ("alpha",),
-    "Clip": ("min", "max"),
-    "HardSigmoid": ("alpha", "beta"),
-}
 _SHARED = ("auto_pad", "dilations", "group", "kernel_shape", "strides")
 
 
@@ -28,12 +19,7 @@ def activated_convolution(node: Node) -> str:
     own = {name: attributes.get(name) for name in (*_SHARED, "pads")}
     made = build.emit("Conv", [node.input(0), node.input(1), node.input(2) or None], own)
     made = build.Add(made, node.input(3)) if node.input(3) else made
-    if "activation" not in attributes:
-        return str(made)
-    needed = _ACTIVATIONS.get(attributes["activation"], ())
-    given = list(attributes.get("activation_params", ())) if needed else []
-    named = dict(zip(needed, given, strict=False)) if len(given) == len(needed) else {}
-    return activated(node, made, _ACTIVATIONS, named)
+    return activated_convolution_of(node, made)
 
 
 @says("ConvTranspose-22 with the pads that are constant.")

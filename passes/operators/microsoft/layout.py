@@ -132,6 +132,7 @@ refused(
 )
 refused(
     "MurmurHash3",
-    '"the underlying implementation is MurmurHash3_x86_32", of bits that operators of ONNX do not mix so',
+    '"the underlying implementation is MurmurHash3_x86_32", which multiplies modulo 2**32: no text says what Mul '
+    "is beyond the range of its type",
     domain=MICROSOFT,
 )

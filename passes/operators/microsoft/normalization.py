@@ -14,6 +14,7 @@ from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
 
 FLOAT = TensorProto.FLOAT
+_RECIPROCAL = "the kernel divides, and adds squares, in another order"
 
 
 @says("LayerNormalization of input + skip + bias; the sum itself is another output.")
@@ -37,6 +38,7 @@ def scaled_sum(node: Node) -> list[str]:
     wide = wider(kind)
     if node.is_used(1) or node.is_used(2):
         raise CannotConvert(node, "mean or inv_std_var is used, which the kernel does not write")
+    node.close(_RECIPROCAL)
     total = _total(node, 3)
     epsilon = node.attributes.get("epsilon", 1e-12)
     normal = build.RMSNormalization(total, _wide(node, 2), epsilon=epsilon)
@@ -63,6 +65,7 @@ def _with_sum(node: Node, results: list[str], total: str) -> list[str]:
 
 @says("RMSNormalization of each branch, in float32.")
 def normalized_branches(node: Node) -> str:
+    node.close(_RECIPROCAL)
     build, kind = node.build, node.elem_type()
     x, branches = recast(build, node.input(0), kind, FLOAT), node.attributes.get("num_branches", 0)
     shape = node.scope.shape(node.input(0))
@@ -105,6 +108,7 @@ def gated_normalization(node: Node) -> str:
     build, kind, activation = node.build, node.elem_type(), node.attributes.get("activation", "silu")
     if activation not in _GATES:
         raise CannotConvert(node, f"activation={activation!r}; {', '.join(_GATES)} could be expressed")
+    node.close(_RECIPROCAL)
     x, scale, gate = (recast(build, node.input(index), kind, FLOAT) for index in range(3))
     grouped = build.Reshape(x, build.Concat([-1], build.Shape(node.input(1)), axis=0))
     normal = build.RMSNormalization(grouped, scale, epsilon=node.attributes.get("epsilon", 1e-5))
@@ -138,6 +142,7 @@ def normalized_groups_of_sum(node: Node) -> list[str]:
 
 
 def _normalized_groups(node: Node, x: str) -> str:
+    node.close("the kernels of other devices add in other orders")
     build, attributes = node.build, node.attributes
     activation, last = attributes["activation"], attributes.get("channels_last", 1)
     if activation not in (0, 1):

@@ -24,6 +24,29 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
 """The activations that onnxruntime fuses into products, with the attributes that each has to have."""
 
 
+OF_CONVOLUTIONS: Mapping[str, tuple[str, ...]] = {
+    "Clip": ("min", "max"),
+    "HardSigmoid": ("alpha", "beta"),
+    "HardSwish": (),
+    "LeakyRelu": ("alpha",),
+    "Relu": (),
+    "Sigmoid": (),
+    "Tanh": (),
+}
+"""The same for convolutions, which have them as a list; others are ignored."""
+
+
+def activated_convolution_of(node: Node, x: str) -> str:
+    """The activation of a convolution, if `node` names one."""
+    attributes = node.attributes
+    if "activation" not in attributes:
+        return x
+    needed = OF_CONVOLUTIONS.get(attributes["activation"], ())
+    given = list(attributes.get("activation_params", ())) if needed else []
+    named = dict(zip(needed, given, strict=False)) if len(given) == len(needed) else {}
+    return activated(node, x, OF_CONVOLUTIONS, named)
+
+
 def activated(node: Node, x: str, names: Mapping[str, Sequence[str]], given: Mapping[str, float]) -> str:
     """The activation that `node` names, one of `names`, of a value; `given` are its attributes."""
     build, name = node.build, node.attributes.get("activation", "")
@@ -31,8 +54,6 @@ def activated(node: Node, x: str, names: Mapping[str, Sequence[str]], given: Map
     if needed is None or given.keys() != set(needed):
         has = f" with {', '.join(given)}" if given else ""
         raise CannotConvert(node, f"activation={name!r}{has}; {_spelled(names)} could be expressed")
-    if name == "Silu":
-        return str(build.Mul(x, build.Sigmoid(x)))
     if name == "Clip":
         kind = node.elem_type()
         return str(build.Clip(x, build.constant(given["min"], kind), build.constant(given["max"], kind)))

@@ -29,18 +29,29 @@ def test_every_definition_is_a_row():
         if v == schemas.versions(domain, op)[0] and not pair.why
     }
     assert firsts <= found
-    assert set(registry._on_request) <= found
+    vendors = {(d.domain, d.op) for d in definitions.of_vendors()} | definitions.refused().keys()
+    assert set(registry._on_request) <= found | vendors
     assert {("", "Gelu"), ("", "ReduceL2"), (functions.OPENVINO, "NormalizeL2")} <= found
 
 
-@pytest.mark.parametrize("row", list(definitions.definitions()), ids=lambda row: f"{row.domain}.{row.op}")
+@pytest.mark.parametrize(
+    "row", [*definitions.definitions(), *definitions.of_vendors()], ids=lambda row: f"{row.domain}.{row.op}"
+)
 def test_a_row_has_a_formula_and_a_source(row):
     path, _, name = row.code.partition(": ")
     assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")
     assert row.formula
     assert row.formula != name.replace("_", " ")
     assert row.grade in ("exact", "close", "exact or close")
-    assert row.op in row.source or row.op == "Erf"
+    assert row.op in row.source or row.op == "Erf" or row.source in ("its kernel", "its text alone")
+
+
+def test_operators_of_vendors_are_judged_by_kernels_where_there_are_any():
+    sources = {f"{d.domain}::{d.op}": d.source for d in definitions.of_vendors()}
+    assert sources["com.microsoft::Gelu"] == "its kernel"
+    assert sources["com.microsoft::GroupNorm"] == "its text alone"
+    assert sources.keys().isdisjoint(f"{domain}::{op}" for domain, op in definitions.refused())
+    assert "RE2 regular expressions" in definitions.refused()["com.microsoft", "Tokenizer"]
 
 
 @pytest.mark.parametrize(

@@ -173,3 +173,15 @@ def test_completion_without_its_library_says_what_to_install(capsys, monkeypatch
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert cli.main(["--print-completion", "bash"]) == 2
     assert "pip install opshift[completion]" in capsys.readouterr().err
+
+
+def test_shapes_and_names_in_brackets_are_shown_in_a_table(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("rich")
+    source = model("y = Relu(x)", 18, inputs="float[N,3] x", outputs="float[N,3] y")
+    source.graph.input[0].name = source.graph.node[0].input[0] = "[red]x[/red]"
+    onnx.save(source, tmp_path / "in.onnx")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert cli.main(["inspect", str(tmp_path / "in.onnx")]) == 0
+    printed = capsys.readouterr().out
+    assert "input [red]x[/red]" in printed
+    assert "float[N,3]" in printed

@@ -192,7 +192,7 @@ def test_many_models(tmp_path, capsys):
     assert cli.main(["fold", *sources, "--out-dir", str(tmp_path / "out"), "--no-verify"]) == 0
     assert [ops(tmp_path / "out" / name) for name in names] == [["ReduceL2"], ["ReduceSum"]]
     first, second, last = capsys.readouterr().out.splitlines()
-    assert "1 changes" in first
+    assert "1 change, " in first
     assert "nothing to fold" in second
     assert last == "2 models: 2 done"
     assert cli.main(["fold", *sources, "--out-dir", str(tmp_path / "out"), "--op", "Gelu"]) == 2

@@ -5,6 +5,7 @@ from importlib.resources import files
 import onnx.defs
 import pytest
 from opshift.passes.backends.target_files import find, loads, parse, read, targets, write
+from opshift.passes.model import schemas
 
 HEAD = 'name = "npu"\nsource = "its manual"\n'
 SCHEMAS = {}
@@ -31,12 +32,13 @@ def test_every_fact_in_a_file_is_about_something_that_onnx_defines(name):
         assert 0 <= backend.opset <= onnx.defs.onnx_opset_version()
         listed = {*(backend.supports or ()), *backend.lacks, *(op for limit in backend.limits for op in limit.ops)}
         assert not [op for op in listed if op[0] in ("", "ai.onnx.ml") and op not in SCHEMAS]
+        assert not [op for op in backend.vendors if op[1] not in schemas.operators(op[0])]
         for op, version in backend.lacks.items():
             assert version in [1, *(s.since_version for s in SCHEMAS[op])]
         for limit in backend.limits:
             assert limit.why
             for op in limit.ops:
-                known = SCHEMAS[op]
+                known = [schemas.schema(*op, schemas.latest(op[0]))] if op[0] in schemas.VENDORS else SCHEMAS[op]
                 assert not limit.attribute or any(limit.attribute in s.attributes for s in known)
                 formals = {p.name for s in known for p in (*s.inputs, *s.outputs)}
                 assert formals.issuperset((*limit.constant, *limit.unused))

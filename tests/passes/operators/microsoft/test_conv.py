@@ -9,8 +9,8 @@ IMAGE = {"X": (1, 2, 5, 5), "W": (2, 2, 3, 3), "B": (2,)}
 
 
 def test_convolutions_with_an_addend():
-    made = calls("FusedConv", {**IMAGE, "Z": (1, 2, 5, 5)}, {"activation": [None, "Relu", "Tanh", "Sigmoid"], "pads": [[1, 1, 1, 1]]}, types=[FLOAT])  # fmt: skip
-    assert check(made) == 16
+    made = calls("FusedConv", {**IMAGE, "Z": (1, 2, 5, 5)}, {"activation": [None, "Relu", "Tanh", "Sigmoid", "HardSwish"], "pads": [[1, 1, 1, 1]]}, types=[FLOAT])  # fmt: skip
+    assert check(made) == 20
 
 
 @pytest.mark.parametrize(("name", "params"), [("HardSigmoid", [0.2, 0.4]), ("Clip", [-0.5, 0.5]), ("LeakyRelu", [0.2])])

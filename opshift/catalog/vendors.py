@@ -1,6 +1,6 @@
 """Write `vendor_table.json`: what onnxruntime's registry knows about operators that are not ONNX's.
 
-`python -m opshift.passes.model.tabulate_vendors [PATH]` regenerates the table from the installed onnxruntime, `--new`
+`python -m opshift.catalog.vendors [PATH]` regenerates the table from the installed onnxruntime, `--new`
 lists what the installed one has and the table has not. Conversions read the table instead of importing onnxruntime.
 """
 
@@ -17,8 +17,11 @@ from typing import Any
 import onnx.defs
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as registry
+
+from opshift.passes.model import schemas
 from opshift.passes.model.schemas import MICROSOFT, NCHWC, NHWC, ONNXRUNTIME, vendor_table
 
+TABLE = Path(schemas.__file__).with_name("vendor_table.json")
 DOMAINS = {"": ONNXRUNTIME, MICROSOFT: MICROSOFT, NCHWC: NCHWC, NHWC: NHWC}
 """The domains in files, and what the table calls them: of the default one it holds what ONNX does not define."""
 
@@ -59,17 +62,17 @@ def tabulate() -> dict[str, Any]:
     """The whole table, from the installed onnxruntime."""
     standard = {(s.domain, s.name, s.since_version) for s in onnx.defs.get_all_schemas_with_history()}
     pool: dict[tuple[str, ...], int] = {}
-    schemas: dict[str, dict[str, dict[str, Row]]] = {name: {} for name in DOMAINS.values()}
+    found: dict[str, dict[str, dict[str, Row]]] = {name: {} for name in DOMAINS.values()}
     for schema in sorted(registry.get_all_operator_schema(), key=lambda s: (s.domain, s.name, s.since_version)):
         if schema.domain in DOMAINS and (schema.domain, schema.name, schema.since_version) not in standard:
-            held = schemas[DOMAINS[schema.domain]].setdefault(schema.name, {})
+            held = found[DOMAINS[schema.domain]].setdefault(schema.name, {})
             held[str(schema.since_version)] = _row(schema, pool)
     kernels: dict[str, dict[str, list[dict[str, list[str]]]]] = {}
     for kernel in registry.get_all_opkernel_def():
         domain, name = DOMAINS.get(kernel.domain, ""), kernel.op_name
         since, until = kernel.version_range
         if kernel.provider == "CPUExecutionProvider" and any(
-            since <= int(v) <= until for v in schemas.get(domain, {}).get(name, ())
+            since <= int(v) <= until for v in found.get(domain, {}).get(name, ())
         ):
             taken = {variable: sorted(types) for variable, types in sorted(kernel.type_constraints.items())}
             kernels.setdefault(domain, {}).setdefault(name, []).append(taken)
@@ -77,7 +80,7 @@ def tabulate() -> dict[str, Any]:
     return {
         "source": f"onnxruntime {onnxruntime.__version__}",
         "types": list(pool),
-        "schemas": schemas,
+        "schemas": found,
         "kernels": ordered,
     }
 
@@ -103,5 +106,5 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--new"]:
         print("\n".join(new()))
     else:
-        target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("vendor_table.json")
+        target = Path(sys.argv[1]) if len(sys.argv) > 1 else TABLE
         target.write_text(render(), encoding="utf-8")

@@ -5,9 +5,11 @@ import sys
 
 import pytest
 from opshift.passes.inlining import definable
-from opshift.passes.model import schemas, tabulate_vendors
+from opshift.passes.model import schemas
 from opshift.passes.model.schemas import MICROSOFT, NCHWC, NHWC, ONNXRUNTIME
 from opshift.passes.rewrite import registry
+
+from opshift.catalog import vendors
 
 # What nobody has read yet: an operator that gets a definition or a reason leaves its list.
 ATTENTION = """
@@ -54,17 +56,17 @@ OPEN = {(domain, op) for domain, ops in (*_OPEN, (ONNXRUNTIME, DEFAULT)) for op 
 
 @pytest.mark.newest
 def test_the_table_is_what_the_installed_onnxruntime_yields():
-    with open(tabulate_vendors.__file__.replace("tabulate_vendors.py", "vendor_table.json"), encoding="utf-8") as file:
-        assert file.read() == tabulate_vendors.render()
-    assert tabulate_vendors.new() == []
+    with vendors.TABLE.open(encoding="utf-8") as file:
+        assert file.read() == vendors.render()
+    assert vendors.new() == []
 
 
 def test_what_a_new_wheel_brings_is_listed(monkeypatch):
-    held = tabulate_vendors.tabulate()
+    held = vendors.tabulate()
     held["schemas"][MICROSOFT]["Zork"] = {"1": {"text": "0"}}
     held["schemas"][MICROSOFT]["Gelu"]["1"]["text"] = "0"
-    monkeypatch.setattr(tabulate_vendors, "tabulate", lambda: held)
-    assert {"com.microsoft::Zork 1: new", "com.microsoft::Gelu 1: its text changed"} <= set(tabulate_vendors.new())
+    monkeypatch.setattr(vendors, "tabulate", lambda: held)
+    assert {"com.microsoft::Zork 1: new", "com.microsoft::Gelu 1: its text changed"} <= set(vendors.new())
 
 
 def test_no_conversion_imports_onnxruntime():
