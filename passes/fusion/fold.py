@@ -9,7 +9,9 @@ from opshift.passes.analysis.weightless import OVERRIDABLE_SINCE
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.conversion import ir_versions
 from opshift.passes.fusion import families
+from opshift.passes.fusion.group import Uses
 from opshift.passes.fusion.proposals import Known
+from opshift.passes.fusion.quantized import KINDS, Quantizer
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.fusion.reading.all import RULES
 from opshift.passes.fusion.search import Search
@@ -96,9 +98,11 @@ class _Folder:
             reader = Reader(self._terms, scope, RULES, outer)
             readers.append(reader)
             reader.postpone(scope.body.node)
-            found.append(
-                (scope.body, Search(reader, self._ops, self._least, self._allowance, self._pinned, self._known).taken())
-            )
+            taken = Search(reader, self._ops, self._least, self._allowance, self._pinned, self._known).taken()
+            if any(op in KINDS for op in self._ops):
+                uses = Uses(scope.body, pinned=set(self._pinned))
+                taken |= Quantizer(scope, uses, self._allowance).taken(self._ops)
+            found.append((scope.body, taken))
             for index, node in enumerate(scope.body.node):
                 for attribute, k, graph in subgraphs(node) if node.attribute else ():
                     inner = None if scope.path is None else (*scope.path, (index, attribute, k))
