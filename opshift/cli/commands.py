@@ -6,11 +6,13 @@ import argparse
 import json
 import os
 import sys
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opshift.cli import display
+from opshift.cli.working import working
 from opshift.files import model_file
 from opshift.files import openvino_ir as ir
 from opshift.files.writing import writing
@@ -124,12 +126,13 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
         return _rewrite_all(options, goal, manner)
     if options.jobs is not None or options.backend is not None:
         raise ValueError("--jobs and --backend are for many models; give --out-dir")
-    code, outcome = rewrite(Path(options.model), _output(options, goal.label), goal, manner)
+    with working(options):
+        code, outcome = rewrite(Path(options.model), _output(options, goal.label), goal, manner)
     if options.report:
         _report(options.report, outcome, None if options.in_place else options.model, outcome.output or None)
     if options.format == "json":
         print(documents.written(options.command, documents.as_facts(outcome)))
-    else:
+    elif code != DONE or not options.quiet:
         display.show(outcome, _console(), verbose=options.verbose)
     return code
 
@@ -167,8 +170,8 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
         raise ValueError("--in-place writes to the models themselves; give no --out-dir")
     jobs = batch.arrange(options.paths, options.out_dir, goal, manner)
     console = _console()
-    plain = console is None and options.format == "text"
-    with display.progress() as advance:
+    plain = console is None and options.format == "text" and not options.quiet
+    with nullcontext() if options.quiet else display.progress() as advance:
 
         def tell(result: batch.FileResult, place: int) -> None:
             if plain:
@@ -179,7 +182,7 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
         results = batch.run(jobs, options.jobs, options.backend, tell)
     if options.format == "json":
         print(documents.written(options.command, {"models": [documents.of_result(result) for result in results]}))
-    else:
+    elif not options.quiet or any(result.code for result in results):
         display_.summarize(results, console)
     return max(result.code for result in results)
 
@@ -220,7 +223,8 @@ def verify(options: argparse.Namespace) -> int:
     for side in (before, after):
         engine.checked(side.model)
     wanted = checked(_asked(options), before.model)
-    found = verify_apart(before, after, grade="close" if options.close else "exact", wanted=wanted)
+    with working(options):
+        found = verify_apart(before, after, grade="close" if options.close else "exact", wanted=wanted)
     if options.report:
         sides = ((options.before, before), (options.after, after))
         one, other = (outcome_.facts(side.model, os.path.getsize(path)) for path, side in sides)
@@ -228,7 +232,7 @@ def verify(options: argparse.Namespace) -> int:
         _report(options.report, told, None, None)
     if options.format == "json":
         print(documents.written(options.command, asdict(found)))
-    else:
+    elif not found.equal or not options.quiet:
         print("\n".join(filter(None, [outcome_.verdict(found), outcome_.fed(found), *outcome_.remarked(found)])))
     return code_of(found)
 

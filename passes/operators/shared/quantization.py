@@ -169,8 +169,9 @@ def unpacked(node: Node, data: str, bits: int) -> str:
     shifts = build.constant(list(range(0, 8, bits)), T.UINT8)
     moved = build.BitShift(build.Unsqueeze(data, [-1]), shifts, direction="RIGHT")
     apart = build.BitwiseAnd(moved, build.constant(2**bits - 1, T.UINT8))
-    lead = build.Shape(data, end=-1)
-    return str(build.Reshape(apart, build.Concat(lead, [-1], axis=0)))
+    made = build.Reshape(apart, build.Concat(build.Shape(data, end=-1), [-1], axis=0))
+    *dims, last = build.scope.shape(data) or [None]
+    return build.typed(made, T.UINT8, [*dims, last * 8 // bits if isinstance(last, int) else None])
 
 
 def first_of(node: Node, values: str, count: Size, axis: int = -1) -> str:

@@ -83,6 +83,17 @@ def test_expanded_cases(opset: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert compared > 2
 
 
+def test_each_of_many_calls_keeps_its_own_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = four_times(model("y = ReduceL2(x, a)", 18, inputs="float[N,3] x, int64[1] a", outputs="float[N,1] y"))
+    for k, node in enumerate(source.graph.node):
+        node.name, node.doc_string = f"norm {k}", f"doc {k}"
+        del node.metadata_props[:]
+        node.metadata_props.add(key="scope", value=f"head {k}")
+    made = check_replayed(source, 17, monkeypatch, 2)
+    held = [(node.name, node.doc_string, node.metadata_props[0].value) for node in made.graph.node if node.doc_string]
+    assert held == [(f"norm {k}", f"doc {k}", f"head {k}") for k in range(4)]
+
+
 def test_what_was_played_is_known_to_what_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rank that LayerNormalization needs is that of what the calls became; in a function no more is inferred."""
     source = onnx.parser.parse_model("""
