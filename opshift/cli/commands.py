@@ -114,6 +114,8 @@ def _denied(path: Path) -> list[str]:
 
 def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     """One model to a path of its own, or many into a folder."""
+    if options.threshold < 0:
+        raise ValueError(f"--threshold is 0 or more, not {options.threshold}")
     manner = Manner(
         options.external_data, options.threshold, not options.no_verify, options.dry_run, wanted=_asked(options)
     )
@@ -295,6 +297,8 @@ def ledger(options: argparse.Namespace) -> int:
         print("\n\n".join("\n".join(history.lines(options.opset)) for history in histories))
     elif options.opset is not None:
         found = table.needed(options.opset)
+        if not found and not 1 <= options.opset <= schemas.latest() + 1:  # the next one is asked for before it is out
+            raise ValueError(f"opset {options.opset} is not known; 1 to {schemas.latest()} are")
         print("\n".join(found) if found else f"the installed onnx changes nothing at opset {options.opset}")
     elif options.markdown:
         print(table.as_markdown(), end="")
