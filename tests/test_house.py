@@ -18,7 +18,7 @@ BY_NAME = {
     "passes/rewrite/registry.py",  # the file of an operator
 }
 
-LONGEST_FUNCTION, LONGEST_FILE, MOST_MODULES = 50, 400, 17
+LONGEST_FUNCTION, LONGEST_FILE, MOST_MODULES = 50, 400, 16
 LONG_FUNCTIONS = {
     "opshift/api.py": {"verify": "most of it tells what its arguments are"},
     "opshift/cli/parser.py": {"_parser": "one option after the other, in the order of the help"},
