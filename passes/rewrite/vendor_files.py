@@ -5,7 +5,7 @@ An operator that stands here nowhere has a definition in `functions/` or none.
 
 from __future__ import annotations
 
-from opshift.passes.model.schemas import MICROSOFT, ONNXRUNTIME
+from opshift.passes.model.schemas import MICROSOFT, NCHWC, NHWC, ONNXRUNTIME
 
 _FILES: dict[str, dict[str, tuple[str, ...]]] = {
     MICROSOFT: {
@@ -31,7 +31,7 @@ _FILES: dict[str, dict[str, tuple[str, ...]]] = {
             "TransposeMatMul",
         ),
         "microsoft.matmul_nbits": ("MatMulNBits",),
-        "microsoft.mixture_of_experts": ("MoE",),
+        "microsoft.mixture_of_experts": ("MoE", "QMoE"),
         "microsoft.normalization": (
             *("BranchwiseRMSNorm", "GatedRMSNorm", "GroupNorm", "SkipGroupNorm", "SkipLayerNormalization"),
             "SkipSimplifiedLayerNormalization",
@@ -74,6 +74,41 @@ _FILES: dict[str, dict[str, tuple[str, ...]]] = {
         "microsoft.sums": (
             *("BiasAdd", "BiasDropout", "BiasSoftmax", "BitmaskBiasDropout", "BitmaskDropout", "ComplexMul"),
             "ComplexMulConj",
+        ),
+    },
+    NCHWC: {
+        "microsoft.layouts": (
+            "AveragePool",
+            "Conv",
+            "GlobalAveragePool",
+            "GlobalMaxPool",
+            "MaxPool",
+            "ReorderInput",
+            "ReorderOutput",
+            "Upsample",
+        ),
+    },
+    NHWC: {
+        "microsoft.layouts": (
+            "AveragePool",
+            "BatchNormalization",
+            "Conv",
+            "ConvTranspose",
+            "DepthToSpace",
+            "GlobalAveragePool",
+            "GlobalLpPool",
+            "GlobalMaxPool",
+            "GridSample",
+            "InstanceNormalization",
+            "LRN",
+            "LpPool",
+            "MaxPool",
+            "MaxUnpool",
+            "QLinearAveragePool",
+            "QLinearConv",
+            "QLinearConvTranspose",
+            "Resize",
+            "SpaceToDepth",
         ),
     },
     ONNXRUNTIME: {

@@ -72,8 +72,8 @@ def _rows(node: Node, indices: str) -> tuple[str, str, str]:
         zeros = build.Expand(build.constant(2 ** (bits - 1), T.UINT8), build.Shape(scales))
         zeros = build.typed(zeros, T.UINT8, build.scope.shape(scales))
     elif bits < 8:
-        zeros = first_of(node, unpacked(node, zeros, bits), share_along(node, node.input(SCALES), -1, 1))
-    return unpacked(node, data, bits), scales, zeros
+        zeros = first_of(build, unpacked(build, zeros, bits), share_along(node, node.input(SCALES), -1, 1))
+    return unpacked(build, data, bits), scales, zeros
 
 
 @says("Gather of what the codes mean, times the scale of each block, and a MatMul.")
@@ -89,12 +89,12 @@ def product_of_codes(node: Node) -> str:
     missing = -rows * columns % block
     shifts = build.BitShift(build.Unsqueeze(node.input(1), [1]), build.constant([4, 0], T.UINT8), direction="RIGHT")
     codes = build.Reshape(build.BitwiseAnd(shifts, build.constant(15, T.UINT8)), [-1])
-    codes = first_of(node, codes, rows * columns) if rows * columns % 2 else codes
+    codes = first_of(build, codes, rows * columns) if rows * columns % 2 else codes
     codes = build.Pad(codes, [0, missing]) if missing else codes
     meant = build.Gather(build.constant(np.array(CODES[code]), kind), build.Cast(codes, to=T.INT32), axis=0)
     scaled = build.Mul(build.Reshape(meant, [-1, block]), build.Reshape(node.input(2), [-1, 1]))
     if missing:
-        scaled = first_of(node, build.Reshape(scaled, [-1]), rows * columns)
+        scaled = first_of(build, build.Reshape(scaled, [-1]), rows * columns)
     weights = build.Transpose(build.Reshape(scaled, [rows, columns]), perm=[1, 0])
     return str(build.MatMul(node.input(0), weights))
 
