@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 from opshift.files import model_file, openvino_ir
 from opshift.passes import goals
@@ -17,6 +17,7 @@ from opshift.passes.conversion import convert
 from opshift.passes.errors import InvalidModel, Refusal
 from opshift.passes.goals import Goal, Target
 from opshift.passes.model.messages import ModelProto
+from opshift.passes.progress import Heard, heard
 from opshift.passes.refine import Refinement
 from opshift.passes.spelling import hint
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, Sizes, asked, checked
@@ -28,11 +29,26 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir
 
-    Model = onnx.ModelProto | onnx_ir.Model | str | os.PathLike[str]
+    Model: TypeAlias = onnx.ModelProto | onnx_ir.Model | str | os.PathLike[str]
+    Held = TypeVar("Held", onnx.ModelProto, onnx_ir.Model)
 
-Given = TypeVar("Given")
+P = ParamSpec("P")
 GRADES = ("exact", "close")
 """The grades by which `verify` judges."""
+
+
+class _Rewriting(Protocol[P]):
+    """A function that yields a model of the kind that it is given; for a path, a message."""
+
+    @overload
+    def __call__(self, model: str | os.PathLike[str], *args: P.args, **kwargs: P.kwargs) -> onnx.ModelProto: ...
+    @overload
+    def __call__(self, model: Held, *args: P.args, **kwargs: P.kwargs) -> Held: ...
+
+
+def _rewriting(function: Callable[Concatenate[Any, P], Any]) -> _Rewriting[P]:
+    """The function itself, of which type checkers know what it yields."""
+    return cast("_Rewriting[P]", function)
 
 
 @dataclass(frozen=True)
@@ -57,14 +73,15 @@ class Plan:
         return "close" if any(change.grade == "close" for change in self.changes) else "exact"
 
 
+@_rewriting
 def convert_version(
-    model: Given,
+    model: Model,
     target_version: Target | None = None,
     *,
     ir_version: int | None = None,
     modernize: bool = False,
     optimize: bool = False,
-) -> Given:
+) -> Model:
     """Convert a model to another opset, up or down; a drop-in for `onnx.version_converter.convert_version`.
 
     Args:
@@ -89,8 +106,9 @@ def convert_version(
     return _reached(model, goals.versions(target_version, ir_version, Refinement(modernize, optimize=optimize)))
 
 
+@_rewriting
 def inline(
-    model: Given,
+    model: Model,
     ops: Iterable[str] = (),
     target: Target | None = None,
     *,
@@ -99,7 +117,7 @@ def inline(
     ir_version: int | None = None,
     modernize: bool = False,
     optimize: bool = False,
-) -> Given:
+) -> Model:
     """Replace operators by their definitions in more elementary operators.
 
     Args:
@@ -131,14 +149,15 @@ def inline(
     return _reached(model, goals.inlining(ops, domain, target, ir_version, wanted, portable=portable))
 
 
+@_rewriting
 def fold(
-    model: Given,
+    model: Model,
     ops: Iterable[str] | None = None,
     target: Target | None = None,
     *,
     ir_version: int | None = None,
     optimize: bool = False,
-) -> Given:
+) -> Model:
     """Put operators in the place of the nodes that compute them: `inline` run backwards.
 
     What is used elsewhere, is a graph output, or would not compute the same, stays as it is.
@@ -164,7 +183,8 @@ def fold(
     return _reached(model, goals.conversion(target, ir_version, goals.folding(ops, optimize=optimize)))
 
 
-def optimize(model: Given) -> Given:
+@_rewriting
+def optimize(model: Model) -> Model:
     """Compute no more what is constant, computed already, or of no effect, and join what one operator can do.
 
     Args:
@@ -180,7 +200,7 @@ def optimize(model: Given) -> Given:
 
 
 def plan(
-    model: Any,
+    model: Model,
     target: Target | None = None,
     *,
     ops: Iterable[str] = (),
@@ -215,8 +235,8 @@ def plan(
 
 
 def verify(
-    before: Any,
-    after: Any,
+    before: Model,
+    after: Model,
     *,
     grade: str = "exact",
     inputs: Inputs | None = None,
@@ -229,6 +249,7 @@ def verify(
     engine: Engines | None = None,
     rtol: Tolerance | None = None,
     atol: Tolerance | None = None,
+    progress: Heard | None = None,
 ) -> Verification:
     """Run two models on the same inputs and compare their outputs.
 
@@ -258,6 +279,8 @@ def verify(
         rtol: what an output may differ by in the place of the bounds, as a part of the magnitude of the first model's
             element: a number, or numbers by the name of an output. Without `atol` nothing else is allowed.
         atol: the same in all; added to what `rtol` allows.
+        progress: is called with what is done next, its place and the count, both 0 where nobody knows. The logger
+            `opshift` tells the same.
 
     Returns:
         A verification, which is true where it is `equal`; `different` with the first tensor that differs and its node,
@@ -273,7 +296,8 @@ def verify(
     one, other = (Side(*_loaded(model), _network(model)) for model in (before, after))
     convert.checked(one.model)
     convert.checked(other.model)
-    return verify_sides(one, other, grade=_graded(grade), wanted=checked(wanted, one.model))
+    with heard(progress):
+        return verify_sides(one, other, grade=_graded(grade), wanted=checked(wanted, one.model))
 
 
 def _graded(grade: str) -> str:
@@ -328,9 +352,10 @@ def _is_ir(model: object) -> bool:
     return type(model).__module__.partition(".")[0] == "onnx_ir"
 
 
-def _reached(model: Given, goal: Goal) -> Given:
+def _reached(model: Model, goal: Goal) -> Model:
     with _lent(model) as (proto, folder, back):
         result = goal.attempt(proto, folder)
         if result.model is None:
             raise goal.refused(proto, result, folder)
-        return cast(Given, back(result.model))
+        made: Model = back(result.model)
+        return made

@@ -76,7 +76,8 @@ def _text(domain: str, op: str) -> str:
     if domain in schemas.VENDORS:
         return "its kernel" if schemas.kernels(domain, op) else "its text alone"
     schema = schemas.schema(domain, op, schemas.latest(domain))
-    page = f"onnx/docs/Operators-ml.md#{domain}.{op}" if domain else f"onnx/docs/Operators.md#{op}"
+    file = "Operators-ml.md" if domain == "ai.onnx.ml" else "Operators.md"
+    page = f"onnx/docs/{file}#{f'{domain}.{op}' if domain else op}"
     return f"{page}, with a body" if schema and schema.body else page
 
 

@@ -13,7 +13,8 @@ from onnx.backend.test.case import node
 
 from opshift import functions
 from opshift.passes.conversion import convert
-from opshift.passes.model import imports
+from opshift.passes.inlining import definable
+from opshift.passes.model import imports, schemas
 
 _COMMON = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL}
 _X = "float[2,3] x"
@@ -47,9 +48,9 @@ def lowest_opset(domain: str, op: str) -> int | None:
     The first call that can be replaced at all counts, those of float32 and types as old before others. The opset
     is that of the operator's domain, or the default one where that is none of ONNX's.
     """
-    counted = "" if domain == functions.OPENVINO else domain
+    counted = "" if domain in (definable.TRAINING, functions.OPENVINO) else domain
     for call in _calls(domain, op):
-        for opset in range(1, imports.opsets(call)[counted] + 1):
+        for opset in range(1, imports.opsets(call).get(counted, schemas.latest()) + 1):
             if convert.attempt(call, {counted: opset}, ops=[(domain, op)]).model is not None:
                 return opset
     return None

@@ -6,11 +6,13 @@ import argparse
 import json
 import os
 import sys
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opshift.cli import display
+from opshift.cli.working import working
 from opshift.files import model_file
 from opshift.files import openvino_ir as ir
 from opshift.files.writing import writing
@@ -112,6 +114,8 @@ def _denied(path: Path) -> list[str]:
 
 def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     """One model to a path of its own, or many into a folder."""
+    if options.threshold < 0:
+        raise ValueError(f"--threshold is 0 or more, not {options.threshold}")
     manner = Manner(
         options.external_data, options.threshold, not options.no_verify, options.dry_run, wanted=_asked(options)
     )
@@ -124,23 +128,25 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
         return _rewrite_all(options, goal, manner)
     if options.jobs is not None or options.backend is not None:
         raise ValueError("--jobs and --backend are for many models; give --out-dir")
-    code, outcome = rewrite(Path(options.model), _output(options, goal.label), goal, manner)
+    with working(options):
+        code, outcome = rewrite(Path(options.model), _output(options, goal.label), goal, manner)
     if options.report:
-        _report(options.report, outcome, None if options.in_place else options.model, outcome.output or None)
+        _report(options, outcome, None if options.in_place else options.model, outcome.output or None)
     if options.format == "json":
         print(documents.written(options.command, documents.as_facts(outcome)))
-    else:
+    elif code != DONE or not options.quiet:
         display.show(outcome, _console(), verbose=options.verbose)
     return code
 
 
-def _report(path: str, outcome: Outcome, before: str | None, after: str | None) -> None:
+def _report(options: argparse.Namespace, outcome: Outcome, before: str | None, after: str | None) -> None:
     """Write the page; what changed is drawn where both files are there."""
     from opshift.cli import report
 
     source, result = (_side(file).model if file is not None else None for file in (before, after))
-    with writing(path):
-        Path(path).write_text(report.page(outcome, source, result, ["opshift", *sys.argv[1:]]), encoding="utf-8")
+    with writing(options.report):
+        page = report.page(outcome, source, result, ["opshift", *options.typed])
+        Path(options.report).write_text(page, encoding="utf-8")
 
 
 def _asked(options: argparse.Namespace) -> Asked:
@@ -167,8 +173,8 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
         raise ValueError("--in-place writes to the models themselves; give no --out-dir")
     jobs = batch.arrange(options.paths, options.out_dir, goal, manner)
     console = _console()
-    plain = console is None and options.format == "text"
-    with display.progress() as advance:
+    plain = console is None and options.format == "text" and not options.quiet
+    with nullcontext() if options.quiet else display.progress() as advance:
 
         def tell(result: batch.FileResult, place: int) -> None:
             if plain:
@@ -179,7 +185,7 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
         results = batch.run(jobs, options.jobs, options.backend, tell)
     if options.format == "json":
         print(documents.written(options.command, {"models": [documents.of_result(result) for result in results]}))
-    else:
+    elif not options.quiet or any(result.code for result in results):
         display_.summarize(results, console)
     return max(result.code for result in results)
 
@@ -220,15 +226,16 @@ def verify(options: argparse.Namespace) -> int:
     for side in (before, after):
         engine.checked(side.model)
     wanted = checked(_asked(options), before.model)
-    found = verify_apart(before, after, grade="close" if options.close else "exact", wanted=wanted)
+    with working(options):
+        found = verify_apart(before, after, grade="close" if options.close else "exact", wanted=wanted)
     if options.report:
         sides = ((options.before, before), (options.after, after))
         one, other = (outcome_.facts(side.model, os.path.getsize(path)) for path, side in sides)
         told = Outcome(options.before, options.after, one, other, (), (), "", {}, verification=found)
-        _report(options.report, told, None, None)
+        _report(options, told, None, None)
     if options.format == "json":
         print(documents.written(options.command, asdict(found)))
-    else:
+    elif not found.equal or not options.quiet:
         print("\n".join(filter(None, [outcome_.verdict(found), outcome_.fed(found), *outcome_.remarked(found)])))
     return code_of(found)
 
@@ -291,6 +298,8 @@ def ledger(options: argparse.Namespace) -> int:
         print("\n\n".join("\n".join(history.lines(options.opset)) for history in histories))
     elif options.opset is not None:
         found = table.needed(options.opset)
+        if not found and not 1 <= options.opset <= schemas.latest() + 1:  # the next one is asked for before it is out
+            raise ValueError(f"opset {options.opset} is not known; 1 to {schemas.latest()} are")
         print("\n".join(found) if found else f"the installed onnx changes nothing at opset {options.opset}")
     elif options.markdown:
         print(table.as_markdown(), end="")

@@ -111,6 +111,7 @@ def _parser() -> Parser:
     _add_report(verify)
     _add_repro(verify)
     _add_format(verify)
+    _add_working(verify)
 
     inspect = verbs.add_parser("inspect", help="show what a model consists of and which opsets it can reach")
     inspect.add_argument("model")
@@ -186,7 +187,7 @@ def _add_rewriting(parser: argparse.ArgumentParser) -> None:
     _add_report(parser)
     _add_repro(parser)
     _add_format(parser)
-    _add_verbose(parser)
+    _add_working(parser)
 
 
 def _add_target(parser: argparse.ArgumentParser) -> None:
@@ -265,3 +266,13 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
 
 def _add_verbose(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-v", "--verbose", action="store_true", help="list each refusal, not each kind of them")
+
+
+def _add_working(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="list each refusal, not each kind of them, and say on the standard error stream what is being done",
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only what went wrong, and JSON")

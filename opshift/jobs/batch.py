@@ -20,6 +20,7 @@ from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals
 from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal
+from opshift.passes.progress import Heard, heard
 from opshift.passes.refine import Refinement
 from opshift.passes.spelling import hint
 from opshift.verification import engines
@@ -86,6 +87,7 @@ def convert_files(
     engine: Engines | None = None,
     rtol: Tolerance | None = None,
     atol: Tolerance | None = None,
+    progress: Heard | None = None,
 ) -> list[FileResult]:
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
 
@@ -115,6 +117,7 @@ def convert_files(
         engine: what runs both forms of each, as for `verify`.
         rtol: what outputs may differ by, as for `verify`.
         atol: as for `verify`.
+        progress: as for `verify`; of what other processes do, it hears nothing.
 
     Returns:
         What became of each, in the order of `paths`.
@@ -128,7 +131,8 @@ def convert_files(
         raise ValueError(f"unknown external_data {external_data!r}{hint(external_data, external.POLICIES)}")
     wanted = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
     manner = Manner(external_data, threshold, verify, wanted=wanted)
-    return run(arrange([os.fspath(path) for path in paths], os.fspath(out_dir), goal, manner), jobs, backend)
+    with heard(progress):
+        return run(arrange([os.fspath(path) for path in paths], os.fspath(out_dir), goal, manner), jobs, backend)
 
 
 def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> list[Job]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import NamedTuple
 
+from opshift.passes import progress
 from opshift.passes.changes import Change, Result, Withheld
 from opshift.passes.goals import Goal
 from opshift.verification.verify import Verification
@@ -81,6 +82,7 @@ class _Search:
 
     def proved(self, result: Result) -> Verification:
         self._tries += 1
+        progress.tell("look for the change at fault", self._tries, MOST_TRIES)
         return self._prove(result)
 
     def first_fault(self, whole: Result, seen: Verification) -> tuple[Change, str]:

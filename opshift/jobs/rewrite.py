@@ -12,7 +12,7 @@ from opshift.jobs.advice import advice
 from opshift.jobs.exit_codes import DONE, REFUSED, code_of
 from opshift.jobs.optional import TakenBack, yielded
 from opshift.jobs.outcome import Outcome, facts
-from opshift.passes import process
+from opshift.passes import process, progress
 from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
@@ -43,6 +43,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
         InvalidModel, Refused, ValueError, OSError: as `opshift.api` and `opshift.files.model_file` do.
     """
     started = perf_counter()
+    progress.tell(f"read {model.name}")
     network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
     source = model_file.read(model) if network is None else network.model
     if manner.verify:
@@ -52,6 +53,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     read = network.changes if network is not None else ()
     job = _Job(Side(source, folder, str(model) if network is not None else None), read, output, manner, seconds)
     started = perf_counter()
+    progress.tell("convert")
     result = job.attempt(goal)
     seconds["convert"] = perf_counter() - started
     # a refusal looks for opsets near the targets, for which every operator has been counted
@@ -109,6 +111,7 @@ class _Job:
             manner.threshold,
             together=manner.together,
         )
+        progress.tell("write")
         with draft:
             self.seconds["write"] = perf_counter() - started
             verification = None

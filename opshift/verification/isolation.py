@@ -5,16 +5,19 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import select
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import BinaryIO, NoReturn, ParamSpec, TypeVar
 
 from opshift.passes import process as memory
+from opshift.passes import progress
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,6 +28,7 @@ _SERVE = (
 )
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _LATE = 124  # the exit code of a process whose time is over, where the system sends no signal for that
+_POLL, _PATIENCE = 1.0, 20  # seconds, and how often in a row a copy may be found to have done nothing
 _apart = False  # whether this is a process that `call` began
 
 
@@ -40,20 +44,29 @@ class Ended(RuntimeError):
         self.late = code == _LATE or (code < 0 and -code == getattr(signal, "SIGALRM", 0))
 
 
+class _Stuck(Exception):
+    """A copy of this process waits for what no thread will ever give: locks are copied, those who hold them are not."""
+
+
 def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """What the function returns, or the exception that it raises; both have to be picklable, as is the function.
 
     The other process sees memory as it is now where the system can fork; elsewhere, and in a thread, it begins afresh.
-    It prints nothing, and takes no more memory than there is. An interrupt ends both. A worker of a pool, whose end its
-    pool takes notice of, calls the function itself.
+    It prints nothing, and takes no more memory than there is; what it tells of its progress is told here. An interrupt
+    ends both. A copy that waits for a lock which was held when it was made is ended, and the function called once more
+    in a process that begins afresh, if it can be sent to one. A worker of a pool, whose end its pool takes notice of,
+    calls the function itself.
 
     Raises:
         Ended: the process ended, as an engine's may by a damaged model.
     """
     if _is_watched():
         return function(*arguments, **named)
-    begin = _forked if forks() else _spawned
-    answer, code, full = begin(lambda: function(*arguments, **named), (function, arguments, named))
+    sent = function, arguments, named
+    try:
+        answer, code, full = _forked(lambda: function(*arguments, **named)) if forks() else _spawned(pickle.dumps(sent))
+    except _Stuck:
+        answer, code, full = _afresh(sent)
     if code == -signal.SIGINT:
         raise KeyboardInterrupt
     if not answer:
@@ -107,7 +120,16 @@ def _how(code: int, *, full: bool) -> str:
     return f"the process that ran it ended: {why}; a model may be damaged, or too large for the memory"
 
 
-def _forked(work: Callable[[], object], _: object) -> tuple[bytes, int, bool]:
+def _afresh(sent: object) -> tuple[bytes, int, bool]:
+    """What a new process answers in the place of a copy that was stuck."""
+    try:
+        question = pickle.dumps(sent)
+    except Exception:  # sessions, for one, cannot be sent
+        raise Ended(_LATE) from None
+    return _spawned(question)
+
+
+def _forked(work: Callable[[], object]) -> tuple[bytes, int, bool]:
     """What a copy of this process answers, its exit code, negative for a signal, and whether it filled the memory."""
     room = 0
     with suppress(OSError):  # not every system tells it there
@@ -124,8 +146,7 @@ def _forked(work: Callable[[], object], _: object) -> tuple[bytes, int, bool]:
         os.close(target)
         target = -1
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
-        with open(source, "rb", closefd=False) as stream:
-            answer = stream.read()
+        answer = _heard(source, child)
         _, status, usage = os.wait4(child, 0)
     finally:
         for descriptor in (source, target):
@@ -148,17 +169,59 @@ def _work(target: int, work: Callable[[], object], held: set[int | signal.Signal
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         _prepare()
         with open(target, "wb", closefd=False) as stream:
-            stream.write(_answer(work))
+            progress.relayed(lambda *said: _send(stream, pickle.dumps((said, None))))
+            _send(stream, pickle.dumps((None, _answer(work))))
         code = 0
     finally:
         os._exit(code)
 
 
-def _spawned(_: object, work: object) -> tuple[bytes, int, bool]:
+def _send(stream: BinaryIO, message: bytes) -> None:
+    stream.write(len(message).to_bytes(8, "little") + message)
+    stream.flush()
+
+
+def _heard(source: int, child: int) -> bytes:
+    """The answer of a copy, empty if it ended before; what it told is told here.
+
+    Raises:
+        _Stuck: it does nothing, and never will.
+    """
+    held, answer, spent, idle = bytearray(), None, -1, 0
+    patience = _PATIENCE if _apart else 2 * _PATIENCE  # who waits for a copy of a copy waits longer
+    while True:
+        while not select.select([source], [], [], _POLL)[0]:
+            before, spent = spent, _effort(child)
+            idle = idle + 1 if spent == before else 0
+            if idle >= patience:
+                raise _Stuck
+        part = os.read(source, 1 << 20)
+        if not part:
+            return answer or b""
+        held += part
+        while len(held) >= 8 and len(held) >= (end := 8 + int.from_bytes(held[:8], "little")):
+            said, answer = pickle.loads(held[8:end])
+            del held[:end]
+            if said is not None:
+                progress.tell(*said)
+
+
+def _effort(process: int) -> int:
+    """What changes as long as a process, or one that descends from it, does something: runs, or waits for a disk."""
+    found = 0
+    with suppress(OSError):
+        for task in Path(f"/proc/{process}/task").iterdir():
+            state, *numbers = (task / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+            found += sum(map(int, numbers[10:14])) + (state != "S") * time.monotonic_ns()
+            found += sum(map(_effort, map(int, (task / "children").read_text(encoding="ascii").split())))
+    return found
+
+
+def _spawned(work: bytes) -> tuple[bytes, int, bool]:
     """The same from a new interpreter."""
     import subprocess
 
-    question = pickle.dumps(sys.path) + pickle.dumps(work)
+    question = pickle.dumps(sys.path) + work
     command = [sys.executable, "-c", _SERVE]
     with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL) as process:
         try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from opshift.passes import progress
 from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto
 from opshift.verification import adapters, interfaces, isolation, random_operators
@@ -169,10 +170,12 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, decides: bool 
     pair = Pair(before, after, grade, wanted.tolerances)
     total = Verification("equal", " and ".join(dict.fromkeys([before.named, after.named])), cast=tuple(pair.cast))
     started = perf_counter()
+    progress.tell("run the first form, on inputs that fit")
     fits = list(feeding.running(before, lambda given: turns.first(interfaces.rounded(given, pair.cast)), wanted))
     made, failure = _second(turns, [interfaces.rounded(fed.given, pair.cast) for fed in fits], pair)
     turns.rest()
     for fed, actual in zip(fits, made, strict=False):
+        progress.tell("compare", total.runs + 1, len(made))
         given, expected = interfaces.rounded(fed.given, pair.cast), fed.outputs
         if "openvino" in (before.named, after.named):
             expected, actual = ([_as_computed(value) for value in values] for values in (expected, actual))
@@ -190,6 +193,7 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, decides: bool 
     if decides is None or wanted.sets or pair.cast or before.engine is not after.engine or before.engine not in ENGINES:
         return total
     problem = feeding.problem_of(before.model, wanted)
+    progress.tell("try special numbers and sizes")
     special = tried(turns, pair, problem, fits[0], perf_counter() - started)
     return _decided(total, special, decides)
 
@@ -198,7 +202,8 @@ def _second(turns: Turns, feeds: Sequence[Any], pair: Pair) -> tuple[list[list[A
     """What the second form makes of the same inputs, up to those that it fails on, and how."""
     made: list[list[Any]] = []
     turns.session(1)
-    for given in feeds:
+    for number, given in enumerate(feeds):
+        progress.tell("run the second form", number + 1, len(feeds))
         try:
             made.append(turns.second(interfaces.as_second(given, pair.cast)))
         except EngineError as error:
@@ -254,6 +259,7 @@ def _located(found: Verification, pair: Pair, given: Any, repro: str | None, *, 
     from opshift.verification.places import locate
     from opshift.verification.places import repro as writing
 
+    progress.tell("look for the first value that differs")
     try:
         if pair.cast or not plainly:
             raise EngineError("values of the two are not compared with each other")
@@ -317,6 +323,8 @@ def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[s
         for name, value in values.items():
             if (value.shape, value.dtype) != (theirs[name].shape, theirs[name].dtype):
                 return Verification("different", tensor=name, why="another type or shape is drawn")
+            if value.dtype.kind in "biuf" and (why := random_operators.unlike(value, theirs[name])):
+                return Verification("different", tensor=name, why=why)
         cut = (random_operators.cut(s.model, values, taken, m) for s, m in ((before, "before"), (after, "after")))
         sides = [replace(side, model=model) for side, model in zip((before, after), cut, strict=True)]
         given = {**given, **values}

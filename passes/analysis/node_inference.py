@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from opshift.passes.analysis import stand_ins
 from opshift.passes.analysis.callers import refers
+from opshift.passes.analysis.element_types import elem_type
 from opshift.passes.analysis.knowledge import Known
 from opshift.passes.analysis.weightless import short
 from opshift.passes.model import installed, schemas, tensors
@@ -22,6 +24,9 @@ def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
 
     if node.op_type in HOLDING_GRAPHS and not node.domain and scope.context.descended.isdisjoint(node.output):
         HOLDING_GRAPHS[node.op_type](node, opset, scope)
+    if node.domain in schemas.VENDORS and (node.domain, node.op_type) not in scope.context.local:
+        _infer_stand_ins(node, scope)
+        return
     if not schemas.known_domain(node.domain) or any(True for _ in subgraphs(node)):
         return
     installed.check_inference([(node.domain, node.op_type)], {default_domain(node.domain): opset})
@@ -45,6 +50,25 @@ def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
     if refers(node):
         inferred = _without_references(node, inferred)
     scope.typed.update({name: kind for name, kind in inferred.items() if name in node.output})
+
+
+def _infer_stand_ins(node: NodeProto, scope: Known) -> None:
+    """What an operator of a vendor makes, by nodes of ONNX that make the same type."""
+    import onnx.defs
+    import onnx.shape_inference
+
+    kinds = {name: elem_type(scope, name) for name in node.output if name}
+    scope.seed(list(kinds), [tensor_type(kind) if kind else None for kind in kinds.values()])
+    if refers(node):
+        return
+    types = {name: short(found) for name in node.input if name and (found := _known(scope, name)) is not None}
+    try:
+        for made in stand_ins.stand_ins(node, types):
+            schema = onnx.defs.get_schema(made.op_type, stand_ins.OPSET)
+            types.update(onnx.shape_inference.infer_node_outputs(schema, made, types))
+    except Exception:  # as above
+        return
+    scope.typed.update({name: types[name] for name in node.output if name in types})
 
 
 _TYPING = frozenset(["dtype", "output_datatype", "output_dtype", "stash_type", "to"])

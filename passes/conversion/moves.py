@@ -72,10 +72,8 @@ def inline(work: Work, scope: Scope, move: Inline, expander: Expander, ledger: L
     if vendor and (why := legality.misuse(work.proto, vendor, version)):
         raise CannotConvert(node, f"no call that onnxruntime takes: {why}")
     if move.definition is not None:
-        imports = (
-            {"": move.definition.opset or work.opset} if vendor else {node.domain: move.definition.opset or version}
-        )
-        node.build.opset = imports.get("", node.build.opset)
+        imports = {"": move.definition.opset or work.opset}
+        node.build.opset = imports[""]
         nodes, how = take_over(node, move.definition.step(node) or ()), sentence_of(move.definition.step)
     else:
         nodes, imports, node.grade, how = expander.expand(node)

@@ -100,7 +100,7 @@ class Route:
             definition = registry.definition(domain, op) if wanted else None
             stop = self._expander.opset(work.proto, scope, version)
             if definition is not None:
-                stop = version if domain in schemas.VENDORS else definition.opset or version
+                stop = version if domain else definition.opset or version
             if stop is not None and schemas.since(domain, op, version) == schemas.since(domain, op, stop):
                 return Inline(definition)
             target = self._below(work, scope, target, first) if stop is None else stop

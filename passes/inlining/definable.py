@@ -7,7 +7,8 @@ from opshift.passes.rewrite import registry
 
 from opshift import functions
 
-DOMAINS = ("", "ai.onnx.ml", functions.OPENVINO)
+TRAINING = "ai.onnx.preview.training"
+DOMAINS = ("", "ai.onnx.ml", TRAINING, functions.OPENVINO)
 
 
 def operators(domain: str) -> list[str]:

@@ -207,6 +207,11 @@ FILES: dict[str, dict[str, str]] = {
         "Where": "tensor.where",
         "Xor": "logical.boolean",
     },
+    "ai.onnx.preview.training": {
+        "Adagrad": "training.optimizers",
+        "Adam": "training.optimizers",
+        "Momentum": "training.optimizers",
+    },
     "ai.onnx.ml": {
         "LabelEncoder": "traditionalml.label_encoder",
         "TreeEnsemble": "traditionalml.tree_ensemble",

@@ -79,7 +79,7 @@ def defined(ops: str | Iterable[str], step: Step, *, opset: int = 0, domain: str
 
     The node climbs to `opset` first, and `step` returns what takes its place, written there; with 0 both stand where
     the node stands. An operator without one is expanded by its function or by the way down at its first version.
-    One of a vendor has no opsets to climb: what takes its place is written at `opset` of the default domain.
+    One of another domain has no opsets to climb: what takes its place is written at `opset` of the default domain.
     `source` is the paper that the definition follows where it is not the operator's own text.
 
     Raises:
@@ -111,7 +111,7 @@ def _define(ops: str | Iterable[str], made: OnRequest, domain: str) -> None:
     for op in [ops] if isinstance(ops, str) else ops:
         if (domain, op) in _on_request:
             raise ValueError(f"{op} is already defined in {_on_request[domain, op].step.__module__}")
-        asked = made.opset if domain not in schemas.VENDORS else 0
+        asked = made.opset if not domain else 0
         if not schemas.versions(domain, op) or (asked and schemas.since(domain, op, asked) is None):
             raise ValueError(f"{op} does not exist at opset {asked}")
         _on_request[domain, op] = made

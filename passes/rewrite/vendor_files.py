@@ -5,11 +5,12 @@ An operator that stands here nowhere has a definition in `functions/` or none.
 
 from __future__ import annotations
 
-from opshift.passes.model.schemas import MICROSOFT, ONNXRUNTIME
+from opshift.passes.model.schemas import MICROSOFT, NCHWC, NHWC, ONNXRUNTIME
 
 _FILES: dict[str, dict[str, tuple[str, ...]]] = {
     MICROSOFT: {
-        "microsoft.attention": ("Attention", "MultiHeadAttention"),
+        "microsoft.attention": ("Attention", "MultiHeadAttention", "QAttention"),
+        "microsoft.block_quantized": ("GatherBlockQuantized", "MatMulBnb4"),
         "microsoft.causal_conv": ("CausalConvWithState",),
         "microsoft.conv": ("ConvTransposeWithDynamicPads", "FusedConv", "MaxpoolWithMask"),
         "microsoft.crop_and_resize": ("CropAndResize",),
@@ -30,19 +31,27 @@ _FILES: dict[str, dict[str, tuple[str, ...]]] = {
             "TransposeMatMul",
         ),
         "microsoft.matmul_nbits": ("MatMulNBits",),
+        "microsoft.mixture_of_experts": ("MoE", "QMoE"),
         "microsoft.normalization": (
             *("BranchwiseRMSNorm", "GatedRMSNorm", "GroupNorm", "SkipGroupNorm", "SkipLayerNormalization"),
             "SkipSimplifiedLayerNormalization",
         ),
+        "microsoft.quantize_linear": ("DequantizeLinear", "QuantizeLinear"),
         "microsoft.refusals": (
+            "AttnLSTM",
             "BeamSearch",
+            "BifurcationDetector",
             "DecoderAttention",
             "DecoderMaskedSelfAttention",
             "DynamicSparseAttention",
+            "DynamicTimeWarping",
             "EPContext",
             "GatedDeltaNet",
+            "GatedRelativePositionBias",
             "GreedySearch",
             "LongformerAttention",
+            "MatMulFpQ4",
+            "NGramHashMapping",
             "PackedAttention",
             "PackedMultiHeadAttention",
             "PackedSparseAttentionIndexer",
@@ -52,17 +61,54 @@ _FILES: dict[str, dict[str, tuple[str, ...]]] = {
             "RestorePadding",
             "Sampling",
             "Snpe",
+            "SparseAttention",
             "SparseAttentionIndexer",
             "SparsePagedAttention",
             "VarlenCausalConvWithState",
             "VarlenNGramHashMapping",
             "WhisperBeamSearch",
+            "WordConvEmbedding",
         ),
         "microsoft.rotary_embedding": ("GemmaRotaryEmbedding", "MRotaryEmbedding", "RotaryEmbedding"),
         "microsoft.spectral": ("Irfft", "Rfft"),
         "microsoft.sums": (
             *("BiasAdd", "BiasDropout", "BiasSoftmax", "BitmaskBiasDropout", "BitmaskDropout", "ComplexMul"),
             "ComplexMulConj",
+        ),
+    },
+    NCHWC: {
+        "microsoft.layouts": (
+            "AveragePool",
+            "Conv",
+            "GlobalAveragePool",
+            "GlobalMaxPool",
+            "MaxPool",
+            "ReorderInput",
+            "ReorderOutput",
+            "Upsample",
+        ),
+    },
+    NHWC: {
+        "microsoft.layouts": (
+            "AveragePool",
+            "BatchNormalization",
+            "Conv",
+            "ConvTranspose",
+            "DepthToSpace",
+            "GlobalAveragePool",
+            "GlobalLpPool",
+            "GlobalMaxPool",
+            "GridSample",
+            "InstanceNormalization",
+            "LRN",
+            "LpPool",
+            "MaxPool",
+            "MaxUnpool",
+            "QLinearAveragePool",
+            "QLinearConv",
+            "QLinearConvTranspose",
+            "Resize",
+            "SpaceToDepth",
         ),
     },
     ONNXRUNTIME: {

@@ -1,4 +1,4 @@
-"""Attention and MultiHeadAttention: Attention-23 with a mask that is added."""
+"""Attention, of integers as well, and MultiHeadAttention: Attention-23 with a mask that is added."""
 
 from __future__ import annotations
 
@@ -23,27 +23,42 @@ from opshift.passes.rewrite.says import says
 
 @says("The input times the weights, split into query, key and value for Attention-23, with an additive mask.")
 def projected_attention(node: Node) -> list[str]:
-    x, weights, bias, mask, past, added = (node.input(i) for i in range(6))
     _refuse_flags(node, "do_rotary", "past_present_share_buffer")
-    node.close("attention rounds in its own order")
-    build, kind = node.build, kind_of_scores(node, bool(mask))
-    projected = build.MatMul(x, weights)
+    build, bias = node.build, node.input(2)
+    projected = build.MatMul(node.input(0), node.input(1))
     projected = build.Add(projected, bias) if bias else projected
+    return _of_projected(node, projected, mask=3, past=4, added=5)
+
+
+@says("MatMulInteger of input and weights, scaled, and attention of that as Attention has it.")
+def attention_of_integers(node: Node) -> list[str]:
+    _refuse_flags(node, "do_rotary", "past_present_share_buffer")
+    build = node.build
+    product = build.MatMulInteger(node.input(0), node.input(1), node.input(6), node.input(7))
+    scale = build.Mul(node.input(3), node.input(4))
+    projected = build.Add(build.Mul(build.Cast(product, to=node.elem_type(3)), scale), node.input(2))
+    return _of_projected(node, projected, mask=5, past=8)
+
+
+def _of_projected(node: Node, projected: str, *, mask: int, past: int, added: int | None = None) -> list[str]:
+    """Attention of queries, keys and values side by side; the numbers are those of inputs."""
+    node.close("attention rounds in its own order")
+    build, cache = node.build, node.input(past)
+    kind = kind_of_scores(node, build.scope.elem_type(projected), bool(node.input(mask)))
     sizes = node.attributes.get("qkv_hidden_sizes", [])
     if node.is_used(1) and len({*sizes[1:]}) > 1:
         raise CannotConvert(node, "present of keys and values of different sizes, which one tensor does not hold")
     inputs = build.emit("Split", [projected, sizes or None], {"axis": 2, **_thirds(sizes)}, outputs=3)
-    before = [build.Gather(past, k, axis=0) for k in range(2)] if past else []
-    batch, queries = (share_along(node, x, axis, 1) for axis in range(2))
-    earlier: Size = share_along(node, past, 3, 1) if past else 0
+    before = [build.Gather(cache, k, axis=0) for k in range(2)] if cache else []
+    batch, queries = (share_along(node, node.input(0), axis, 1) for axis in range(2))
+    earlier: Size = share_along(node, cache, 3, 1) if cache else 0
     keys = _sum(node, earlier, queries)
-    allowed = allowed_keys(node, 3, batch, keys, starts=True) if mask else ""
+    allowed = allowed_keys(node, mask, batch, keys, starts=True) if node.input(mask) else ""
     causal = bool(node.attributes.get("unidirectional", 0))
-    later = earlier_keys(build, queries, earlier, keys) if causal and (past or mask) else ""
-    total = addend(node, allowed, later, added, kind)
-    y, *present = attended(
-        node, inputs, total, before, kind, causal=causal and not later, outputs=3 if node.is_used(1) else 1
-    )
+    later = earlier_keys(build, queries, earlier, keys) if causal and (cache or allowed) else ""
+    total = addend(node, allowed, later, "" if added is None else node.input(added), kind)
+    outputs = 3 if node.is_used(1) else 1
+    y, *present = attended(node, inputs, total, before, kind, causal=causal and not later, outputs=outputs)
     return [y, build.Concat(*(build.Unsqueeze(of, [0]) for of in present), axis=0)] if present else [y]
 
 
@@ -57,7 +72,7 @@ def attention_of_heads(node: Node) -> list[str]:
     if node.input(8) or node.input(9):
         raise CannotConvert(node, "a cache in a shared buffer; past and present of their own could be expressed")
     node.close("attention rounds in its own order")
-    kind = kind_of_scores(node, bool(mask))
+    kind = kind_of_scores(node, node.elem_type(), bool(mask))
     query, key, value = with_bias(node, _unpacked(node), node.input(3))
     length = 2 if node.input(1) and node.rank(1) == 4 else 1
     queries, new = share_along(node, query, 1, 1), share_along(node, key, length, 1)
@@ -116,4 +131,5 @@ def _sum(node: Node, a: Size, b: Size) -> Size:
 
 
 defined("Attention", projected_attention, opset=23, domain=MICROSOFT)
+defined("QAttention", attention_of_integers, opset=23, domain=MICROSOFT)
 defined("MultiHeadAttention", attention_of_heads, opset=23, domain=MICROSOFT)

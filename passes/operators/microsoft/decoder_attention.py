@@ -49,7 +49,7 @@ def attention_of_one_query(node: Node) -> list[str]:
     else:
         number = share_along(node, key, 2, 1)
     mask = allowed_keys(node, MASK, share_along(node, query, 0, 1), number) if node.input(MASK) else ""
-    kind = kind_of_scores(node, bool(mask))
+    kind = kind_of_scores(node, node.elem_type(), bool(mask))
     total = addend(node, mask, "", node.input(ADDED), kind)
     made = attended(node, [query, key, value], total, [], kind, outputs=4 if scores else 1)
     results = [made[0], *(present or ["", ""]), scores_as_declared(node, made[3]) if scores else ""]

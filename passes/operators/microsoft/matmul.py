@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opshift.passes.analysis.stand_ins import transposition
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.fused import ATTRIBUTES, activated
@@ -32,15 +33,8 @@ def _transposed(node: Node, index: int, name: str) -> str:
     swapped, batch = (node.attributes.get(f"trans{part}{name}", 0) for part in ("", "Batch"))
     if not swapped and not batch:
         return node.input(index)
-    rank = node.rank(index)
-    if rank < 2:
-        return node.input(index)
-    axes = list(range(rank))
-    if batch:
-        axes = [*axes[1:-1], axes[0], axes[-1]]
-    if swapped:
-        axes[-2:] = axes[:-3:-1]
-    return str(node.build.Transpose(node.input(index), perm=axes))
+    perm = transposition(node.rank(index), bool(swapped), bool(batch))
+    return str(node.build.Transpose(node.input(index), perm=perm)) if len(perm) > 1 else node.input(index)
 
 
 @says("MatMul of operands that are transposed first, times alpha, and the activation of it.")

@@ -48,7 +48,7 @@ def _in_blocks(node: Node, scales: str, blocks: int) -> str:
     build, block, size = node.build, node.attributes["block_size"], node.attributes["K"]
     values, kind = _integers(node, blocks * block)
     dequantized = build.DequantizeLinear(values, scales, _zeros(node, blocks, kind), axis=1, block_size=block)
-    return first_of(node, dequantized, size) if size < blocks * block else dequantized
+    return first_of(build, dequantized, size) if size < blocks * block else dequantized
 
 
 def _integers(node: Node, width: int) -> tuple[str, int]:
@@ -59,7 +59,7 @@ def _integers(node: Node, width: int) -> tuple[str, int]:
         if held is not None:
             return held, T.UINT4
     bytes_of_rows = build.Reshape(node.input(WEIGHTS), [rows, width * bits // 8])
-    return unpacked(node, bytes_of_rows, bits), T.UINT8
+    return unpacked(build, bytes_of_rows, bits), T.UINT8
 
 
 def _zeros(node: Node, blocks: int, kind: int) -> str:
@@ -70,8 +70,8 @@ def _zeros(node: Node, blocks: int, kind: int) -> str:
     if kind == T.UINT4:
         held = None if blocks % 2 else node.scope.relabelled(node.input(ZEROS), kind, [rows, blocks])
         return held or build.constant(_nibbles(node.scope.array(node.input(ZEROS)), rows, blocks), kind)
-    apart = unpacked(node, build.Reshape(node.input(ZEROS), [rows, -(-blocks * bits // 8)]), bits)
-    return first_of(node, apart, blocks) if blocks * bits % 8 else apart
+    apart = unpacked(build, build.Reshape(node.input(ZEROS), [rows, -(-blocks * bits // 8)]), bits)
+    return first_of(build, apart, blocks) if blocks * bits % 8 else apart
 
 
 def _nibbles(held: np.ndarray[Any, Any] | None, rows: int, count: int) -> np.ndarray[Any, Any]:
@@ -90,7 +90,7 @@ def _by_formula(node: Node, scales: str, blocks: int) -> str:
     else:
         zeros = build.constant(np.full((node.attributes["N"], blocks), 2 ** (checked_bits(node) - 1)), kind)
     values = build.DequantizeLinear(values, one) if of == T.UINT4 else build.Cast(values, to=kind)
-    values = first_of(node, values, size) if size < blocks * block else values
+    values = first_of(build, values, size) if size < blocks * block else values
     group = node.input(GROUPS) or build.constant(np.arange(size) // block, T.INT32)
     zeros, scales = (build.Gather(each, group, axis=1) for each in (zeros, scales))
     return str(build.Mul(build.Sub(values, zeros), scales))

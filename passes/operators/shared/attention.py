@@ -64,9 +64,8 @@ def earlier_keys(build: Builder, queries: Size, past: Size, keys: Size) -> str:
     return str(build.LessOrEqual(flat_indices.count(build, keys), query))
 
 
-def kind_of_scores(node: Node, masked: bool) -> int:
+def kind_of_scores(node: Node, kind: int, masked: bool) -> int:
     """The type to compute in: that of the data, or float32 where it has no such number as what a mask adds."""
-    kind = node.elem_type()
     if masked and kind == T.FLOAT16 and _filter(node) < LEAST[kind]:
         return T.FLOAT
     return kind
@@ -87,7 +86,7 @@ def addend(node: Node, allowed: str, causal: str, bias: str, kind: int) -> str:
         mask = build.Where(causal, mask or build.constant(0.0, kind), least)
     if not bias:
         return mask
-    bias = recast(build, bias, node.elem_type(), kind)
+    bias = recast(build, bias, build.scope.elem_type(bias), kind)
     return str(build.Add(bias, mask)) if mask else bias
 
 
@@ -115,7 +114,7 @@ def attended(
 ) -> list[str]:
     """Attention-23 of query, key and value, computed in a type; where those two are (batch, heads, length, size), the
     query is made so."""
-    build, heads, of = node.build, node.attributes["num_heads"], node.elem_type()
+    build, heads, of = node.build, node.attributes["num_heads"], node.build.scope.elem_type(values[0])
     query, key, value, *past = (recast(build, name, of, kind) for name in (*values, *past))
     scale = node.attributes.get("scale", 0.0)
     apart = len(build.scope.shape(key) or []) == 4

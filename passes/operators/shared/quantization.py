@@ -12,6 +12,7 @@ from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.says import says
 
@@ -153,27 +154,26 @@ def one_scale(node: Node) -> bool:
     return True
 
 
-def checked_bits(node: Node, default: int = 4) -> int:
+def checked_bits(node: Node, name: str = "bits") -> int:
     """How many bits an integer has."""
-    bits = int(node.attributes.get("bits", default))
+    bits = int(node.attributes.get(name, 4))
     if bits not in (2, 4, 8):
-        raise CannotConvert(node, f"bits={bits}; 2, 4 and 8 could be expressed")
+        raise CannotConvert(node, f"{name}={bits}; 2, 4 and 8 could be expressed")
     return bits
 
 
-def unpacked(node: Node, data: str, bits: int) -> str:
+def unpacked(build: Builder, data: str, bits: int) -> str:
     """Bytes as integers of uint8, those of one byte side by side on the last axis, the lowest bits first."""
-    build = node.build
     if bits == 8:
         return data
     shifts = build.constant(list(range(0, 8, bits)), T.UINT8)
     moved = build.BitShift(build.Unsqueeze(data, [-1]), shifts, direction="RIGHT")
     apart = build.BitwiseAnd(moved, build.constant(2**bits - 1, T.UINT8))
-    lead = build.Shape(data, end=-1)
-    return str(build.Reshape(apart, build.Concat(lead, [-1], axis=0)))
+    made = build.Reshape(apart, build.Concat(build.Shape(data, end=-1), [-1], axis=0))
+    *dims, last = build.scope.shape(data) or [None]
+    return build.typed(made, T.UINT8, [*dims, last * 8 // bits if isinstance(last, int) else None])
 
 
-def first_of(node: Node, values: str, count: Size, axis: int = -1) -> str:
+def first_of(build: Builder, values: str, count: Size) -> str:
     """The first so many on the last axis: rows of integers are padded to whole bytes."""
-    build = node.build
-    return str(build.Slice(values, [0], flat_indices.vector(build, [count]), [axis]))
+    return str(build.Slice(values, [0], flat_indices.vector(build, [count]), [-1]))

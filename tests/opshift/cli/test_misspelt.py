@@ -62,6 +62,8 @@ MISSPELT = [
     ("convert in.onnx --opset 13 --val-range X:[0,1]", "did you mean 'x'?"),
     ("fold in.onnx --op gelu", "did you mean Gelu?"),
     ("verify in.onnx in.onnx --input-shape y:3,3", "no input 'y'"),
+    ("ledger --opset 99", "opset 99 is not known"),
+    ("convert in.onnx --opset 13 --threshold -1", "--threshold is 0 or more"),
     ("ledger --op resise", "did you mean Resize?"),
     ("probe --backend onnxruntim", "did you mean onnxruntime?"),
     ("probe --backend onnxruntime --op Relux", "unknown operator 'Relux'; did you mean Relu?"),

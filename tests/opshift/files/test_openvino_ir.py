@@ -140,6 +140,7 @@ DAMAGES = {
     "two layers of one id": (r'layer id="1"', 'layer id="0"', "two layers have the id 0"),
     "no weights": (r"net", "net", "there is no net.bin"),
     "depth": (r"<layers>", "<a>" * 200 + "</a>" * 200 + "<layers>", "nested more than"),
+    "an edge without an end": (r' from-layer="0"', "", "<edge> has no from-layer"),
     "a dimension that is none": (r"<dim>3</dim>", "<dim>3.5</dim>", "a dimension is '3.5'"),
 }
 
@@ -157,6 +158,26 @@ def test_what_does_not_hold_together_is_refused(damage, tmp_path, capsys):
         openvino_xml.parse(path)
     assert main(["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "13"]) == 5
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_elements_may_be_nested_up_to_a_limit(tmp_path):
+    path = add(tmp_path)
+    text = path.read_text(encoding="utf-8")
+    for depth in (openvino_xml.DEEPEST - 1, openvino_xml.DEEPEST):  # inside of the network
+        path.write_text(text.replace("<layers>", "<a>" * depth + "</a>" * depth + "<layers>"), encoding="utf-8")
+        if depth < openvino_xml.DEEPEST:
+            openvino_xml.parse(path)
+        else:
+            with pytest.raises(InvalidModel, match="nested more than 96 deep"):
+                openvino_xml.parse(path)
+
+
+def test_more_text_than_any_network_has_is_not_read(tmp_path):
+    path = tmp_path / "net.xml"
+    with path.open("wb") as file:
+        file.truncate(2**29 + 1)
+    with pytest.raises(InvalidModel, match="more than 536870912 bytes"):
+        openvino_xml.parse(path)
 
 
 def test_a_missing_file_is_refused(tmp_path):

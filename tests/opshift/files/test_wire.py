@@ -167,6 +167,39 @@ def test_what_is_nested_too_deeply_for_protobuf_is_refused_in_words(tmp_path):
     assert set(verdicts.values()) == {True, False}
 
 
+def wrapped(body: bytes, *numbers: int) -> bytes:
+    """Some bytes as a field of a message that is a field of another, the outermost first."""
+    for number in reversed(numbers):
+        body = bytes([number << 3 | 2]) + encoded(len(body)) + body
+    return body
+
+
+def test_depth_is_blamed_only_where_it_is_too_deep():
+    for levels, why in ((wire.LEVELS, ""), (wire.LEVELS + 1, skeletons.TOO_DEEP)):
+        steps = [(1, 5, 6)[k % 3] for k in range(levels - 2)]  # node in graph, attribute in node, graph in attribute
+        assert skeletons.complaint(wrapped(b"", 7, *steps)) == why
+
+
+@pytest.mark.parametrize("kind", [6, 7])
+def test_wire_types_that_do_not_exist_are_named(kind, tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(everywhere(HELD["raw"]).SerializeToString() + bytes([15 << 3 | kind, 0]))
+    for whole in (0, 1 << 30):
+        with pytest.raises(InvalidModel, match=f"wire type {kind} does not exist"):
+            model_file.read(path, whole=whole, large=LARGE)
+
+
+@pytest.mark.parametrize("whole", [0, 1 << 30])
+def test_a_graph_or_a_tensor_in_two_parts_is_one(whole, tmp_path):
+    """Protobuf merges what a message has once and a file holds twice."""
+    first, second = (ModelProto(graph=GraphProto(initializer=[HELD[name]])) for name in ("raw", "floats"))
+    twice = 2 * wrapped(HELD["floats"].SerializeToString(), 5)  # the tensor of an attribute
+    path = tmp_path / "model.onnx"
+    path.write_bytes(first.SerializeToString() + second.SerializeToString() + wrapped(twice, 7, 1, 5))
+    read = external.runnable(model_file.read(path, whole=whole, large=LARGE), str(tmp_path), embedded=True)
+    assert read == ModelProto.FromString(path.read_bytes())
+
+
 @pytest.mark.parametrize("large", [LARGE, 1 << 20])
 def test_every_truncation_is_noticed_or_still_a_message(large, tmp_path):
     data = everywhere(HELD["int64"]).SerializeToString()
@@ -220,8 +253,9 @@ def test_ranges_are_copied_whatever_the_kernel_does(first, broken, tmp_path, mon
     (tmp_path / "from").write_bytes(content)
     with (tmp_path / "from").open("rb") as source, (tmp_path / "to").open("wb") as target:
         copying.copy_range(source.fileno(), target.fileno(), first, len(content) - 7)
-        with pytest.raises(OSError, match="ended"):
+        with pytest.raises(OSError, match="ended") as ended:
             copying.copy_range(source.fileno(), target.fileno(), len(content) - 7, len(content) + 1)
+    assert type(ended.value) is OSError, "it is no error of the system's"
     assert (tmp_path / "to").read_bytes() == content[first:]
 
 

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import onnx
 import pytest
+from opshift.passes import progress
 from opshift.passes.errors import InvalidModel
 
 from opshift.cli import main as cli
@@ -106,6 +107,94 @@ def test_no_descriptors_are_left():
             isolation.call(os.abort)
         isolation.call(os.getpid)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+LOCK = threading.Lock()
+
+
+def locked(number):
+    with LOCK:
+        return number + 1
+
+
+def locked_further(number):
+    return isolation.call(locked, number)
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """A lock that a thread holds, as one of an engine may: a copy of the process has the lock and not the thread."""
+    monkeypatch.setattr(isolation, "_POLL", 0.02)
+    monkeypatch.setattr(isolation, "_PATIENCE", 5)
+    done, taken = threading.Event(), threading.Event()
+
+    def hold():
+        with LOCK:
+            taken.set()
+            done.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait()
+    yield
+    done.set()
+    thread.join()
+
+
+@pytest.mark.parametrize("function", [locked, locked_further])
+def test_a_copy_that_waits_for_ever_is_ended_and_the_work_begun_afresh(held, function):
+    assert isolation.call(function, 3) == 4
+
+
+def test_what_cannot_be_begun_afresh_is_late(held):
+    class Unsendable:
+        def __reduce__(self):
+            raise TypeError("no")
+
+        def __add__(self, other):
+            return other
+
+    with pytest.raises(isolation.Ended) as ended:
+        isolation.call(locked, Unsendable())
+    assert ended.value.late
+
+
+def busy(seconds):
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pass
+    return "done"
+
+
+def busy_further(seconds):
+    return isolation.call(busy, seconds)
+
+
+@pytest.mark.parametrize("function", [busy, busy_further])
+def test_who_works_is_not_ended(monkeypatch, function):
+    """The counters of the system move every hundredth of a second."""
+    monkeypatch.setattr(isolation, "_POLL", 0.05)
+    monkeypatch.setattr(isolation, "_PATIENCE", 4)
+    monkeypatch.setattr(isolation, "_spawned", lambda *_: pytest.fail("it was ended"))
+    assert isolation.call(function, 1.0) == "done"
+
+
+def chatty(count):
+    for number in range(count):
+        progress.tell("step", number, count)
+    return b"x" * (1 << 21)
+
+
+def chatty_further(count):
+    return isolation.call(chatty, count)
+
+
+@pytest.mark.parametrize("function", [chatty, chatty_further])
+def test_progress_is_told_here(function):
+    said = []
+    with progress.heard(lambda *what: said.append(what)):
+        assert len(isolation.call(function, 3)) == 1 << 21
+    assert said == [("step", 0, 3), ("step", 1, 3), ("step", 2, 3)]
 
 
 def test_a_worker_of_a_pool_calls_by_itself():

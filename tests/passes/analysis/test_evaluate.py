@@ -17,6 +17,7 @@ COMPUTED = {
     "int64": [
         "Abs(a)", "Add(a, b)", "Concat<axis=0>(a, b)", "Div(a, b)", "Expand(axes, two)", "Gather(a, places)",
         "Mod(a, b)", "Mul(a, b)", "Neg(a)", "Range(one, seven, three)", "ReduceProd(a)", "ReduceSum(m, axes)",
+        "ReduceProd<keepdims=0>(a)", "ReduceSum<keepdims=0>(m, axes)",
         "Reshape(a, two)", "Shape(m)", "Size(m)", "Slice(a, axes, end)", "Squeeze(axes)", "Sub(a, three)", "Unique(a)",
         "Unique<sorted=0>(a)", "Unique<axis=0>(m)", "Unsqueeze(a, axes)", "Where(c, a, b)", "Cast<to=7>(c)",
     ],
@@ -41,9 +42,11 @@ def test_computed_as_onnxruntime_does(kind: str, call: str) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("call", ["Add(f, f)", "Div(a, zero)", "Cast<to=7>(f)", "Range(three, huge, one)", "Exp(f)"])
+@pytest.mark.parametrize(
+    "call", ["Add(f, f)", "Div(a, zero)", "Cast<to=7>(f)", "Range(three, huge, one)", "Exp(f)", "Expand(one, wide)"]
+)
 def test_what_engines_may_compute_otherwise_is_not_constant(call: str) -> None:
-    more = "int64 zero = {0}, int64 huge = {1000000000000}"
+    more = "int64 zero = {0}, int64 huge = {1000000000000}, int64[2] wide = {10000, 10}"
     source = model(f"y = {call}", 13, inputs="float[2,3] x", outputs="y", constants=f"{CONSTANTS}, {more}")
     assert of_model(source, 13).array("y") is None
 

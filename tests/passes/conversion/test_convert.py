@@ -203,6 +203,11 @@ def test_a_replaced_node_hands_its_name_on():
     assert below.graph.node[-1].metadata_props[0].value == "head"
 
 
+def test_what_has_no_type_is_refused_where_fewer_types_are_allowed():
+    io = {"inputs": "float[2] x", "outputs": "float[2] y", "domains": '"acme" : 1'}
+    check_refused("u = acme.Op(x) w = Abs(u) y = acme.Op(w)", 13, 12, 'the type of "u" is unknown', **io)
+
+
 def test_an_inlined_operator_hands_its_name_on():
     source = model("y = ReduceL1(x, a)", 18, constants="int64[1] a = {1}", **ROWS)
     source.graph.node[0].name = "norm"
@@ -264,6 +269,22 @@ def test_an_ir_version_that_a_feature_forbids_is_refused():
     assert converted(source, 21).ir_version == 10
 
 
+def test_an_initializer_raises_the_ir_version_by_its_type():
+    source = model(
+        "y = Identity(x) z = Identity(k) w = Identity(m)",
+        21,
+        inputs="float[2] x",
+        outputs="float[2] y, int4[2] z, float[1] w",
+    )
+    plain = TensorProto(name="m", data_type=TensorProto.FLOAT, dims=[1], raw_data=bytes(4))
+    source.graph.initializer.extend(
+        [plain, TensorProto(name="k", data_type=TensorProto.INT4, dims=[2], int32_data=[1])]
+    )
+    source.graph.output[1].type.tensor_type.elem_type = TensorProto.FLOAT
+    result = convert.attempt(source, {"": 21}, ir_version=8)
+    assert 'the type of initializer "k" needs IR 10, asked for 8' in "\n".join(map(str, result.refusals))
+
+
 def test_below_ir_4_initializers_are_inputs_too():
     source = model("y = Mul(x, k)", 13, constants="float[3] k = {1, 2, 3}", **ROWS | {"outputs": "float[N,3] y"})
     below = convert.attempt(source, {"": 8}).model
@@ -289,6 +310,19 @@ def test_the_default_domain_by_either_name(alias):
     source.opset_import[0].domain = alias
     source.graph.node[0].domain = alias
     assert "ReduceMax(x, [1])" in show(convert.attempt(source, {"": 18}).model).replace("ai.onnx.", "")
+
+
+@pytest.mark.parametrize(("ir", "fine"), [(1, True), (2, True), (3, False)])
+def test_without_imports_an_old_model_is_at_opset_1(ir, fine):
+    source = model("y = Relu<consumed_inputs=[0]>(x)", 1, inputs="float[2] x", outputs="float[2] y")
+    source.ir_version = ir
+    del source.opset_import[:]
+    if fine:
+        made = convert.attempt(source, {"": 7}).model
+        assert (show(made), made.opset_import[0].version) == ("y = Relu(x)", 7)
+    else:
+        with pytest.raises(InvalidModel, match="no opset of it is imported"):
+            convert.attempt(source, {"": 7})
 
 
 def test_imports_that_contradict_each_other_are_no_model():

@@ -53,6 +53,16 @@ def test_crossed_names_do_not_capture_each_other():
     assert text(stamped(body, ["y", "x"], ["z"])) == ["z = Sub(y, x)"]
 
 
+def test_a_graph_may_call_its_value_what_the_function_calls_its_result():
+    graph = "{0} = {0} () => (r) {{ r = {1}(a) }}"
+    body = function(
+        f"(a, c) => (r) {{ r = If (c) <{graph.format('then_branch', 'Neg')}, {graph.format('else_branch', 'Abs')}> }}"
+    )
+    assert text(stamped(body, ["x", "c"], ["z"])) == [
+        "z = If(c)", "  then_branch() -> r", "  r = Neg(x)", "  else_branch() -> r_1", "  r_1 = Abs(x)",
+    ]  # fmt: skip
+
+
 def test_inputs_that_the_call_leaves_out():
     body = function("(a, lo, hi) => (r) { r = Clip(a, lo, hi) }")
     assert text(stamped(body, ["x"], ["z"])) == ["z = Clip(x)"]

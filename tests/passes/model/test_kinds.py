@@ -110,6 +110,13 @@ def test_a_census_of_what_was_converted_walks_over_what_changed_alone(opset: int
     assert compared
 
 
+def test_a_census_walks_over_no_body_that_stayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = model("t = Relu(x) y = Neg(t)", 13, inputs="float[2] x", outputs="float[2] y")
+    read = survey.Survey(source)
+    monkeypatch.delattr(survey, "census")
+    assert read.census(source) == ([source.graph], {("", "Relu"): 1, ("", "Neg"): 1})
+
+
 @pytest.mark.parametrize("name", ["y", "named", "inner", "u", "left over", "given", "w", "formal", "local", "stated"])
 def test_names_of_a_survey_are_not_given_again(name: str) -> None:
     source = onnx.parser.parse_model("""

@@ -25,6 +25,8 @@ def test_each_sequence_of_a_batch_is_scanned_on_its_own_from_9_on(target, direct
     result = convert.attempt(source, {"": target})
     onnx.checker.check_model(result.model, full_check=True)
     assert result.grade == "exact"
+    batch = result.model.graph.node[-1].attribute[0].g
+    assert [value.type.tensor_type.elem_type for value in (*batch.input, *batch.output)] == [1, 1, 1, 1]
     feeds = {"i": drawn(2, 3), "x": drawn(2, 4, 3)}
     for before, after in zip(evaluate(source, feeds), evaluate(result.model, feeds), strict=True):
         np.testing.assert_array_equal(after, before)
@@ -40,6 +42,18 @@ def test_states_stay_beyond_the_length_of_a_sequence(lengths):
     np.testing.assert_array_equal(state, expected)
     for k, length in enumerate(lengths):  # what follows is undefined
         np.testing.assert_array_equal(rows[k, :length], expected_rows[k, :length])
+
+
+def test_only_states_stay_beyond_the_length_of_a_sequence():
+    body = "num_scan_inputs=1, body = b (float[3] old, float[3] e) => (float[3] new, float[3] o, float[3] p) { new = Add(old, e) o = Mul(new, e) p = Neg(e) }"
+    io = {
+        "inputs": "int64[2] n, float[2,3] i, float[2,4,3] x",
+        "outputs": "float[2,3] s, float[2,4,3] y, float[2,4,3] z",
+    }
+    source = model(f"s, y, z = Scan<{body}>(n, i, x)", 8, **io)
+    made = convert.attempt(source, {"": 11}).model
+    feeds = {"n": np.array([2, 3]), "i": drawn(2, 3), "x": drawn(2, 4, 3)}
+    np.testing.assert_array_equal(evaluate(made, feeds)[0], evaluate(source, feeds)[0])
 
 
 def test_reversed_sequences_of_several_lengths_are_refused():

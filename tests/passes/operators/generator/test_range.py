@@ -47,6 +47,20 @@ def test_range_is_counted_below_11(elem_type, parts):
         check_down("y = Range(a, b, c)", 11, 10, 8, feeds={"b": feeds["b"]}, **io)
 
 
+@pytest.mark.parametrize(
+    ("delta", "counted"),
+    [
+        (1, "t1 = Sub(b, 2)\nt2 = Cast<to=1>(t1)\nt3 = Greater(t2, 0.0)"),
+        (-1, "t1 = Sub(b, 2)\nt2 = Neg(t1)\nt3 = Cast<to=1>(t2)"),
+    ],
+)
+def test_steps_of_one_need_no_division(delta, counted):
+    io = {"inputs": "int64 b", "outputs": "int64[N] y", "constants": f"int64 a = {{2}}, int64 c = {{{delta}}}"}
+    for bound in (5, -3, 2):
+        made = check_down("y = Range(a, b, c)", 11, 10, feeds={"b": np.array(bound)}, **io)
+    assert show(made).startswith(counted)
+
+
 def test_range_over_a_size_needs_no_more_than_a_count_below_11():
     io = {"inputs": "float[N] x", "outputs": "int64[N] y", "constants": "int64 a = {0}, int64 c = {1}"}
     check(
@@ -70,6 +84,10 @@ def test_floats_that_add_up_to_others_than_they_multiply_to_are_close():
 def test_range_that_does_not_move_is_refused():
     io = {"inputs": "int64 b", "outputs": "int64[N] y", "constants": "int64 a = {0}, int64 c = {0}"}
     check_refused("y = Range(a, b, c)", 11, 10, "delta is 0", **io)
+    for kind in ("int64", "float"):
+        held = f"{kind} a = {{0}}, {kind} b = {{3}}, {kind} c = {{0}}"
+        io = {"inputs": "float x", "outputs": f"{kind}[N] y", "constants": held}
+        check_refused("y = Range(a, b, c)", 11, 10, "delta is 0", **io)
 
 
 def test_sixteen_bits_are_counted_in_the_stash_type_below_27():

@@ -75,6 +75,14 @@ def test_what_cannot_be_expressed():
     )
 
 
+def test_the_first_element_alone():
+    x = np.random.default_rng(0).normal(size=(2, 5, 1)).astype(np.float32)
+    check_computes(
+        "y = DFT(x, n)", 17, 16, np.concatenate([x[:, :1], 0 * x[:, :1]], -1), feeds={"x": x}, grade="close", rtol=1e-6,
+        inputs="float[2,5,1] x", outputs="float[A,B,C] y", constants="int64 n = {1}",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize(
     ("attributes", "shape", "parts"),

@@ -43,9 +43,22 @@ def test_expand_of_one_row_is_tile():
     check("y = Expand(x, s)", 8, "y = Tile(x, const)", 7, **io)
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_what_repeats_follows_from_known_sizes(size):
+    io = {"inputs": f"float[{size},{size}] x, int64[2] s", "outputs": "float[A,B] y"}
+    for wanted in ([size, size], [1, size]):
+        made = check_down("y = Expand(x, s)", 8, 7, feeds={"s": np.array(wanted)}, **io)
+        assert ("Tile(x, s)" in show(made)) == (size == 1)
+
+
 def test_expand_to_an_unknown_rank_is_refused():
     io = {"inputs": "float[1,3] x, int64[N] s", "outputs": "float[A,B] y"}
     check_refused("y = Expand(x, s)", 8, 7, "the length of the shape is unknown", **io)
+
+
+def test_expand_of_an_unknown_rank_is_refused():
+    io = {"inputs": "float[6] x, int64[N] p, int64[2] s", "outputs": "float[A,B] y"}
+    check_refused("d = Reshape(x, p) y = Expand(d, s)", 8, 7, 'the rank of "d" is unknown', **io)
 
 
 @pytest.mark.parametrize("wanted", [[], [3], [0], [2, 3], [2, 0, 0, 3]])

@@ -30,6 +30,9 @@ def test_slopes_were_per_channel_below_7(x, slope, after):
 def test_slopes_of_unknown_ranks_are_refused():
     check_refused("y = PRelu(x, s)", 6, 7, "rank", inputs="float[] x, float[3] s", outputs="float[] y")
     check_refused("y = PRelu(x, s)", 7, 6, "rank", inputs="float[] x, float[3] s", outputs="float[] y")
+    io = {"inputs": "float[2,3] x, float[3] s, int64[P] p", "outputs": "float[2,3] y"}
+    for opset, target in ((6, 7), (7, 6)):
+        check_refused("t = Reshape(s, p) y = PRelu(x, t)", opset, target, 'the rank of "t" is unknown', **io)
 
 
 FLAT = "t1 = Reshape(x, const)\nt2 = Reshape(s, const_1)\nt3 = PRelu(t1, t2)\ny = Reshape(t3, const_3)"

@@ -132,3 +132,27 @@ def test_what_cannot_be_said_is_refused():
     check_refused([shared], "a cache in a shared buffer")
     check_refused([Call("MultiHeadAttention", (x,), (True,), {"num_heads": N})], "without key")
     check_refused([Call("MultiHeadAttention", (x, x), (True,), {"num_heads": N})], "without value")
+
+
+@pytest.mark.parametrize("past", [False, True])
+def test_attention_of_integers(past):
+    rng, keys = np.random.default_rng(2), S + P if past else S
+    made = []
+    for kind, scales in ((np.uint8, ()), (np.int8, (24,))):
+        given = {
+            "input": rng.integers(0, 256, (B, S, 8)).astype(np.uint8),
+            "weight": rng.integers(0, 100, (8, 24)).astype(kind),
+            "bias": (24,),
+            "input_scale": np.array(0.02),
+            "weight_scale": np.full(scales, 0.03),
+            "mask_index": masks(keys),
+            "input_zero_point": np.array(120, np.uint8),
+            "weight_zero_point": np.full(scales, 50, kind),
+            "past": (2, B, N, P, 4) if past else None,
+        }
+        flags = {"num_heads": [N], "unidirectional": [None, 1], "mask_filter_value": [None, -5.0]}
+        made += calls("QAttention", given, flags, outputs=["present"], types=[FLOAT])
+    made = [call for call in made if call.inputs[6] is not None]
+    if past:
+        made = [call for call in made if call.inputs[8] is not None and call.outputs[1]]
+    assert check(made[:: 1 + len(made) // 7][:6], grade="close", opsets=(21, 13)) == 6

@@ -88,6 +88,12 @@ def test_several_outputs_become_training_mode_at_14(before):
     )  # fmt: skip
 
 
+def test_one_running_statistic_is_training_at_14():
+    io = {"inputs": IMAGE["inputs"], "outputs": "float[N,3,2,2] y, float[3] rm", "constants": HELD}
+    made = convert.attempt(model("y, rm = BatchNormalization(x, s, b, m, v)", 9, **io), {"": 14}).model
+    assert show(made).startswith("y, rm, t1 = BatchNormalization<training_mode=1>(x, ")
+
+
 def test_a_saved_mean_is_computed_at_14_and_a_saved_variance_refused():
     io = {"inputs": IMAGE["inputs"], "outputs": "float[N,3,2,2] y, float[3] k", "constants": HELD}
     source = model("y, , , k, a = BatchNormalization<epsilon=0.5>(x, s, b, m, v)", 9, **io)

@@ -103,7 +103,19 @@ def test_deform_conv_of_any_rank_and_type(shape, w, result, kind):
 def test_it_computes_what_engines_do():
     feeds = case(3, (1, 2, 5, 5), (2, 2, 2, 2), (4, 4), 1, False, False)
     io = {"inputs": declared(feeds, "float", False), "outputs": "float[1,2,4,4] y"}
-    check_down("y = DeformConv(x, w, o)", 19, 18, 13, feeds=feeds, **CLOSE, **io)
+    made = check_down("y = DeformConv(x, w, o)", 19, 18, 13, feeds=feeds, **CLOSE, **io)
+    assert not any(node.op_type == "Cast" and node.input[0] in feeds for node in made.graph.node)
+
+
+def test_halves_without_bias_and_mask_are_cast():
+    feeds = case(3, (1, 2, 5, 5), (2, 2, 2, 2), (4, 4), 1, False, False, np.float16)
+    expected = deformed(feeds["x"], feeds["w"], feeds["o"]).astype(np.float16)
+    io = {"inputs": declared(feeds, "float16", False), "outputs": "float16[1,2,4,4] y"}
+    close = {"grade": "close", "rtol": 5e-3, "atol": 5e-3}
+    made = check_computes("y = DeformConv(x, w, o)", 19, 18, expected, feeds=feeds, **close, **io)
+    cast = [node.input[0] for node in made.graph.node if node.op_type == "Cast"]
+    assert all(cast)
+    assert set(feeds) <= set(cast)
 
 
 def test_infinities_stay_where_they_are():

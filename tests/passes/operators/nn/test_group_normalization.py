@@ -96,3 +96,14 @@ def test_what_may_be_empty_at_run_time(dims, shape, opset, target):
         "y = GroupNormalization<num_groups=2>(x, s, b)", opset, target, each.reshape(shape), feeds={"x": x, "s": ones, "b": zeros},
         grade="close", rtol=1e-5, atol=1e-5, inputs=f"float[{dims}] x, float[{count}] s, float[{count}] b", outputs="float[A,B,C,D] y",
     )  # fmt: skip
+
+
+def test_groups_are_normalized_in_the_stash_type():
+    x = (1e4 + np.arange(12).reshape(1, 2, 6) / 64).astype(np.float32)
+    expected = standardized(x.reshape(1, 2, 6), 2)[0].astype(np.float32)
+    feeds = {"x": x, "s": np.ones(2, np.float32), "b": np.zeros(2, np.float32)}
+    made = check_computes(
+        "y = GroupNormalization<num_groups=2, stash_type=11>(x, s, b)", 21, 17, expected, feeds=feeds, grade="close",
+        rtol=1e-6, inputs="float[1,2,6] x, float[2] s, float[2] b", outputs="float[1,2,6] y",
+    )  # fmt: skip
+    assert "Cast<to=11>(x)" in show(made)

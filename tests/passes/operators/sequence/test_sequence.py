@@ -210,6 +210,11 @@ def test_a_sequence_that_a_branch_yields_is_refused():
     check_refused(body, 11, 10, "known only at run time", **io)
 
 
+def test_a_sequence_that_an_unknown_operator_reads_is_refused():
+    io = {"inputs": "float[2] a", "outputs": "float[2] y", "domains": '"acme" : 1'}
+    check_refused("s = SequenceConstruct(a) y = acme.Op(s)", 11, 10, 'Op "y": it reads a sequence', **io)
+
+
 def test_a_map_becomes_a_loop_below_17():
     body = """s = SequenceConstruct(a, b)
     q, r = SequenceMap<body = g (float[N] e, float[1] k) => (float[N] f, int64[1] h) { f = Add(e, k) h = Shape(e) }>(s, c)

@@ -60,6 +60,20 @@ def test_images_without_channels_stay_empty(sizes):
         check_down(body, 16, 15, 7, feeds=feeds, grade="close", **io)
 
 
+def test_the_nearest_of_integers_is_gathered_below_16():
+    feeds = {"x": np.arange(40, dtype=np.int32).reshape(1, 2, 4, 5), "g": POINTS[:1]}
+    io = {"inputs": "int32[1,2,4,5] x, float[1,6,7,2] g", "outputs": "int32[1,2,6,7] y"}
+    check_down('y = GridSample<mode="nearest">(x, g)', 16, 15, feeds=feeds, grade="close", **io)
+    for mode in ("bilinear", "bicubic"):
+        check_refused(
+            f'y = GridSample<mode="{mode}">(x, g)',
+            16,
+            15,
+            f"how {'linear' if mode == 'bilinear' else 'cubic'} rounds",
+            **io,
+        )
+
+
 def test_modes_without_a_form_are_refused():
     io = {"inputs": "float[2,3,4,5] x, float[2,6,7,2] g", "outputs": "float[2,3,6,7] y"}
     check_refused('y = GridSample<padding_mode="wrap">(x, g)', 16, 15, "padding_mode=wrap", **io)

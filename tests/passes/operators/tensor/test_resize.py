@@ -8,7 +8,7 @@ import pytest
 from opshift.passes.conversion import convert
 
 from opshift.verification.engines import Reference
-from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model, show
+from tests.support import check, check_down, check_refused, check_unchanged, check_values, evaluate, model, show
 
 IMAGE = {"inputs": "float[N,C,4,6] x", "outputs": "float[N,C,A,B] y"}
 DATA = np.random.default_rng(0).normal(size=(2, 3, 4, 6)).astype(np.float32)
@@ -454,3 +454,13 @@ def test_what_is_no_vector_for_the_axes_is_refused(node, inputs, shown):
     result = convert.attempt(source, {"": 10})
     assert result.model is None
     assert shown in "".join(map(str, result.refusals)), result.refusals
+
+
+def test_axes_that_keep_their_size_are_not_sampled():
+    io = {"inputs": "float[1,2,H,6] x, int64[1] n", "outputs": "float[A,B,P,Q] y"}
+    held = "int64[2] c = {1, 2}, int64[1] w = {6}"
+    feeds = {"x": np.arange(60, dtype=np.float32).reshape(1, 2, 5, 6), "n": np.array([8])}
+    body = 'z = Concat<axis=0>(c, n, w) y = Resize<mode="linear">(x, , , z)'
+    made = check_down(body, 13, 10, feeds=feeds, grade="close", rtol=1e-6, constants=held, **io)
+    assert {str(i) for i in range(4) if f"Gather<axis={i}>(x" in show(made)} == {"2"}
+    assert "Gather<axis=3>" not in show(made)

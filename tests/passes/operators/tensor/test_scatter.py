@@ -117,6 +117,11 @@ def test_constant_places_are_scattered_to_below_9():
     ]
 
 
+def test_places_from_the_front_on_stay_below_11():
+    io = {"inputs": "float[N] x, float[2] u", "outputs": "float[N] y", "constants": "int64[2] i = {0, 2}"}
+    check("y = ScatterElements(x, i, u)", 11, "y = Scatter(x, [0, 2], u)", 10, **io)
+
+
 @pytest.mark.parametrize("shape", ["3,3", "N,M"])
 @pytest.mark.parametrize("kind", ["int32", "int64"])
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from opshift.passes.conversion import convert
 
 from opshift.verification.engines import OnnxRuntime
-from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model
+from tests.support import check, check_down, check_refused, check_unchanged, check_values, evaluate, model
 
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[M,3] y"}
@@ -73,6 +73,12 @@ def test_negative_axes_are_counted_from_the_front_below_11():
         outputs="float[M,L] y",
         feeds={"a": np.array([-2], np.int32)},
     )
+
+
+def test_bounds_known_at_run_time_hold_for_the_axes_that_are_listed():
+    io = {"inputs": "float[2,4] x, int64[1] s, int64[1] e", "outputs": "float[A,B] y", "constants": "int64[1] a = {1}"}
+    feeds = {"x": np.arange(8, dtype=np.float32).reshape(2, 4), "s": np.array([1]), "e": np.array([3])}
+    check_down("y = Slice(x, s, e, a)", 10, 9, feeds=feeds, **io)
 
 
 def test_steps_along_a_known_size_become_indices_below_10():

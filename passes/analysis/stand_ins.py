@@ -1,0 +1,77 @@
+"""Nodes of ONNX whose results have the types of those of vendors' operators, for inference alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from opshift.passes.model.attributes import make_attribute
+from opshift.passes.model.messages import NodeProto, TypeProto
+from opshift.passes.model.schemas import MICROSOFT
+
+OPSET = 22
+"""The default domain's version that they are written at."""
+
+_AS_INPUT = {
+    **dict.fromkeys(
+        ["BiasAdd", "BiasDropout", "BiasGelu", "BiasSoftmax", "BranchwiseRMSNorm", "FastGelu", "Gelu"], (0,)
+    ),
+    **dict.fromkeys(["GatedAdd", "GatedRMSNorm", "GroupNorm", "Inverse", "QuickGelu", "ScaledSiLU", "Trilu"], (0,)),
+    **dict.fromkeys(["BitmaskBiasDropout", "BitmaskDropout", "RotaryEmbedding"], (0,)),
+    "SkipGroupNorm": (0, 1),
+    "SkipLayerNormalization": (0, 3),
+    "SkipSimplifiedLayerNormalization": (0, 3),
+}
+"""The operators whose outputs are of the type and shape of their first input, and which outputs these are."""
+
+_CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+_RENAMED = {
+    "FusedConv": ("Conv", 2, _CONV),
+    "FusedGemm": ("Gemm", 2, ("transA", "transB")),
+    "GemmFastGelu": ("MatMul", 2, ()),
+}
+"""The operators that make what one of ONNX makes of their first inputs and some of their attributes."""
+
+_PRODUCTS = ("FusedMatMul", "FusedMatMulActivation", "TransposeMatMul")
+
+
+def stand_ins(node: NodeProto, types: Mapping[str, TypeProto]) -> list[NodeProto]:
+    """Nodes that make outputs of the same names, the last ones of values in between; none for what is not known."""
+    if node.domain != MICROSOFT:
+        return []
+    op = node.op_type
+    if op in _AS_INPUT:
+        asked = [node.output[i] for i in _AS_INPUT[op] if i < len(node.output) and node.output[i]]
+        return [NodeProto(op_type="Identity", input=node.input[:1], output=[name]) for name in asked]
+    if op in _RENAMED:
+        name, inputs, attributes = _RENAMED[op]
+        kept = [a for a in node.attribute if a.name in attributes]
+        return [NodeProto(op_type=name, input=node.input[:inputs], output=node.output[:1], attribute=kept)]
+    return _product(node, types) if op in _PRODUCTS else []
+
+
+def _product(node: NodeProto, types: Mapping[str, TypeProto]) -> list[NodeProto]:
+    flags = {a.name: a.i for a in node.attribute if a.i}
+    made, operands = list[NodeProto](), list[str]()
+    for operand, name in zip("AB", node.input, strict=False):
+        kind = types.get(name)
+        if kind is None or not kind.tensor_type.HasField("shape"):
+            return []
+        perm = transposition(
+            len(kind.tensor_type.shape.dim), bool(flags.get(f"trans{operand}")), bool(flags.get(f"transBatch{operand}"))
+        )
+        operands.append(f"{operand} {name}")
+        attribute = make_attribute("perm", perm)
+        made.append(NodeProto(op_type="Transpose", input=[name], output=operands[-1:], attribute=[attribute]))
+    return [*made, NodeProto(op_type="MatMul", input=operands, output=node.output[:1])]
+
+
+def transposition(rank: int, swapped: bool, batch: bool) -> list[int]:
+    """How onnxruntime's products turn an operand: its first axis goes in front of the last one, the last two swap."""
+    axes = list(range(rank))
+    if rank < 2:
+        return axes
+    if batch:
+        axes = [*axes[1:-1], axes[0], axes[-1]]
+    if swapped:
+        axes[-2:] = axes[:-3:-1]
+    return axes

@@ -1,0 +1,103 @@
+"""GatherBlockQuantized and MatMulBnb4: rows of integers, or of codes of 4 bits, in blocks that share a scale."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.lazy_numpy import np
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared.quantization import checked_bits, first_of, spelled, unpacked
+from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.operators.shared.shapes import share_along
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+DATA, INDICES, SCALES, ZEROS = 0, 1, 2, 3  # inputs of GatherBlockQuantized
+FP4 = (0, 0.005208333, 0.6666667, 1, 0.33333334, 0.5, 0.16666667, 0.25)
+CODES = {  # quant_type of MatMulBnb4, and what its codes mean
+    0: (*FP4, *(-value for value in FP4)),
+    1: (
+        *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635),
+        *(-0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725),
+        *(0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
+    ),
+}
+
+
+@says("Gather of the integers, their scales and zero points, and DequantizeLinear-21 of what was gathered.")
+def gathered_and_dequantized(node: Node) -> str:
+    build, rank, kind = node.build, node.rank(DATA), node.elem_type(DATA)
+    gathered = node.attributes.get("gather_axis", 0) % rank
+    quantized = node.attributes.get("quantize_axis", 1) % rank
+    block = node.attributes.get("block_size", 128)
+    if kind not in (T.UINT8, T.INT4, T.UINT4):
+        raise CannotConvert(node, f"data of {spelled(kind)}; integers of 4 bits, or in bytes, could be expressed")
+    indices, inside = _indices(node, gathered)
+    if kind == T.UINT8:
+        if gathered:
+            raise CannotConvert(node, f"gather_axis={gathered} of bytes, which the kernel does not run; 0 could be")
+        values, scales, zeros = _rows(node, indices)
+        axis = quantized + node.rank(INDICES) - 1 if quantized else 0
+        y = build.DequantizeLinear(values, scales, zeros, axis=axis, block_size=block)
+    else:  # of which there is no Gather
+        y = build.DequantizeLinear(*_inputs(node), axis=quantized, block_size=block)
+        y = build.Gather(y, indices, axis=gathered)
+    if behind := rank - gathered - 1:
+        first = node.rank(INDICES)
+        inside = build.Unsqueeze(inside, list(range(first, first + behind)))
+    return str(build.Where(inside, y, build.constant(0.0, node.elem_type(SCALES))))
+
+
+def _inputs(node: Node) -> tuple[str, str, str]:
+    return node.input(DATA), node.input(SCALES), node.input(ZEROS)
+
+
+def _indices(node: Node, axis: int) -> tuple[str, str]:
+    """The indices counted from the front, 0 for those outside the data, and which lie in it."""
+    build, kind, dims = node.build, node.elem_type(INDICES), node.scope.shape(node.input(INDICES))
+    given, size = recast(build, node.input(INDICES), kind, T.INT64), share_along(node, node.input(DATA), axis, 1)
+    counted = build.Where(build.Less(given, 0), build.Add(given, size), given)
+    inside = build.And(build.GreaterOrEqual(counted, 0), build.Less(counted, size))
+    chosen = build.typed(build.Where(inside, counted, 0), T.INT64, dims)
+    return chosen, build.typed(inside, T.BOOL, dims)
+
+
+def _rows(node: Node, indices: str) -> tuple[str, str, str]:
+    """Integers that lie in bytes on the last axis, their scales and zero points, the middle of the range by default."""
+    build, bits = node.build, checked_bits(node)
+    data, scales, zeros = (build.Gather(name, indices, axis=0) if name else "" for name in _inputs(node))
+    if not zeros:
+        zeros = build.Expand(build.constant(2 ** (bits - 1), T.UINT8), build.Shape(scales))
+        zeros = build.typed(zeros, T.UINT8, build.scope.shape(scales))
+    elif bits < 8:
+        zeros = first_of(build, unpacked(build, zeros, bits), share_along(node, node.input(SCALES), -1, 1))
+    return unpacked(build, data, bits), scales, zeros
+
+
+@says("Gather of what the codes mean, times the scale of each block, and a MatMul.")
+def product_of_codes(node: Node) -> str:
+    code = node.attributes["quant_type"]
+    if code not in CODES:
+        raise CannotConvert(node, f"quant_type={code}; 0 and 1 could be expressed")
+    if not node.attributes.get("transB", 1):
+        raise CannotConvert(node, "transB=0, of which the CPU kernel makes numbers of its own; 1 could be expressed")
+    node.close("products round in their own order")
+    build, kind, block = node.build, node.elem_type(), node.attributes["block_size"]
+    rows, columns = node.attributes["N"], node.attributes["K"]
+    missing = -rows * columns % block
+    shifts = build.BitShift(build.Unsqueeze(node.input(1), [1]), build.constant([4, 0], T.UINT8), direction="RIGHT")
+    codes = build.Reshape(build.BitwiseAnd(shifts, build.constant(15, T.UINT8)), [-1])
+    codes = first_of(build, codes, rows * columns) if rows * columns % 2 else codes
+    codes = build.Pad(codes, [0, missing]) if missing else codes
+    meant = build.Gather(build.constant(np.array(CODES[code]), kind), build.Cast(codes, to=T.INT32), axis=0)
+    scaled = build.Mul(build.Reshape(meant, [-1, block]), build.Reshape(node.input(2), [-1, 1]))
+    if missing:
+        scaled = first_of(build, build.Reshape(scaled, [-1]), rows * columns)
+    weights = build.Transpose(build.Reshape(scaled, [rows, columns]), perm=[1, 0])
+    return str(build.MatMul(node.input(0), weights))
+
+
+defined("GatherBlockQuantized", gathered_and_dequantized, opset=21, domain=MICROSOFT)
+defined("MatMulBnb4", product_of_codes, opset=21, domain=MICROSOFT)

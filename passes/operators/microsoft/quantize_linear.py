@@ -1,0 +1,20 @@
+"""QuantizeLinear and DequantizeLinear of more types than ONNX had when they came: those of opset 21 have them all."""
+
+from __future__ import annotations
+
+from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.says import says
+
+
+@says("The operator of ONNX by the same name; a scale for the whole tensor is a scalar.")
+def of_onnx(node: Node) -> str:
+    build, inputs, axis = node.build, list(node.inputs), node.attributes.get("axis")
+    if node.scope.shape(inputs[1]) == [1]:
+        inputs[1:] = [build.Reshape(name, []) for name in inputs[1:]]
+        axis = None
+    return str(build.emit(node.op_type, inputs, {"axis": axis}))
+
+
+defined(["DequantizeLinear", "QuantizeLinear"], of_onnx, opset=21, domain=MICROSOFT)

@@ -1,0 +1,114 @@
+"""What is told while a command works: lines with -v, a bar on a terminal, nothing in a pipe, and callbacks in Python."""
+
+import logging
+import os
+import pty
+import subprocess
+import sys
+
+import onnx
+import pytest
+
+import opshift
+from opshift.cli import main as cli
+from opshift.cli import working
+from tests.support import model
+
+IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y"}
+
+
+@pytest.fixture
+def source(tmp_path):
+    onnx.save(model("a = Sin(x) y = ReduceMax<axes=[1]>(a)", 13, **IO), tmp_path / "in.onnx")
+    return str(tmp_path / "in.onnx")
+
+
+def test_in_a_pipe_nothing_is_told(source, tmp_path, capsys):
+    assert cli.main(["convert", source, str(tmp_path / "out.onnx"), "--opset", "18"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_verbose_says_what_is_done(source, tmp_path, capsys):
+    assert cli.main(["convert", source, str(tmp_path / "out.onnx"), "--opset", "18", "-v"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    first = [
+        "read in.onnx",
+        "convert",
+        "write",
+        "run the first form, on inputs that fit",
+        "run the second form (1 of 3)",
+    ]
+    assert said[:5] == [f"opshift: {line}" for line in first]
+    assert said[-1] == "opshift: try special numbers and sizes"
+    assert not logging.getLogger("opshift").handlers
+    assert logging.getLogger("opshift").level == logging.NOTSET
+
+
+def test_quiet_prints_what_went_wrong_alone(source, tmp_path, capsys):
+    onnx.save(model("a = Cos(x) y = ReduceMax<axes=[1]>(a)", 13, **IO), tmp_path / "other.onnx")
+    other, out = str(tmp_path / "other.onnx"), str(tmp_path / "out.onnx")
+    assert cli.main(["convert", source, out, "--opset", "18", "-q"]) == 0
+    assert cli.main(["verify", source, out, "-q"]) == 0
+    assert cli.main(["convert", source, other, "--out-dir", str(tmp_path / "all"), "--opset", "18", "-q"]) == 0
+    assert tuple(capsys.readouterr()) == ("", "")
+    assert cli.main(["verify", source, other, "-q"]) == 4
+    assert capsys.readouterr().out.startswith("DIFFERENT")
+    assert cli.main(["convert", source, out, "--opset", "99", "-q"]) == 2
+    assert capsys.readouterr().err
+    assert cli.main(["verify", source, out, "-q", "--format", "json"]) == 0
+    assert capsys.readouterr().out.startswith("{")
+
+
+def test_loggers_and_callbacks_hear_the_same(source, caplog):
+    heard = []
+    with caplog.at_level(logging.INFO, "opshift"):
+        assert opshift.verify(source, source, progress=lambda *what: heard.append(what))
+    assert ("run the second form", 3, 3) in heard
+    assert [record.getMessage() for record in caplog.records if record.name == "opshift"] == [
+        f"{what} ({place} of {count})" if count else what for what, place, count in heard
+    ]
+
+
+def test_many_models_are_heard_of(source, tmp_path):
+    heard = []
+    opshift.convert_files([source], tmp_path / "all", 18, progress=lambda *what: heard.append(what[0]))
+    assert heard[:3] == ["read in.onnx", "convert", "write"]
+
+
+def test_users_hear_nothing_unless_they_ask(source, caplog):
+    assert opshift.verify(source, source)
+    assert not caplog.records
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no terminals to open")
+@pytest.mark.parametrize("soon", [0, 9])
+def test_a_terminal_gets_a_bar_once_it_takes_a_while(source, tmp_path, soon):
+    ours, theirs = pty.openpty()
+    code = f"from opshift.cli import main, working; working._SOON = {soon}; main.main({['verify', source, source]!r})"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stderr=theirs, stdout=-1, env={**os.environ, "TERM": "xterm"}
+    ) as made:
+        out, _ = made.communicate()
+    os.set_blocking(ours, False)
+    os.close(theirs)
+    try:
+        said = os.read(ours, 1 << 16).decode()
+    except (BlockingIOError, OSError):
+        said = ""
+    os.close(ours)
+    assert out.decode().startswith("equal")
+    assert ("run the second form" in said) is (soon == 0)
+
+
+def test_no_thread_is_there_when_a_bar_is_drawn(monkeypatch):
+    """A copy of the process would wait for what the thread holds."""
+    import threading
+
+    from rich.console import Console
+
+    monkeypatch.setattr(working, "_SOON", 0)
+    bar = working._Bar(Console(file=open(os.devnull, "w", encoding="utf-8")))  # noqa: SIM115
+    bar.advance("a step", 1, 3)
+    assert threading.active_count() == 1
+    bar.stop()
+    bar._console.file.close()

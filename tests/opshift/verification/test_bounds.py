@@ -1,0 +1,60 @@
+"""The numbers that bounds are made of, and how a difference is told."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from opshift.verification import bounds
+from opshift.verification.compare import compare
+
+A = np.float32([[1, 2, 3], [4, 5, 6]])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "unit"),
+    [
+        (np.float64, 2.0**-53),
+        (np.float32, 2.0**-24),
+        (np.float16, 2.0**-11),
+        (ml_dtypes.bfloat16, 2.0**-8),
+        (ml_dtypes.float8_e4m3fn, 2.0**-4),
+    ],
+)
+def test_half_a_unit(dtype, unit):
+    assert bounds.half_unit(np.dtype(dtype)) == unit
+
+
+@pytest.mark.parametrize("grade", ["exact", "close"])
+def test_what_is_excused_at_most(grade):
+    assert bounds.cap(np.dtype(ml_dtypes.float8_e4m3fn), grade) == 2.0**-3
+    for dtype in (np.float16, np.float32, ml_dtypes.bfloat16):
+        assert bounds.cap(np.dtype(dtype), grade) == bounds.CAPS[np.dtype(dtype).name][grade]
+    assert bounds.cap(np.dtype(np.complex64), grade) == bounds.CAPS["float32"][grade]
+
+
+def test_the_first_element_that_differs_is_told():
+    b = A + np.float32([[0, 0, 0], [0, 9, 9]])
+    said = "14.0 instead of 5.0 at [1, 1], 2 of 6 elements differ"
+    assert bounds.told(A, b, b != A) == said
+    assert bounds.direct("y", A, b, "exact").why == said
+    assert compare(A, b).why == said
+    one, other = np.float32(1), np.float32(9)
+    said = "9.0 instead of 1.0, 1 of 1 elements differ"
+    assert bounds.told(one, other, one != other) == said
+    assert compare(one, other).why == said
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_on_one_side_is_told(value):
+    b = A.copy()
+    b[0, 2] = value
+    said = f"{np.float32(value)} instead of 3.0 at [0, 2], 1 of 6 elements differ"
+    assert bounds.direct("y", A, b, "close").why == said
+    assert compare(A, b, "close").why == said
+    assert not bounds.direct("y", b, b, "exact").why
+
+
+def test_maps_are_equal_or_not():
+    one = {"cat": 0.5, "dog": 0.25}
+    assert compare(one, dict(one)).equal
+    assert compare(one, {"cat": 0.5}).why == compare(one, A).why == compare(A, one).why == "the maps differ"

@@ -1,0 +1,69 @@
+"""GatherBlockQuantized, MatMulBnb4, and QuantizeLinear and DequantizeLinear of more types."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused
+
+RNG = np.random.default_rng(0)
+INDICES = [np.array([[0, 3, -1], [2, 1, 0]]), np.array([5, -7, 1], np.int32), np.array(2)]  # some lie outside
+
+
+@pytest.mark.parametrize("bits", [4, 8, 2])
+@pytest.mark.parametrize("given", [True, False])
+def test_bytes_are_gathered(bits, given):
+    zeros = RNG.integers(0, 256, (4, 2, -(-2 * bits // 8))).astype(np.uint8) if given else None
+    data = RNG.integers(0, 256, (4, 2, 32 * bits // 8)).astype(np.uint8)
+    shapes = {"data": data, "indices": INDICES, "scales": np.abs(RNG.normal(size=(4, 2, 2))), "zero_points": zeros}
+    found = calls("GatherBlockQuantized", shapes, {"bits": [bits], "block_size": [16], "quantize_axis": [2]})
+    found = [call for call in found if not given or call.inputs[3] is not None]
+    assert check(found, grade="close", held=(0, 2, 3), opsets=(21, 13)) == 6
+
+
+@pytest.mark.parametrize("kind", [ml_dtypes.int4, ml_dtypes.uint4])
+def test_integers_of_four_bits_are_gathered_along_each_axis(kind):
+    for gathered, quantized in ((0, 1), (1, 2), (2, 1), (1, 1)):
+        scales = (3, 1, 4) if quantized == 1 else (3, 16, 1)
+        shapes = {
+            "data": RNG.integers(0, 8, (3, 16, 4)).astype(kind),
+            "indices": [np.array([[0, 2, -1]]), np.array([1])],
+            "scales": np.abs(RNG.normal(size=scales)),
+            "zero_points": RNG.integers(0, 7, scales).astype(kind),
+        }
+        axes = {"gather_axis": [gathered], "quantize_axis": [quantized], "block_size": [16]}
+        assert check(calls("GatherBlockQuantized", shapes, axes), opsets=(21, 24), grade="close", held=(0, 2, 3)) == 8
+
+
+@pytest.mark.parametrize("held", [(1, 2), ()])
+@pytest.mark.parametrize(("columns", "rows", "block"), [(32, 5, 16), (16, 3, 32), (5, 3, 16)])
+def test_codes_of_four_bits(columns, rows, block, held):
+    shapes = {
+        "A": (2, 3, columns),
+        "B": RNG.integers(0, 256, (rows * columns + 1) // 2).astype(np.uint8),
+        "absmax": np.abs(RNG.normal(size=-(-rows * columns // block))),
+    }
+    attributes = {"K": [columns], "N": [rows], "block_size": [block], "quant_type": [0, 1]}
+    assert check(calls("MatMulBnb4", shapes, attributes), grade="close", held=held, opsets=(21, 13)) == 4
+    check_refused(calls("MatMulBnb4", shapes, {**attributes, "transB": [0]})[:1], "transB=0")
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.uint16, np.int16, np.int32])
+def test_quantize_and_dequantize(kind):
+    found = []
+    for axis, shape in ((None, ()), (1, (3,)), (None, (1,)), (0, (2,))):
+        zeros, scale = np.full(shape, 0 if kind == np.int32 else 5, kind), np.full(shape, 0.3)
+        shapes = {"x": RNG.integers(0, 100, (2, 3, 4)).astype(kind), "x_scale": scale, "x_zero_point": zeros}
+        found += calls("DequantizeLinear", shapes, {"axis": [axis]}, types=[FLOAT])
+        if kind != np.int32:
+            shapes = {"x": RNG.normal(size=(2, 3, 4)) * 100, "y_scale": scale, "y_zero_point": zeros}
+            found += calls("QuantizeLinear", shapes, {"axis": [axis]}, types=[FLOAT])
+    assert check(found, opsets=(21, 13)) == len(found)
+
+
+def test_what_cannot_be_said_is_refused():
+    given = {"data": np.zeros((4, 16), np.uint8), "indices": np.array([1]), "scales": (4, 2)}
+    found = calls("GatherBlockQuantized", given, {"gather_axis": [1]})
+    check_refused(found[:1], "gather_axis=1 of bytes")
+    floats = Call("GatherBlockQuantized", (np.zeros((4, 16), ml_dtypes.float8_e5m2), *found[0].inputs[1:3]), (True,))
+    check_refused([floats], "data of tensor(float8e5m2)")

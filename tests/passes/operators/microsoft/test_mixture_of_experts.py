@@ -1,0 +1,94 @@
+"""MoE: tokens of rank 2 and 3, each activation, ties of the router, and experts that nobody chooses."""
+
+import numpy as np
+import pytest
+
+from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused
+
+EXPERTS, SIZE, INNER = 4, 6, 8
+
+
+def given(shape, width=INNER):
+    tokens = int(np.prod(shape[:-1]))
+    return {
+        "input": shape,
+        "router_probs": [(tokens, EXPERTS), np.zeros((tokens, EXPERTS))],
+        "fc1_experts_weights": (EXPERTS, width, SIZE),
+        "fc1_experts_bias": (EXPERTS, width),
+        "fc2_experts_weights": (EXPERTS, SIZE, INNER),
+        "fc2_experts_bias": (EXPERTS, SIZE),
+    }
+
+
+@pytest.mark.parametrize("shape", [(5, SIZE), (2, 3, SIZE)])
+def test_activations(shape):
+    routing = {"k": [1, 2], "normalize_routing_weights": [None, 1]}
+    found = calls(
+        "MoE", given(shape), {**routing, "activation_type": ["relu", "gelu", "silu", "identity"]}, types=[FLOAT]
+    )
+    gated = {
+        "activation_type": ["swiglu"],
+        "swiglu_fusion": [1],
+        "swiglu_limit": [None, 0.5],
+        "activation_beta": [None, 1.0],
+    }
+    found = found[::9] + calls("MoE", given(shape, 2 * INNER), {**routing, **gated}, types=[FLOAT])[::9]
+    assert check(found, grade="close", held=(2, 3, 4, 5)) == 30
+
+
+def test_what_cannot_be_said_is_refused():
+    third = {**given((5, SIZE)), "fc3_experts_weights": (EXPERTS, INNER, SIZE)}
+    check_refused([call for call in calls("MoE", third) if call.inputs[6] is not None][:1], "fc3_experts_weights")
+    check_refused(calls("MoE", given((5, SIZE)), {"use_sparse_mixer": [1]})[:1], "use_sparse_mixer=1")
+    check_refused(calls("MoE", given((5, SIZE)), {"activation_type": ["swiglu"]})[:1], "activation_type='swiglu'")
+
+
+def quantized(bits, block, attributes, *, zeros=True, weights=False, width=INNER):
+    """A call of QMoE with integers of so many bits in blocks, or in rows where there are none."""
+    rng, parts = np.random.default_rng(bits), 8 // bits
+
+    def layer(rows, columns):
+        each = columns // block if block else 1
+        scales = np.abs(rng.normal(size=(EXPERTS, rows, each) if block else (EXPERTS, rows))).astype(FLOAT) * 0.1
+        counted = -(-each // parts) if block else -(-rows // parts)
+        shape = (EXPERTS, rows, counted) if block else (EXPERTS, counted)
+        held = rng.integers(0, 256, (EXPERTS, rows, columns // parts)).astype(np.uint8)
+        return held, scales, rng.integers(0, 256, shape).astype(np.uint8) if zeros else None
+
+    (first, of_first, zeros_1), (second, of_second, zeros_2) = layer(width, 32), layer(32, 32)
+    bias = rng.normal(size=(EXPERTS, width)).astype(FLOAT)
+    tokens, router = rng.normal(size=(5, 32)).astype(FLOAT), rng.normal(size=(5, EXPERTS)).astype(FLOAT)
+    told = np.abs(rng.normal(size=(5, EXPERTS))).astype(FLOAT) if weights else None
+    inputs = (
+        tokens,
+        router,
+        first,
+        of_first,
+        bias,
+        second,
+        of_second,
+        None,
+        None,
+        None,
+        None,
+        zeros_1,
+        zeros_2,
+        None,
+        told,
+    )
+    sizes = {"block_size": block} if block else {}
+    return Call("QMoE", inputs, (True,), {"expert_weight_bits": bits, "k": 2, **sizes, **attributes})
+
+
+def test_quantized_weights():
+    """Blocks of 8 bits are left out: their kernel rounds the tokens to integers."""
+    forms = [(4, 16), (4, 0), (2, 16), (2, 0), (8, 0)]
+    found = [quantized(*form, {}, zeros=zeros, width=32) for form in forms for zeros in (True, False)]
+    found.append(quantized(4, 16, {"normalize_routing_weights": 1}, weights=True, width=32))
+    found.append(quantized(4, 16, {"activation_type": "swiglu", "swiglu_fusion": 1}, width=64))
+    assert check(found, grade="close", opsets=(21, 13), held=(2, 3, 4, 5, 6, 11, 12)) == 12
+
+
+def test_quantized_weights_that_cannot_be_said_are_refused():
+    check_refused([quantized(4, 16, {"quant_type": "fp4"})], "quant_type='fp4'")
+    check_refused([quantized(4, 16, {"weights_prepacked": 1})], "weights_prepacked=1")
