@@ -55,8 +55,14 @@ def empty(call: Call) -> bool:
 
 def empty_from_the_end(call: Call) -> bool:
     """Whether what has no element is reduced along an axis that is counted from the end, as far as that is known."""
-    if call.given(0) is None or not empty(call):
-        return False
+    return 0 in (call.shape(0) or ()) and _from_the_end(call)
+
+
+def unknown_from_the_end(call: Call) -> bool:
+    return call.shape(0) is None and _from_the_end(call)
+
+
+def _from_the_end(call: Call) -> bool:
     held = len(call.node.input) > 1 and bool(call.node.input[1])
     axes = call.given(1) if held else call.attribute("axes", ())
     return axes is None or any(axis < 0 for axis in axes)

@@ -268,6 +268,13 @@ QUIRKS: tuple[Quirk, ...] = (
           "1", when.empty_from_the_end,
           Evidence("y = ReduceSum(x, a)", 13, "float[2,0,4] x, int64[1] a", "float[A,B,C] y",
                    {"x": np.zeros((2, 0, 4), np.float32), "a": np.array([-1])}, (np.zeros((2, 0, 1), np.float32),))),
+    Quirk(RUNTIME, "1.31.1", REDUCTIONS, "what may have no element is reduced along an axis counted from the end", "keeps its size",
+          "1", when.unknown_from_the_end,
+          Evidence("y = Loop(n, t) <body = b (int64 i, bool c) => (bool d, float[A,B,C] w) "
+                   "{ d = Identity(c) m = Reshape(x, s) w = ReduceSum(m, a) }>", 13,
+                   "int64 n, bool t, float[2,0,4] x, int64[R] s, int64[1] a", "float[L,A,B,C] y",
+                   {"n": np.array(1), "t": np.array(True), "x": np.zeros((2, 0, 4), np.float32), "s": np.array([2, 0, 4]),
+                    "a": np.array([-1])}, (np.zeros((1, 2, 0, 1), np.float32),)), "shape"),
     Quirk(RUNTIME, "1.31.1", ("ReduceMean",), "the tensor is empty", "yields 0", "undefined; 0 / 0 by its definition",
           when.empty, Evidence("y = ReduceMean<axes=[0], keepdims=0>(x)", 13, "float[N,2] x", "float[2] y",
                            {"x": np.zeros((0, 2), np.float32)}, (_f(NAN, NAN),))),

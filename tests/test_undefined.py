@@ -80,6 +80,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((1, 1, 1, 1), F), "w": np.ones((1, 1, 1), F), "r": np.ones((1, 1, 1), F)}, {"x": np.ones((1, 1, 1), F)}),
     ("kernel is larger", "y = AveragePool<kernel_shape=[3], ceil_mode=1>(x)", 10, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)},
      {"x": np.ones((1, 1, 3), F)}),
+    ("other axes", "y = LpPool<kernel_shape=[1, 1]>(x)", 1, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)}, {"x": np.ones((1, 1, 1, 1), F)}),
     ("other batches", "y = GatherND<batch_dims=1>(x, i)", 13, "float[N] y", {"x": np.ones((1, 2), F), "i": np.zeros((2, 1), int)},
      {"i": np.zeros((1, 1), int)}),
     ("zero point of float8", "y = QuantizeLinear(x, s, z)", 19, "float8e4m3fn[N] y",

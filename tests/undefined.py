@@ -237,6 +237,11 @@ def _larger_kernel(call: Call) -> bool:
     )
 
 
+def _other_kernel(call: Call) -> bool:
+    x, kernel = call.shape(0), call.attribute("kernel_shape")
+    return x is not None and kernel is not None and len(kernel) != len(x) - 2
+
+
 def _other_hidden_size(call: Call) -> bool:
     weights, told = call.shape(2), call.attribute("hidden_size")
     return weights is not None and told is not None and len(weights) == 3 and weights[2] != told
@@ -293,6 +298,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("CenterCropPad",), "there is not one size for each axis", _not_one_size_an_axis),
     Undefined(("RNN", "GRU", "LSTM"), "the data have no rank of 3", lambda call: len(call.shape(0) or (1, 1, 1)) != 3),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel is larger than the data", _larger_kernel),
+    Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel has other axes than the data", _other_kernel),
     Undefined(("RNN", "GRU", "LSTM"), "the hidden size is not that of the weights", _other_hidden_size),
     Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",
               lambda call: (call.attribute("clip") or 0) < 0),
