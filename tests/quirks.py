@@ -342,7 +342,7 @@ QUIRKS: tuple[Quirk, ...] = (
           Evidence("y = MatMul(a, x)", 13, "float[2,3] a, float[0,3,4] x", "float[A,B,C] y",
                    {"a": np.ones((2, 3), np.float32), "x": np.zeros((0, 3, 4), np.float32)},
                    (np.zeros((0, 2, 4), np.float32),))),
-    Quirk(RUNTIME, "1.31.1", ("QLinearMatMul",), "there is nothing to sum", "yields what nobody wrote", "the zero point",
+    Quirk(RUNTIME, "1.31.1", ("QLinearMatMul", "MatMulInteger"), "there is nothing to sum", "yields what nobody wrote", "the zero point",
           lambda call: 0 in (call.shape(0) or ())[-1:],
           Evidence("y = QLinearMatMul(a, s, z, b, s, z, s, p)", 10,
                    "uint8[64,0] a, uint8[0,64] b, float[1] s, uint8[1] z, uint8[1] p", "uint8[64,64] y",

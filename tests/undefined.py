@@ -191,8 +191,11 @@ def _other_batches(call: Call) -> bool:
 
 
 def _no_parts(call: Call) -> bool:
-    sizes = call.shape(1)
-    return sizes is not None and sizes != (len(call.node.output),)
+    """Whether there is not one size for each part, or they are not those of a whole."""
+    sizes, parts, x, axis = call.shape(1), call.given(1), call.shape(0), call.attribute("axis", 0)
+    if sizes is not None and sizes != (len(call.node.output),):
+        return True
+    return parts is not None and x is not None and sum(map(int, parts.reshape(-1))) != x[axis]
 
 
 def _no_pixel(call: Call) -> bool:
@@ -238,8 +241,9 @@ def _larger_kernel(call: Call) -> bool:
 
 
 def _other_kernel(call: Call) -> bool:
-    x, kernel = call.shape(0), call.attribute("kernel_shape")
-    return x is not None and kernel is not None and len(kernel) != len(x) - 2
+    x, told = call.shape(0), (("kernel_shape", 1), ("strides", 1), ("dilations", 1), ("pads", 2))
+    given = [(call.attribute(name), each) for name, each in told]
+    return x is not None and any(of is not None and len(of) != each * (len(x) - 2) for of, each in given)
 
 
 def _other_hidden_size(call: Call) -> bool:
