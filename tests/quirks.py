@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 from onnx import ModelProto
 
 from tests import conditions as when
@@ -171,6 +172,12 @@ QUIRKS: tuple[Quirk, ...] = (
               Evidence("y = Selu(x)", 1, "float[1] x", "float[1] y", {"x": _f(-1)}, (_f(-1.1112876),)))
         for engine in (REFERENCE, RAISED)
     ),
+    Quirk(REFERENCE, "1.23.2", ("GridSample",), "places are numbers of 16 bits", "computes with them in 16 bits",
+          "values are interpolated at these places",
+          lambda call: call.given(1) is not None and call.given(1).dtype.itemsize == 2,
+          Evidence("y = GridSample(x, g)", 22, "float[1,1,3,2] x, bfloat16[1,1,1,2] g", "float[1,1,1,1] y",
+                   {"x": _f(*range(1, 7), shape=(1, 1, 3, 2)), "g": np.full((1, 1, 1, 2), -0.2001953125, bfloat16)},
+                   (_f(2.69921875, shape=(1, 1, 1, 1)),)), "elements differ"),
     Quirk(REFERENCE, "1.23.2", ALONG_AXIS, "the second input is broadcast along an axis (opset 6 and below)",
           "broadcasts it along the last axes", "along the axes from the given one on",
           lambda call: call.opset < 7 and {"axis", "broadcast"} <= {a.name for a in call.node.attribute},

@@ -240,6 +240,16 @@ def _larger_kernel(call: Call) -> bool:
     )
 
 
+def _nothing_to_sum(call: Call) -> bool:
+    x = call.shape(0)
+    return x is not None and len(x) == 2 and x[0 if call.attribute("transA", 0) else 1] == 0
+
+
+def _broadcasts_early(call: Call) -> bool:
+    shapes = {call.shape(at) for at in range(len(call.node.input))} - {None}
+    return call.opset < 8 and len(shapes) > 1
+
+
 def _other_kernel(call: Call) -> bool:
     x, told = call.shape(0), (("kernel_shape", 1), ("strides", 1), ("dilations", 1), ("pads", 2))
     given = [(call.attribute(name), each) for name, each in told]
@@ -302,6 +312,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("CenterCropPad",), "there is not one size for each axis", _not_one_size_an_axis),
     Undefined(("RNN", "GRU", "LSTM"), "the data have no rank of 3", lambda call: len(call.shape(0) or (1, 1, 1)) != 3),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel is larger than the data", _larger_kernel),
+    Undefined(("Gemm",), "nothing is 0 or what is added", _nothing_to_sum, "the sign of a zero"),
+    Undefined(("Max", "Min", "Sum", "Mean"), "sizes differ, which are broadcast from 8 on", _broadcasts_early),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel has other axes than the data", _other_kernel),
     Undefined(("RNN", "GRU", "LSTM"), "the hidden size is not that of the weights", _other_hidden_size),
     Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",
