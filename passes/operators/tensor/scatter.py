@@ -18,6 +18,7 @@ from opshift.passes.rewrite.says import says
 
 T = TensorProto
 COMBINES = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
+OF_TRUTHS = {"add": "Or", "mul": "And", "max": "Or", "min": "And"}
 FLOATS = (T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE)
 
 
@@ -163,9 +164,8 @@ def combined_outside(*known: str) -> Step:
             node.close(f"runtimes differ on the {reduction} of NaN")
         elif floats and not once:
             node.close("updates of one element are combined in their order")
-        if once:
-            return _combined(node.build, node, node.inputs, COMBINES[reduction])
-        return _one_after_another(node, COMBINES[reduction])
+        kind = (OF_TRUTHS if node.elem_type() == T.BOOL else COMBINES)[reduction]
+        return _combined(node.build, node, node.inputs, kind) if once else _one_after_another(node, kind)
 
     return combine_before_scattering
 

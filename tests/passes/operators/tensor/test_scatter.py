@@ -187,3 +187,15 @@ def test_tensor_scatter_below_24(mode, cache, update, axis):
     symbols = [",".join(letters[:rank]) for letters in ("ABCD", "EFGH")]
     io = {"inputs": f"float[{symbols[0]}] p, float[{symbols[1]}] u", "outputs": f"float[{symbols[0]}] y"}
     check_down(body.replace(", w", ""), 24, 23, 17, feeds={"p": p, "u": -u}, **io)
+
+
+@pytest.mark.parametrize("reduction", ["add", "mul"])
+@pytest.mark.parametrize("indices", ["int64[1,2] i", ""])
+def test_truths_are_combined_as_truths(reduction, indices):
+    feeds = {"x": np.array([[True, False]]), "u": np.array([[False, True]])}
+    held = "" if indices else "int64[1,2] i = {1, 0}"
+    check_down(
+        f'y = ScatterElements<axis=1, reduction="{reduction}">(x, i, u)', 16, 15, 11, 10,
+        feeds=feeds | ({"i": np.array([[1, 1]])} if indices else {}), constants=held,
+        inputs=", ".join(filter(None, ["bool[1,2] x", indices, "bool[1,2] u"])), outputs="bool[1,2] y",
+    )  # fmt: skip
