@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused
+from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused, feeds, inlined, model
+from tests.support import evaluate
 
 N, K, H = 4, 2, 16  # heads of the query, heads of the key, size of a head
 FORMS = {  # batch, new tokens, length of the cache, total, seqlens_k
@@ -83,9 +84,6 @@ def test_what_cannot_be_said_is_refused():
 
 def test_heads_are_normalized_as_the_text_says():
     """No CPU kernel does it."""
-    from tests.passes.operators.microsoft.harness import feeds, inlined, model
-    from tests.support import evaluate
-
     (plain,) = made("prompt", {})[:1]
     scale = np.linspace(0.5, 1.5, H).astype(FLOAT)
 
