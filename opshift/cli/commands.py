@@ -131,7 +131,7 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     with working(options):
         code, outcome = rewrite(Path(options.model), _output(options, goal.label), goal, manner)
     if options.report:
-        _report(options.report, outcome, None if options.in_place else options.model, outcome.output or None)
+        _report(options, outcome, None if options.in_place else options.model, outcome.output or None)
     if options.format == "json":
         print(documents.written(options.command, documents.as_facts(outcome)))
     elif code != DONE or not options.quiet:
@@ -139,13 +139,14 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     return code
 
 
-def _report(path: str, outcome: Outcome, before: str | None, after: str | None) -> None:
+def _report(options: argparse.Namespace, outcome: Outcome, before: str | None, after: str | None) -> None:
     """Write the page; what changed is drawn where both files are there."""
     from opshift.cli import report
 
     source, result = (_side(file).model if file is not None else None for file in (before, after))
-    with writing(path):
-        Path(path).write_text(report.page(outcome, source, result, ["opshift", *sys.argv[1:]]), encoding="utf-8")
+    with writing(options.report):
+        page = report.page(outcome, source, result, ["opshift", *options.typed])
+        Path(options.report).write_text(page, encoding="utf-8")
 
 
 def _asked(options: argparse.Namespace) -> Asked:
@@ -231,7 +232,7 @@ def verify(options: argparse.Namespace) -> int:
         sides = ((options.before, before), (options.after, after))
         one, other = (outcome_.facts(side.model, os.path.getsize(path)) for path, side in sides)
         told = Outcome(options.before, options.after, one, other, (), (), "", {}, verification=found)
-        _report(options.report, told, None, None)
+        _report(options, told, None, None)
     if options.format == "json":
         print(documents.written(options.command, asdict(found)))
     elif not found.equal or not options.quiet:

@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _interruptible():
             options = parsed(typed)
+            options.typed = typed
             from opshift.cli import commands
 
             code = int(getattr(commands, options.command)(options))

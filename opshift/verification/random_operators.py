@@ -36,6 +36,27 @@ def shared(before: ModelProto, after: ModelProto) -> tuple[list[str], list[str]]
     )
 
 
+_ALPHA = 1e-9
+"""How often two samples of one distribution may be taken for samples of two."""
+
+
+def unlike(one: Any, other: Any) -> str:
+    """Why two arrays are not drawn alike, by Kolmogorov and Smirnov; empty where they may be."""
+    import numpy as np
+
+    a, b = (np.sort(np.asarray(drawn, np.float64).ravel()) for drawn in (one, other))
+    a, b = a[np.isfinite(a)], b[np.isfinite(b)]
+    if not a.size or not b.size:
+        return ""
+    at = np.concatenate([a, b])
+    shares = [np.searchsorted(sample, at, "right") / sample.size for sample in (a, b)]
+    gap = float(np.abs(shares[0] - shares[1]).max())
+    if gap <= np.sqrt(-np.log(_ALPHA / 2) / 2 * (1 / a.size + 1 / b.size)):
+        return ""
+    told = [f"mean {sample.mean():.3g}, deviation {sample.std():.3g}" for sample in (a, b)]
+    return f"drawn otherwise: {told[1]} instead of {told[0]}"
+
+
 def cut(model: ModelProto, values: Mapping[str, Any], more: Sequence[str], mark: str) -> ModelProto:
     """A copy that takes these values, whatever makes them, as inputs, no longer yields them, and yields `more`.
 

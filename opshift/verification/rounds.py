@@ -67,17 +67,17 @@ def tried(turns: Turns, pair: Pair, problem: Problem, fed: Fed, seconds: float) 
 
 
 def _all(turns: Turns, pair: Pair, rounds: Sequence[Round], until: float) -> list[Parting]:
-    """What came of each round in which the first model runs; it has half of the time, the second one what is left."""
+    """What came of each round in which the first model runs before its time is over; the second one has as much."""
     now = perf_counter()
-    isolation.end_after(math.ceil(max(until - now, 0)) + _LIMIT)
+    isolation.end_after(math.ceil(2 * max(until - now, 0)) + _LIMIT)
     expected = {}
     for number, (_, given) in enumerate(rounds):
-        if perf_counter() < (now + until) / 2:
+        if perf_counter() < until:
             with suppress(EngineError):
                 expected[number] = turns.first(given)
     found = []
     for number, values in expected.items():
-        if perf_counter() < until:
+        if perf_counter() < 2 * until - now:
             outcome = _compared(turns, pair, rounds[number][1], values)
             found.append(replace(outcome, round=rounds[number][0], number=number))
     return found

@@ -323,6 +323,8 @@ def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[s
         for name, value in values.items():
             if (value.shape, value.dtype) != (theirs[name].shape, theirs[name].dtype):
                 return Verification("different", tensor=name, why="another type or shape is drawn")
+            if value.dtype.kind in "biuf" and (why := random_operators.unlike(value, theirs[name])):
+                return Verification("different", tensor=name, why=why)
         cut = (random_operators.cut(s.model, values, taken, m) for s, m in ((before, "before"), (after, "after")))
         sides = [replace(side, model=model) for side, model in zip((before, after), cut, strict=True)]
         given = {**given, **values}

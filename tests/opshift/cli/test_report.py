@@ -57,6 +57,7 @@ def test_a_conversion(source, tmp_path):
     code, text, _ = page(tmp_path, "fold", source, tmp_path / "out.onnx", "--op", "ReduceL1")
     assert code == 0
     assert "equal (onnxruntime" in text
+    assert f"<pre>opshift fold {source}" in text, "what was typed, not what Python was started with"
     assert "ReduceL1 from Abs, ReduceSum" in text
     before, after = re.findall(r'<svg[^>]*aria-label="([^"]*)"', text)[-2:]
     assert (before, after) == ("Abs, ReduceSum", "ReduceL1")

@@ -1,5 +1,6 @@
 """Where two models part is found by running a few values at a time, and written out as the smallest pair that differs."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -233,3 +234,13 @@ def test_what_cannot_be_written_has_its_own_exit_code(tmp_path, capsys, option):
     place = tmp_path / "file" / "folder"
     assert cli.main(["verify", str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx"), option, str(place)]) == 6
     assert capsys.readouterr().err == f"opshift: {place} cannot be written: Not a directory\n"
+
+
+def test_what_holds_nothing_is_not_written(tmp_path):
+    """An optional value has a type that nobody knows where nothing is in it."""
+    sides = Side(chain(3)), Side(chain(3, odd=[1]))
+    found = locate(*sides, {"x": X}, "y", differs)
+    assert found.tensor == "v2"
+    none = replace(found, values={"v1": None})
+    assert repro.write(tmp_path / "r", *sides, {"x": X}, none, differs)
+    assert not (tmp_path / "r" / "inputs" / "input_1.pb").exists()

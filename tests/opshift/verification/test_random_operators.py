@@ -1,0 +1,52 @@
+"""What is drawn is drawn alike: other distributions are differences, other numbers are none."""
+
+import numpy as np
+import pytest
+
+import opshift
+from opshift.verification.random_operators import unlike
+from tests.support import model
+
+IO = {"inputs": "float[N,640] x", "outputs": "float[N,640] y"}
+NORMAL = "g = RandomNormalLike(x) y = Add(x, g)"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "g = RandomUniformLike(x) y = Add(x, g)",
+        "g = RandomNormalLike<scale=2.0>(x) y = Add(x, g)",
+        "g = RandomNormalLike<mean=1.0>(x) y = Add(x, g)",
+    ],
+)
+@pytest.mark.parametrize("grade", ["exact", "close"])
+def test_another_distribution_is_another_function(body, grade):
+    found = opshift.verify(model(NORMAL, 17, **IO), model(body, 17, **IO), grade=grade)
+    assert (found.status, found.tensor) == ("different", "g")
+    assert "drawn otherwise" in found.why or grade == "exact"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "g = RandomNormalLike(x) y = Add(g, x)",
+        "g = RandomNormalLike<seed=7.0>(x) y = Add(x, g)",
+        "h = RandomNormalLike<scale=2.0>(x) g = Div(h, two) y = Add(x, g)",
+    ],
+)
+def test_other_numbers_are_not(body):
+    held = "float two = {2}"
+    before, after = (model(text, 17, constants=held, **IO) for text in (NORMAL, body))
+    assert opshift.verify(before, after, grade="close")
+
+
+def test_samples():
+    generator = np.random.default_rng(0)
+    for size in (1, 7, 64, 5000):
+        for _ in range(20):
+            assert not unlike(generator.standard_normal(size), generator.standard_normal(2 * size))
+            assert not unlike(generator.random(size) < 0.3, generator.random(size) < 0.3)
+    assert not unlike(np.array([]), np.ones(3))
+    assert not unlike(np.zeros(5), np.ones(5)), "too few to tell"
+    assert unlike(np.zeros(64), np.ones(64)) == "drawn otherwise: mean 1, deviation 0 instead of mean 0, deviation 0"
+    assert unlike(generator.random(5000) < 0.3, generator.random(5000) < 0.4)
