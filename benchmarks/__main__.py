@@ -5,6 +5,7 @@
 `python -m benchmarks definitions [--op NAME ...] [--runs N]` compares expansions, see `benchmarks.definitions`;
 `python -m benchmarks backends [--backend NAME ...]` counts what backends run, see `benchmarks.backends`;
 `python -m benchmarks scaling [--nodes N ...] [--steps]` tells what one more node costs, see `benchmarks.scaling`;
+`python -m benchmarks folding [--nodes N ...]` tells what it costs to find operators, see `benchmarks.folding`;
 `python -m benchmarks checks [--nodes N ...] [--models FOLDER]` tells what the check of a source costs;
 `python -m benchmarks proofs [--name REGEX]` measures what proofs of small models cost;
 `python -m benchmarks memory [--layers N]` measures the memory that proofs of large models take;
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import conversions, inlining, scaling
+from benchmarks import conversions, folding, inlining, scaling
 
 
 def main() -> None:
@@ -28,6 +29,7 @@ def main() -> None:
         "conversions",
         "inlining",
         "scaling",
+        "folding",
         "weights",
         "definitions",
         "backends",
@@ -114,16 +116,21 @@ def main() -> None:
         for row in scaling.steps(options.op):
             print(row, flush=True)
         return
-    if options.what != "scaling":
+    if options.what not in ("scaling", "folding"):
         for part in [inlining] if options.what == "inlining" else [conversions, inlining]:
             print(part.HEAD)
             for rows in conversions.measure(part.SHAPES, options.nodes, options.runs, options.limit):
                 for held in rows:
                     print(conversions.line(held), flush=True)
             print()
-    if options.what != "inlining":
+    if options.what not in ("inlining", "folding"):
         print(scaling.HEAD)
         for line in scaling.measure(options.nodes, options.runs, options.limit):
+            print(line, flush=True)
+        print()
+    if options.what in ("conversions", "folding"):
+        print(folding.HEAD)
+        for line in scaling.measure(options.nodes, options.runs, options.limit, folding.SHAPES, folding.COMMAND):
             print(line, flush=True)
 
 

@@ -105,6 +105,45 @@ def layer_norms(nodes: int) -> onnx.ModelProto:
     return made
 
 
+def written_gelus(nodes: int) -> onnx.ModelProto:
+    """A chain of Gelu in five nodes each."""
+    return _written(nodes, "Div x root, Erf 0, Add 1 one, Mul x 2, Mul 3 half")
+
+
+def written_norms(nodes: int) -> onnx.ModelProto:
+    """A chain of LayerNormalization in nine nodes each."""
+    deviation = "ReduceMean x last, Sub x 0, Pow 1 two, ReduceMean 2 last, Add 3 half, Sqrt 4"
+    return _written(nodes, f"{deviation}, Div 1 5, Mul 6 scale, Add 7 bias")
+
+
+def written_swishes(nodes: int) -> onnx.ModelProto:
+    """A chain of HardSwish in four nodes each."""
+    return _written(nodes, "Add x three, Clip 0 zero six, Div 1 six, Mul x 2")
+
+
+def rectified(nodes: int) -> onnx.ModelProto:
+    """A chain of Relu and Add, which begins like several operators and is none."""
+    return _written(nodes, "Relu x, Add 0 half")
+
+
+def _written(nodes: int, parts: str) -> onnx.ModelProto:
+    """A chain of the same nodes over and over; operands are `x`, what came before, a node of these, or a constant."""
+    chain: list[onnx.NodeProto] = []
+    read = [part.split() for part in parts.split(", ")]
+    numbers = {"root": 2**0.5, "one": 1.0, "half": 0.5, "two": 2.0, "three": 3.0, "six": 6.0, "zero": 0.0}
+    held = [helper.make_tensor(name, TensorProto.FLOAT, [], [value]) for name, value in numbers.items()]
+    held.append(helper.make_tensor("scale", TensorProto.FLOAT, [8], [0.5] * 8))
+    held.append(helper.make_tensor("bias", TensorProto.FLOAT, [8], [0.25] * 8))
+    held.append(helper.make_tensor("last", TensorProto.INT64, [1], [-1]))
+    value = "x"
+    for copy in range(nodes // len(read)):
+        names = {"x": value, **{str(place): f"v{copy}_{place}" for place in range(len(read))}}
+        for place, (op, *operands) in enumerate(read):
+            chain.append(helper.make_node(op, [names.get(name, name) for name in operands], [names[str(place)]]))
+        value = names[str(len(read) - 1)]
+    return _model(chain, value, 20, held, width=8)
+
+
 FUNCTIONS = "functions"
 """The domain of the functions that the following models hold."""
 

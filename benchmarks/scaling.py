@@ -8,7 +8,7 @@ ends of what the case reaches, in this process: what four times as many nodes co
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import process_time
 
@@ -25,6 +25,7 @@ SHAPES = {
     "20 Ifs in each other": models.nested,
     "20 Loops in each other": models.loops,
 }
+Shapes = Mapping[str, Callable[[int], ModelProto]]
 MOST = 5.0  # times as long for four times as many nodes
 LEAST = 250  # calls, fewer of which are over before it can be told what they cost
 
@@ -37,15 +38,17 @@ row, if time and memory grow with the nodes alone. `python -m benchmarks scaling
 |---|---|---|---|---|---|"""
 
 
-def measure(nodes: Sequence[int], runs: int, limit: int) -> Iterator[str]:
+def measure(
+    nodes: Sequence[int], runs: int, limit: int, shapes: Shapes = SHAPES, command: Sequence[str] = tuple(CONVERT[OURS])
+) -> Iterator[str]:
     """Rows of the table in Markdown; the best of the runs, behind one that does not count."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for title, make in SHAPES.items():
+        for title, make in shapes.items():
             before: tuple[int, float, float] | None = None
             for count in sorted(nodes):
-                command = [*CONVERT[OURS], str(models.write(folder / "in.onnx", make(count))), str(folder / "out.onnx")]
-                found = [once(command, folder, limit) for _ in range(runs + 1)][1:]
+                arguments = [*command, str(models.write(folder / "in.onnx", make(count))), str(folder / "out.onnx")]
+                found = [once(arguments, folder, limit) for _ in range(runs + 1)][1:]
                 if None in found:
                     yield f"| {title} | {count:,} | more than {limit} | | | |"
                     break

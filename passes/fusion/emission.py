@@ -80,6 +80,11 @@ def first_half(build: Builder, name: str, kind: int) -> str:
     return build.constant(halves[0], kind, f"{name}/half")
 
 
+def has_rule(op: Op) -> bool:
+    """Whether the form of an operator hangs on shapes."""
+    return op in _RULES
+
+
 def canonicalize(op: Op, made: Emission) -> None:
     """Write the call as exporters write it."""
     rule = _RULES.get(op)

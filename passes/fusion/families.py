@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from opshift.functions import OPENVINO, defined
@@ -26,10 +27,20 @@ class Clues:
 
     opset: int
     kind: int
-    rank: int | None
+    shape: Callable[[], Sequence[Dim] | None]
+    """What tells the dimensions, which not every operator hangs on."""
     axes: Mapping[str, Sequence[Axes]]
-    size: Dim = None
-    """The last dimension."""
+
+    @cached_property
+    def rank(self) -> int | None:
+        dims = self.shape()
+        return None if dims is None else len(dims)
+
+    @property
+    def size(self) -> Dim:
+        """The last dimension."""
+        dims = self.shape()
+        return dims[-1] if dims else None
 
     def spelled(self, axes: Axes, dropped: int = 0) -> Axes | None:
         """Axes as they are written, of which the result lacks some: not negative, which needs the rank below opset 11.
@@ -210,7 +221,8 @@ _CHOICES: dict[str, Sequence[tuple[tuple[str, Any], ...]]] = {
 }
 
 _SUMMING = ("ReduceSum", "ReduceL1", "ReduceSumSquare", "ReduceL2")
-_AVERAGING = frozenset(("ReduceMean", "ReduceSum", "GlobalAveragePool"))
+_DEVIATION = frozenset(("Sqrt", "Pow"))
+_AVERAGING = frozenset(("ReduceMean", "ReduceSum", "ReduceSumSquare", "GlobalAveragePool", "InstanceNormalization"))
 
 
 @dataclass(frozen=True)
@@ -222,22 +234,28 @@ class Family:
 
     suggest: Suggest
     anchors: frozenset[str]
+    inputs: int = 1
+    """How many tensors it takes at most that are not constant."""
+    also: frozenset[str] = frozenset()
+    """Operators one of which each form needs besides, if there are any."""
     scaled: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Float attributes that are a factor of an input: what the one is multiplied by, the other may be instead."""
 
 
-def _family(suggest: Suggest, *anchors: str) -> Family:
-    return Family(suggest, frozenset(anchors))
+def _family(suggest: Suggest, *anchors: str, inputs: int = 1) -> Family:
+    return Family(suggest, frozenset(anchors), inputs)
 
 
 FAMILIES: dict[Op, Family] = {
-    ("", "Attention"): Family(attention, frozenset(("Softmax", "Exp")), {"scale": (0, 1)}),
-    ROTARY: _family(rotary, "Neg", "Split"),
-    ("", "LayerNormalization"): Family(layer, _AVERAGING),
-    ("", "RMSNormalization"): Family(root_mean_square, _AVERAGING),
-    ("", "GroupNormalization"): Family(groups, _AVERAGING | {"InstanceNormalization"}),
-    ("", "InstanceNormalization"): Family(behind_channels, _AVERAGING),
-    ("", "MeanVarianceNormalization"): Family(mean_and_variance, _AVERAGING),
+    ("", "Attention"): Family(
+        attention, frozenset(("Softmax", "Exp")), 4, frozenset(("MatMul", "Einsum")), {"scale": (0, 1)}
+    ),
+    ROTARY: _family(rotary, "Neg", "Split", inputs=3),
+    ("", "LayerNormalization"): Family(layer, _DEVIATION, 3, _AVERAGING),
+    ("", "RMSNormalization"): Family(root_mean_square, _DEVIATION, 2, _AVERAGING),
+    ("", "GroupNormalization"): Family(groups, _DEVIATION | {"InstanceNormalization"}, 3, _AVERAGING),
+    ("", "InstanceNormalization"): Family(behind_channels, _DEVIATION, 3, _AVERAGING),
+    ("", "MeanVarianceNormalization"): Family(mean_and_variance, _DEVIATION, 1, _AVERAGING),
     ("", "LpNormalization"): _family(one_axis, "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2"),
     ("", "Gelu"): _family(elementwise, "Erf", "Tanh"),
     ("", "Swish"): _family(elementwise, "Sigmoid", "Exp"),
@@ -251,7 +269,7 @@ FAMILIES: dict[Op, Family] = {
     ("", "Softsign"): _family(elementwise, "Abs"),
     ("", "Sigmoid"): _family(elementwise, "Exp"),
     ("", "LeakyRelu"): _family(elementwise, "Where"),
-    ("", "PRelu"): _family(two_operands, "Where"),
+    ("", "PRelu"): _family(two_operands, "Where", inputs=2),
     ("", "ReduceL2"): _family(reduction, "ReduceSum", "ReduceSumSquare"),
     ("", "ReduceL1"): _family(reduction, "Abs"),
     ("", "ReduceLogSum"): _family(reduction, "Log"),
@@ -266,16 +284,21 @@ _ELEMENTWISE = "Abs Acosh Asinh Atanh Ceil Cosh Erf Neg Reciprocal Relu Round Sh
 
 BY_NAME: dict[Op, Family] = {
     **{("", op): _family(elementwise) for op in _ELEMENTWISE.split()},
-    ("", "Gemm"): _family(products, "MatMul"),
+    ("", "Gemm"): _family(products, "MatMul", inputs=3),
     ("", "GlobalAveragePool"): _family(pooled, "ReduceMean", "ReduceSum"),
     ("", "GlobalLpPool"): _family(pooled, "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2"),
     ("", "GlobalMaxPool"): _family(pooled, "ReduceMax"),
     ("", "ReduceLogSumExp"): _family(reduction, "Log"),
     ("", "ReduceMin"): _family(reduction, "ReduceMax"),
-    ("", "SwiGLU"): _family(two_operands, "Sigmoid", "Exp", "Swish"),
+    ("", "SwiGLU"): _family(two_operands, "Sigmoid", "Exp", "Swish", inputs=2),
     **{(OPENVINO, op): _family(openvino, *_SUMMING) for op in ("NormalizeL2", "ReduceL1")},
 }
 """The others that can be recognised, when asked for: those that exporters do not write, or write out on purpose."""
+
+QUANTIZED: dict[Op, Family] = {
+    ("", op): _family(lambda op, clues: iter(()), "QuantizeLinear") for op in ("QLinearConv", "QLinearMatMul")
+}
+"""Operators on integers, found between DequantizeLinear and QuantizeLinear when asked for (`quantized.py`)."""
 
 UNRUN: dict[Op, range] = {("", "Swish"): range(25, 27)}
 """The opsets that onnxruntime 1.31 reads without a kernel or body for an operator, which comes in there only by name.
@@ -286,5 +309,5 @@ It runs the body of Swish at opset 24 alone, and reads no opset above 26.
 
 def family(op: Op) -> Family | None:
     """How an operator is looked for, also one that is only looked for by name; None where nobody knows how."""
-    found = FAMILIES.get(op) or BY_NAME.get(op)
+    found = FAMILIES.get(op) or BY_NAME.get(op) or QUANTIZED.get(op)
     return found if found is not None and (not op[0] or defined(*op)) else None

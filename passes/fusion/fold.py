@@ -9,6 +9,9 @@ from opshift.passes.analysis.weightless import OVERRIDABLE_SINCE
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.conversion import ir_versions
 from opshift.passes.fusion import families
+from opshift.passes.fusion.group import Uses
+from opshift.passes.fusion.proposals import Known
+from opshift.passes.fusion.quantized import KINDS, Quantizer
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.fusion.reading.all import RULES
 from opshift.passes.fusion.search import Search
@@ -19,8 +22,10 @@ from opshift.passes.model.encoding.fields import put, retain
 from opshift.passes.model.imports import check_imports, opsets
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, Op, census, referred, subgraphs, with_nested
+from opshift.passes.process import collector_paused
 
 
+@collector_paused()
 def attempt(
     source: ModelProto,
     *,
@@ -79,6 +84,7 @@ class _Folder:
         self._opset = opset
         self._allowance = allowance
         self._terms = Terms()
+        self._known = Known()
         self._pinned = referred(context.model)
 
     def body(self, body: Body) -> None:
@@ -91,9 +97,12 @@ class _Folder:
             scope, outer = pending.pop()
             reader = Reader(self._terms, scope, RULES, outer)
             readers.append(reader)
-            for node in scope.body.node:
-                reader.read(node)
-            found.append((scope.body, Search(reader, self._ops, self._least, self._allowance, self._pinned).taken()))
+            reader.postpone(scope.body.node)
+            taken = Search(reader, self._ops, self._least, self._allowance, self._pinned, self._known).taken()
+            if any(op in KINDS for op in self._ops):
+                uses = Uses(scope.body, pinned=set(self._pinned))
+                taken |= Quantizer(scope, uses, self._allowance).taken(self._ops)
+            found.append((scope.body, taken))
             for index, node in enumerate(scope.body.node):
                 for attribute, k, graph in subgraphs(node) if node.attribute else ():
                     inner = None if scope.path is None else (*scope.path, (index, attribute, k))

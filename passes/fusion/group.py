@@ -11,16 +11,17 @@ from opshift.passes.fusion.keys import NUMBER, ONES, SUM, TENSOR, VECTOR
 from opshift.passes.fusion.match import Found
 from opshift.passes.fusion.patterns import Pattern, Tensor
 from opshift.passes.fusion.reader import FLOATS, Reader
-from opshift.passes.fusion.shape_rules import fits
+from opshift.passes.fusion.shape_rules import fits, has_rule
 from opshift.passes.model.messages import TensorProto, default_domain
 from opshift.passes.model.traversal import Body, results, subgraphs, with_nested
 from opshift.passes.model.types import Dim
 
 T = TensorProto
 _FAR = 6  # nodes above a shared value that are looked at
-_LARGEST = 96  # nodes of a definition that is written out
+LARGEST = 96  # nodes of a definition that is written out
 _WIDTHS: dict[int, int] = {T.DOUBLE: 53, T.FLOAT: 24, T.FLOAT16: 11, T.BFLOAT16: 8}
-_CONSTANT = frozenset((NUMBER, ONES, TENSOR, VECTOR))
+CONSTANT = frozenset((NUMBER, ONES, TENSOR, VECTOR))
+"""Kinds of terms that hang on no value."""
 _SILENT = frozenset(("Identity", "Constant"))
 
 
@@ -82,9 +83,10 @@ class Group(NamedTuple):
 
 
 class Grouping:
-    """Finds groups in one body."""
+    """Finds groups in one body, or within some of its nodes."""
 
-    def __init__(self, reader: Reader, uses: Uses):
+    def __init__(self, reader: Reader, uses: Uses, within: Container[int] | None = None):
+        self._within = within
         self._reader = reader
         self._scope = reader.scope
         self._terms = reader.terms
@@ -94,7 +96,7 @@ class Grouping:
     def group(self, index: int, pattern: Pattern, found: Found, taken: Container[int]) -> Group | None:
         """The nodes that make the result of the node at `index` from what variables stand for.
 
-        None if others read what they make, if they read anything else, if one is `taken`, or if shapes do not fit.
+        None if others read what they make, if they read anything else, or if one is `taken`.
         """
         kind = self._reader.kind(self._nodes[index].output[0])
         wanted = {term: self._wanted(pattern, variable) for variable, term in found.bound.items()}
@@ -114,9 +116,14 @@ class Grouping:
                 names.setdefault(self._reader.term(name), name)
         held = {variable: self._held(term, turned[term], names) for variable, term in found.bound.items()}
         known = {variable: given for variable, given in held.items() if given is not None}
+        return Group(frozenset(inside), known) if len(known) == len(held) else None
+
+    def fits(self, index: int, pattern: Pattern, group: Group) -> bool:
+        """Whether the operator gives the shape that the nodes gave."""
+        if len(pattern.call.inputs) == 1 and not has_rule(pattern.call):
+            return True
         result = self._reader.shape(self._nodes[index].output[0])
-        whole = len(known) == len(held) and fits(pattern.call, self.shapes(pattern, known), result)
-        return Group(frozenset(inside), known) if whole else None
+        return fits(pattern.call, self.shapes(pattern, group.held), result)
 
     def _walked(
         self, index: int, shares: bool, wanted: Mapping[int, int], taken: Container[int]
@@ -142,15 +149,15 @@ class Grouping:
                 doubled.append(name)
                 continue
             at = self._uses.makers.get(name)
-            if self._terms.keys[term].kind in _CONSTANT:
+            if self._terms.keys[term].kind in CONSTANT:
                 continue
-            if at is None or at in taken:
+            if at is None or at in taken or (self._within is not None and at not in self._within):
                 return None
             if at in inside:
                 continue
             maker = self._nodes[at]
             several = len(maker.output) > 1 and maker.op_type != "Split"
-            if len(inside) >= _LARGEST or default_domain(maker.domain) or several:
+            if len(inside) >= LARGEST or default_domain(maker.domain) or several:
                 return None
             if self._is_narrower(maker.output[0], kind):
                 return None
@@ -175,7 +182,7 @@ class Grouping:
                 made = self._nodes[user].output
                 if user in inside or len(made) != 1 or made[0] in self._uses.pinned:
                     continue
-                constant = self._terms.keys[self._reader.term(made[0])].kind in _CONSTANT
+                constant = self._terms.keys[self._reader.term(made[0])].kind in CONSTANT
                 if constant and inside.issuperset(self._uses.users.get(made[0], ())):
                     found.add(user)
         return found

@@ -103,6 +103,10 @@ class Matcher:
     def _is(self, a: float, b: float) -> bool:
         return isclose(a, b, rel_tol=self._tolerance)
 
+    def _whole(self, ratio: float) -> float:
+        """What a value is a multiple of another by: itself, where the two are as far apart as roundings are."""
+        return next((one for one in (1.0, -1.0) if self._is(one, ratio)), ratio)
+
     def _operator(self, pattern: Operator, subject: Operator, found: Found) -> Iterator[Found]:
         if len(pattern.parameters) != len(subject.parameters):
             return
@@ -258,7 +262,7 @@ class Matcher:
                 ratio = given / coefficient
                 if ratio <= 0 and exponent not in (1.0, -1.0):
                     return
-                over = ratio ** (1 / exponent)
+                over = self._whole(ratio ** (1 / exponent))
             found = found.binding(variable, self._other.product(over, {b: e / exponent for b, e in share.items()}))
         if whole:
             yield from self._number(coefficient, given, found)
@@ -329,7 +333,8 @@ class Matcher:
             for shares in _shared(rest, len(open_)):
                 held = found
                 for (variable, coefficient), share in zip(open_, shares, strict=True):
-                    held = held.binding(variable, self._other.sum(0.0, {m: c / coefficient for m, c in share.items()}))
+                    parts = {m: self._whole(c / coefficient) for m, c in share.items()}
+                    held = held.binding(variable, self._other.sum(0.0, parts))
                 yield from self._number(constant, given, held)
 
     def _last_member(
@@ -349,7 +354,8 @@ class Matcher:
                 bound = held.binding(variable, self._other.sum(0.0, dict.fromkeys(rest, 1.0)))
                 yield from self._number(constant, given, bound)
             return
-        bound = found.binding(variable, self._other.sum(over, {m: c / coefficient for m, c in rest.items()}))
+        shares = {m: self._whole(c / coefficient) for m, c in rest.items()}
+        bound = found.binding(variable, self._other.sum(over, shares))
         if fixed_constant:
             yield from self._number(constant, given, bound)
         else:

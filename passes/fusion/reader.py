@@ -8,6 +8,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from opshift.passes.analysis.scope import Scope
+from opshift.passes.fusion.fixed import Fixed
 from opshift.passes.fusion.keys import LEAF, NUMBER, ONES, OP, TENSOR, VECTOR, Key
 from opshift.passes.fusion.terms import Terms
 from opshift.passes.model import numbers, schemas
@@ -23,7 +24,7 @@ SPELLED_BEFORE = 6
 PER_AXIS = 13
 """The opset from which on Softmax and its kin work along one axis; before, on all axes from there on as one."""
 
-_DRAWING = frozenset(  # what Dropout drops, its rule says
+DRAWING = frozenset(  # what Dropout drops, its rule says
     ("Dropout", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 )
 _FAR = 24  # nodes that a shape is followed through
@@ -53,22 +54,39 @@ class Reader:
 
     def __init__(self, terms: Terms, scope: Scope, rules: Rules, outer: Reader | None = None):
         self.terms = terms
-        self._rules = rules
+        self.rules = rules
         self.scope = scope
         self.opset = scope.opset
         self._outer = outer
         self._terms: dict[str, int] = {}
         self._kinds: dict[str, int] = {}
         self._dims: dict[str, tuple[int, ...] | None] = {}
+        self.fixed: Fixed = Fixed(scope, None if outer is None else outer.fixed)
+        self._postponed: Sequence[NodeProto] = ()
         self.granted: set[str] = set()
         """Values whose dimensions are as they are read where sizes are 1 or more."""
 
     def term(self, name: str) -> int:
         """The term of a value, which is a leaf if no node was read that makes it."""
         found = self._terms.get(name)
+        if found is None and self._postponed and (maker := self.scope.maker(name)) is not None:
+            self._catch_up(maker)
+            found = self._terms.get(name)
         if found is None:
             found = self._terms[name] = self._given(name)
         return found
+
+    def postpone(self, nodes: Sequence[NodeProto]) -> None:
+        """Read the nodes of the body when first a value is asked for that one of them makes."""
+        self._postponed = nodes
+
+    def _catch_up(self, maker: NodeProto) -> None:
+        if maker.op_type == "Constant":
+            self.read(maker)
+            return
+        nodes, self._postponed = self._postponed, ()
+        for node in nodes:
+            self.read(node)
 
     def _given(self, name: str) -> int:
         owner = self.scope.owner(name)
@@ -96,9 +114,9 @@ class Reader:
         """Give the outputs of a node their terms. Those that it reads come first."""
         if default_domain(node.domain):
             return
-        rule = None if self.scope.is_open(node) else self._rules.values.get(node.op_type)
+        rule = None if self.scope.is_open(node) else self.rules.values.get(node.op_type)
         term = rule(self, node) if rule is not None else None
-        if node.op_type == "Split" and (found := self._rules.parts(self, node)) is not None:
+        if node.op_type == "Split" and (found := self.rules.parts(self, node)) is not None:
             self._terms.update(zip(node.output, found, strict=False))
         elif term is None:
             self._opaque(node)
@@ -115,7 +133,7 @@ class Reader:
 
     def _opaque(self, node: NodeProto) -> None:
         op = node.op_type
-        if op in _DRAWING or self.scope.is_open(node) or any(True for _ in subgraphs(node)):
+        if op in DRAWING or self.scope.is_open(node) or any(True for _ in subgraphs(node)):
             return
         parameters = self.parameters(node)
         operands = [self.term(name) if name else -1 for name in node.input]
@@ -124,7 +142,7 @@ class Reader:
         if op in _COMMUTATIVE:
             operands.sort()
         absent = self.terms.of(LEAF, "absent")
-        title = f"{op} as written" if op in self._rules.values and op not in _UNCHANGED else op
+        title = f"{op} as written" if op in self.rules.values and op not in _UNCHANGED else op
         operands = [absent if term == -1 else term for term in operands]
         for index, name in enumerate(node.output):
             if name:
@@ -136,9 +154,8 @@ class Reader:
         if not node.attribute:
             return ()
         defaults = _defaults(node.op_type, self.opset)
-        return tuple(
-            sorted((a.name, _plain(attribute_value(a))) for a in node.attribute if defaults.get(a.name) != _bytes(a))
-        )
+        given = [a for a in node.attribute if defaults.get(a.name) != a.SerializeToString()]
+        return tuple(sorted((a.name, _plain(attribute_value(a))) for a in given))
 
     # --- constants ------------------------------------------------------------------------------------------
 
@@ -215,7 +232,7 @@ class Reader:
         node = self.scope.maker(name)
         if node is None or default_domain(node.domain) or self.scope.is_open(node):
             return None
-        made = self._rules.dims.get(node.op_type)
+        made = self.rules.dims.get(node.op_type)
         if made is None or not node.input:
             return None
         return made(self, node, self.dims(node.input[0], depth - 1), depth)
@@ -359,7 +376,7 @@ class Reader:
 @cache
 def _defaults(op: str, opset: int) -> dict[str, bytes]:
     schema = schemas.schema("", op, opset)
-    return {n: _bytes(a.default) for n, a in schema.attributes.items() if a.default} if schema else {}
+    return {n: a.default.SerializeToString() for n, a in schema.attributes.items() if a.default} if schema else {}
 
 
 @cache
@@ -371,11 +388,6 @@ def _typed(op: str, opset: int) -> tuple[int, int]:
         return -1, 0
     like = next((i for i, formal in enumerate(schema.inputs) if formal.type == made.type), -1)
     return like, ELEMENT_TYPES.get(next(iter(made.types)), 0) if len(made.types) == 1 else 0
-
-
-def _bytes(attribute: Any) -> bytes:
-    text: bytes = attribute.SerializeToString()
-    return text
 
 
 def _plain(value: Any) -> Any:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import isclose
+from collections.abc import Callable, Iterable, Sequence
 
 from opshift.passes.changes import GRANTED, Allowance, Change
-from opshift.passes.fusion import emission, families, masks, patterns
+from opshift.passes.fusion import emission, families, masks
 from opshift.passes.fusion.emission import Emission
-from opshift.passes.fusion.families import Clues
 from opshift.passes.fusion.group import Group, Grouping, Held, Uses
-from opshift.passes.fusion.keys import OP, PRODUCT, SUM
-from opshift.passes.fusion.match import Found, Matcher
-from opshift.passes.fusion.patterns import Call, Pattern, Splat, Tensor
-from opshift.passes.fusion.reader import FLOATS, Reader
-from opshift.passes.fusion.terms import Terms
+from opshift.passes.fusion.patterns import Call, Splat, Tensor
+from opshift.passes.fusion.proposals import MASK, Known, Proposal, Proposals, kind_of
+from opshift.passes.fusion.reader import Reader
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import Dim
@@ -24,9 +19,6 @@ from opshift.passes.rewrite.builder import Builder
 T = TensorProto
 _STEPS = 12  # nodes between an operator's anchor and its result
 _REACHED = 48  # results that are looked at for one anchor
-_DEPTH = 6  # how far from the root of a term axes are looked for
-_TOLERANCES: dict[int, float] = {T.DOUBLE: 1e-9, T.FLOAT: 2e-6, T.FLOAT16: 1e-3, T.BFLOAT16: 8e-3}
-"""How far a constant may be from the definition's: a few roundings of its type."""
 _OFTEN = (
     "Abs Add Cast Clip Concat Div Equal Erf Exp Einsum Identity IsNaN Less Log MatMul Max Min Mul Neg Pow Reciprocal "
     "ReduceMax ReduceMean ReduceSum ReduceSumSquare Relu Reshape Sigmoid Sqrt Squeeze Sub Sum Tanh Transpose "
@@ -34,20 +26,17 @@ _OFTEN = (
 )
 _BETWEEN = frozenset(_OFTEN.split())
 """What may stand between an anchor and the result."""
-_POSITIVE = {"Attention": ("scale",), "Celu": ("alpha",)}
-"""Floats for which the operator is its definition only where they are more than 0; for all others epsilon."""
-_MASK = 3  # the place of the mask among the inputs of Attention
 _NEVER_EMPTY = frozenset(("", op) for op in ("Attention", "GlobalAveragePool", "GlobalMaxPool", "GroupNormalization"))
 """What onnxruntime 1.31 does not run where a size is 0."""
-_ROUNDING = frozenset(("Add", "Cast", "Div", "Mul", "Pow", "Reciprocal", "Sqrt", "Sub", "Sum"))
 
 
 class Search:
     """Looks for written-out operators in one body."""
 
-    def __init__(self, reader: Reader, ops: Sequence[Op], least: int, allowance: Allowance, pinned: set[str]):
+    def __init__(
+        self, reader: Reader, ops: Sequence[Op], least: int, allowance: Allowance, pinned: set[str], known: Known
+    ):
         self._reader = reader
-        self._least = least  # nodes that an operator takes the place of
         self._scope = reader.scope
         self._terms = reader.terms
         self._nodes = reader.scope.body.node
@@ -60,13 +49,17 @@ class Search:
         """Nodes that stand behind a node; those at -1 before all."""
         self._uses = Uses(reader.scope.body, pinned=set(pinned))
         self._grouping = Grouping(reader, self._uses)
+        self._proposals = Proposals(reader, self._uses, self._families, least, known, self._permits)
 
     def taken(self) -> dict[int, list[NodeProto]]:
         """The nodes that take the places of others, by index; from the end of the graph on, so that the largest win."""
         suspects = self._suspects()
         for index in sorted(suspects, reverse=True):
             if index not in self._taken:
-                self._fold(index, suspects[index])
+                own = default_domain(self._nodes[index].domain), self._nodes[index].op_type
+                ops = [op for op in self._ops if op in suspects[index] and op != own]
+                if (found := self._proposals.first(index, ops, self._taken)) is not None:
+                    self._replace(index, found)
         for index, nodes in self._added.items():
             if index < 0:
                 self._taken[0] = [*nodes, *self._taken.get(0, self._nodes[:1])]
@@ -81,13 +74,6 @@ class Search:
             self._made[name, key] = make(build)
             self._added.setdefault(self._uses.makers.get(name, -1), []).extend(build.nodes)
         return self._made[name, key]
-
-    def _is_literal(self, index: int, pattern: Pattern, of: list[str]) -> bool:
-        """Whether the nodes are the definition's own, and too few of them round for their order to matter."""
-        term = self._reader.term(self._nodes[index].output[0])
-        matcher = Matcher(pattern.terms, pattern.root, pattern.marks, self._terms, 0.0)
-        rounding = [op for op in of if op in _ROUNDING]
-        return Counter(of) == Counter(pattern.nodes) and len(rounding) < 2 and any(True for _ in matcher.all(term))
 
     def _made_of(self, build: Builder, held: Held, kind: int) -> str:
         """The name of an input, after the nodes that make it."""
@@ -133,68 +119,12 @@ class Search:
                 break
         return reached
 
-    def _fold(self, index: int, ops: set[Op]) -> None:
-        node = self._nodes[index]
-        term, kind = self._reader.term(node.output[0]), self._reader.kind(node.output[0])
-        if len(node.output) != 1 or self._terms.keys[term].kind not in (OP, PRODUCT, SUM) or kind not in FLOATS:
-            return
-        dims = self._reader.shape(node.output[0])
-        rank, size = (None, None) if dims is None else (len(dims), dims[-1] if dims else None)
-        clues = Clues(self._reader.opset, kind, rank, _axes(self._terms, term), size)
-        for op in self._ops:
-            if op in ops and op != (default_domain(node.domain), node.op_type):
-                for call in self._families[op].suggest(op, clues):
-                    pattern = patterns.pattern(call)
-                    if pattern is not None and self._as_call(index, term, kind, pattern):
-                        return
-
-    def _as_call(self, index: int, term: int, kind: int, pattern: Pattern) -> bool:
-        own, other = pattern.terms.keys[pattern.root], self._terms.keys[term]
-        if own.kind != other.kind or (own.kind == OP and own.name != other.name):
-            return False
-        matcher = Matcher(pattern.terms, pattern.root, pattern.marks, self._terms, _TOLERANCES[kind])
-        for found in matcher.all(term):
-            if any(found.floats.get(name, 1.0) <= 0 for name in _POSITIVE.get(pattern.call.op[1], ("epsilon",))):
-                continue
-            if kind == T.DOUBLE and not all(map(_is_single, found.floats.values())):
-                continue  # attributes are float32
-            for read in (found, *self._unscaled(pattern, found)):
-                group = self._grouping.group(index, pattern, read, self._taken)
-                if group is None or len(self._grouping.operators(group.inside)) < self._cost(group):
-                    continue
-                remedy = self._remedy(pattern.call, group)
-                if remedy is not masks.Remedy.NO and self._may(index, pattern, group):
-                    self._replace(index, pattern, read, group, remedy)
-                    return True
-        return False
-
-    def _may(self, index: int, pattern: Pattern, group: Group) -> bool:
-        node, op = self._nodes[index], pattern.call.op[1]
-        return self._allowance.permits(node.name or node.output[0], op, self._how(op, group))
+    def _permits(self, index: int, proposal: Proposal) -> bool:
+        node, op = self._nodes[index], proposal.pattern.call.op[1]
+        return self._allowance.permits(node.name or node.output[0], op, self._how(op, proposal.group))
 
     def _how(self, op: str, group: Group) -> str:
         return f"{op} from {', '.join(self._grouping.operators(group.inside))}"
-
-    def _cost(self, group: Group) -> int:
-        """How many nodes must go, so that there are not more of them."""
-        return max(self._least, 1 + sum(bool(held.perm or held.plus or held.shape) for held in group.held.values()))
-
-    def _unscaled(self, pattern: Pattern, found: Found) -> Iterator[Found]:
-        """The same with a number at an input that has no name without it, and not in the float."""
-        for name, variables in self._families[pattern.call.op].scaled.items():
-            for variable in variables:
-                number = found.floats.get(name, 1.0)
-                if number != 1:
-                    term = self._terms.scaled(found.bound[variable], number)
-                    yield Found({**found.bound, variable: term}, found.dims, {**found.floats, name: 1.0})
-
-    def _remedy(self, call: Call, group: Group) -> masks.Remedy:
-        """What makes runtimes agree on the mask."""
-        kind = _kind_of(call, _MASK) if call.op == ("", "Attention") and len(call.inputs) > _MASK else 0
-        if kind not in FLOATS:
-            return masks.Remedy.NONE
-        held = group.held[_MASK]
-        return masks.remedy(self._scope, [held.name, *([held.plus] if held.plus else [])], kind)
 
     def _raised(self, build: Builder, name: str, held: Held, kind: int) -> str:
         """A mask without the lowest number: made once for all that read it."""
@@ -202,7 +132,8 @@ class Search:
             return masks.raised(build, name, kind)
         return self._beside(name, "raised", lambda beside: masks.raised(beside, name, kind))
 
-    def _replace(self, index: int, pattern: Pattern, found: Found, group: Group, remedy: masks.Remedy) -> None:
+    def _replace(self, index: int, proposal: Proposal) -> None:
+        pattern, group, remedy = proposal.pattern, proposal.group, proposal.remedy
         call, old = pattern.call, self._nodes[index]
         build = Builder(self._scope, call.opset, old)
         inputs: list[str | list[int] | None] = []
@@ -214,9 +145,10 @@ class Search:
             else:
                 inputs.append(None if given is None else list(given))
         if remedy is masks.Remedy.RAISED:
-            inputs[_MASK] = self._raised(build, str(inputs[_MASK]), group.held[_MASK], _kind_of(call, _MASK))
-        floats = {name: found.floats.get(name) for name in call.marks}
-        shapes = self._grouping.shapes(pattern, group.held)
+            inputs[MASK] = self._raised(build, str(inputs[MASK]), group.held[MASK], kind_of(call, MASK))
+        floats = {name: proposal.floats.get(name) for name in call.marks}
+        shaped = emission.has_rule(call.op) or call.op in _NEVER_EMPTY
+        shapes = self._grouping.shapes(pattern, group.held) if shaped else []
         written = Emission(build, call, inputs, {**dict(call.attributes), **floats}, shapes, self._beside)
         emission.canonicalize(call.op, written)
         build.emit(call.op[1], written.inputs, written.attributes, domain=call.op[0])
@@ -229,8 +161,7 @@ class Search:
             self._taken[at] = []
             self._scope.context.released.update(self._nodes[at].input)
         self._taken[index] = build.nodes
-        of = self._grouping.operators(group.inside)
-        exact = pattern.grade == "exact" and self._is_literal(index, pattern, of)
+        exact = proposal.is_literal
         remark = "" if exact else _remark(call, remedy)
         if self._leans(group) or (call.op in _NEVER_EMPTY and not _are_numbers(shapes)):
             exact, remark = False, f"{remark}; {GRANTED}" if remark else GRANTED
@@ -258,37 +189,12 @@ def _are_numbers(shapes: Iterable[Sequence[Dim] | None]) -> bool:
     return all(shape is not None and all(isinstance(dim, int) and dim for dim in shape) for shape in shapes)
 
 
-def _kind_of(call: Call, index: int) -> int:
-    given = call.inputs[index]
-    return given.kind if isinstance(given, Tensor) else 0
-
-
-def _is_single(value: float) -> bool:
-    return isclose(value, patterns.single(value), rel_tol=1e-14)
-
-
 def _remark(call: Call, remedy: masks.Remedy) -> str:
     if remedy is masks.Remedy.RAISED:
         return "the operator may round otherwise; the lowest number in the mask, which some take for -inf, is raised"
-    if call.op == ("", "Attention") and len(call.inputs) > _MASK:
+    if call.op == ("", "Attention") and len(call.inputs) > MASK:
         return (
             "the operator may round otherwise; a query that may attend no key yields 0, where Softmax yields NaN, "
             "or the mean of all values if the mask holds the lowest number there"
         )
     return "the operator may round otherwise than its definition"
-
-
-def _axes(terms: Terms, term: int) -> dict[str, list[tuple[int, ...]]]:
-    """The axes that occur in a term, by operator, not far from its root."""
-    found: dict[str, list[tuple[int, ...]]] = {}
-    front, seen = [term], {term}
-    for _ in range(_DEPTH):
-        for at in front:
-            key = terms.keys[at]
-            if key.kind == OP and key.parameters and key.parameters[0][0] == "axes":
-                found.setdefault(key.name, []).append(key.parameter)
-            if terms.is_op(at, "Reshape") and len(shape := key.parameter) == 3 and (groups := terms.value(shape[1])):
-                found.setdefault("groups", []).append((int(groups),))
-        front = [inner for at in front for inner in terms.operands(at) if inner not in seen]
-        seen.update(front)
-    return found

@@ -18,6 +18,10 @@ def fits(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
     return len(shapes) == 1 or all(shape is None for shape in shapes[1:]) or _alike(result, shapes[0])
 
 
+def has_rule(call: Call) -> bool:
+    return call.op[1] in _RULES
+
+
 def _alike(a: Shape, b: Shape) -> bool:
     """Whether two shapes are known to be the same: numbers or symbols."""
     return a is not None and b is not None and len(a) == len(b) and all(map(_same, a, b))

@@ -12,7 +12,7 @@ import pytest
 from tests.conformance.cases import Case
 from tests.conformance.judge import CRASHED, INVALID, OK, UNJUDGED, WRONG, judge
 
-SEED, SIZE = 6, 40
+SEED, SIZE = 6, 30
 BAD = (WRONG, INVALID, CRASHED)
 
 

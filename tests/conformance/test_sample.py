@@ -10,7 +10,7 @@ from opshift.passes.model.traversal import bodies
 from tests.conformance.cases import Case, expandable
 from tests.conformance.judge import CRASHED, INVALID, OK, WRONG, judge
 
-SEED, SIZE = 20, 100
+SEED, SIZE = 20, 75
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,23 @@ def product_of_quantized(node: Node) -> str:
     return saturated(build, ratio, build.Cast(node.input(7), to=T.FLOAT), node.elem_type(7))
 
 
+@says(
+    "DequantizeLinear, MatMul and QuantizeLinear; with scales of rows or columns the product of integers is rescaled."
+)
+def product_of_dequantized(node: Node) -> str:
+    if node.elem_type(1) != T.FLOAT or not all(_is_one(node, index) for index in (1, 2, 4, 5)):
+        return product_of_quantized(node)
+    node.close("computed in float32, which rounds otherwise than integers do")
+    build = node.build
+    a = build.DequantizeLinear(*(node.input(index) for index in (0, 1, 2)))
+    b = build.DequantizeLinear(*(node.input(index) for index in (3, 4, 5)))
+    return str(build.QuantizeLinear(build.MatMul(a, b), node.input(6), node.input(7)))
+
+
+def _is_one(node: Node, index: int) -> bool:
+    return node.scope.shape(node.input(index)) in ([], [1])
+
+
 def _without_zero_point(node: Node, index: int, zero_point: int, *, rows: bool) -> str:
     build = node.build
     value = build.Cast(node.input(index), to=T.INT32)
@@ -73,4 +90,4 @@ def _per_tensor(node: Node, index: int) -> str:
 changed("MatMulInteger", 10, Pair(down=product_of_integers))
 changed("QLinearMatMul", 10, Pair(down=product_of_quantized))
 changed("QLinearMatMul", 21, Pair(down=quantized_product))
-defined("QLinearMatMul", product_of_quantized, opset=11)
+defined("QLinearMatMul", product_of_dequantized, opset=11)

@@ -38,6 +38,20 @@ def convolution_of_quantized(node: Node) -> str:
     return saturated(build, ratio, build.Cast(node.input(7), to=T.FLOAT), node.elem_type(7))
 
 
+@says("DequantizeLinear, Conv and QuantizeLinear; a bias is in the scale of the products.")
+def convolution_of_dequantized(node: Node) -> str:
+    node.close("computed in float32, which rounds otherwise than integers do")
+    build = node.build
+    x = build.DequantizeLinear(*(node.input(index) for index in (0, 1, 2)))
+    w = build.DequantizeLinear(*(node.input(index) for index in (3, 4, 5)), axis=0)
+    bias = []
+    if node.input(8):
+        bias = [build.DequantizeLinear(node.input(8), build.Mul(node.input(1), node.input(4)), axis=0)]
+    attributes = {name: node.attributes[name] for name in node.attributes}
+    y = build.Conv(x, w, *bias, **attributes)
+    return str(build.QuantizeLinear(y, node.input(6), node.input(7)))
+
+
 def _convolved(node: Node, x: int, w: int, x_zero_point: int, w_zero_point: int) -> str:
     """int32: x and w minus their zero points, convolved; halves of 4 bits apart where the sums are too large."""
     build = node.build
@@ -94,4 +108,4 @@ same(
 changed(["Conv", "ConvTranspose"], 22, Pair(down=bfloat16_in_float))
 changed("ConvInteger", 10, Pair(down=convolution_of_integers))
 changed("QLinearConv", 10, Pair(down=convolution_of_quantized))
-defined("QLinearConv", convolution_of_quantized, opset=11)
+defined("QLinearConv", convolution_of_dequantized, opset=13)

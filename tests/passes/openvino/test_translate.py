@@ -23,6 +23,7 @@ from openvino.utils.node_factory import NodeFactory  # noqa: E402
 
 C = op.constant
 CORE = openvino.Core()  # which finds its devices once
+AS_WRITTEN = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
 CASES = {}
 
 
@@ -555,7 +556,7 @@ def network(build, feeds, folder):
 def test_a_layer_computes_what_openvino_computes(name, tmp_path):
     build, feeds = CASES[name]
     path = network(build, feeds, tmp_path)
-    expected = CORE.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(list(feeds))[0]
+    expected = CORE.compile_model(path, "CPU", AS_WRITTEN)(list(feeds))[0]
     model = openvino_ir.read(path).model
     given = dict(zip((value.name for value in model.graph.input), feeds, strict=True))
     (actual,) = OnnxRuntime(model, folder=str(tmp_path)).run(given)
@@ -630,7 +631,7 @@ SIZED = {
 def test_sizes_may_be_known_or_not(name, tmp_path):
     build, feed = SIZED[name]
     path = network(build, [np.asarray(feed)], tmp_path)
-    expected = CORE.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([np.asarray(feed)])[0]
+    expected = CORE.compile_model(path, "CPU", AS_WRITTEN)([np.asarray(feed)])[0]
     for source in (path, of_any_size(path)):
         model = openvino_ir.read(source).model
         onnx.checker.check_model(model, full_check=True)
@@ -737,7 +738,7 @@ def rounds(x, start, step, axis):
 def test_a_tensor_iterator_goes_forward_or_backward(start, step, axis, output, tmp_path):
     feed = drawn(2, 3)
     path = network(lambda x: op.relu(rounds(x, start, step, axis)[output]), [feed], tmp_path)
-    expected = CORE.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([feed])[0]
+    expected = CORE.compile_model(path, "CPU", AS_WRITTEN)([feed])[0]
     model = openvino_ir.read(path).model
     assert "Loop" in {node.op_type for node in model.graph.node}
     (actual,) = OnnxRuntime(model, folder=str(tmp_path)).run({model.graph.input[0].name: feed})

@@ -1,0 +1,39 @@
+"""Which values of a body may be constants: those that are given, or computed from constants and shapes alone."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from opshift.passes.analysis.scope import Scope
+
+_SOURCES = frozenset(("Constant", "Shape", "Size"))
+_LIKE = frozenset(("CastLike", "Expand"))
+"""Operators whose result holds the elements of their first input."""
+
+
+class Fixed:
+    """Those of one body, told without a look at what they hold."""
+
+    def __init__(self, scope: Scope, outer: Fixed | None):
+        self._scope = scope
+        self._outer = outer
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._made if self._scope.maker(name) is not None else self._is_given(name)
+
+    def _is_given(self, name: str) -> bool:
+        owner = self._scope.owner(name)
+        if owner is not self._scope and owner is not None and self._outer is not None:
+            return name in self._outer
+        return owner is not None and owner.held(name) is not None
+
+    @cached_property
+    def _made(self) -> set[str]:
+        found: set[str] = set()
+        for node in self._scope.body.node:
+            read = node.input[:1] if node.op_type in _LIKE else node.input
+            if node.op_type in _SOURCES or all(
+                name in found or (self._scope.maker(name) is None and self._is_given(name)) for name in read
+            ):
+                found.update(node.output)
+        return found
