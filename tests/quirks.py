@@ -159,6 +159,13 @@ QUIRKS: tuple[Quirk, ...] = (
                    {"x": _f(*range(16), shape=(1, 1, 4, 4)), "r": _f(0, 0, 2, 2, shape=(1, 4)), "b": np.array([0])},
                    (_f(5, shape=(1, 1, 1, 1)),))),
     *(
+        Quirk(engine, seen, ("Gelu",), "numbers of 64 bits go through tanh", "has constants of 32 bits", "the formula, of 64 bits",
+              lambda call: call.attribute("approximate") in (b"tanh", "tanh") and getattr(call.given(0), "dtype", np.float64) == np.float64,
+              Evidence('y = Gelu<approximate="tanh">(x)', 20, "double[1] x", "double[1] y", {"x": np.ones(1)},
+                       (np.array([0.8411919906082768]),)), "elements differ")
+        for engine, seen in ((RUNTIME, "1.31.1"), (REFERENCE, "1.23.2"))
+    ),
+    *(
         Quirk(engine, "1.23.2", ("Selu",), "the opset is below 6 and alpha or gamma is left out", "takes the defaults of opset 6",
               "1.6732 and 1.0507", lambda call: call.opset < 6 and None in map(call.attribute, ("alpha", "gamma")),
               Evidence("y = Selu(x)", 1, "float[1] x", "float[1] y", {"x": _f(-1)}, (_f(-1.1112876),)))

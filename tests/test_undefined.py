@@ -38,6 +38,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((1, 1, 2, 2), F), "r": np.ones((1, 4), F), "b": np.zeros(2, int)}, {"b": np.zeros(1, int)}),
     ("one length for each", "y = ReverseSequence<batch_axis=0, time_axis=1>(x, l)", 10, "float[A,B] y",
      {"x": np.ones((2, 3), F), "l": np.ones(3, int)}, {"l": np.ones(2, int)}),
+    ("so long", "y = ReverseSequence<batch_axis=0, time_axis=1>(x, l)", 10, "float[A,B] y",
+     {"x": np.ones((2, 3), F), "l": np.array([-1, 1])}, {"l": np.array([3, 0])}),
     ("an axis lies outside", "y = MeanVarianceNormalization(x)", 9, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)},
      {"x": np.arange(4, dtype=F).reshape(1, 1, 2, 2)}),
     ("beyond their type", "y = ReduceL2(x)", 13, "int64[A] y", {"x": np.array([-(2**63)])}, {"x": np.array([-5])}),

@@ -84,6 +84,11 @@ def _unequal_batch(call: Call) -> bool:
     return _unequal(((0, call.attribute("batch_axis", 1)), (1, 0)))(call)
 
 
+def _no_such_length(call: Call) -> bool:
+    x, lengths, axis = call.shape(0), call.given(1), call.attribute("time_axis", 0)
+    return x is not None and lengths is not None and bool(((lengths < 0) | (lengths > x[axis])).any())
+
+
 def _no_such_axis(call: Call) -> bool:
     shape = call.shape(0)
     axes = call.attribute("axes", [0, 2, 3])
@@ -256,6 +261,7 @@ ROWS: tuple[Undefined, ...] = (
               _unequal(((0, 0), (1, 0), (2, 0)), ((1, -2), (2, -2)), ((4, -2), (5, -2)))),
     Undefined(("RoiAlign",), "sizes differ that are to be equal", _unequal(((1, 0), (2, 0)))),
     Undefined(("ReverseSequence",), "there is not one length for each sequence", _unequal_batch),
+    Undefined(("ReverseSequence",), "no sequence is so long", _no_such_length),
     Undefined(("MeanVarianceNormalization",), "an axis lies outside the rank", _no_such_axis),
     Undefined(REDUCTIONS, "whole numbers go beyond their type", _out_of_range),
     Undefined(("MeanVarianceNormalization",), "there is no variance", _no_variance, "nan"),

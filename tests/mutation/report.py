@@ -52,7 +52,7 @@ def markdown(areas: dict[str, Sequence[Row]], argued: dict[Place, str]) -> str:
     for area, rows in areas.items():
         alive = [row["mutant"] for row in rows if row["fate"] != "killed"]
         equal = [(m, argued[place(m)]) for m in alive if place(m) in argued]
-        left = [m for m in alive if place(m) not in argued]
+        left = [row for row in rows if row["fate"] != "killed" and place(row["mutant"]) not in argued]
         killed, judged = len(rows) - len(alive), len(rows) - len(equal)
         counts.append(f"| {area} | {len(rows)} | {killed} | {len(equal)} | {len(left)} | {killed / judged:.1%} |")
         parts.append(f"## {area.capitalize()}\n\n{_survivors(left)}\n{_equal(equal)}")
@@ -63,8 +63,13 @@ def markdown(areas: dict[str, Sequence[Row]], argued: dict[Place, str]) -> str:
 def _survivors(left: Sequence[Row]) -> str:
     if not left:
         return "None survived.\n"
-    rows = [f"| {m['file']}:{m['line']} | {_code(m['text'])} | {_code(m['old'])} | {_code(m['new'])} |" for m in left]
-    return "\n".join(["| survived in | line | is | becomes |", "| --- | --- | --- | --- |", *rows, ""])
+    rows = [
+        f"| {m['file']}:{m['line']} | {_code(m['text'])} | {_code(m['old'])} | {_code(m['new'])} | {row['tests']} |"
+        for row in left
+        for m in [row["mutant"]]
+    ]
+    head = ["| survived in | line | is | becomes | tests that ran |", "| --- | --- | --- | --- | --- |"]
+    return "\n".join([*head, *rows, ""])
 
 
 def _equal(equal: Sequence[tuple[Row, str]]) -> str:

@@ -155,6 +155,7 @@ def test_the_page_lists_what_survived_and_why_not():
         return {
             "mutant": {"file": "a.py", "line": 3, "text": "if a or b:", "old": old, "new": "False", "nth": 0},
             "fate": fate,
+            "tests": 7,
         }
 
     rows = [row("a", "killed"), row("b", "killed"), row("a | b", "survived"), row("a or b", "survived")]
@@ -162,7 +163,7 @@ def test_the_page_lists_what_survived_and_why_not():
         {"engine": rows, "files": [row("a", "killed")]}, {("a.py", "if a or b:", "a or b -> False", 0): "b is a"}
     )
     assert "| engine | 4 | 2 | 1 | 1 | 66.7% |" in page
-    assert "| a.py:3 | `if a or b:` | `a \\| b` | `False` |\n" in page
+    assert "| a.py:3 | `if a or b:` | `a \\| b` | `False` | 7 |\n" in page
     assert "| a.py:3 | `if a or b:` | `a or b` | `False` | b is a |" in page
     assert "None survived." in page.split("## Files")[1]
 

@@ -17,6 +17,7 @@ import onnx.numpy_helper
 import onnx.parser
 import pytest
 from onnx import ModelProto
+from opshift.passes.analysis import formals
 from opshift.passes.changes import Result
 
 from tests.frozen import store
@@ -119,6 +120,24 @@ def test_what_is_broken_is_found(
 def test_what_is_not_broken_is_not(engines: Engines, monkeypatch: pytest.MonkeyPatch):
     _broken(monkeypatch, _other_zero)  # twice the opposite: the same
     assert Judge(engines, source(ELU)).judge(DOWN).status == OK
+
+
+SIZES_LEFT_OUT = """<ir_version: 9, opset_import: ["" : 19, "f" : 1]>
+    g (float[1,1,1,8] x) => (float[A,B,C,D] y) <float[4] s = {1, 1, 1, 0.7}> { y = f.F(x, s) }
+    <domain: "f", opset_import: ["" : 19]> F (x, s, n) => (y) {
+        y = Resize<mode="linear", coordinate_transformation_mode="half_pixel_symmetric">(x, , s, n)
+    }"""
+
+
+@pytest.mark.parametrize(("repaired", "status"), [(True, (OK, NEAR)), (False, (WRONG,))])
+def test_what_a_call_leaves_out_is_found_where_it_is_taken_for_what_is_there(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch, repaired: bool, status: tuple[str, ...]
+):
+    if not repaired:
+        monkeypatch.setattr(formals, "resolved", lambda given, *_: formals.Resolved(given))
+    of = onnx.parser.parse_model(SIZES_LEFT_OUT)
+    drawn = Source(of, {"x": np.arange(1, 9, dtype=np.float32).reshape(1, 1, 1, 8)}, "function")
+    assert Judge(engines, drawn).judge(Verb("down", (("convert", ({"": 18},)),))).status in status
 
 
 def test_an_error_is_a_crash_with_its_place(engines: Engines, monkeypatch: pytest.MonkeyPatch):

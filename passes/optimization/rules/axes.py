@@ -1,10 +1,12 @@
-"""Axes that are joined to be moved: they are moved as they are."""
+"""Axes that are joined to be moved: they are moved as they are. Axes that a constant names."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from opshift.passes.analysis.polynomial import Number
+from opshift.passes.model import tensors
+from opshift.passes.model.messages import TensorProto
 from opshift.passes.optimization import dimensions, shape_values
 from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
@@ -49,4 +51,14 @@ def transpose_unjoined(call: Call) -> Outcome:
     call.set("allowzero", None)
     call.set("perm", order)
     call.read(joined.input(0))
+    return EDITED
+
+
+@says("Constant axes of a Pad are of 64 bits: ONNX's inference reads no others, where it reads them.")
+@rule("Pad", since=18)
+def widen_axes(call: Call) -> Outcome:
+    held = call.ints(3) if call.elem_type(3) == TensorProto.INT32 else None
+    if held is None:
+        return None
+    call.proto.input[3] = call.constant(tensors.int64s(held))
     return EDITED

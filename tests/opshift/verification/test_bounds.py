@@ -52,3 +52,9 @@ def test_what_is_not_finite_on_one_side_is_told(value):
     assert bounds.direct("y", A, b, "close").why == said
     assert compare(A, b, "close").why == said
     assert not bounds.direct("y", b, b, "exact").why
+
+
+def test_maps_are_equal_or_not():
+    one = {"cat": 0.5, "dog": 0.25}
+    assert compare(one, dict(one)).equal
+    assert compare(one, {"cat": 0.5}).why == compare(one, A).why == compare(A, one).why == "the maps differ"

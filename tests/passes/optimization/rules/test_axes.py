@@ -1,6 +1,7 @@
 """Axes that are joined, moved and taken apart again are moved as they are."""
 
 import numpy as np
+import onnx.checker
 import onnx.parser
 import pytest
 from opshift.passes.optimization import optimize
@@ -85,3 +86,14 @@ def test_in_a_branch_and_in_a_function(condition):
     assert [node.op_type for node in then.node] == ["Transpose"]
     assert [n.op_type for n in made.functions[0].node if n.op_type != "Constant"] == ["Reshape", "Neg", "Transpose"]
     check_values(before, made, {**FEEDS, "c": np.asarray(condition)}, rtol=0, atol=0)
+
+
+def test_constant_axes_of_a_pad_are_of_64_bits():
+    """A Cast stood between a constant of 32 bits, which onnx.checker does not take there, and the Pad."""
+    io = {"outputs": "float[A,B] y", "opset": 23}
+    made = check_optimized(
+        "c = Cast<to=6>(a) y = Pad(x, n, , c)", "y = Pad(x, [1, 0], _, [-1])", inputs="float[2,3] x",
+        constants="int32[1] a = {-1}, int64[2] n = {1, 0}", feeds={"x": DATA[:6].reshape(2, 3)}, **io,
+    )  # fmt: skip
+    onnx.checker.check_model(made, full_check=True)
+    check_kept("y = Pad(x, n, , b)", inputs="float[2,3] x, int32[1] b", constants="int64[2] n = {1, 0}", **io)

@@ -1,0 +1,69 @@
+"""One call on values: which engine answers, in which width, and whether two answers are the same."""
+
+import math
+
+import numpy as np
+import onnx.helper
+import pytest
+
+from opshift.verification.twins import calls
+
+WIDE, SINGLE = np.float64([[1, -2], [3, 1e300]]), np.float32([[1, -2], [3, np.inf]])
+
+
+def changed(value, at, by):
+    made = value.copy()
+    made[at] = by
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "narrow", "near"),
+    [
+        (WIDE, SINGLE, True),  # what only the narrow one cannot hold
+        (WIDE[0], SINGLE[0] * np.float32(1.00001), True),
+        (WIDE[0], SINGLE[0] * np.float32(1.5), False),
+        (WIDE[0], -SINGLE[0], False),
+        (WIDE[:1], SINGLE[0], False),
+        (changed(WIDE, (0, 0), np.nan), SINGLE, False),
+        (WIDE, changed(SINGLE, (0, 0), np.nan), False),
+        (changed(WIDE, (0, 0), np.inf), SINGLE, False),
+        (np.zeros((0, 2)), np.zeros((0, 2), np.float32), True),
+        (np.array([1, 2]), np.array([1, 2]), True),
+        (None, None, True),
+        (None, SINGLE, False),
+    ],
+)
+def test_whether_two_kernels_compute_the_same(made, narrow, near):
+    assert calls._near([made], [narrow]) is near
+    assert calls._near([WIDE[0], made], [SINGLE[0], narrow]) is near
+
+
+def test_a_call_of_another_domain_runs_with_its_attributes():
+    node = onnx.helper.make_node("FusedMatMul", ["a", "b"], ["y"], domain="com.microsoft", alpha=0.5, transB=1)
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(4, 3)
+    (made,) = calls.Calls().run(node, 1, [a, b], [np.dtype(np.float32)] * 2)
+    np.testing.assert_array_equal(made, a @ b.T / 2)
+
+
+def test_a_call_on_a_sequence_and_without_an_input():
+    pair = [np.arange(3.0), np.arange(3.0, 6.0)]
+    node = onnx.helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0)
+    np.testing.assert_array_equal(calls.Calls().run(node, 13, [pair], [None])[0], np.arange(6.0))
+    node = onnx.helper.make_node("Clip", ["x", "", "high"], ["y"])
+    made = calls.Calls().run(node, 13, [np.arange(3.0), None, np.array(1.0)], [None, None, None])
+    np.testing.assert_array_equal(made[0], [0, 1, 1])
+
+
+def test_a_call_runs_at_its_own_version():
+    node = onnx.helper.make_node("Squeeze", ["x"], ["y"], axes=[0])
+    np.testing.assert_array_equal(calls.Calls().run(node, 11, [np.ones((1, 3))], [None])[0], np.ones(3))
+
+
+def test_what_was_prepared_for_a_call_is_not_taken_for_another():
+    """onnxruntime has neither in double: both are computed elsewhere, and in float32 beside it."""
+    shared, x = calls.Calls(), np.linspace(-2, 2, 9)
+    (first,) = shared.run(onnx.helper.make_node("Erf", ["x"], ["y"]), 13, [x], [np.dtype(np.float32)])
+    (second,) = shared.run(onnx.helper.make_node("HardSwish", ["x"], ["y"]), 14, [x], [np.dtype(np.float32)])
+    np.testing.assert_allclose(first, [math.erf(value) for value in x], rtol=1e-6)
+    np.testing.assert_allclose(second, x * np.clip(x / 6 + 0.5, 0, 1), rtol=1e-6)
