@@ -33,7 +33,7 @@ def sum_of_chosen_experts(node: Node) -> str:
     return _summed(node, _shares(node), (WEIGHTS_1, WEIGHTS_2), (BIAS_1, BIAS_2), weights)
 
 
-@says("The same with weights that DequantizeLinear makes of integers in the loop, and Softmax of the best alone.")
+@says("MoE with weights that DequantizeLinear makes of integers in the loop, and Softmax of the best alone.")
 def sum_of_quantized_experts(node: Node) -> str:
     _refuse_third(node, Q_WEIGHTS_3)
     if (kind := node.attributes.get("quant_type", "int")) != "int":

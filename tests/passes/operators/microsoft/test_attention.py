@@ -1,9 +1,12 @@
 """Attention and MultiHeadAttention over the masks, caches and outputs that the kernels run: a sample of each kind."""
 
 import numpy as np
+import onnx
 import pytest
+from opshift.passes.conversion import convert
 
-from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused
+from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused, feeds, inlined, model
+from tests.support import evaluate, show
 
 B, S, N, P = 2, 3, 2, 2  # batch, queries, heads, tokens in the past
 
@@ -111,9 +114,6 @@ def test_without_bias_and_packed():
 
 
 def results(call):
-    from tests.passes.operators.microsoft.harness import feeds, inlined, model
-    from tests.support import evaluate
-
     return evaluate(inlined(model([call]), 21), feeds([call]))
 
 
@@ -156,3 +156,24 @@ def test_attention_of_integers(past):
     if past:
         made = [call for call in made if call.inputs[8] is not None and call.outputs[1]]
     assert check(made[:: 1 + len(made) // 7][:6], grade="close", opsets=(21, 13)) == 6
+
+
+def test_in_a_branch_and_in_a_function():
+    text = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1, "own" : 1]>
+    g (bool c, float[b,s,8] x) => (float[b,s,8] y) {
+        a = own.attend(x)
+        y = If(c) <then_branch = t () => (float[b,s,8] u) { u = com.microsoft.MultiHeadAttention<num_heads = 2, unidirectional = 1>(a, x, a) },
+                   else_branch = e () => (float[b,s,8] v) { v = com.microsoft.MultiHeadAttention<num_heads = 4>(x, a, a) }>
+    }
+    <domain: "own", opset_import: ["" : 17, "com.microsoft" : 1]> attend (x) => (z) {
+        z, k, v = com.microsoft.MultiHeadAttention<num_heads = 2, scale = 0.4>(x, x, x)
+    }"""
+    source, x = onnx.parser.parse_model(text), np.random.default_rng(0).normal(size=(B, S, 8)).astype(FLOAT)
+    for target in (13, 21, 24):
+        made = convert.attempt(source, {"": target}, ops=[("com.microsoft", "MultiHeadAttention")])
+        assert made.model is not None, "\n".join(map(str, made.refusals))
+        onnx.checker.check_model(made.model)
+        assert "com.microsoft" not in show(made.model)
+        for c in (True, False):
+            given = {"x": x, "c": np.array(c)}
+            np.testing.assert_allclose(evaluate(made.model, given)[0], evaluate(source, given)[0], rtol=1e-4, atol=1e-5)

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.passes.operators.microsoft.harness import FLOAT, calls, check, check_refused, inlined, model
+from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused, inlined, model
 from tests.support import show
 
 ROWS = 5
@@ -59,3 +59,15 @@ def test_what_cannot_be_said_is_refused():
     found = calls("MatMulNBits", given(4, 32, 16), {**attributes(4, 32, 16), "weight_prepacked": [1]})
     check_refused(found[:1], "weight_prepacked")
     check_refused(calls("MatMulNBits", given(4, 32, 16), {**attributes(4, 32, 16), "bits": [3]})[:1], "bits=3")
+
+
+def test_each_call_keeps_its_own_weights():
+    """Calls of one kind that differ in nothing but large constants."""
+    made = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        packed = rng.integers(0, 256, (64, 8, 16)).astype(np.uint8)
+        scales = rng.random((64, 8)).astype(FLOAT) * 0.02
+        inputs = (rng.normal(size=(2, 256)).astype(FLOAT), packed, scales)
+        made.append(Call("MatMulNBits", inputs, (True,), {"K": 256, "N": 64, "bits": 4, "block_size": 32}))
+    assert check(made, grade="close", held=(1, 2), opsets=(21, 13)) == 3
