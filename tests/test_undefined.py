@@ -83,6 +83,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("what is added", "y = Gemm(a, b)", 13, "float[A,B] y", {"a": np.ones((1, 0), F), "b": np.ones((0, 1), F)},
      {"a": np.ones((1, 1), F), "b": np.ones((1, 1), F)}),
     ("broadcast from 8 on", "y = Max(a, b)", 7, "float[A] y", {"a": np.ones(1, F), "b": np.ones(2, F)}, {"a": np.ones(2, F)}),
+    ("bias is no vector", "y = GroupNormalization<num_groups=1>(x, s, b)", 21, "float[A,B,C] y",
+     {"x": np.ones((1, 1, 1), F), "s": np.ones(1, F), "b": np.ones((1, 1), F)}, {"b": np.ones(1, F)}),
     ("other axes", "y = LpPool<kernel_shape=[1, 1]>(x)", 1, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)}, {"x": np.ones((1, 1, 1, 1), F)}),
     ("other batches", "y = GatherND<batch_dims=1>(x, i)", 13, "float[N] y", {"x": np.ones((1, 2), F), "i": np.zeros((2, 1), int)},
      {"i": np.zeros((1, 1), int)}),

@@ -312,6 +312,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("CenterCropPad",), "there is not one size for each axis", _not_one_size_an_axis),
     Undefined(("RNN", "GRU", "LSTM"), "the data have no rank of 3", lambda call: len(call.shape(0) or (1, 1, 1)) != 3),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel is larger than the data", _larger_kernel),
+    Undefined(("GroupNormalization",), "scale or bias is no vector", lambda call: _no_vector(1)(call) or _no_vector(2)(call)),
     Undefined(("Gemm",), "nothing is 0 or what is added", _nothing_to_sum, "the sign of a zero"),
     Undefined(("Max", "Min", "Sum", "Mean"), "sizes differ, which are broadcast from 8 on", _broadcasts_early),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel has other axes than the data", _other_kernel),
