@@ -85,6 +85,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("broadcast from 8 on", "y = Max(a, b)", 7, "float[A] y", {"a": np.ones(1, F), "b": np.ones(2, F)}, {"a": np.ones(2, F)}),
     ("bias is no vector", "y = GroupNormalization<num_groups=1>(x, s, b)", 21, "float[A,B,C] y",
      {"x": np.ones((1, 1, 1), F), "s": np.ones(1, F), "b": np.ones((1, 1), F)}, {"b": np.ones(1, F)}),
+    ("to be found out", "y = Reshape<allowzero=1>(x, n)", 14, "float[A,B] y", {"x": np.ones((0, 1), F), "n": np.array([-1, 0])},
+     {"n": np.array([1, 0])}),
     ("other axes", "y = LpPool<kernel_shape=[1, 1]>(x)", 1, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)}, {"x": np.ones((1, 1, 1, 1), F)}),
     ("other batches", "y = GatherND<batch_dims=1>(x, i)", 13, "float[N] y", {"x": np.ones((1, 2), F), "i": np.zeros((2, 1), int)},
      {"i": np.zeros((1, 1), int)}),

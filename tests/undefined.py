@@ -240,6 +240,11 @@ def _larger_kernel(call: Call) -> bool:
     )
 
 
+def _found_beside_none(call: Call) -> bool:
+    sizes = call.given(1)
+    return sizes is not None and bool(call.attribute("allowzero", 0)) and {0, -1} <= set(sizes.reshape(-1).tolist())
+
+
 def _nothing_to_sum(call: Call) -> bool:
     x = call.shape(0)
     return x is not None and len(x) == 2 and x[0 if call.attribute("transA", 0) else 1] == 0
@@ -313,6 +318,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("RNN", "GRU", "LSTM"), "the data have no rank of 3", lambda call: len(call.shape(0) or (1, 1, 1)) != 3),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel is larger than the data", _larger_kernel),
     Undefined(("GroupNormalization",), "scale or bias is no vector", lambda call: _no_vector(1)(call) or _no_vector(2)(call)),
+    Undefined(("Reshape",), "a size of 0 is asked for beside one to be found out",
+              _found_beside_none),
     Undefined(("Gemm",), "nothing is 0 or what is added", _nothing_to_sum, "the sign of a zero"),
     Undefined(("Max", "Min", "Sum", "Mean"), "sizes differ, which are broadcast from 8 on", _broadcasts_early),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel has other axes than the data", _other_kernel),
