@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 _LIMITED: ContextVar[bool] = ContextVar("limited", default=False)
+_frozen = False
 
 
 @contextmanager
@@ -69,7 +70,14 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         if running:
-            if not gc.get_freeze_count():
+            if not _holds_frozen():
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
+
+
+def _holds_frozen() -> bool:
+    """Whether anything was ever seen to be frozen, and is not ours to unfreeze; counting takes a step an object."""
+    global _frozen
+    _frozen = _frozen or gc.get_freeze_count() > 0
+    return _frozen

@@ -1,5 +1,6 @@
 """Limits hold where nobody else works in the process, and no longer than they are asked for."""
 
+import gc
 import threading
 
 import pytest
@@ -43,3 +44,15 @@ def ask_in_a_thread():
 )
 def test_what_asks_for_more_gets_none(asking, expected):
     assert isolation.call(asking) == expected
+
+
+def test_what_was_frozen_stays_frozen_and_is_counted_once(monkeypatch):
+    counts = []
+    monkeypatch.setattr(process, "_frozen", False)
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: counts.append(len(counts)) or 1)
+    monkeypatch.setattr(gc, "unfreeze", lambda: pytest.fail("it is not ours"))
+    for _ in range(3):
+        with process.collector_paused():
+            assert not gc.isenabled()
+    assert gc.isenabled()
+    assert counts == [0]
