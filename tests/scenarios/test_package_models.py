@@ -32,7 +32,7 @@ def test_the_package_has_them_all():
     assert len(LIGHT) == 9
 
 
-@pytest.mark.parametrize(("path", "target", "others"), turns(SMALL, OPSETS))
+@pytest.mark.parametrize(("path", "target", "others"), list(turns(SMALL, OPSETS)))
 def test_small_models(path, target, others, tmp_path):
     converted(path, target, tmp_path)
     for other in others:
@@ -43,7 +43,7 @@ def test_small_models(path, target, others, tmp_path):
             assert found.equal or not is_exported(path), found.why
 
 
-@pytest.mark.parametrize(("path", "target", "others"), turns(LIGHT, LIGHT_OPSETS))
+@pytest.mark.parametrize(("path", "target", "others"), list(turns(LIGHT, LIGHT_OPSETS)))
 def test_light_models(path, target, others, tmp_path):
     """Their weights, which they make when they run, are half a billion bytes."""
     converted(path, target, tmp_path)
