@@ -62,6 +62,7 @@ def test_what_is_found_again_gets_the_numbers_of_its_own_place():
     check_values(model(body, 18, **io), result.model, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.newest  # onnxruntime 1.23.2 yields NaN for one of the infinities
 def test_like_nodes_of_other_shapes_are_judged_by_their_own():
     """The same nodes, but the slope of the second is broadcast the other way round, which PRelu does not."""
     body = "a = PRelu(x, s) y = Mul(a, s)"

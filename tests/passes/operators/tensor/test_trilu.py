@@ -19,10 +19,11 @@ def test_triangles_of_nothing(shape, known, target):
 
 
 NAN, INF = np.nan, np.inf
+FURTHEST = pytest.mark.newest  # onnxruntime 1.23.2 ends the process there
 
 
 @pytest.mark.parametrize("upper", [0, 1])
-@pytest.mark.parametrize("k", [-9, -1, 0, 2, 9, 2**63 - 1, -(2**63) + 1])
+@pytest.mark.parametrize("k", [-9, -1, 0, 2, 9, *(pytest.param(k, marks=FURTHEST) for k in (2**63 - 1, -(2**63) + 1))])
 @pytest.mark.parametrize("shape", ["3,4", "N,M", "B,4,3", "2,0", "2,3,3"])
 def test_trilu_becomes_a_mask_below_14(upper, k, shape):
     dims = [int(d) if d.isdigit() else 5 for d in shape.split(",")]
