@@ -139,3 +139,15 @@ def test_sizes_of_what_is_computed_inside_of_graphs_count():
     feeds = {"x": np.ones((1, 2), F), "d": np.ones(2, F), "c": np.array(True)}
     assert "no vector" in undefined(of, feeds)
     assert not undefined(of, feeds | {"x": np.ones(2, F)})
+
+
+def test_values_of_what_is_computed_inside_of_graphs_count():
+    body = (
+        "y = If(c) <then_branch = t () => (int64[M] a) { w = Cast<to=7>(z) v = If(c) <"
+        "then_branch = p () => (int64[M] d) { u = Neg(w) d = Div(x, u) }, else_branch = q () => (int64[M] e) { e = Neg(x) }"
+        "> a = Neg(v) }, else_branch = e () => (int64[M] b) { b = Neg(x) }>"
+    )
+    of = model(body, 14, inputs="int64[2] x, bool c, int32[2] z", outputs="int64[N] y")
+    fed = {"x": np.array([1, 2]), "c": np.array(True), "z": np.array([0, 1], np.int32)}
+    assert "divided by 0" in undefined(of, fed)
+    assert not undefined(of, {**fed, "z": np.ones(2, np.int32)})
