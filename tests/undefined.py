@@ -173,7 +173,7 @@ def _unscaled(call: Call) -> bool:
     x, scale, zero = (call.shape(at) for at in range(3))
     if x is None or scale is None:
         return False
-    if zero is not None and zero != scale and not (np.prod(zero) == np.prod(scale) == 1):
+    if zero is not None and zero != scale and not {zero, scale} <= {(), (1,)}:
         return True
     axis, block = call.attribute("axis", 1), call.attribute("block_size", 0)
     if call.opset < 13 or not scale or not x or not -len(x) <= axis < len(x):
