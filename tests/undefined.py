@@ -291,6 +291,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("MeanVarianceNormalization",), "there is no variance", _no_variance, "nan"),
     Undefined(("BlackmanWindow",), "nothing is left but a rounding", _no_window, "elements differ"),
     Undefined(("Attention",), "heads are told beside an axis of them", _heads_twice),
+    Undefined(("HannWindow", "HammingWindow", "BlackmanWindow"), "no window is asked for, which onnx refuses where it sees it",
+              lambda call: call.given(0) is not None and not np.any(call.given(0) > 0), "size input must be greater than 0"),
     Undefined(("Compress",), "the condition is no vector", _no_vector(1)),
     Undefined(("Resize",), "the scales are no vector", lambda call: call.opset > 10 and _no_vector(2)(call)),
     Undefined(("Compress",), "there are more conditions than elements", _beyond),

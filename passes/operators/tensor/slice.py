@@ -47,7 +47,9 @@ def _check_lengths(node: Node) -> None:
     shapes = [node.scope.shape(node.input(index)) for index in range(1, 5) if node.input(index)]
     lengths = sorted({dims[0] for dims in shapes if dims and isinstance(dims[0], int)})
     if len(lengths) > 1:
-        raise CannotConvert(node, f"bounds of {' and '.join(map(str, lengths))} axes; as many of each could be expressed")
+        raise CannotConvert(
+            node, f"bounds of {' and '.join(map(str, lengths))} axes; as many of each could be expressed"
+        )
 
 
 def _check_ends(node: Node, ends: list[int], steps: list[int]) -> None:

@@ -97,7 +97,7 @@ def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
         if not size:
             raise CannotConvert(node, f"axis {axis} is empty; one that stays empty could be expressed")
         asked = scale is None
-        if scale is None:
+        if scale is None and isinstance(result, int):
             scale = result / size
         if result is None:
             result = places.output_size(size, scale * (end - start))
