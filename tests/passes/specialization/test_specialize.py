@@ -195,9 +195,8 @@ def test_a_loop_of_one_turn_is_gone(count, left):
 
 @pytest.mark.parametrize("count", [0, -1])
 def test_a_loop_of_no_turns_yields_what_it_was_given_and_gathers_nothing(count):
-    gathered = LOOP.replace("seen = Add(held, f)", "seen = Expand(f, three)")
-    io = {**LOOPED, "constants": "float one = {1.0}, int64[1] three = {3}"}
-    made = fixed(model(gathered, 18, **io), given={"n": count})
+    gathered = LOOP.replace("seen = Add(held, f)", "seen = Constant<value = float[3] {1.0, 2.0, 3.0}>()")
+    made = fixed(model(gathered, 18, **LOOPED), given={"n": count})
     assert ops(made) == ["Identity", "Constant"]
     assert shape(made, "z") == [0, 3]
 
