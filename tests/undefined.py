@@ -229,6 +229,11 @@ def _axis_outside(call: Call) -> bool:
     return x is not None and not -len(x) <= axis < len(x)
 
 
+def _nothing_along(call: Call) -> bool:
+    x, axis = call.shape(0), call.attribute("axis", 0)
+    return x is not None and -len(x) <= axis < len(x) and x[axis] == 0
+
+
 def _larger_kernel(call: Call) -> bool:
     x, kernel = call.shape(0), call.attribute("kernel_shape")
     if x is None or kernel is None or encoded(call.attribute("auto_pad", "NOTSET")) not in (b"NOTSET", b"VALID"):
@@ -308,6 +313,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Attention",), "there are keys for no head", _no_query_head),
     Undefined(("GridSample",), "a place is no number", lambda call: _no_number(call.given(1))),
     Undefined(("ArgMin", "ArgMax"), "the axis lies outside the rank", _axis_outside),
+    Undefined(("ArgMin", "ArgMax"), "there is nothing along the axis", _nothing_along),
     Undefined(("GatherND",), "data and indices have other batches", _other_batches),
     Undefined(("QuantizeLinear",), "NaN becomes an integer", lambda call: _no_number(call.given(0)) and (call.given(2) is None or _whole(call.given(2)))),
     Undefined(("QuantizeLinear",), "a scale is 0", lambda call: call.given(1) is not None and not call.given(1).all()),

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from google.protobuf.message import Error as ProtobufError
-from opshift.passes.analysis import constant_shapes, formals
+from opshift.passes.analysis import claims, formals
 from opshift.passes.analysis.diagnosis import blaming
 from opshift.passes.analysis.scope import Context
 from opshift.passes.changes import Change, Ledger, Result
@@ -197,7 +197,7 @@ def _converted(
     mended = declared.mended(model, source, before.calls, targets, context.inference)
     said = [*context.inference.contradictions(), *context.trust.changes()] if mended or ledger.changes else []
     if ledger.changes and any(calls.get(op, 0) > before.calls.get(op, 0) for op in _HOLDING):
-        said += constant_shapes.mend(model)
+        said += claims.of_constants(model)
     return Result(model, (*ledger.changes, *said), (), before.calls, calls)
 
 
