@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from onnx import TensorProto
+from opshift.passes.model.traversal import bodies
 
 from tests.node_calls import Call
 
@@ -64,6 +65,11 @@ def strings_from_outside(call: Call) -> bool:
         if source != out.name and source not in inside and out.type.tensor_type.elem_type == TensorProto.STRING:
             return True
     return False
+
+
+def trains_what_others_read(call: Call) -> bool:
+    read = [name for body in bodies(call.values.of) for node in body.node for name in node.input]
+    return bool(call.attribute("training_mode", 0)) and any(read.count(name) > 1 for name in call.node.input[3:5])
 
 
 def nearest_of_not_finite(call: Call) -> bool:

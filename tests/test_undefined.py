@@ -143,6 +143,7 @@ def test_sizes_of_what_is_computed_inside_of_graphs_count():
     assert not undefined(of, feeds | {"x": np.ones(2, F)})
 
 
+@pytest.mark.newest  # older kernels end the process where they divide by 0
 def test_values_of_what_is_computed_inside_of_graphs_count():
     body = (
         "y = If(c) <then_branch = t () => (int64[M] a) { w = Cast<to=7>(z) v = If(c) <"
