@@ -45,6 +45,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("beyond their type", "y = ReduceL2(x)", 13, "int64[A] y", {"x": np.array([-(2**63)])}, {"x": np.array([-5])}),
     ("no variance", "y = MeanVarianceNormalization(x)", 13, "float[A,B,C,D] y", {"x": np.ones((1, 2, 1, 1), F)},
      {"x": np.arange(4, dtype=F).reshape(1, 1, 2, 2)}),
+    ("statistics of channels", "y = BatchNormalization(x, s, s, s, v)", 9, "float[A,B] y",
+     {"x": np.ones((2, 1), F), "s": np.ones(1, F), "v": np.ones((1, 1), F)}, {"v": np.ones(1, F)}),
     ("no window", "y = HannWindow(n)", 17, "float[A] y", {"n": np.array(0)}, {"n": np.array(1)}),
     ("a rounding", "y = BlackmanWindow(n)", 17, "float[A] y", {"n": np.array(1)}, {"n": np.array(2)}),
     ("heads are told", "y = Attention<q_num_heads=1, kv_num_heads=1>(q, q, q)", 24, "float[A,B,C,D] y", {"q": np.ones((1, 1, 1, 1), F)},

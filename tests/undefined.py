@@ -299,6 +299,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("HannWindow", "HammingWindow", "BlackmanWindow"), "no window is asked for, which onnx refuses where it sees it",
               lambda call: call.given(0) is not None and not np.any(call.given(0) > 0), "size input must be greater than 0"),
     Undefined(("Compress",), "the condition is no vector", _no_vector(1)),
+    Undefined(("BatchNormalization",), "statistics of channels are no vectors",
+              lambda call: bool(call.attribute("spatial", 1)) and any(_no_vector(at)(call) for at in range(1, 5))),
     Undefined(("Resize",), "the scales are no vector", lambda call: call.opset > 10 and _no_vector(2)(call)),
     Undefined(("Compress",), "there are more conditions than elements", _beyond),
     Undefined(("PRelu",), "the slope is larger than the data", _broadcasts_data),
