@@ -1,4 +1,4 @@
-"""Convolutions with an addend and an activation, pads that are an input, quantized numbers, or channels that come last."""
+"""Convolutions with an addend and an activation, pads that are an input, quantized numbers, or channels last."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ def pooled_with_channels_last(node: Node) -> str:
 
 @says("Conv-22 between Transposes, as channels come last, plus Z, and the activation of it.")
 def activated_convolution_with_channels_last(node: Node) -> str:
+    node.close("sums round in their own order")
     build, rank = node.build, node.rank()
     own = {name: node.attributes.get(name) for name in (*_SHARED, "pads")}
     x = channels_first(build, node.input(0), rank)

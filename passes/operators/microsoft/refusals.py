@@ -26,7 +26,7 @@ REASONS = {
     "its scales are 8-bit floats in bytes of another type, which no operator reads; 8-bit floats could be expressed": (
         "MatMulBlockQuantizedFp4Weight",
     ),
-    "it quantizes what it remembers before every step, by rows that each thread has: LSTM with the weights dequantized "
+    "it quantizes what it remembers before every step: LSTM with the weights dequantized "
     "differs by 0.015 where the largest element is 0.78; LSTM could be expressed": ("DynamicQuantizeLSTM",),
     _SEARCHES: ("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"),
     _PAGED: ("PagedAttention", "SparsePagedAttention"),
