@@ -11,7 +11,7 @@ from opshift.verification import adapters
 def known(backend: str) -> str:
     """The name of a backend that can be tried; raises `ValueError` for another one."""
     if backend not in adapters.KNOWN:
-        likely = hint(backend, adapters.KNOWN) or f"; {', '.join(adapters.KNOWN)} are"
+        likely = hint(backend, adapters.KNOWN) or f"; {', '.join(adapters.KNOWN)} can be probed and tried"
         raise ValueError(f"unknown backend {backend!r}{likely}")
     return backend
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -14,95 +14,28 @@ from opshift.passes.goals import Goal, operator
 from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import bodies
-from opshift.trying import smallest
-from opshift.trying.remedies import AS_IT_IS, EXPAND, OPSET, OPTIMIZE, SYMBOLS, Remedies
-from opshift.trying.search import AGREES, DIFFERS, IMPOSSIBLE, Answer, Bound, Found, Meter, Plan, Remedy, Search
+from opshift.probing import installed
+from opshift.trying import learning, smallest
+from opshift.trying.remedies import AS_IT_IS, CLAIMS, EXPAND, OPSET, OPTIMIZE, SYMBOLS, Remedies
+from opshift.trying.search import IMPOSSIBLE, Answer, Found, Meter, Plan, Search
 from opshift.trying.smallest import Piece
 from opshift.trying.trial import Backend, Expected, expected
-from opshift.verification import isolation
+from opshift.trying.tried import Learnt, Manner, Tried
+from opshift.verification import adapters, isolation
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.side import Side
 
 
-@dataclass(frozen=True)
-class Learnt:
-    """One thing that was found: what a backend does not take, and what was done about it.
-
-    Attributes:
-        remedy: what was done.
-        operator: what is at fault, `Name` or `domain::Name`; empty where nobody knows.
-        call: how it is called, as `with 4-D inputs of symbolic sizes`.
-        status, why: what came of it, in the backend's words.
-        nodes: how many there are of the operator.
-    """
-
-    remedy: Remedy
-    operator: str
-    call: str
-    status: str
-    why: str
-    nodes: int
-    how: str
-
-    def told(self, backend: str) -> str:
-        """In a sentence."""
-        verb = {"differs": "computes otherwise", "died": "ends at", "hung": "does not come to an end at"}
-        subject = self.operator or "the model"
-        said = f"{backend} {verb.get(self.status, 'refuses')} {subject}"
-        if self.call:
-            said += f" {self.call}"
-        return f"{said}: {self.how}"
-
-
-@dataclass(frozen=True)
-class Tried:
-    """What came of trying a model in an installed backend.
-
-    Attributes:
-        backend: its name and release.
-        status: `agrees`, or what came of the last attempt.
-        why: the words of the backend, or what differs.
-        learnt: what was found, and done about it.
-        tries: how often something was run.
-        as_it_is: whether what the target's file says was left aside.
-        node, operator, nodes: where the smallest piece fails, and of how many nodes it is.
-        repro: the folder that it was written to.
-        bounded: whether the search ended before it was through.
-        other: the release that the target's file is about, where it is another one.
-    """
-
-    backend: str
-    status: str
-    why: str = ""
-    learnt: tuple[Learnt, ...] = ()
-    tries: int = 0
-    as_it_is: bool = False
-    node: str = ""
-    operator: str = ""
-    nodes: int = 0
-    repro: str = ""
-    bounded: bool = False
-    other: str = ""
-
-    @property
-    def agrees(self) -> bool:
-        return self.status == AGREES
-
-    @property
-    def lines(self) -> list[str]:
-        """What was found, line by line."""
-        return [learnt.told(self.backend) for learnt in self.learnt]
-
-
-@dataclass(frozen=True)
-class Manner:
-    """How to try: in which backend, how often, how long, and where the smallest piece that fails goes."""
-
-    backend: str
-    bound: Bound = field(default_factory=Bound)
-    repro: str | None = None
-    learn: str | None = None
+def backend_of(goal: Goal) -> str:
+    """The backend that is tried for a goal; raises `ValueError` if it is none that can be, or is not installed."""
+    if goal.backend is None:
+        raise ValueError("--try runs the result in a backend; name it: --target")
+    stem = goal.backend.name.rpartition("-")[0]
+    if stem not in adapters.KNOWN:
+        raise ValueError(f"{goal.backend.name} cannot be tried; {', '.join(adapters.KNOWN)} can be")
+    installed.release(stem)
+    return stem
 
 
 def attempt(source: Side, goal: Goal, manner: Manner, wanted: Asked) -> tuple[Result, Tried]:
@@ -117,7 +50,9 @@ def attempt(source: Side, goal: Goal, manner: Manner, wanted: Asked) -> tuple[Re
         held = expected(source, wanted)
         return _Trying(source, goal, manner, backend, held).run()
     except EngineError as error:
-        return goal.attempt(source.model, source.folder), Tried(backend.said, IMPOSSIBLE, f"no source to compare: {error}")
+        return goal.attempt(source.model, source.folder), Tried(
+            backend.said, IMPOSSIBLE, f"no source to compare: {error}"
+        )
     finally:
         backend.stop()
 
@@ -144,8 +79,24 @@ class _Trying:
             tuple(self._learnt(found)),
             found.tries,
             AS_IT_IS in found.plan,
+            other=self._other(),
         )
-        return result, tried if tried.agrees else self._failed(tried, found, result)
+        if not tried.agrees:
+            return result, self._failed(tried, found, result)
+        target, learn = remedies.goal.backend, self._manner.learn
+        if (
+            learn is not None
+            and target is not None
+            and learning.learn(Path(learn), target, tried, file=self._manner.file)
+        ):
+            tried = replace(tried, learn=learn)
+        return result, tried
+
+    def _other(self) -> str:
+        """The release that the target's file is about, where that is not the installed one."""
+        target = self._remedies.goal.backend
+        of = target.name.rpartition("-")[2] if target is not None else ""
+        return "" if f"{self._backend.release}.".startswith(f"{of}.") else of
 
     def _result(self, plan: Plan) -> Result:
         if plan not in self._results:
@@ -177,13 +128,16 @@ class _Trying:
 
     def _fails(self, piece: ModelProto, feeds: smallest.Feeds) -> Answer:
         """What the backend says of a piece."""
+        if not self._meter.goes_on():
+            return Answer(IMPOSSIBLE)
         try:
             outputs = isolation.call(smallest.values_of, piece, feeds)
         except (EngineError, isolation.Ended):
             return Answer(IMPOSSIBLE)
         typed = smallest.typed(piece, outputs)
         self._meter.count()
-        return self._backend.answer(typed, None, Expected(Side(typed), (feeds,), (outputs,)))
+        held = Expected(Side(typed), (feeds,), (outputs,))
+        return self._backend.answer(typed, None, held, plainly=True)
 
     def _failed(self, tried: Tried, found: Found, result: Result) -> Tried:
         """With the smallest piece that shows it."""
@@ -207,6 +161,8 @@ class _Trying:
     def _learnt(self, found: Found) -> Iterator[Learnt]:
         for remedy in sorted(found.plan - {AS_IT_IS}):
             answer = found.reasons.get(remedy, Answer(""))
+            if remedy.kind == EXPAND:
+                answer = self._said(remedy.what) or answer
             op = remedy.what if remedy.kind == EXPAND else next(iter(answer.blames), "")
             calls = list(_calls(self._source.model, op)) if op else []
             nodes = len(calls)
@@ -214,11 +170,17 @@ class _Trying:
                 EXPAND: f"expanded, {nodes} node{'s' if nodes != 1 else ''}",
                 OPSET: f"converted to opset {remedy.what}",
                 OPTIMIZE: "computed what is constant",
+                CLAIMS: "dropped the types that are declared of values",
                 SYMBOLS: "gave symbolic sizes plain names",
             }[remedy.kind]
-            yield Learnt(remedy, op, self._described(op), answer.status, answer.why, nodes, how)
+            call, symbolic = self._described(op)
+            yield Learnt(remedy.kind, remedy.what, op, call, symbolic, answer.status, answer.why, nodes, how)
 
-    def _described(self, op: str) -> str:
+    def _said(self, op: str) -> Answer | None:
+        """What came of the piece that showed an operator to be at fault."""
+        return next((p.answer for p in self._pieces.values() if p is not None and p.operator == op), None)
+
+    def _described(self, op: str) -> tuple[str, bool]:
         """How the operator is called in the source: the rank of its first input, and whether its sizes are known."""
         source = self._source.model
         scope = self._scope
@@ -226,10 +188,10 @@ class _Trying:
             if (default_domain(node.domain), node.op_type) == operator(op) and node.input:
                 dims = scope.shape(node.input[0])
                 if dims is None:
-                    return "of unknown rank"
+                    return "with input of unknown rank", True
                 symbolic = any(not isinstance(dim, int) for dim in dims)
-                return f"with {len(dims)}-D input{' of symbolic sizes' if symbolic else ''}"
-        return ""
+                return f"with {len(dims)}-D input{' of symbolic sizes' if symbolic else ''}", symbolic
+        return "", False
 
     @cached_property
     def _scope(self) -> Scope:
@@ -240,5 +202,8 @@ class _Trying:
 
 def _calls(model: ModelProto, op: str) -> Iterator[object]:
     return (
-        node for body in bodies(model) for node in body.node if (default_domain(node.domain), node.op_type) == operator(op)
+        node
+        for body in bodies(model)
+        for node in body.node
+        if (default_domain(node.domain), node.op_type) == operator(op)
     )

@@ -11,22 +11,19 @@ from opshift.passes.goals import Goal, operator
 from opshift.passes.inlining import definable
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import ModelProto, default_domain
-from opshift.passes.model.traversal import Body, census
+from opshift.passes.model.traversal import Body, bodies, census
 from opshift.trying import symbols
 from opshift.trying.search import Plan, Remedy
 from opshift.trying.smallest import INPUTS
 
 AS_IT_IS = Remedy(0, "as it is")
 """The target's file is not asked."""
-EXPAND, OPSET, OPTIMIZE, SYMBOLS = "expand", "opset", "optimize", "symbols"
+EXPAND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS = "expand", "opset", "optimize", "symbols", "claims"
 _OPSETS = (18, 17, 15, 13, 11)
 """Opsets that importers were written for: newest first."""
-_BASIC = frozenset(
-    "Abs Add Cast Concat Constant Div Equal Exp Expand Gather Identity If Less Log Loop MatMul Mul Neg Not Or Pow "
-    "Reciprocal Relu Reshape Scan Shape Slice Sqrt Squeeze Sub Tanh Transpose Unsqueeze Where And Greater Max Min "
-    "ReduceMax ReduceMean ReduceSum Sigmoid".split()
-)
-"""What definitions consist of: expanding these is of no use unless their name is said."""
+_WIDELY = 6
+"""What came with this opset, or an older one, importers have: expanding it is of no use unless it is named."""
+
 
 @dataclass(frozen=True)
 class Remedies:
@@ -52,6 +49,8 @@ class Remedies:
     def general(self) -> Iterator[Remedy]:
         """What may help anywhere."""
         yield from self._renaming()
+        if any(body.value_info for body in bodies(self.source)):
+            yield Remedy(1, CLAIMS)
         if not self.goal.refinement.optimize:
             yield Remedy(2, OPTIMIZE)
         for opset in _OPSETS:
@@ -63,9 +62,9 @@ class Remedies:
             yield Remedy(1, SYMBOLS)
 
     def rest(self) -> Iterator[Remedy]:
-        """All that can be expanded, and is not what everything is expanded into."""
+        """All that can be expanded, and that an importer may not have."""
         for domain, op in sorted({(default_domain(d), op) for d, op in census(self._bodies)[1]}):
-            if op not in _BASIC and definable.is_defined(domain, op):
+            if min(schemas.versions(domain, op), default=99) > _WIDELY and definable.is_defined(domain, op):
                 yield _expanding(4, f"{domain}::{op}" if domain else op)
 
     @property
@@ -87,6 +86,9 @@ class Remedies:
             result = self._attempt(self._goal(held, names))
             if result.model is not None and SYMBOLS in held:
                 result = replace(result, model=symbols.plain(result.model))
+            if result.model is not None and CLAIMS in held:
+                for body in bodies(result.model):
+                    del body.value_info[:]
             refused = {refusal.operator for refusal in result.refusals} & names
             if result.model is not None or not refused:
                 return result

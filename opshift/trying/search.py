@@ -7,7 +7,7 @@ Tries hence grow with the kinds of things that are at fault, not with their numb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -102,8 +102,9 @@ class Meter:
 class Search:
     """One search.
 
-    `attempt` answers for a plan; `helps` lists what may help where a kind is at fault, `general` what may help anywhere,
-    and `rest` all else that can be done, which is done at once where nothing else is left; `blame` finds who is at fault.
+    `attempt` answers for a plan; `helps` lists what may help where a kind is at fault, `general` what may help
+    anywhere, and `rest` all else that can be done, which is done at once where nothing else is left; `blame` finds who
+    is at fault.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Search:
     ):
         self._attempt = attempt
         self._helps = helps
-        self._general = sorted(general)
+        self._general = sorted(general, key=_cost)
         self._blame = blame
         self._rest = sorted(rest)
         self.meter = meter or Meter(Bound())
@@ -161,28 +162,30 @@ class Search:
     def _step(self, plan: Plan, answer: Answer) -> tuple[Plan, Answer] | None:
         """A plan with one more remedy that is accepted, or fails elsewhere; failing that, with all that there are."""
         tried: set[Remedy] = set()
-        for blames in (lambda: answer.blames, lambda: self._found_out(plan)):
-            kinds = tuple(blames())
-            first = [remedy for kind in kinds for remedy in sorted(self._helps(kind))]
-            for remedy in first:
-                if remedy in tried or remedy in plan:
-                    continue
-                tried.add(remedy)
-                step = self._with(plan, answer, remedy)
-                if step is not None:
-                    return step
-        for remedy in self._general:
+        for remedy, meant in self._remedies(plan, answer):
             if remedy not in tried | plan:
                 tried.add(remedy)
-                step = self._with(plan, answer, remedy)
+                step = self._with(plan, answer, remedy, meant=meant)
                 if step is not None:
                     return step
         return self._all(plan, answer, tried)
 
-    def _with(self, plan: Plan, answer: Answer, remedy: Remedy) -> tuple[Plan, Answer] | None:
+    def _remedies(self, plan: Plan, answer: Answer) -> Iterator[tuple[Remedy, bool]]:
+        """For what the words name, for what is found to be at fault, and for anything, as far as it comes to that.
+
+        Each with whether it is meant for what is at fault.
+        """
+        for kind in answer.blames:
+            yield from ((remedy, True) for remedy in sorted(self._helps(kind), key=_cost))
+        for kind in self._found_out(plan):
+            yield from ((remedy, True) for remedy in sorted(self._helps(kind), key=_cost))
+        yield from ((remedy, False) for remedy in self._general)
+
+    def _with(self, plan: Plan, answer: Answer, remedy: Remedy, *, meant: bool) -> tuple[Plan, Answer] | None:
         wider = joined(plan, remedy)
         found = self.ask(wider)
-        if found.agrees or self._went_on(plan, answer, wider, found):
+        changed = meant or (found.status, found.why) != (answer.status, answer.why)  # the same words may be of others
+        if found.agrees or (changed and self._went_on(plan, answer, wider, found)):
             self._reasons[remedy] = answer
             return wider, found
         return None
@@ -237,6 +240,10 @@ class Search:
                     break
                 parts = min(2 * parts, len(items))
         return self._fixed.union(items)
+
+
+def _cost(remedy: Remedy) -> int:
+    return remedy.cost
 
 
 def joined(plan: Plan, remedy: Remedy) -> Plan:

@@ -45,7 +45,6 @@ class Piece:
         domain = default_domain(self.node.domain)
         return f"{domain}::{self.node.op_type}" if domain else self.node.op_type
 
-
     @property
     def named(self) -> str:
         """The node at fault, by its name or its first output."""
@@ -133,7 +132,9 @@ class _Search:
             if not ends:
                 break
             for _ in range(distance):
-                inside |= {self._pieces.makers[n] for i in inside for n in self._pieces.reads(i) if n in self._pieces.makers}
+                inside |= {
+                    self._pieces.makers[n] for i in inside for n in self._pieces.reads(i) if n in self._pieces.makers
+                }
             distance *= 2
         return Piece(self._up_to(index), self._feeds, node, answer)
 
@@ -155,7 +156,6 @@ class _Search:
         types = {name: self._type(name, value) for name, value in held.items()}
         piece = self._pieces.cut(wanted, types)
         return piece, {value.name: held.get(value.name, self._feeds.get(value.name)) for value in piece.graph.input}
-
 
     def _type(self, name: str, value: Any) -> TypeProto:
         """Of a value that is given to a piece; what is symbolic in the model, or unknown, is so there."""
@@ -195,6 +195,8 @@ def write(folder: Path, piece: Piece, command: str, words: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "model.onnx").write_bytes(model.SerializeToString())
         write_tensors(folder / "inputs", "input", piece.feeds)
-        write_tensors(folder / "outputs", "output", dict(zip([v.name for v in model.graph.output], outputs, strict=True)))
+        write_tensors(
+            folder / "outputs", "output", dict(zip([v.name for v in model.graph.output], outputs, strict=True))
+        )
         (folder / "command.txt").write_text(f"{command}\n", encoding="utf-8")
         (folder / "words.txt").write_text(f"{words}\n", encoding="utf-8")

@@ -15,7 +15,7 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 def are_plain(model: ModelProto) -> bool:
     """Whether all sizes of a model's inputs are numbers or identifiers."""
-    return all(dim.dim_value > 0 or _PLAIN.fullmatch(dim.dim_param) for v in model.graph.input for dim in _dims(v))
+    return all(_is_plain(dim) for value in model.graph.input for dim in _dims(value))
 
 
 def plain(model: ModelProto) -> ModelProto:
@@ -28,17 +28,21 @@ def plain(model: ModelProto) -> ModelProto:
     held = {dim.dim_param for value in _values(made) for dim in _dims(value)}
     fresh = (name for k in count() if (name := f"S{k}") not in held)
     names: dict[str, str] = {}
-    inputs = {id(value) for value in made.graph.input}
+    inputs = {value.name for value in made.graph.input}
     for value in _values(made):
         for dim in _dims(value):
-            if dim.dim_value > 0 or _PLAIN.fullmatch(dim.dim_param) or dim.dim_value == 0 and dim.HasField("dim_value"):
+            if (
+                dim.dim_value > 0
+                or _PLAIN.fullmatch(dim.dim_param)
+                or (dim.dim_value == 0 and dim.HasField("dim_value"))
+            ):
                 continue
             unnamed = not dim.dim_param or dim.dim_param in _UNKNOWN
             if not unnamed:
                 if dim.dim_param not in names:
                     names[dim.dim_param] = next(fresh)
                 dim.dim_param = names[dim.dim_param]
-            elif id(value) in inputs:
+            elif value.name in inputs:
                 dim.dim_param = next(fresh)
             else:
                 dim.Clear()
@@ -47,6 +51,12 @@ def plain(model: ModelProto) -> ModelProto:
 
 _UNKNOWN = ("?", "-1", "*")
 """What exporters write where a size has no name: two of them are not the same size."""
+
+
+def _is_plain(dim: Any) -> bool:
+    if dim.HasField("dim_value"):
+        return dim.dim_value >= 0
+    return _PLAIN.fullmatch(dim.dim_param) is not None
 
 
 def _values(model: ModelProto) -> Iterator[ValueInfoProto]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from opshift.passes.errors import InvalidModel
 from opshift.passes.model.messages import ModelProto
 from opshift.probing import installed
 from opshift.probing.worker import Run, Verdict, Worker, Yield
-from opshift.trying.search import AGREES, DIFFERS, DIED, HUNG, REFUSED, Answer
+from opshift.trying.search import AGREES, DIED, DIFFERS, HUNG, REFUSED, Answer
 from opshift.trying.words import blamed
 from opshift.verification import adapters, isolation
 from opshift.verification.engines import ENGINES, EngineError
@@ -63,25 +63,28 @@ def _expected(source: Side, wanted: Asked) -> Expected:
 class Backend:
     """An installed backend, by the name that it has in `adapters.KNOWN`."""
 
-    def __init__(self, name: str, seconds: float = SECONDS):
+    def __init__(self, name: str, seconds: float | None = None):
         self.name = name
         self.release = installed.release(name)
-        self._worker = Worker(adapters.KNOWN[name], seconds)
+        self._worker = Worker(adapters.KNOWN[name], SECONDS if seconds is None else seconds)
 
     @property
     def said(self) -> str:
         """Its name and release, for messages."""
         return f"{self.name} {self.release}"
 
-    def answer(self, model: ModelProto, folder: str | None, held: Expected) -> Answer:
-        """Whether it runs a model, and yields what is expected by the rules of the proof."""
+    def answer(self, model: ModelProto, folder: str | None, held: Expected, *, plainly: bool = False) -> Answer:
+        """Whether it runs a model, and yields what is expected by the rules of the proof.
+
+        `plainly`, the two runs are compared with each other, without twins.
+        """
         found = self.outputs(model, folder, held.feeds)
         if isinstance(found, Verdict):
             return Answer(DIED if found.status == "died" else HUNG, found.why)
         if len(found.outputs) < len(held.feeds):
             return Answer(REFUSED, found.why, blamed(found.why, model))
         try:
-            tensor, why = isolation.call(_parted, held, Side(model, folder), found.outputs)
+            tensor, why = isolation.call(_parted, held, Side(model, folder), found.outputs, plainly)
         except isolation.Ended as ended:
             return Answer(REFUSED, str(ended))
         return Answer(DIFFERS, f'"{tensor}": {why}' if tensor else why) if why else Answer(AGREES)
@@ -102,7 +105,7 @@ class Backend:
         self._worker.stop()
 
 
-def _parted(held: Expected, after: Side, outputs: Sequence[Sequence[Any]]) -> tuple[str, str]:
+def _parted(held: Expected, after: Side, outputs: Sequence[Sequence[Any]], plainly: bool) -> tuple[str, str]:
     """The first output that differs from the source's, and how."""
     from opshift.verification.judge import Pair
 
@@ -111,10 +114,13 @@ def _parted(held: Expected, after: Side, outputs: Sequence[Sequence[Any]]) -> tu
     for given, first, second in zip(held.feeds, held.outputs, outputs, strict=True):
         if len(second) != len(names):
             return "", f"{len(second)} outputs instead of {len(names)}"
-        verdict = pair.judge(given, *_alike(first, second))
-        for judged in verdict.outputs:
-            if judged.why:
-                return judged.output, judged.why
+        first, second = _alike(first, second)
+        rows = [(name, pair.parted(a, b, name)) for name, a, b in zip(names, first, second, strict=True)]
+        if not plainly and any(why for _, why in rows):
+            rows = [(judged.output, judged.why) for judged in pair.judge(given, first, second).outputs]
+        for name, why in rows:
+            if why:
+                return name, why
     return "", ""
 
 

@@ -38,5 +38,3 @@ def blamed(words: str, model: ModelProto) -> tuple[str, ...]:
 
 def _operator(word: str, bare: dict[str, str]) -> bool:
     return word.rpartition("::")[2].partition("@")[0] in bare
-
-
