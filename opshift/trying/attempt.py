@@ -163,7 +163,7 @@ class _Trying:
             answer = found.reasons.get(remedy, Answer(""))
             if remedy.kind == EXPAND:
                 answer = self._said(remedy.what) or answer
-            op = remedy.what if remedy.kind == EXPAND else next(iter(answer.blames), "")
+            op = remedy.what if remedy.kind == EXPAND else next(iter(answer.blames), self._first_located())
             calls = list(_calls(self._source.model, op)) if op else []
             nodes = len(calls)
             how = {
@@ -179,6 +179,10 @@ class _Trying:
     def _said(self, op: str) -> Answer | None:
         """What came of the piece that showed an operator to be at fault."""
         return next((p.answer for p in self._pieces.values() if p is not None and p.operator == op), None)
+
+    def _first_located(self) -> str:
+        """What was found to be at fault first, if anything was."""
+        return next((p.operator for p in self._pieces.values() if p is not None and p.node is not None), "")
 
     def _described(self, op: str) -> tuple[str, bool]:
         """How the operator is called in the source: the rank of its first input, and whether its sizes are known."""

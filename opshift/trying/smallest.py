@@ -14,7 +14,7 @@ from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
 from opshift.passes.model.types import tensor_type
-from opshift.trying.search import IMPOSSIBLE, Answer
+from opshift.trying.search import DIED, IMPOSSIBLE, REFUSED, Answer
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.places.pieces import Pieces
@@ -58,7 +58,7 @@ def smallest(model: ModelProto, folder: str | None, feeds: Feeds, fails: Fails) 
     """
     search = _Search(model, folder, feeds, fails)
     given = search.given()
-    if not given.agrees and given.status != IMPOSSIBLE:
+    if given.status in (REFUSED, DIED):
         passing = _passing(model)
         return Piece(passing, feeds, None, given)
     found = search.first()
