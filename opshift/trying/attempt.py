@@ -16,7 +16,7 @@ from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import bodies
 from opshift.probing import installed
 from opshift.trying import learning, smallest
-from opshift.trying.remedies import AS_IT_IS, CLAIMS, EXPAND, OPSET, OPTIMIZE, SYMBOLS, Remedies
+from opshift.trying.remedies import ANNOTATE, AS_IT_IS, CLAIMS, EXPAND, OPSET, OPTIMIZE, SYMBOLS, Remedies
 from opshift.trying.search import IMPOSSIBLE, Answer, Found, Meter, Plan, Search
 from opshift.trying.smallest import Piece
 from opshift.trying.trial import Backend, Expected, expected
@@ -164,12 +164,13 @@ class _Trying:
             if remedy.kind == EXPAND:
                 answer = self._said(remedy.what) or answer
             op = remedy.what if remedy.kind == EXPAND else next(iter(answer.blames), self._first_located())
-            calls = list(_calls(self._source.model, op)) if op else []
+            calls = list(_calls(self._remedies.sized, op)) if op else []
             nodes = len(calls)
             how = {
                 EXPAND: f"expanded, {nodes} node{'s' if nodes != 1 else ''}",
                 OPSET: f"converted to opset {remedy.what}",
                 OPTIMIZE: "computed what is constant",
+                ANNOTATE: "declared the types that follow from the inputs",
                 CLAIMS: "dropped the types that are declared of values",
                 SYMBOLS: "gave symbolic sizes plain names",
             }[remedy.kind]
@@ -186,7 +187,7 @@ class _Trying:
 
     def _described(self, op: str) -> tuple[str, bool]:
         """How the operator is called in the source: the rank of its first input, and whether its sizes are known."""
-        source = self._source.model
+        source = self._remedies.sized
         scope = self._scope
         for node in source.graph.node:
             if (default_domain(node.domain), node.op_type) == operator(op) and node.input:
@@ -199,7 +200,7 @@ class _Trying:
 
     @cached_property
     def _scope(self) -> Scope:
-        source = self._source.model
+        source = self._remedies.sized
         opset = imports.opsets(source).get("", 1)
         return Scope(source.graph, Context(source, source, self._source.folder), opset, path=())
 

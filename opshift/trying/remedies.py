@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from opshift.passes.changes import Result
 from opshift.passes.errors import InvalidModel, Refusal
@@ -18,7 +19,7 @@ from opshift.trying.smallest import INPUTS
 
 AS_IT_IS = Remedy(0, "as it is")
 """The target's file is not asked."""
-EXPAND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS = "expand", "opset", "optimize", "symbols", "claims"
+EXPAND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE = "expand", "opset", "optimize", "symbols", "claims", "annotate"
 _OPSETS = (18, 17, 15, 13, 11)
 """Opsets that importers were written for: newest first."""
 _WIDELY = 6
@@ -50,15 +51,22 @@ class Remedies:
         """What may help anywhere."""
         yield from self._renaming()
         if any(body.value_info for body in bodies(self.source)):
-            yield Remedy(1, CLAIMS)
+            yield Remedy(1, CLAIMS, slot=CLAIMS)
+        if not self.goal.annotate:
+            yield Remedy(1, ANNOTATE, slot=CLAIMS)
         if not self.goal.refinement.optimize:
             yield Remedy(2, OPTIMIZE)
         for opset in _OPSETS:
             if opset < self.opset:
                 yield Remedy(3, OPSET, str(opset), OPSET)
 
+    @cached_property
+    def sized(self) -> ModelProto:
+        """The source with all that is fixed in it."""
+        return self.goal.sized(self.source)
+
     def _renaming(self) -> Iterator[Remedy]:
-        if not symbols.are_plain(self.source):
+        if not symbols.are_plain(self.sized):
             yield Remedy(1, SYMBOLS)
 
     def rest(self) -> Iterator[Remedy]:
@@ -96,6 +104,8 @@ class Remedies:
 
     def _goal(self, held: Mapping[str, Remedy], names: set[str]) -> Goal:
         goal = replace(self.goal, names=(*self.goal.names, *sorted(names)))
+        if ANNOTATE in held:
+            goal = replace(goal, annotate=True)
         if OPTIMIZE in held:
             goal = replace(goal, refinement=replace(goal.refinement, optimize=True))
         opset = int(held[OPSET].what) if OPSET in held else 0
