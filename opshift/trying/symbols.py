@@ -55,7 +55,7 @@ _UNKNOWN = ("?", "-1", "*")
 
 def _is_plain(dim: Any) -> bool:
     if dim.HasField("dim_value"):
-        return dim.dim_value >= 0
+        return bool(dim.dim_value >= 0)
     return _PLAIN.fullmatch(dim.dim_param) is not None
 
 
