@@ -44,7 +44,7 @@ class Task:
 
 
 def task(recording: Recording, mutant: Mutant, source: str, bodies: set[int], budget: float) -> Task:
-    """The tests that reach a mutant, the nearest and fastest first, as many as take `budget` seconds.
+    """The tests that reach a mutant, the nearest and fastest first, as many as take `budget` seconds; long ones last.
 
     What an import executes is judged by the tests that execute a function of the file, which lie in `bodies`, and by
     those of the room.
@@ -59,9 +59,9 @@ def task(recording: Recording, mutant: Mutant, source: str, bodies: set[int], bu
     for index in sorted(found, key=lambda k: recording.seconds[k]):
         file = recording.tests[index].split("::")[0]
         turn = turns[file] = turns.get(file, 0) + 1
-        ranked.append((_distance(file, room, stem), turn, index))
+        ranked.append((recording.seconds[index] > budget / 4, _distance(file, room, stem), turn, index))
     chosen, spent, files = list[str](), 0.0, set[str]()
-    for _, _, index in sorted(ranked):
+    for *_, index in sorted(ranked):
         file = recording.tests[index].split("::")[0]
         seconds = recording.seconds[index] + EACH_TEST + (0 if file in files else EACH_FILE)
         if spent + seconds <= budget:
