@@ -116,6 +116,9 @@ def test_runtimes_agree_on_a_query_whose_keys_have_the_lowest_number(mask):
     result = folded(source)
     assert [node.op_type for node in result.model.graph.node][-2:] == ["Max", "Attention"]
     assert "lowest number" in result.changes[0].remark
+    (raised,) = (of.input[1] for of in result.model.graph.node if of.op_type == "Max")
+    (number,) = (onnx.numpy_helper.to_array(held) for held in result.model.graph.initializer if held.name == raised)
+    assert number == np.nextafter(np.float32(LOWEST), np.float32(0))
     check_values(source, result.model, {n: feeds[n] for n in "qkvm"}, rtol=2e-5, atol=2e-6)
     mean = feeds["v"][0].mean(axis=1)
     np.testing.assert_allclose(evaluate(result.model, {n: feeds[n] for n in "qkvm"})[0][0, :, 0], mean, rtol=1e-4)
