@@ -146,11 +146,14 @@ def test_which_test_executes_which_line(python, tmp_path):
 
 def test_the_nearest_and_fastest_come_first_and_long_ones_last():
     recording = Recording()
-    recording.tests = [f"tests/{test}" for test in ("else.py::a", "b/test_it.py::b", "b/test_it.py::c", "b/test.py::d")]
-    recording.seconds = [0.1, 4.0, 0.2, 0.1]
+    recording.tests = [
+        f"tests/{test}"
+        for test in ("else.py::a", "b/test_it.py::b", "b/test_it.py::c", "b/test.py::d", "b/test.py::e", "other.py::f")
+    ]
+    recording.seconds = [0.1, 4.0, 0.2, 0.1, 0.1, 0.1]
     recording.lines["b/it.py"][2] = 0b1111
     (mutant,) = mutants("b/it.py", "def f():\n  return 0")[:1]
-    order = ["b/test_it.py::c", "b/test.py::d", "else.py::a"]
+    order = ["b/test_it.py::c", "b/test.py::d", "else.py::a", "b/test.py::e"]
     for budget, more in ((9, ["b/test_it.py::b"]), (3, [])):
         assert task(recording, mutant, "", {2}, budget).tests == [f"tests/{test}" for test in order + more]
 

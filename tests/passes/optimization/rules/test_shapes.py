@@ -99,7 +99,9 @@ def test_a_choice_between_known_numbers_is_made():
 
 @pytest.mark.parametrize("condition", ["Equal(w, m)", "Equal(m, w)"])
 def test_a_dimension_is_never_negative(condition):
-    body = f"n = Shape<start=0, end=1>(z) w = Concat<axis=0>(n, two) e = {condition} c = Where(e, one, w) y = Expand(x, c)"
+    body = (
+        f"n = Shape<start=0, end=1>(z) w = Concat<axis=0>(n, two) e = {condition} c = Where(e, one, w) y = Expand(x, c)"
+    )
     constants = "int64[1] two = {2}, int64[1] m = {-1}, int64[1] one = {1}"
     io = {"inputs": "float[1,2] x, float[N] z", "outputs": "float[N,2] y", "constants": constants}
     after = "t1 = Shape<end=1, start=0>(z)\nt2 = Concat<axis=0>(t1, [2])\ny = Expand(x, t2)"
