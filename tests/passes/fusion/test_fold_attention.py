@@ -130,10 +130,13 @@ def test_runtimes_agree_on_a_query_whose_keys_have_the_lowest_number(mask):
 def test_the_lowest_number_is_that_of_the_type(kind):
     lowest = np.finfo(kind.replace("double", "float64")).min
     inputs = f"{kind}[2,4,6,8] q, {kind}[2,4,5,8] k, {kind}[2,4,5,3] v, bool[2,1,6,5] m"
-    source = model(MASKED.format("n = Where(m, z, l)"), 23, inputs=inputs, outputs=f"{kind}[2,4,6,3] y")
-    for name, value in (("s", 8**-0.5), ("z", 0), ("l", lowest)):
+    source = model(
+        "n = Where(m, z, l) y = Attention<scale=0.25>(q, k, v, n)", 23, inputs=inputs, outputs=f"{kind}[2,4,6,3] y"
+    )
+    for name, value in (("z", 0), ("l", lowest)):
         source.graph.initializer.append(onnx.numpy_helper.from_array(np.array(value, lowest.dtype), name))
-    result = folded(source).model
+    result = folded(convert.attempt(source, opsets(source), ops=[("", "Attention")]).model).model
+    assert [node.op_type for node in result.graph.node] == ["Where", "Max", "Attention"]
     (raised,) = (node.input[1] for node in result.graph.node if node.op_type == "Max")
     (number,) = (onnx.numpy_helper.to_array(held) for held in result.graph.initializer if held.name == raised)
     assert number == np.nextafter(lowest, lowest.dtype.type(0))
