@@ -120,7 +120,7 @@ def document(rows: list[Row]) -> str:
     """The rows as docs/backends.md holds them."""
     releases = ", ".join(f"{name} {probe.installed(name)}" for name in dict.fromkeys(row.backend for row in rows))
     lines = [
-        "# What `opshift inline --target` changes",
+        "# Backends before and after",
         "",
         "Models that load and agree with what ONNX publishes for them, before and after `opshift inline --target` for",
         f"the target that was measured of the backend ({releases}; onnx {importlib.metadata.version('onnx')}).",

@@ -31,6 +31,7 @@ from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.refine import Refinement
+from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.verification.feeding.asked import Asked, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
 
 def convert(options: argparse.Namespace) -> int:
     """`opshift convert`."""
-    if not options.opset and options.target is None and options.ir_version is None:
-        raise ValueError("name what to reach: --opset, --target or --ir-version")
+    goal_named = options.opset or options.target is not None or options.ir_version is not None
+    if not goal_named and not (options.fix_shape or options.set or options.annotate):
+        raise ValueError("name what to reach: --opset, --target or --ir-version; or what to fix")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     if options.target is None:
         return _rewrite(options, _conversion(options, wanted))
@@ -65,6 +67,11 @@ def _backend(options: argparse.Namespace) -> Backend | None:
 def fold(options: argparse.Namespace) -> int:
     """`opshift fold`."""
     return _rewrite(options, _conversion(options, goals.folding(options.op or None, optimize=options.optimize)))
+
+
+def optimize(options: argparse.Namespace) -> int:
+    """`opshift optimize`."""
+    return _rewrite(options, goals.conversion(None, options.ir_version, Refinement(optimize=True)))
 
 
 def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
@@ -116,6 +123,7 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     """One model to a path of its own, or many into a folder."""
     if options.threshold < 0:
         raise ValueError(f"--threshold is 0 or more, not {options.threshold}")
+    goal = replace(goal, fixed=fixed(options.fix_shape, options.set), annotate=options.annotate)
     manner = Manner(
         options.external_data, options.threshold, not options.no_verify, options.dry_run, wanted=_asked(options)
     )
@@ -161,6 +169,7 @@ def _asked(options: argparse.Namespace) -> Asked:
         options.engine,
         options.rtol,
         options.atol,
+        options.set if options.command == "verify" else None,
     )
 
 

@@ -16,7 +16,7 @@ from opshift.passes import process, progress
 from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
-from opshift.verification.feeding.asked import DRAWN, Asked, checked
+from opshift.verification.feeding.asked import DRAWN, Asked, at
 from opshift.verification.side import Side
 from opshift.verification.verify import Verification, verify_apart
 
@@ -47,7 +47,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
     source = model_file.read(model) if network is None else network.model
     if manner.verify:
-        manner = replace(manner, wanted=checked(manner.wanted, source))
+        manner = replace(manner, wanted=at(manner.wanted, goal.fixed, source))
     folder = str(model.resolve().parent)
     seconds = {"read": perf_counter() - started}
     read = network.changes if network is not None else ()
@@ -58,7 +58,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     seconds["convert"] = perf_counter() - started
     # a refusal looks for opsets near the targets, for which every operator has been counted
     before = facts(source, os.path.getsize(model), result.before if goal.targets else None)
-    needs = tuple(open_dimensions(source, goal.backend)) if goal.backend is not None else ()
+    needs = tuple(open_dimensions(goal.sized(source), goal.backend)) if goal.backend is not None else ()
     outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
     outcome = replace(outcome, absent=result.absent, target=goal.said)
     if result.model is None:
