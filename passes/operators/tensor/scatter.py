@@ -160,6 +160,8 @@ def combined_outside(*known: str) -> Step:
         if reduction == "none":
             return None
         floats, once = node.elem_type() in FLOATS, _no_target_twice(node)
+        if not once and node.op_type == "ScatterND" and (node.scope.shape(node.input(1)) or [1])[-1] == 0:
+            raise CannotConvert(node, "updates of the whole one after another; of one axis or more could be expressed")
         if floats and reduction in ("max", "min"):
             node.close(f"runtimes differ on the {reduction} of NaN")
         elif floats and not once:
@@ -187,7 +189,7 @@ def _no_target_twice(node: Node) -> bool:
     if indices is None or (dims is None and (indices < 0).any()):
         return False
     if node.op_type == "ScatterND":
-        rows = indices.reshape(-1, indices.shape[-1])
+        rows = indices.reshape(prod(indices.shape[:-1]), indices.shape[-1])
         sizes = (dims or [])[: indices.shape[-1]]
         if (rows < 0).any():
             if not all(isinstance(size, int) for size in sizes):

@@ -199,3 +199,18 @@ def test_truths_are_combined_as_truths(reduction, indices):
         feeds=feeds | ({"i": np.array([[1, 1]])} if indices else {}), constants=held,
         inputs=", ".join(filter(None, ["bool[1,2] x", indices, "bool[1,2] u"])), outputs="bool[1,2] y",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("dims", "refused"), [("2,0", True), ("0,0", False), ("0", False), ("1,0", False)])
+def test_slices_that_are_the_whole(dims, refused):
+    shape = [*map(int, dims.split(","))][:-1]
+    updates = ",".join(map(str, [*shape, 2, 3]))
+    source = model(
+        'y = ScatterND<reduction="add">(x, i, u)', 18, inputs=f"float[2,3] x, float[{updates}] u", outputs="float[2,3] y",
+        constants=f"int64[{dims}] i = {{}}",
+    )  # fmt: skip
+    result = convert.attempt(source, {"": 15})
+    assert (result.model is None) is refused
+    if not refused:
+        feeds = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "u": np.ones([*shape, 2, 3], np.float32)}
+        check_values(source, result.model, feeds, rtol=0, atol=0)
