@@ -6,35 +6,25 @@ A bias is taken where it is held in int32 in the scale of the products. Nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Allowance, Change
 from opshift.passes.fusion.group import Uses
-from opshift.passes.model.lazy_numpy import np
+from opshift.passes.fusion.operands import FIRST, LAST, Operands, given, value_of
+from opshift.passes.fusion.quantized_kinds import FLOATS, INTEGERS, KINDS, MIXED, Call, Kind, Made
+from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
-from opshift.passes.model.traversal import Op, integer
+from opshift.passes.model.traversal import Op
 from opshift.passes.rewrite.builder import Builder
 
 T = TensorProto
-_BYTES = frozenset((T.UINT8, T.INT8))
-_MIXED: dict[int, list[list[int]]] = {
-    T.UINT8: [[T.UINT8, T.UINT8], [T.UINT8, T.INT8]],
-    T.INT8: [[T.INT8, T.INT8]],
-}
-"""The types of both operands by that of the result, as onnxruntime has kernels for them."""
+_LOWEST: dict[int, int] = {T.UINT8: 0, T.INT8: -128}
 _REMARK = "computed in integers and rounded once, which differs by a step where that rounds otherwise"
-
-
-class Dequantized(NamedTuple):
-    """What a DequantizeLinear reads, and along which axis its scale goes."""
-
-    values: str
-    scale: str
-    zero_point: str
-    axis: int
+_EXACT = frozenset(("QLinearConcat", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearWhere"))
+"""Operators that are tables of what is computed in floats, or copies."""
 
 
 @dataclass(frozen=True)
@@ -48,140 +38,115 @@ class Quantizer:
     def taken(self, ops: Sequence[Op]) -> dict[int, list[NodeProto]]:
         """The nodes that take the places of others, by index."""
         found: dict[int, list[NodeProto]] = {}
-        wanted = {KINDS[op].of: op for op in ops if op in KINDS}
-        for index, node in enumerate(self.scope.body.node):
+        nodes = self.scope.body.node
+        wanted: dict[str, list[Op]] = {}
+        for op in ops:
+            if op in KINDS:
+                wanted.setdefault(KINDS[op].of, []).append(op)
+        for index, node in enumerate(nodes):
             if node.op_type == "QuantizeLinear" and not default_domain(node.domain):
-                for at, made in self._replaced(index, node, wanted):
-                    found[at] = made
+                found |= self._quantized(index, node, wanted)
+        roots = [(op, root) for op in FLOATS if op in ops for root in FLOATS[op]]
+        for op, root in roots:
+            for index, node in enumerate(nodes):
+                if node.op_type == root.of and not default_domain(node.domain) and index not in found:
+                    found |= self._in_floats(index, node, op, root, found)
         return found
 
-    def _replaced(self, index: int, node: NodeProto, wanted: dict[str, Op]) -> Iterator[tuple[int, list[NodeProto]]]:
-        at = self.uses.makers.get(node.input[0], -1)
-        inner = self.scope.body.node[at] if at >= 0 else None
-        if inner is None or default_domain(inner.domain) or inner.op_type not in wanted:
-            return
-        if node.input[0] in self.uses.pinned or len(self.uses.users[node.input[0]]) != 1 or not self._is_output(node):
-            return
-        op = wanted[inner.op_type]
-        build = Builder(self.scope, self.scope.opset, node)
-        inputs = KINDS[op].inputs(self, build, inner)
-        how = f"{op[1]} from DequantizeLinear, {inner.op_type}, QuantizeLinear"
-        if inputs is None or not self.allowance.permits(node.name or node.output[0], op[1], how):
-            return
-        kinds = [self.scope.elem_type(given) for given in (inputs[0], inputs[3])]
-        if kinds not in _MIXED.get(self._output_kind(node), ()):
-            return
-        y = KINDS[op].result
-        zero = self.bare(node.input[2]) if len(node.input) > 2 and node.input[2] else build.constant(0, T.UINT8)
-        inputs[y:y] = [self.bare(node.input[1]), zero]
-        made = NodeProto(op_type=op[1], name=node.name, doc_string=node.doc_string, input=inputs, output=node.output)
-        made.attribute.extend(inner.attribute)
-        self.scope.context.released.update(self._above(inner, node))
-        self.allowance.made.append(
-            Change(node.name or node.output[0], op[1], "", self.scope.opset, self.scope.opset, how, "close", _REMARK)
+    def _quantized(self, index: int, node: NodeProto, wanted: Mapping[str, Sequence[Op]]) -> dict[int, list[NodeProto]]:
+        operands = Operands(self.scope, self.uses)
+        kind = _output_kind(operands, node)
+        call = _before(operands, node, kind) if kind else None
+        for op in wanted.get(call.node.op_type, ()) if call is not None else ():
+            assert call is not None, "it is looked for above"
+            build = Builder(self.scope, self.scope.opset, node)
+            made = KINDS[op].make(operands, build, call, kind)
+            if made is None:
+                continue
+            zero = operands.bare(given(node, 2)) or build.constant(0, kind)
+            at = KINDS[op].result
+            inputs = [*made.inputs[:at], operands.bare(node.input[1]), zero, *made.inputs[at:]]
+            how = f"{op[1]} from DequantizeLinear, {call.node.op_type}, QuantizeLinear"
+            return self._replaced(index, node, op, how, Made(inputs, made.attributes), build, call)
+        return {}
+
+    def _in_floats(
+        self, index: int, node: NodeProto, op: Op, root: Kind, found: Mapping[int, Any]
+    ) -> dict[int, list[NodeProto]]:
+        operands, build = Operands(self.scope, self.uses), Builder(self.scope, self.scope.opset, node)
+        call = Call(node, list(node.input), [])
+        made = root.make(operands, build, call, 0)
+        if made is None or any(at in found for at in call.inside):
+            return {}
+        how = f"{op[1]} from what {node.op_type} is computed of"
+        return self._replaced(index, node, op, how, made, build, call)
+
+    def _replaced(
+        self, index: int, node: NodeProto, op: Op, how: str, made: Made, build: Builder, call: Call
+    ) -> dict[int, list[NodeProto]]:
+        name = node.name or node.output[0]
+        if not self.allowance.permits(name, op[1], how):
+            return {}
+        inputs = list(made.inputs)
+        while inputs and not inputs[-1]:
+            inputs.pop()
+        result = NodeProto(op_type=op[1], domain=op[0], name=node.name, doc_string=node.doc_string, input=inputs)
+        result.output.append(node.output[0])
+        result.attribute.extend(
+            make_attribute(key, value) for key, value in made.attributes.items() if value is not None
         )
-        yield at, []
-        yield index, [*build.nodes, made]
+        operands, opset = Operands(self.scope, self.uses), self.scope.opset
+        gone = [self.scope.body.node[at] for at in call.inside]
+        self.scope.context.released.update(operands.above(node, call.node, *gone))
+        exact = op[1] in _EXACT or op in INTEGERS
+        grade, remark = ("exact", "") if exact else ("close", _REMARK)
+        self.allowance.made.append(Change(name, op[1], op[0], opset, opset, how, grade, remark))
+        return {**{at: [] for at in call.inside}, index: [*build.nodes, result]}
 
-    def _above(self, *nodes: NodeProto) -> Iterator[str]:
-        """What some nodes read, and what that is dequantized and shaped from."""
-        names = [name for node in nodes for name in node.input]
-        for _ in range(3):
-            yield from names
-            names = [above for name in names if (made := self.scope.maker(name)) is not None for above in made.input]
 
-    def _is_output(self, node: NodeProto) -> bool:
-        """Whether a QuantizeLinear has one scale and gives 8 bits, as operators on integers do."""
-        bare = not {a.name for a in node.attribute} & {"block_size", "precision"}
-        return bare and self._is_one(*node.input[1:]) and self.scope.elem_type(node.input[1]) == T.FLOAT
+def _output_kind(of: Operands, node: NodeProto) -> int:
+    """The type of 8 bits that a QuantizeLinear with one scale gives; 0 for any other."""
+    bare = not {a.name for a in node.attribute} & {"block_size", "precision"}
+    if not bare or not of.is_one(*node.input[1:]) or of.scope.elem_type(node.input[1]) != T.FLOAT:
+        return 0
+    zero = given(node, 2)
+    kind = of.scope.elem_type(zero) if zero else value_of(node, "output_dtype", 0) or T.UINT8
+    return int(kind) if kind in MIXED else 0
 
-    def _output_kind(self, node: NodeProto) -> int:
-        if len(node.input) > 2 and node.input[2]:
-            return self.scope.elem_type(node.input[2])
-        return T.UINT8 if integer(node, "output_dtype", T.UINT8) == T.UINT8 else 0
 
-    def _is_one(self, *names: str) -> bool:
-        return all(self.scope.shape(name) in ([], [1]) for name in names if name)
+def _before(of: Operands, node: NodeProto, kind: int) -> Call | None:
+    """The call whose result is quantized: behind a Relu that the lowest number stands for, and between Transposes."""
+    name, inside = node.input[0], list[int]()
 
-    def dequantized(self, name: str) -> Dequantized | None:
-        """What a value is dequantized from, with a scale in float32."""
-        at = self.uses.makers.get(name)
-        node = None if at is None else self.scope.body.node[at]
-        if node is None or node.op_type != "DequantizeLinear" or default_domain(node.domain):
+    def step(name: str) -> NodeProto | None:
+        at = of.uses.makers.get(name)
+        made = None if at is None else of.scope.body.node[at]
+        if at is None or made is None or default_domain(made.domain) or not of.alone(name):
             return None
-        if {a.name for a in node.attribute} - {"axis"} or self.scope.elem_type(node.input[1]) != T.FLOAT:
-            return None
-        zero = node.input[2] if len(node.input) > 2 else ""
-        return Dequantized(node.input[0], node.input[1], zero, integer(node, "axis", 1))
+        inside.append(at)
+        return made
 
-    def operand(self, build: Builder, name: str, axis: int | None = None, rank: int = 0) -> list[str] | None:
-        """Values, scale and zero point of an operand with one scale, or with one for each element of an axis."""
-        found = self.dequantized(name)
-        kind = 0 if found is None else self.scope.elem_type(found.values)
-        if found is None or kind not in _BYTES:
+    made = step(name)
+    if made is not None and made.op_type == "Relu" and of.number(given(node, 2)) == _LOWEST[kind]:
+        made = step(made.input[0])
+    if made is not None and made.op_type == "Transpose" and of.turned(made.output[0])[1] == LAST:
+        made = step(made.input[0])
+        x, turned = of.turned(made.input[0]) if made is not None and made.input else ("", "")
+        if made is None or turned != FIRST:
             return None
-        one = self._is_one(found.scale, found.zero_point)
-        if not one and (axis is None or not rank or found.axis % rank != axis % rank):
-            return None
-        zero = self.bare(found.zero_point) or self._zeros(build, found.scale, kind)
-        return [found.values, self.bare(found.scale), zero]
-
-    def bare(self, name: str) -> str:
-        """A scale or zero point before a Reshape that makes a scalar of it; operators on integers take both."""
-        made = self.scope.maker(name) if name else None
-        is_one = made is not None and made.op_type == "Reshape" and self._is_one(name, made.input[0])
-        return made.input[0] if made is not None and is_one and not default_domain(made.domain) else name
-
-    def _zeros(self, build: Builder, scale: str, kind: int) -> str:
-        dims = self.scope.shape(scale) or []
-        return build.constant(np.zeros([dim for dim in dims if isinstance(dim, int)]), kind, "zero_point")
-
-    def bias(self, name: str, x_scale: str, w_scale: str) -> str | None:
-        """The int32 numbers of a bias that is held in the scale of the products."""
-        found = self.dequantized(name)
-        if found is None or self.scope.elem_type(found.values) != T.INT32:
-            return None
-        zero = self.scope.array(found.zero_point) if found.zero_point else np.zeros(1)
-        if zero is None or zero.any():
-            return None
-        made = self.scope.maker(found.scale)
-        if made is not None and made.op_type == "Mul" and sorted(made.input) == sorted((x_scale, w_scale)):
-            return found.values
-        scales = [self.scope.array(given) for given in (found.scale, x_scale, w_scale)]
-        if any(scale is None for scale in scales):
-            return None
-        own, x, w = (np.ravel(scale) for scale in scales if scale is not None)
-        product = np.multiply(x, w, dtype=np.float32)
-        return found.values if own.size in (1, product.size) and (own == product).all() else None
+        return Call(made, [x, *made.input[1:]], inside, {"channels_last": 1})
+    if made is not None and made.op_type == "Reshape":  # Softmax over several axes
+        return _softmax_of_rows(of, made, step, inside)
+    return None if made is None else Call(made, list(made.input), inside)
 
 
-def _convolution(of: Quantizer, build: Builder, node: NodeProto) -> list[str] | None:
-    rank = len(of.scope.shape(node.input[1]) or ())
-    x, w = of.operand(build, node.input[0]), of.operand(build, node.input[1], 0, rank)
-    if x is None or w is None:
+def _softmax_of_rows(of: Operands, node: NodeProto, step: Callable[[str], Any], inside: list[int]) -> Call | None:
+    """Softmax as it was below opset 13: of a matrix that is shaped as the data were."""
+    shape, softmax = of.made_by(node.input[1], "Shape"), step(node.input[0])
+    flat = of.made_by(softmax.input[0], "Flatten") if softmax is not None and softmax.op_type == "Softmax" else None
+    found = of.dequantized(flat.input[0]) if flat is not None else None
+    if shape is None or shape.attribute or flat is None or found is None:
         return None
-    if len(node.input) < 3 or not node.input[2]:
-        return [*x, *w]
-    bias = of.bias(node.input[2], x[1], w[1])
-    return None if bias is None else [*x, *w, bias]
-
-
-def _product(of: Quantizer, build: Builder, node: NodeProto) -> list[str] | None:
-    rank = len(of.scope.shape(node.input[1]) or ())
-    a, b = of.operand(build, node.input[0]), of.operand(build, node.input[1], -1 if rank == 2 else None, rank)
-    return None if a is None or b is None else [*a, *b]
-
-
-class Kind(NamedTuple):
-    """An operator on floats, how the inputs of the one on integers are told, and where its scale stands among them."""
-
-    of: str
-    inputs: Callable[[Quantizer, Builder, NodeProto], list[str] | None]
-    result: int = 6
-
-
-KINDS: dict[Op, Kind] = {
-    ("", "QLinearConv"): Kind("Conv", _convolution),
-    ("", "QLinearMatMul"): Kind("MatMul", _product),
-}
-"""The operators on integers that are found, by name alone."""
+    if shape.input[0] not in (flat.input[0], found.values) or value_of(softmax, "axis", -1) not in (1, -1):
+        return None
+    return Call(softmax, [flat.input[0]], inside, {"opset": 12, "axis": value_of(flat, "axis", 1)})
