@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, default_domain
 from opshift.passes.model.tensors import array
 from opshift.verification import random_operators
 from opshift.verification.engines import OnnxRuntime, Reference
@@ -21,6 +21,8 @@ from opshift.verification.tolerances import Tolerances
 
 FEW, SHARE = 2, 0.1
 """How many elements of a value may be a step away wherever they lie, and which part of more than those."""
+_LOOSE = "QLinearSoftmax"
+"""What makes a step of its own, as it multiplies by the whole part of 1 / y_scale."""
 NEAR = 0.01
 """How near to the middle between two integers any number of elements may be a step away."""
 
@@ -45,7 +47,9 @@ def judge(
     ties: dict[str, int] = {}
     for name, own in made.items():
         ratios = (_ratio(before.model, name, runs), _ratio(cut, own, found))
-        count = _apart(values[name], found[own], next((ratio for ratio in ratios if ratio is not None), None))
+        ratio = next((ratio for ratio in ratios if ratio is not None), None)
+        loose = any(maker.op_type == _LOOSE for maker in (_maker(before.model, name), _maker(cut, own)))
+        count = _apart(values[name], found[own], ratio, loose=loose)
         if count is None:
             return None
         ties[name] = count
@@ -92,12 +96,16 @@ def _dividends(model: ModelProto, names: Any) -> list[str]:
 
 def _ratio(model: ModelProto, name: str, runs: Mapping[str, Any]) -> Any:
     """What QuantizeLinear rounds, where it makes a value of one with one constant scale."""
-    node = next(node for node in model.graph.node if name in node.output)
+    node = _maker(model, name)
     scale = next((held for held in model.graph.initializer if held.name in node.input[1:2]), None)
     if node.op_type != "QuantizeLinear" or node.input[0] not in runs or scale is None:
         return None
     divisor = array(scale)
     return None if divisor is None or divisor.size != 1 else runs[node.input[0]] / np.float64(divisor.reshape(()))
+
+
+def _maker(model: ModelProto, name: str) -> NodeProto:
+    return next(node for node in model.graph.node if name in node.output)
 
 
 def _is_narrow(value: Any) -> bool:
@@ -113,7 +121,7 @@ def _started(model: ModelProto, values: Mapping[str, Any]) -> tuple[ModelProto, 
     return cut, made
 
 
-def _apart(one: Any, other: Any, ratio: Any) -> int | None:
+def _apart(one: Any, other: Any, ratio: Any, *, loose: bool) -> int | None:
     """How many elements are a step away; None if any is farther, or more are than lie close to the middle."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return None
@@ -121,7 +129,7 @@ def _apart(one: Any, other: Any, ratio: Any) -> int | None:
     count = int(np.count_nonzero(gap))
     if gap.max(initial=0) > 1:
         return None
-    if count <= max(FEW, SHARE * gap.size):
+    if loose or count <= max(FEW, SHARE * gap.size):
         return count
     if ratio is None:
         return None
