@@ -85,6 +85,7 @@ def convert_version(
     fix_shape: Sizes | None = None,
     set: Values | None = None,
     annotate: bool = False,
+    quantization: str | None = None,
 ) -> Model:
     """Convert a model to another opset, up or down; a drop-in for `onnx.version_converter.convert_version`.
 
@@ -103,6 +104,9 @@ def convert_version(
         set: values of inputs, by name, which become constants and are asked for no more: `{"sr": 16000}`; arrays,
             numbers, texts and lists of these, or paths of `.npy` files.
         annotate: declare types and sizes of the values between, as far as they follow.
+        quantization: how quantized operators are written, `"qdq"`: on floats between DequantizeLinear and
+            QuantizeLinear, or `"qoperator"`: as QLinearConv and QLinearMatMul, where all scales are such as these have.
+            It can be asked for alone.
 
     Returns:
         A converted copy of the same kind; an `onnx.ModelProto` for a path (external data stay references). The
@@ -115,7 +119,9 @@ def convert_version(
             that the model does not have, or a size or a value that it does not take.
     """
     wanted, held = Refinement(modernize, optimize=optimize), fixed(fix_shape, set)
-    return _reached(model, goals.versions(target_version, ir_version, wanted, held, annotate=annotate))
+    return _reached(
+        model, goals.versions(target_version, ir_version, wanted, held, annotate=annotate, quantization=quantization)
+    )
 
 
 @_rewriting

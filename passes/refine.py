@@ -22,6 +22,7 @@ class Refinement:
         fold: put operators in the place of the nodes that compute them.
         ops: these alone; None for all that exporters write.
         optimize: compute no more what is constant, computed already, or of no effect.
+        integers: put operators on integers in the place of those between DequantizeLinear and QuantizeLinear.
         backend: what has to read the result; nothing is done that it would not read.
         withheld, most: which changes are not made; see `opshift.passes.changes.Allowance`.
     """
@@ -29,12 +30,15 @@ class Refinement:
     fold: bool = False
     ops: frozenset[Op] | None = None
     optimize: bool = False
+    integers: bool = False
     backend: Backend | None = None
     withheld: Withheld = frozenset()
     most: int | None = None
 
 
 NOTHING = Refinement()
+INTEGERS: frozenset[Op] = frozenset([("", "QLinearConv"), ("", "QLinearMatMul")])
+"""The operators of ONNX that compute in integers between quantized values."""
 _EXPANDED: frozenset[Op] = frozenset([("", "GroupNormalization")])
 """What onnxruntime has no kernel for on the CPU: it expands them into more than they stand for, which takes longer."""
 
@@ -47,7 +51,7 @@ def refined(made: Result, wanted: Refinement, *, lacking: Iterable[Op] = (), fol
     Raises:
         InvalidModel: the model is not valid.
     """
-    if made.model is None or not (wanted.fold or wanted.optimize):
+    if made.model is None or not (wanted.fold or wanted.optimize or wanted.integers):
         return made
     away = {*lacking, *_missing(made.model, wanted.backend)}
     if wanted.optimize and wanted.ops is None and wanted.backend is None:
@@ -85,7 +89,7 @@ def _refined(made: Result, wanted: Refinement, lacking: set[Op], folder: str | N
     """Optimizing shares what two forms compute alike, and brings others to light: folding comes before and after."""
     allowance = Allowance(wanted.withheld, wanted.most)
     if not wanted.fold:
-        result = _optimized(made, allowance, folder)
+        result = _optimized(made, allowance, folder) if wanted.optimize else made
     else:
         result = _folded(replace(made, folded=0), wanted, lacking, allowance, folder)
         if wanted.optimize:
@@ -93,6 +97,8 @@ def _refined(made: Result, wanted: Refinement, lacking: set[Op], folder: str | N
             result = _folded(optimized, wanted, lacking, allowance, folder)
             if result.folded != optimized.folded:  # values that only the written out form kept apart
                 result = _optimized(result, allowance, folder)
+    if wanted.integers:
+        result = _folded(result, replace(wanted, ops=INTEGERS), lacking, allowance, folder)
     return replace(result, optional=tuple(allowance.made))
 
 

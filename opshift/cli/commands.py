@@ -43,14 +43,15 @@ if TYPE_CHECKING:
 def convert(options: argparse.Namespace) -> int:
     """`opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
-    if not goal_named and not (options.fix_shape or options.set or options.annotate):
-        raise ValueError("name what to reach: --opset, --target or --ir-version; or what to fix")
+    if not goal_named and not (options.fix_shape or options.set or options.annotate or options.quantization):
+        raise ValueError("name what to reach: --opset, --target, --ir-version or --quantization; or what to fix")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     if options.target is None:
-        return _rewrite(options, _conversion(options, wanted))
+        return _rewrite(options, goals.quantized(_conversion(options, wanted), options.quantization))
     if options.opset:
         raise ValueError(_SAME)
-    return _rewrite(options, goals.inlining((), None, _backend(options), options.ir_version, wanted))
+    goal = goals.inlining((), None, _backend(options), options.ir_version, wanted)
+    return _rewrite(options, goals.quantized(goal, options.quantization))
 
 
 _SAME = "--target and --opset say the same thing; give one"

@@ -94,6 +94,7 @@ def convert_files(
     fix_shape: Sizes | None = None,
     set: Values | None = None,
     annotate: bool = False,
+    quantization: str | None = None,
 ) -> list[FileResult]:
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
 
@@ -127,6 +128,7 @@ def convert_files(
         fix_shape: as for `convert_version`.
         set: as for `convert_version`.
         annotate: as for `convert_version`.
+        quantization: as for `convert_version`.
 
     Returns:
         What became of each, in the order of `paths`.
@@ -136,7 +138,7 @@ def convert_files(
             one place, an output that is an input, a package that is not installed.
     """
     wanted, held = Refinement(modernize, optimize=optimize), fixed(fix_shape, set)
-    goal = goals.versions(target, ir_version, wanted, held, annotate=annotate)
+    goal = goals.versions(target, ir_version, wanted, held, annotate=annotate, quantization=quantization)
     if external_data not in (None, *external.POLICIES):
         raise ValueError(f"unknown external_data {external_data!r}{hint(external_data, external.POLICIES)}")
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)

@@ -78,7 +78,7 @@ class Quantizer:
         made = root.make(operands, build, call, 0)
         if made is None or any(at in found for at in call.inside):
             return {}
-        how = f"{op[1]} from what {node.op_type} is computed of"
+        how = f"{(made and made.op) or op[1]} from what {node.op_type} is computed of"
         return self._replaced(index, node, op, how, made, build, call)
 
     def _replaced(
@@ -90,6 +90,7 @@ class Quantizer:
         inputs = list(made.inputs)
         while inputs and not inputs[-1]:
             inputs.pop()
+        op = ("", made.op) if made.op else op
         result = NodeProto(op_type=op[1], domain=op[0], name=node.name, doc_string=node.doc_string, input=inputs)
         result.output.append(node.output[0])
         result.attribute.extend(

@@ -42,6 +42,8 @@ class Made(NamedTuple):
 
     inputs: list[str]
     attributes: Mapping[str, Any]
+    op: str = ""
+    """The operator, if it is not the one that is looked for."""
 
 
 Make = Callable[[Operands, Builder, Call, int], Made | None]
@@ -207,6 +209,41 @@ def _both(of: Operands, build: Builder, name: str) -> list[str] | None:
     return [build.constant(1.0, T.FLOAT), name]
 
 
+def _dequantized_product(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+    """A product of integers times both scales, as a product of what is dequantized."""
+    for scaled, scale in (call.inputs, call.inputs[::-1]):
+        cast = of.made_by(scaled, "Cast")
+        node = of.made_by(cast.input[0], "MatMulInteger", "ConvInteger") if cast is not None else None
+        scales = _both(of, build, scale)
+        if cast is None or node is None or scales is None or value_of(cast, "to", 0) != T.FLOAT:
+            continue
+        inner = [scaled, cast.input[0]]
+        zeros, matrix = (given(node, 2), given(node, 3)), node.op_type == "MatMulInteger"
+        one = of.is_one(scales[1], zeros[1])
+        if (
+            not all(map(of.alone, inner))
+            or not of.is_one(zeros[0])
+            or of.scope.opset < (_WITH_SCALARS if one else _ALONG)
+        ):
+            return None
+        if not one and (not matrix or (zeros[1] and of.scope.shape(scales[1]) != of.scope.shape(zeros[1]))):
+            return None
+        call.inside.extend(of.uses.makers[name] for name in inner)
+        a = build.DequantizeLinear(node.input[0], *(_scalar(of, build, name) for name in (scales[0], zeros[0])))
+        weights = [scales[1], zeros[1]] if not one else [_scalar(of, build, name) for name in (scales[1], zeros[1])]
+        b = build.DequantizeLinear(node.input[1], *weights, axis=None if one else -1)
+        attributes = {held.name: value_of(node, held.name, None) for held in node.attribute}
+        return Made([a, b], attributes, node.op_type.removesuffix("Integer"))
+    return None
+
+
+_WITH_SCALARS, _ALONG = 10, 13  # the opsets that DequantizeLinear came with, and its axis
+
+
+def _scalar(of: Operands, build: Builder, name: str) -> str:
+    return name if not name or of.scope.shape(name) == [] else str(build.Reshape(name, []))
+
+
 def _dynamic(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
     """DynamicQuantizeMatMul: the same, of data that are quantized where they are."""
     inner = Call(call.node, call.inputs, [])
@@ -263,6 +300,9 @@ def _pool_with_channels_last(of: Operands, build: Builder, call: Call, kind: int
     return Made([x], {a.name: value_of(pool, a.name, None) for a in pool.attribute if a.name != "storage_order"})
 
 
+SCALED: Op = ("quantization", "qdq")
+"""What is found for no operator's sake."""
+
 KINDS: dict[Op, Kind] = {
     ("", "QLinearConv"): Kind("Conv", _standard_convolution),
     ("", "QLinearMatMul"): Kind("MatMul", _product),
@@ -288,6 +328,7 @@ FLOATS: dict[Op, tuple[Kind, ...]] = {
     (MICROSOFT, "MatMulIntegerToFloat"): (
         *(Kind("Add", _with_bias(_scaled)), Kind("MatMul", _scaled), Kind("Mul", _scaled)),
     ),
+    SCALED: (Kind("Mul", _dequantized_product),),
     ("", "MatMulInteger"): (Kind("MatMul", _integers),),
     ("", "ConvInteger"): (Kind("Cast", _integer_convolution),),
     (MICROSOFT, "MatMulInteger16"): (Kind("MatMul", _sixteen_bits),),

@@ -14,7 +14,9 @@ LAYER = "h = MatMul(a, w) y = Relu(h)"
 def pair(adds, *, zero="z", scale="t"):
     """x + x in steps of half of the result's, so that half of the sums lie in the middle, and a layer behind it."""
     io = {"inputs": "uint8[40,8] x, float[8,4] w", "outputs": "float[40,4] y", "domains": '"com.microsoft" : 1'}
-    plain = f"d = DequantizeLinear(x, s, z) f = Add(d, d) q = QuantizeLinear(f, t, z) a = DequantizeLinear(q, t, z) {LAYER}"
+    plain = (
+        f"d = DequantizeLinear(x, s, z) f = Add(d, d) q = QuantizeLinear(f, t, z) a = DequantizeLinear(q, t, z) {LAYER}"
+    )
     other = f"q = com.microsoft.QLinearAdd(x, s, z, x, s, z, {scale}, {zero}) a = DequantizeLinear(q, t, z) {LAYER}"
     plain = plain.replace("f = Add(d, d)", adds)
     return (model(body, 17, constants=SCALES, **io) for body in (plain, other))
