@@ -14,6 +14,7 @@ from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
+from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal, Target
 from opshift.passes.progress import Heard, heard
 from opshift.passes.refine import Refinement
@@ -118,10 +119,9 @@ def convert_version(
         ValueError: an unknown target or IR version, or nothing is given to reach or to fix; an input or a dimension
             that the model does not have, or a size or a value that it does not take.
     """
-    wanted, held = Refinement(modernize, optimize=optimize), fixed(fix_shape, set)
-    return _reached(
-        model, goals.versions(target_version, ir_version, wanted, held, annotate=annotate, quantization=quantization)
-    )
+    wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
+    held = fixed(fix_shape, set)
+    return _reached(model, goals.versions(target_version, ir_version, wanted, held, annotate=annotate))
 
 
 @_rewriting

@@ -11,11 +11,12 @@ from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refused
+from opshift.passes.fusion.quantization import forms
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
 from opshift.passes.model.traversal import Op
-from opshift.passes.refine import INTEGERS, NOTHING, Refinement, refined
+from opshift.passes.refine import NOTHING, Refinement, refined, without_integers
 from opshift.passes.specialization import specialize
 from opshift.passes.specialization import wanted as fixing
 from opshift.passes.specialization.wanted import Wanted
@@ -35,7 +36,6 @@ class Goal:
         backend: what has to read the result: all that it lacks is replaced, at an opset that it reads.
         portable: leave operators of ONNX alone, and functions of the model that call nothing else.
         refinement: what is done then.
-        dequantized: leave no operator that computes in integers between scales; such on floats take their places.
         fixed: sizes and inputs that are fixed before anything else.
         annotate: declare what follows of types of the values between, at last.
     """
@@ -49,7 +49,6 @@ class Goal:
     portable: bool = False
     fixed: Wanted = fixing.NOTHING
     annotate: bool = False
-    dequantized: bool = False
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
@@ -63,7 +62,12 @@ class Goal:
     @property
     def plain(self) -> Goal:
         """The same without what is done beyond."""
-        return replace(self, refinement=Refinement(backend=self.refinement.backend))
+        demanded = forms.QDQ if self._is_dequantized else ""
+        return replace(self, refinement=Refinement(backend=self.refinement.backend, quantization=demanded))
+
+    @property
+    def _is_dequantized(self) -> bool:
+        return self.refinement.quantization == forms.QDQ
 
     @property
     def label(self) -> str:
@@ -77,7 +81,7 @@ class Goal:
         reached = [f"{domain or 'opset'}{opset}" for domain, opset in self.targets.items()]
         if not self.targets and self.ir_version is not None:
             reached = [f"ir{self.ir_version}"]
-        reached += [QDQ] * self.dequantized + [QOPERATOR] * self.refinement.integers
+        reached += filter(None, [self.refinement.quantization])
         if self.refinement.fold or self.refinement.optimize:
             return "-".join(reached) or ("folded" if self.refinement.fold else "optimized")
         return "-".join(reached) or ("fixed" if self.fixed else "annotated")
@@ -129,7 +133,7 @@ class Goal:
         survey = convert.checked(source)
         used = frozenset(survey.calls)
         ops = [*named(source, self.names, self.domain, used), *self._vendors(source, folder)]
-        ops += sorted(used & quantized_operators()) if self.dequantized else []
+        ops += sorted(used & forms.on_integers()) if self._is_dequantized else []
         opsets = {**imports.opsets(source), **self.targets}
         _check_available(self.refinement, opsets)
         if self.backend is not None:
@@ -140,7 +144,7 @@ class Goal:
             self._drop_imports(made.model)
         else:
             made = Result(source, (), ())
-        made = _without_integers(made, folder) if self.dequantized else made
+        made = without_integers(made, folder) if self._is_dequantized else made
         made = refined(made, self.refinement, lacking=ops, folder=folder)
         made = replace(made, model=_copy(source)) if made.model is source else made
         return replace(made, absent=tuple(self._absent(ops, used, made)))
@@ -153,7 +157,7 @@ class Goal:
             yield f"operator of {self.domain or 'ai.onnx'}"
         if self.portable and not gone:
             yield "operator that is not ONNX's"
-        if self.dequantized and not made.refusals and not made.changes:
+        if self._is_dequantized and not made.refusals and not made.changes:
             yield "operator on integers"
 
     def _vendors(self, source: ModelProto, folder: str | None) -> set[Op]:
@@ -199,13 +203,11 @@ def versions(
     fixed: Wanted = fixing.NOTHING,
     *,
     annotate: bool = False,
-    quantization: str | None = None,
 ) -> Goal:
     """To a target or an IR version; raises `ValueError` for an unknown one, or if there is nothing to be done."""
-    if target is None and ir_version is None and not fixed and not annotate and quantization is None:
+    if target is None and ir_version is None and not fixed and not annotate and not wanted.quantization:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
-    goal = replace(conversion(target, ir_version, wanted), fixed=fixed, annotate=annotate)
-    return quantized(goal, quantization)
+    return replace(conversion(target, ir_version, wanted), fixed=fixed, annotate=annotate)
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:
@@ -213,43 +215,6 @@ def conversion(target: Target | None, ir_version: int | None = None, wanted: Ref
     targets, ir = resolve(target) if target is not None else ({}, None)
     wanted = replace(wanted, backend=backend_of(target))
     return Goal(targets, known_ir(ir_version) or ir, refinement=wanted)
-
-
-QDQ, QOPERATOR = "qdq", "qoperator"
-QUANTIZATIONS = (QDQ, QOPERATOR)
-"""How quantized operators can be written: on floats between DequantizeLinear and QuantizeLinear, or on integers."""
-
-
-def quantized(goal: Goal, form: str | None) -> Goal:
-    """The same with quantized operators written in one form; raises `ValueError` for one that is not known."""
-    if form is None:
-        return goal
-    if form not in QUANTIZATIONS:
-        known = hint(form, QUANTIZATIONS) or f"; {' and '.join(QUANTIZATIONS)} are known"
-        raise ValueError(f"unknown quantization {form!r}{known}")
-    if form == QDQ:
-        return replace(goal, dequantized=True)
-    return replace(goal, refinement=replace(goal.refinement, integers=True))
-
-
-def quantized_operators() -> frozenset[Op]:
-    """Those that compute in integers between scales, of ONNX and of onnxruntime."""
-    from opshift.passes.rewrite.vendor_files import quantized as of_vendors
-
-    return INTEGERS | of_vendors()
-
-
-def _without_integers(made: Result, folder: str | None) -> Result:
-    """The same with scaled products of integers as products of what is dequantized."""
-    if made.model is None:
-        return made
-    from opshift.passes.fusion import fold
-    from opshift.passes.fusion.quantized_kinds import SCALED
-
-    found = fold.attempt(made.model, ops=[SCALED], folder=folder)
-    if not found.changes:
-        return made
-    return replace(made, model=found.model, changes=(*made.changes, *found.changes), after=found.after)
 
 
 def inlining(

@@ -9,6 +9,7 @@ from opshift.passes.analysis import diagnosis
 from opshift.passes.analysis.claims import CONTRADICTED
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance, Result, Withheld
+from opshift.passes.fusion.quantization.forms import INTEGERS, QOPERATOR, SCALED
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import Op
@@ -22,7 +23,7 @@ class Refinement:
         fold: put operators in the place of the nodes that compute them.
         ops: these alone; None for all that exporters write.
         optimize: compute no more what is constant, computed already, or of no effect.
-        integers: put operators on integers in the place of those between DequantizeLinear and QuantizeLinear.
+        quantization: how quantized operators are to be written; empty where they stay as they are.
         backend: what has to read the result; nothing is done that it would not read.
         withheld, most: which changes are not made; see `opshift.passes.changes.Allowance`.
     """
@@ -30,15 +31,13 @@ class Refinement:
     fold: bool = False
     ops: frozenset[Op] | None = None
     optimize: bool = False
-    integers: bool = False
+    quantization: str = ""
     backend: Backend | None = None
     withheld: Withheld = frozenset()
     most: int | None = None
 
 
 NOTHING = Refinement()
-INTEGERS: frozenset[Op] = frozenset([("", "QLinearConv"), ("", "QLinearMatMul")])
-"""The operators of ONNX that compute in integers between quantized values."""
 _EXPANDED: frozenset[Op] = frozenset([("", "GroupNormalization")])
 """What onnxruntime has no kernel for on the CPU: it expands them into more than they stand for, which takes longer."""
 
@@ -51,7 +50,7 @@ def refined(made: Result, wanted: Refinement, *, lacking: Iterable[Op] = (), fol
     Raises:
         InvalidModel: the model is not valid.
     """
-    if made.model is None or not (wanted.fold or wanted.optimize or wanted.integers):
+    if made.model is None or not (wanted.fold or wanted.optimize or wanted.quantization == QOPERATOR):
         return made
     away = {*lacking, *_missing(made.model, wanted.backend)}
     if wanted.optimize and wanted.ops is None and wanted.backend is None:
@@ -63,6 +62,18 @@ def refined(made: Result, wanted: Refinement, *, lacking: Iterable[Op] = (), fol
             return result
         away |= unread
     return replace(made, folded=0 if wanted.fold else None)
+
+
+def without_integers(made: Result, folder: str | None) -> Result:
+    """The same with scaled products of integers as products of what is dequantized."""
+    if made.model is None:
+        return made
+    from opshift.passes.fusion import fold
+
+    found = fold.attempt(made.model, ops=[SCALED], folder=folder)
+    if not found.changes:
+        return made
+    return replace(made, model=found.model, changes=(*made.changes, *found.changes), after=found.after)
 
 
 def _missing(model: ModelProto, backend: Backend | None) -> set[Op]:
@@ -97,7 +108,7 @@ def _refined(made: Result, wanted: Refinement, lacking: set[Op], folder: str | N
             result = _folded(optimized, wanted, lacking, allowance, folder)
             if result.folded != optimized.folded:  # values that only the written out form kept apart
                 result = _optimized(result, allowance, folder)
-    if wanted.integers:
+    if wanted.quantization == QOPERATOR:
         result = _folded(result, replace(wanted, ops=INTEGERS), lacking, allowance, folder)
     return replace(result, optional=tuple(allowance.made))
 

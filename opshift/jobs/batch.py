@@ -19,6 +19,7 @@ from opshift.jobs.outcome import Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals
 from opshift.passes.errors import InvalidModel
+from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal
 from opshift.passes.progress import Heard, heard
 from opshift.passes.refine import Refinement
@@ -137,8 +138,8 @@ def convert_files(
         ValueError: before anything is written: an unknown target or policy, no models, two that would be written to
             one place, an output that is an input, a package that is not installed.
     """
-    wanted, held = Refinement(modernize, optimize=optimize), fixed(fix_shape, set)
-    goal = goals.versions(target, ir_version, wanted, held, annotate=annotate, quantization=quantization)
+    wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
+    goal = goals.versions(target, ir_version, wanted, fixed(fix_shape, set), annotate=annotate)
     if external_data not in (None, *external.POLICIES):
         raise ValueError(f"unknown external_data {external_data!r}{hint(external_data, external.POLICIES)}")
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)

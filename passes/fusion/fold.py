@@ -11,8 +11,8 @@ from opshift.passes.conversion import ir_versions
 from opshift.passes.fusion import families
 from opshift.passes.fusion.group import Uses
 from opshift.passes.fusion.proposals import Known
-from opshift.passes.fusion.quantized import Quantizer
-from opshift.passes.fusion.quantized_kinds import FLOATS, KINDS
+from opshift.passes.fusion.quantization.kinds import FLOATS, KINDS
+from opshift.passes.fusion.quantization.quantizer import Quantizer
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.fusion.reading.all import RULES
 from opshift.passes.fusion.search import Search

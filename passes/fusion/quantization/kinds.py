@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from opshift.passes.fusion.operands import FIRST, LAST, Operands, given, value_of
+from opshift.passes.fusion.quantization.forms import SCALED
+from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, given, value_of
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.model.traversal import Op
@@ -299,9 +300,6 @@ def _pool_with_channels_last(of: Operands, build: Builder, call: Call, kind: int
     call.inside.append(of.uses.makers[call.inputs[0]])
     return Made([x], {a.name: value_of(pool, a.name, None) for a in pool.attribute if a.name != "storage_order"})
 
-
-SCALED: Op = ("quantization", "qdq")
-"""What is found for no operator's sake."""
 
 KINDS: dict[Op, Kind] = {
     ("", "QLinearConv"): Kind("Conv", _standard_convolution),

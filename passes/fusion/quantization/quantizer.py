@@ -13,8 +13,8 @@ from typing import Any
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Allowance, Change
 from opshift.passes.fusion.group import Uses
-from opshift.passes.fusion.operands import FIRST, LAST, Operands, given, value_of
-from opshift.passes.fusion.quantized_kinds import FLOATS, INTEGERS, KINDS, MIXED, Call, Kind, Made
+from opshift.passes.fusion.quantization.kinds import FLOATS, INTEGERS, KINDS, MIXED, Call, Kind, Made
+from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, given, value_of
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Op
