@@ -79,6 +79,11 @@ class Batched(Call):
         given = self.attribute("axes")
         return list(given) if given is not None else self.ints(1)
 
+    def check_first(self) -> None:
+        """Raise `Mixes` where samples do not lie along the first axis."""
+        if self.axis != 0:
+            raise Mixes("samples do not lie along its first axis")
+
     def repeat(self, index: int, axis: int) -> None:
         """Take an input that is the same for all samples as if it held some along an axis of size 1."""
         if self.dims(index)[axis] != 1:

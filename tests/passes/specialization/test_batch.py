@@ -89,6 +89,36 @@ def test_images_and_their_features(size):
     assert shape(made, "y") == [4 if size == 4 else "batch", 2]
 
 
+RESIZED = [
+    ("Resize(x, , scales)", 18, "dynamic"),
+    ("Resize<axes=[2,3]>(x, , , sizes)", 18, "dynamic"),
+    ("Resize(x, , , all)", 18, 4),
+    ("Resize(x, roi, scales)", 11, 4),
+    ("Upsample(x, scales)", 9, "dynamic"),
+]
+
+
+@pytest.mark.parametrize(("call", "opset", "size"), RESIZED)
+def test_images_are_resized_each_alone(call, opset, size):
+    constants = (
+        "float[4] scales = {1.0,1.0,2.0,2.0}, int64[2] sizes = {4,6}, int64[4] all = {1,1,4,6}, float[0] roi = {}"
+    )
+    rebatched(
+        model(f"y = {call}", opset, inputs="float[1,1,2,3] x", outputs="float[?,?,?,?] y", constants=constants), size
+    )
+
+
+def test_sizes_of_any_number_of_images_cannot_be_stated():
+    source = model(
+        "y = Resize(x, , , all)",
+        18,
+        inputs="float[1,1,2,3] x",
+        outputs="float[?,?,?,?] y",
+        constants="int64[4] all = {1,1,4,6}",
+    )
+    assert refused(source, "dynamic").op == "Resize"
+
+
 @pytest.mark.parametrize("size", [3, "dynamic"])
 def test_states_that_are_the_same_for_all_samples_are_repeated(size):
     body = "y, h, c = LSTM<hidden_size=1>(x, w, r, , , s, s)"
