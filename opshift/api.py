@@ -17,8 +17,8 @@ from opshift.passes.errors import Refusal
 from opshift.passes.goals import Goal, Target
 from opshift.passes.progress import Heard, heard
 from opshift.passes.refine import Refinement
-from opshift.passes.specialization import batch
 from opshift.passes.specialization.sizes import Sizes
+from opshift.passes.specialization.sizes import batch as rebatched
 from opshift.passes.specialization.wanted import Values
 from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.spelling import hint
@@ -170,7 +170,7 @@ def inline(
         raise ValueError("name operators, a domain or a target, or ask for what is portable")
     wanted = Refinement(modernize, optimize=optimize)
     goal = goals.inlining(ops, domain, target, ir_version, wanted, portable=portable)
-    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), rebatch=batch.known(rebatch), annotate=annotate))
+    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), rebatch=rebatched(rebatch), annotate=annotate))
 
 
 @_rewriting
@@ -213,7 +213,7 @@ def fold(
             after the model's opset, or is lacked by the target.
     """
     goal = goals.conversion(target, ir_version, goals.folding(ops, optimize=optimize))
-    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), rebatch=batch.known(rebatch), annotate=annotate))
+    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), rebatch=rebatched(rebatch), annotate=annotate))
 
 
 @_rewriting
@@ -242,7 +242,7 @@ def optimize(
         ValueError: as for `convert_version`.
     """
     goal = goals.conversion(None, wanted=Refinement(optimize=True))
-    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), rebatch=batch.known(rebatch), annotate=annotate))
+    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), rebatch=rebatched(rebatch), annotate=annotate))
 
 
 def plan(
@@ -282,7 +282,7 @@ def plan(
     """
     wanted = Refinement(modernize, optimize=optimize)
     goal = goals.inlining(ops, domain, target, wanted=wanted)
-    goal = replace(goal, fixed=fixed(fix_shape, set), rebatch=batch.known(rebatch), annotate=annotate)
+    goal = replace(goal, fixed=fixed(fix_shape, set), rebatch=rebatched(rebatch), annotate=annotate)
     with lent(model) as (proto, folder, _):
         result = goal.attempt(proto, folder)
         needs = tuple(open_dimensions(goal.sized(proto), goal.backend)) if goal.backend is not None else ()

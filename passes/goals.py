@@ -16,7 +16,7 @@ from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.refine import NOTHING, Refinement, refined
-from opshift.passes.specialization import batch, specialize
+from opshift.passes.specialization import sizes
 from opshift.passes.specialization import wanted as fixing
 from opshift.passes.specialization.wanted import Wanted
 from opshift.passes.spelling import hint
@@ -49,7 +49,7 @@ class Goal:
     portable: bool = False
     fixed: Wanted = fixing.NOTHING
     annotate: bool = False
-    rebatch: batch.Size | None = None
+    rebatch: sizes.Batch | None = None
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
@@ -112,11 +112,15 @@ class Goal:
         made = self._fixed(source, folder) if fixed else self._reached(source, folder)
         if not self.annotate or made.model is None:
             return made
+        from opshift.passes.specialization import specialize
+
         stated = specialize.annotated(made.model)
         return replace(made, model=stated.model, changes=(*made.changes, *stated.changes))
 
     def _fixed(self, source: ModelProto, folder: str | None) -> Result:
         """With sizes, inputs and the batch fixed first; what is brought in hangs on them, too."""
+        from opshift.passes.specialization import specialize
+
         convert.checked(source)
         first = specialize.attempt(source, self.fixed, self.rebatch, folder)
         if first.model is None:
@@ -174,7 +178,9 @@ class Goal:
 
     def sized(self, source: ModelProto) -> ModelProto:
         """The source with the sizes and constants that are fixed in it; itself where there are none."""
-        return specialize.sized(source, self.fixed) if self.fixed else source
+        from opshift.passes.specialization import specialize
+
+        return specialize.sized(source, self.fixed)
 
     def nearest(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
         """The opset nearest to the one wanted that can be reached where `result` is a refusal; None if unknown."""
@@ -196,14 +202,14 @@ def versions(
     ir_version: int | None,
     wanted: Refinement,
     fixed: Wanted = fixing.NOTHING,
-    rebatch: batch.Size | None = None,
+    rebatch: sizes.Batch | None = None,
     *,
     annotate: bool = False,
 ) -> Goal:
     """To a target or an IR version; raises `ValueError` for an unknown one, or if there is nothing to be done."""
     if target is None and ir_version is None and not fixed and rebatch is None and not annotate:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
-    return replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=batch.known(rebatch), annotate=annotate)
+    return replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:

@@ -31,7 +31,7 @@ from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.refine import Refinement
-from opshift.passes.specialization import batch
+from opshift.passes.specialization.sizes import batch as rebatched
 from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.trying.search import Bound
 from opshift.trying.tried import Manner as Trying
@@ -127,7 +127,7 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     if options.threshold < 0:
         raise ValueError(f"--threshold is 0 or more, not {options.threshold}")
     held = fixed(options.fix_shape, options.set)
-    goal = replace(goal, fixed=held, rebatch=batch.known(options.rebatch), annotate=options.annotate)
+    goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
     manner = Manner(
         options.external_data,
         options.threshold,

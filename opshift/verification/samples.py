@@ -13,7 +13,6 @@ from opshift.verification.compare import compare
 from opshift.verification.engines import ENGINES, EngineError
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding.asked import Asked
-from opshift.verification.judge import Pair
 from opshift.verification.side import Side
 from opshift.verification.verify import Verification
 
@@ -40,6 +39,8 @@ def verify_samples(before: Side, after: Side, of: Batch, *, grade: str, wanted: 
 
 
 def _run(before: Side, after: Side, of: Batch, grade: str, wanted: Asked) -> Verification:
+    from opshift.verification.judge import Pair
+
     one, other = before.open(), after.open()
     pair = Pair(before, after, grade, wanted.tolerances)
     pair.why = "the source runs once a sample"

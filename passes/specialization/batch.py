@@ -23,25 +23,13 @@ from opshift.passes.specialization.inputs import is_fixed, required
 from opshift.passes.specialization.inputs import symbol as named
 from opshift.passes.specialization.sample_rules import RULES
 from opshift.passes.specialization.samples import Batched, Mixes, Samples
-
-DYNAMIC = "dynamic"
-Size = int | str
-"""A number of samples, or `dynamic` for any."""
+from opshift.passes.specialization.sizes import Batch as Size
 
 _REBATCHED = "It takes another number of samples"
 _RESHAPED = "A shape that it is asked for holds another number of samples"
 _COUNTED = frozenset([("Reshape", 1), ("Expand", 1), ("ConstantOfShape", 0), ("Resize", 3)])
 """Inputs that may hang on how many samples there are, by operator."""
 _OPEN = "batch"  # a name for a size without one
-
-
-def known(size: Size | None) -> Size | None:
-    """What a user gives, as a number where it is one; raises `ValueError` for what is neither."""
-    if isinstance(size, str) and size.isdecimal():
-        size = int(size)
-    if size is None or size == DYNAMIC or (isinstance(size, int) and not isinstance(size, bool) and size > 0):
-        return size
-    raise ValueError(f"a batch has a number of samples, 1 or more, or is {DYNAMIC}, not {size!r}")
 
 
 class Places(NamedTuple):

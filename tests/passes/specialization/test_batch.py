@@ -4,7 +4,8 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from opshift.passes.specialization import batch, specialize
+from opshift.passes.specialization import specialize
+from opshift.passes.specialization.sizes import batch
 from opshift.passes.specialization.wanted import NOTHING, wanted
 
 from opshift.verification.engines import OnnxRuntime
@@ -228,8 +229,8 @@ def test_without_an_axis_there_are_no_samples():
 @pytest.mark.parametrize("size", [0, -1, "many", True, 1.5])
 def test_a_batch_is_a_number_or_dynamic(size):
     with pytest.raises(ValueError, match="dynamic"):
-        batch.known(size)
+        batch(size)
 
 
 def test_numbers_may_be_typed():
-    assert [batch.known(given) for given in ("8", 8, "dynamic", None)] == [8, 8, "dynamic", None]
+    assert [batch(given) for given in ("8", 8, "dynamic", None)] == [8, 8, "dynamic", None]
