@@ -94,6 +94,7 @@ def convert_files(
     progress: Heard | None = None,
     fix_shape: Sizes | None = None,
     set: Values | None = None,
+    rebatch: int | str | None = None,
     annotate: bool = False,
     quantization: str | None = None,
 ) -> list[FileResult]:
@@ -128,6 +129,7 @@ def convert_files(
         progress: as for `verify`; of what other processes do, it hears nothing.
         fix_shape: as for `convert_version`.
         set: as for `convert_version`.
+        rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
         quantization: as for `convert_version`.
 
@@ -138,8 +140,13 @@ def convert_files(
         ValueError: before anything is written: an unknown target or policy, no models, two that would be written to
             one place, an output that is an input, a package that is not installed.
     """
+<<<<<<< HEAD
     wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
     goal = goals.versions(target, ir_version, wanted, fixed(fix_shape, set), annotate=annotate)
+=======
+    wanted, held = Refinement(modernize, optimize=optimize), fixed(fix_shape, set)
+    goal = goals.versions(target, ir_version, wanted, held, rebatch, annotate=annotate)
+>>>>>>> main
     if external_data not in (None, *external.POLICIES):
         raise ValueError(f"unknown external_data {external_data!r}{hint(external_data, external.POLICIES)}")
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
