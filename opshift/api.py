@@ -122,14 +122,9 @@ def convert_version(
         ValueError: an unknown target or IR version, or nothing is given to reach or to fix; an input or a dimension
             that the model does not have, or a size or a value that it does not take.
     """
-<<<<<<< HEAD
     wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
     held = fixed(fix_shape, set)
-    return _reached(model, goals.versions(target_version, ir_version, wanted, held, annotate=annotate))
-=======
-    wanted, held = Refinement(modernize, optimize=optimize), fixed(fix_shape, set)
     return _reached(model, goals.versions(target_version, ir_version, wanted, held, rebatch, annotate=annotate))
->>>>>>> main
 
 
 @_rewriting

@@ -16,13 +16,8 @@ from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
 from opshift.passes.model.traversal import Op
-<<<<<<< HEAD
-from opshift.passes.refine import NOTHING, Refinement, refined, without_integers
-from opshift.passes.specialization import specialize
-=======
-from opshift.passes.refine import NOTHING, Refinement, refined
+from opshift.passes.refine import NOTHING, Refinement, check_available, refined, without_integers
 from opshift.passes.specialization import sizes
->>>>>>> main
 from opshift.passes.specialization import wanted as fixing
 from opshift.passes.specialization.wanted import Wanted
 from opshift.passes.spelling import hint
@@ -69,12 +64,7 @@ class Goal:
     @property
     def plain(self) -> Goal:
         """The same without what is done beyond."""
-        demanded = forms.QDQ if self._is_dequantized else ""
-        return replace(self, refinement=Refinement(backend=self.refinement.backend, quantization=demanded))
-
-    @property
-    def _is_dequantized(self) -> bool:
-        return self.refinement.quantization == forms.QDQ
+        return replace(self, refinement=self.refinement.demanded)
 
     @property
     def label(self) -> str:
@@ -148,9 +138,9 @@ class Goal:
         survey = convert.checked(source)
         used = frozenset(survey.calls)
         ops = [*named(source, self.names, self.domain, used), *self._vendors(source, folder)]
-        ops += sorted(used & forms.on_integers()) if self._is_dequantized else []
+        ops += sorted(used & forms.on_integers()) if self.refinement.dequantizes else []
         opsets = {**imports.opsets(source), **self.targets}
-        _check_available(self.refinement, opsets)
+        check_available(self.refinement, opsets)
         if self.backend is not None:
             made = fit.attempt(source, self.backend, ops=ops, ir_version=self.ir_version, folder=folder)
         elif self.targets or self.ir_version is not None or ops or self.portable:
@@ -159,7 +149,7 @@ class Goal:
             self._drop_imports(made.model)
         else:
             made = Result(source, (), ())
-        made = without_integers(made, folder) if self._is_dequantized else made
+        made = without_integers(made, folder) if self.refinement.dequantizes else made
         made = refined(made, self.refinement, lacking=ops, folder=folder)
         made = replace(made, model=_copy(source)) if made.model is source else made
         return replace(made, absent=tuple(self._absent(ops, used, made)))
@@ -172,7 +162,7 @@ class Goal:
             yield f"operator of {self.domain or 'ai.onnx'}"
         if self.portable and not gone:
             yield "operator that is not ONNX's"
-        if self._is_dequantized and not made.refusals and not made.changes:
+        if self.refinement.dequantizes and not made.refusals and not made.changes:
             yield "operator on integers"
 
     def _vendors(self, source: ModelProto, folder: str | None) -> set[Op]:
@@ -223,11 +213,8 @@ def versions(
     annotate: bool = False,
 ) -> Goal:
     """To a target or an IR version; raises `ValueError` for an unknown one, or if there is nothing to be done."""
-<<<<<<< HEAD
-    if target is None and ir_version is None and not fixed and not annotate and not wanted.quantization:
-=======
-    if target is None and ir_version is None and not fixed and rebatch is None and not annotate:
->>>>>>> main
+    done = bool(fixed or annotate or wanted.quantization) or rebatch is not None
+    if target is None and ir_version is None and not done:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
     return replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
 
@@ -293,17 +280,6 @@ def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
     """The error for the name of what is not known, with the one that is spelled most like it."""
     names = sorted(f"{domain}::{op}" if domain else op for domain, op in known)
     return ValueError(f"unknown {what} {name!r}{hint(name, names)}")
-
-
-def _check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
-    """Operators that are named must exist where they are to be put, and be read by who reads the result."""
-    for domain, op in sorted(wanted.ops or ()):
-        opset, first = opsets.get(domain, 1), min(schemas.versions(domain, op), default=1)
-        if opset < first:
-            why = f"came with opset {first}, and the model is at {opset}; convert it first (--opset {first})"
-            raise ValueError(f"{op} {why}")
-        if wanted.backend is not None and not wanted.backend.has(domain, op, opset):
-            raise ValueError(f"{wanted.backend.name} lacks {op}")
 
 
 def resolve(target: Target) -> tuple[dict[str, int], int | None]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from opshift.passes.analysis import diagnosis
 from opshift.passes.analysis.claims import CONTRADICTED
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance, Result, Withheld
-from opshift.passes.fusion.quantization.forms import INTEGERS, QOPERATOR, SCALED
+from opshift.passes.fusion.quantization.forms import INTEGERS, QDQ, QOPERATOR, SCALED
+from opshift.passes.model import schemas
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import Op
@@ -35,6 +36,16 @@ class Refinement:
     backend: Backend | None = None
     withheld: Withheld = frozenset()
     most: int | None = None
+
+    @property
+    def dequantizes(self) -> bool:
+        """Whether no operator is to be left that computes in integers between scales."""
+        return self.quantization == QDQ
+
+    @property
+    def demanded(self) -> Refinement:
+        """What of it does not yield to the proof."""
+        return Refinement(backend=self.backend, quantization=QDQ if self.dequantizes else "")
 
 
 NOTHING = Refinement()
@@ -62,6 +73,17 @@ def refined(made: Result, wanted: Refinement, *, lacking: Iterable[Op] = (), fol
             return result
         away |= unread
     return replace(made, folded=0 if wanted.fold else None)
+
+
+def check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
+    """Operators that are named must exist where they are to be put, and be read by who reads the result."""
+    for domain, op in sorted(wanted.ops or ()):
+        opset, first = opsets.get(domain, 1), min(schemas.versions(domain, op), default=1)
+        if opset < first:
+            why = f"came with opset {first}, and the model is at {opset}; convert it first (--opset {first})"
+            raise ValueError(f"{op} {why}")
+        if wanted.backend is not None and not wanted.backend.has(domain, op, opset):
+            raise ValueError(f"{wanted.backend.name} lacks {op}")
 
 
 def without_integers(made: Result, folder: str | None) -> Result:

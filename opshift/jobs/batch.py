@@ -140,13 +140,8 @@ def convert_files(
         ValueError: before anything is written: an unknown target or policy, no models, two that would be written to
             one place, an output that is an input, a package that is not installed.
     """
-<<<<<<< HEAD
     wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
-    goal = goals.versions(target, ir_version, wanted, fixed(fix_shape, set), annotate=annotate)
-=======
-    wanted, held = Refinement(modernize, optimize=optimize), fixed(fix_shape, set)
-    goal = goals.versions(target, ir_version, wanted, held, rebatch, annotate=annotate)
->>>>>>> main
+    goal = goals.versions(target, ir_version, wanted, fixed(fix_shape, set), rebatch, annotate=annotate)
     if external_data not in (None, *external.POLICIES):
         raise ValueError(f"unknown external_data {external_data!r}{hint(external_data, external.POLICIES)}")
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
