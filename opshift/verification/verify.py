@@ -256,7 +256,7 @@ def _judged(
 
 def _stepwise(pair: Pair, given: Any) -> Verdict | None:
     """What is found from one quantized value to the next, where the models have such and agree so."""
-    from opshift.verification import steps
+    from opshift.verification.places import steps
 
     if pair.cast:
         return None
