@@ -194,9 +194,7 @@ def checked(wanted: Asked, model: ModelProto) -> Asked:
         known(name, symbols, "symbolic dimension")
     for name, shape in wanted.shapes.items():
         _fits(name, taken[name], shape)
-        for dim, size in zip(files.tensor(taken[name]).shape.dim, shape, strict=False):
-            if wanted.sizes.get(dim.dim_param, size) != size:
-                raise ValueError(f"{dim.dim_param!r} cannot be {wanted.sizes[dim.dim_param]} and {size} (in {name!r})")
+        _agree(name, taken[name], shape, wanted.sizes)
     for name in filter(None, wanted.tolerances):
         known(name, [value.name for value in model.graph.output], "output")
     for name, bounds in wanted.ranges.items():
@@ -207,6 +205,8 @@ def checked(wanted: Asked, model: ModelProto) -> Asked:
     sets = files.read(wanted.inputs, taken) if isinstance(wanted.inputs, (str, os.PathLike)) else _several(wanted)
     if not sets:
         raise ValueError("no inputs are given")
+    if (wanted.runs or 0) > len(sets):
+        raise ValueError(f"--runs {wanted.runs} is more than the sets of inputs that are given, {len(sets)}")
     return replace(wanted, inputs=tuple(_of_types(held, taken, wanted) for held in sets))
 
 
@@ -237,6 +237,9 @@ def _of_types(held: Feeds, taken: Mapping[str, TypeProto], wanted: Asked) -> Fee
         asked_for = wanted.shapes.get(name)
         if asked_for is not None and getattr(found[name], "shape", asked_for) != asked_for:
             raise ValueError(f"input {name!r} is of shape {list(found[name].shape)}, not {list(asked_for)}")
+        if name in wanted.ranges:
+            raise ValueError(f"input {name!r} is given; a range is for what is drawn")
+        _agree(name, taken[name], getattr(found[name], "shape", ()), wanted.sizes)
     return found
 
 
@@ -279,6 +282,13 @@ def _fits(name: str, kind: TypeProto, shape: Sequence[int]) -> None:
     for dim, size in zip(dims, shape, strict=True):
         if files.is_fixed(dim) and dim.dim_value != size:
             raise ValueError(f"input {name!r} has shape [{text}], which {list(shape)} does not fit")
+
+
+def _agree(name: str, kind: TypeProto, shape: Sequence[int], sizes: Mapping[str, int]) -> None:
+    """Raise `ValueError` for a shape in which a symbol is another size than was asked for."""
+    for dim, size in zip(files.tensor(kind).shape.dim, shape, strict=False):
+        if sizes.get(dim.dim_param, size) != size:
+            raise ValueError(f"{dim.dim_param!r} cannot be {sizes[dim.dim_param]} and {size} (in {name!r})")
 
 
 def _holds(name: str, kind: TypeProto, bounds: tuple[float, float]) -> None:
