@@ -20,6 +20,7 @@ from opshift.trying.search import DIFFERS
 from opshift.trying.tried import Manner as Trying
 from opshift.trying.tried import Tried
 from opshift.verification.feeding.asked import DRAWN, Asked, at
+from opshift.verification.samples import verify_samples_apart
 from opshift.verification.side import Side
 from opshift.verification.verify import Verification, verify_apart
 
@@ -149,6 +150,8 @@ class _Job:
 
     def _verified(self, after: Side, result: Result, wanted: Asked) -> Verification:
         plain = not result.optional
+        if result.batch is not None:
+            return verify_samples_apart(self.source, after, result.batch, grade=result.grade, wanted=wanted)
         found = verify_apart(self.source, after, grade=result.grade, wanted=wanted, plain=plain)
         if found.cast:  # two models may differ in that; one and what becomes of it do not
             return replace(found, status="different", why=f"of another type: {', '.join(found.cast)}")
