@@ -50,6 +50,11 @@ DEMANDS = {
         f"int64[1] a = {{1}}, {weights(w=(1, 1, 400), v=(1, 98))}",
     ),
     "blocks": ("y = DepthToSpace<blocksize=2>(x)", "float[N,C,H,W] x", ""),
+    "frames of no usual length": (
+        "f = Unsqueeze(x, a) c = Conv<strides=[160], kernel_shape=[400]>(f, w) y = Add(c, v)",
+        "float[N,T] x",
+        f"int64[1] a = {{1}}, {weights(w=(1, 1, 400), v=(1, 71))}",
+    ),
     "positions": (
         "s = Shape(i) t = Gather(s, one) r = Range(zero, t, one) y = Gather(w, r)",
         "int64[N,T] i",

@@ -32,6 +32,14 @@ def twin_of(body, opset=18, given=X, **io):
             "h = Cast<to = 10>(x) t = Transpose(h) u = Cast<to = 1>(t) y = Transpose(u)",
             lambda x: x.astype("f2").astype("f8"),
         ),
+        (  # nothing is cut that was computed since
+            "h = Cast<to = 10>(x) t = Mul(h, h) y = Cast<to = 1>(t)",
+            lambda x: x**2,
+        ),
+        (
+            "h = Cast<to = 10>(x) p = Mul(h, h) t = Transpose(p) u = Cast<to = 1>(t) y = Transpose(u)",
+            lambda x: x**2,
+        ),
         ("c = Constant<value_float = 0.1>() y = Mul(x, c)", lambda x: x * np.float64(np.float32(0.1))),
         ("i = Cast<to = 7>(x) y = Cast<to = 1>(i)", lambda x: np.trunc(x)),
         ("y = LeakyRelu<alpha = 0.5>(x)", lambda x: np.where(x < 0, x / 2, x)),
@@ -58,6 +66,27 @@ def with_weights(body, kind, shape, result=None, **weights):
     held = [onnx.numpy_helper.from_array(np.asarray(value, kind), weight) for weight, value in weights.items()]
     made.graph.initializer.extend(held)
     return made
+
+
+def test_what_sequences_hold_is_double():
+    io = {"inputs": "float[3,4] x", "outputs": "seq(float[A,B]) y"}
+    (made,) = Twin(model("e = Exp(x) y = SequenceConstruct(x, e)", 18, **io)).run({"x": X})
+    assert [value.dtype for value in made] == [np.float64, np.float64]
+    np.testing.assert_allclose(made[1], np.exp(X.astype(np.float64)), rtol=1e-15)
+    given = {"s": [X, X]}
+    (joined,) = Twin(model("e = ConcatFromSequence<axis=0>(s) y = Exp(e)", 18,
+                           inputs="seq(float[3,4]) s", outputs="float[A,B] y")).run(given)  # fmt: skip
+    np.testing.assert_allclose(joined, np.exp(np.concatenate([X, X]).astype(np.float64)), rtol=1e-15)
+
+
+def test_weights_in_files_need_a_folder(tmp_path):
+    source = model("y = Mul(x, w)", 18, inputs="float[3,4] x", outputs="float[3,4] y")
+    source.graph.initializer.append(onnx.numpy_helper.from_array(X, "w"))
+    onnx.save(source, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="w.bin")
+    stored = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    np.testing.assert_allclose(Twin(stored, str(tmp_path)).run({"x": X})[0], X.astype("f8") ** 2, rtol=1e-15)
+    with pytest.raises(EngineError, match="external data without a folder"):
+        Twin(stored).run({"x": X})
 
 
 BODIES = {
