@@ -43,8 +43,9 @@ def main() -> int:
         print(_said(trial), flush=True)
 
     inside = [given for given in tasks if given.mutant.inside and given.tests]
+    earlier = len(_lines(results))
     apart(lambda: judge_bodies(tree, inside, report))
-    judged = {name for name, row in _known(results).items() if row["fate"] != UNJUDGED}
+    judged = {name for name, row in _known(results, earlier).items() if row["fate"] != UNJUDGED}
     judge_imports(tree, [given for given in tasks if key(asdict(given.mutant)) not in judged], report)
     return 0
 
@@ -60,10 +61,13 @@ def _recording(tree: Tree, folder: Path, *, renew: bool) -> Recording:
     return recording
 
 
-def _known(results: Path) -> dict[Key, Row]:
-    """Of each mutant, what was found last."""
-    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
-    return {key(row["mutant"]): row for row in map(json.loads, lines)}
+def _known(results: Path, since: int = 0) -> dict[Key, Row]:
+    """Of each mutant, what was found last, from a line of the results on."""
+    return {key(row["mutant"]): row for row in map(json.loads, _lines(results)[since:])}
+
+
+def _lines(results: Path) -> list[str]:
+    return results.read_text(encoding="utf-8").splitlines() if results.exists() else []
 
 
 def _said(trial: Trial) -> str:
