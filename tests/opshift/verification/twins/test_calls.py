@@ -37,6 +37,7 @@ def changed(value, at, by):
 def test_whether_two_kernels_compute_the_same(made, narrow, near):
     assert calls._near([made], [narrow]) is near
     assert calls._near([WIDE[0], made], [SINGLE[0], narrow]) is near
+    assert calls._near([np.array([1, 2]), None, made], [np.array([1, 2]), None, narrow]) is near
 
 
 def test_a_call_of_another_domain_runs_with_its_attributes():

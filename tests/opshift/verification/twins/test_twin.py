@@ -42,6 +42,10 @@ def twin_of(body, opset=18, given=X, **io):
         ),
         ("c = Constant<value_float = 0.1>() y = Mul(x, c)", lambda x: x * np.float64(np.float32(0.1))),
         ("i = Cast<to = 7>(x) y = Cast<to = 1>(i)", lambda x: np.trunc(x)),
+        (  # 1 - 2**-26 is 1 in float32
+            "c = Constant<value_float = 1.490116e-08>() o = Abs(x) d = Sub(o, c) i = Cast<to = 7>(d) y = Cast<to = 1>(i)",
+            lambda x: np.trunc(np.abs(x) - 1.49e-8),
+        ),
         ("y = LeakyRelu<alpha = 0.5>(x)", lambda x: np.where(x < 0, x / 2, x)),
         ("y = Gelu(x)", None),
     ],
@@ -102,6 +106,12 @@ BODIES = {
 
 WIDE = X.astype(np.float64) / 4
 EXPECTED = {"If": np.exp(WIDE), "Loop": np.exp(np.exp(np.exp(WIDE))), "Scan": np.cumsum(WIDE[::-1], 0)}
+
+
+def test_a_loop_of_one_turn():
+    body = BODIES["Loop"].replace("value_int = 3", "value_int = 1").replace("y, s = Loop", "s, y = Loop")
+    made = twin_of(body, outputs="float[T,A,B] y")
+    np.testing.assert_allclose(made, np.sin(X.astype(np.float64))[None], rtol=1e-15)
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -248,7 +258,13 @@ def test_both_bounds_are_reported():
     assert 0 < judged.function < judged.function_bound
     assert 0 < judged.accuracy < judged.accuracy_bound
     assert "in float64 the forms are" in outcome.verdict(found)
-    assert one.graph.input[0].type.tensor_type.elem_type == TensorProto.FLOAT
+    assert found.float64 == ""
+    one, other = (
+        model(f"t = {by} y = Erf(t)", 18, inputs="float[9] x", outputs="float[9] y",
+              constants="float k = {0.3}, float q = {3.3333333}")
+        for by in ("Mul(x, k)", "Div(x, q)")
+    )  # fmt: skip
+    assert "nodes in numpy or onnx.reference (Erf " in opshift.verify(one, other, grade="close").float64
 
 
 def test_without_twins_a_stricter_bound_is_printed(monkeypatch):
