@@ -259,6 +259,7 @@ def test_both_bounds_are_reported():
     assert 0 < judged.accuracy < judged.accuracy_bound
     assert "in float64 the forms are" in outcome.verdict(found)
     assert found.float64 == ""
+    assert one.graph.input[0].type.tensor_type.elem_type == TensorProto.FLOAT
     one, other = (
         model(f"t = {by} y = Erf(t)", 18, inputs="float[9] x", outputs="float[9] y",
               constants="float k = {0.3}, float q = {3.3333333}")
