@@ -74,6 +74,7 @@ def _parser() -> Parser:
         help="the opset to reach, the newest, or that of a target; again for another domain",
     )
     _add_target(convert)
+    _add_trying(convert)
 
     inline = verbs.add_parser("inline", help="replace operators by their definitions")
     _add_rewriting(inline)
@@ -82,6 +83,7 @@ def _parser() -> Parser:
     inline.add_argument("--deny", metavar="FILE", help="a file of operators, one a line, or a TOML file with `ops`")
     inline.add_argument("--domain", help="all operators of this domain, the model's own functions among them")
     _add_target(inline)
+    _add_trying(inline)
     inline.add_argument(
         "--portable", action="store_true", help="all that is not ONNX's, such as operators of com.microsoft"
     )
@@ -206,6 +208,11 @@ def _add_fixing(parser: argparse.ArgumentParser) -> None:
     )
     _add_set(parser, "make a constant of an input, which is asked for no more, and compute what follows")
     parser.add_argument(
+        "--rebatch",
+        metavar="N|dynamic",
+        help="take so many samples at once, or any number, where nothing mixes them; the source is run once a sample",
+    )
+    parser.add_argument(
         "--annotate", action="store_true", help="declare types and sizes of the values between, as far as they follow"
     )
 
@@ -225,6 +232,19 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
         help="replace all that this target lacks, at an opset and an IR version that it reads: a name (see `targets`) "
         "or a TOML file",
     )
+
+
+def _add_trying(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--try",
+        action="store_true",
+        dest="try_",
+        help="run the result in the target's backend, which has to be installed, and replace what it does not run "
+        "until it agrees with the source, or nothing is left to be tried",
+    )
+    parser.add_argument("--tries", type=int, metavar="N", help="how often at most (default: 40)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="how long at most (default: 300)")
+    parser.add_argument("--learn", metavar="FILE.toml", help="keep what was found, as a target file")
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:
