@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from opshift.files import external, model_file, openvino_ir
-from opshift.jobs.advice import advice
 from opshift.jobs.exit_codes import DONE, REFUSED, code_of
 from opshift.jobs.optional import TakenBack, yielded
 from opshift.jobs.outcome import Outcome, facts
@@ -18,7 +18,9 @@ from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
 from opshift.verification.feeding.asked import DRAWN, Asked, checked
 from opshift.verification.side import Side
-from opshift.verification.verify import Verification, verify_apart
+
+if TYPE_CHECKING:
+    from opshift.verification.verify import Verification
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
     outcome = replace(outcome, absent=result.absent, target=goal.said)
     if result.model is None:
+        from opshift.jobs.advice import advice
+
         with process.ours():
             nearest = goal.nearest(source, result, folder)
             return REFUSED, replace(outcome, nearest=nearest, tries=advice(source, goal, result, nearest, folder))
@@ -132,6 +136,8 @@ class _Job:
         return self._verified(Side(result.model, self.source.folder), result, quietly)
 
     def _verified(self, after: Side, result: Result, wanted: Asked) -> Verification:
+        from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
+
         plain = not result.optional
         found = verify_apart(self.source, after, grade=result.grade, wanted=wanted, plain=plain)
         if found.cast:  # two models may differ in that; one and what becomes of it do not
