@@ -230,10 +230,10 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
         return origin, origin
     if kind in ("tensor", "small"):
         if (kind, name) not in scope.answered:
-            found = _tensor(kind, name, scope)
+            told = _tensor(kind, name, scope)
             if name not in scope.initializers:
-                return found
-            scope.answered[kind, name] = found
+                return told
+            scope.answered[kind, name] = told
         return scope.answered[kind, name]
     value = scope.type(name) if kind == "type" else scope.stated(name)
     return value, value and value.SerializeToString(deterministic=True)
