@@ -16,6 +16,7 @@ from opshift.passes import process, progress
 from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
+from opshift.passes.model.messages import ModelProto
 from opshift.trying.search import DIFFERS
 from opshift.trying.tried import Manner as Trying
 from opshift.trying.tried import Tried
@@ -70,11 +71,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     if goal.backend is not None and tried is None:
         outcome = replace(outcome, untried=goal.backend.name)
     if result.model is None:
-        from opshift.jobs.advice import advice
-
-        with process.ours():
-            nearest = goal.nearest(source, result, folder)
-            return REFUSED, replace(outcome, nearest=nearest, tries=advice(source, goal, result, nearest, folder))
+        return REFUSED, _refused(outcome, source, goal, result, folder)
     outcome = replace(outcome, grade=result.grade, folded=result.folded)
     if manner.dry_run:
         return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
@@ -94,6 +91,15 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     assert result.model is not None, "what was refused has ended above"
     outcome = replace(outcome, after=facts(result.model, size, result.after), verification=verification)
     return code, replace(outcome, output=str(output) if code == DONE else "", taken_back=taken_back)
+
+
+def _refused(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, folder: str) -> Outcome:
+    """What a refused model does reach, and what to try."""
+    from opshift.jobs.advice import advice  # slow to import, and not wanted elsewhere
+
+    with process.ours():
+        nearest = goal.nearest(source, result, folder)
+        return replace(outcome, nearest=nearest, tries=advice(source, goal, result, nearest, folder))
 
 
 @dataclass(frozen=True)
