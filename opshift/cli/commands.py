@@ -31,6 +31,7 @@ from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.refine import Refinement
+from opshift.passes.specialization.sizes import batch as rebatched
 from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.trying.search import Bound
 from opshift.trying.tried import Manner as Trying
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 def convert(options: argparse.Namespace) -> int:
     """`opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
-    if not goal_named and not (options.fix_shape or options.set or options.annotate):
+    if not goal_named and not (options.fix_shape or options.set or options.rebatch or options.annotate):
         raise ValueError("name what to reach: --opset, --target or --ir-version; or what to fix")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     if options.target is None:
@@ -125,7 +126,8 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     """One model to a path of its own, or many into a folder."""
     if options.threshold < 0:
         raise ValueError(f"--threshold is 0 or more, not {options.threshold}")
-    goal = replace(goal, fixed=fixed(options.fix_shape, options.set), annotate=options.annotate)
+    held = fixed(options.fix_shape, options.set)
+    goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
     manner = Manner(
         options.external_data,
         options.threshold,

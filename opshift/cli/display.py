@@ -241,7 +241,7 @@ def _changes(changes: Sequence[Change]) -> list[str]:
     for (op, source, target, how, grade, remark), count in sorted(counted.items()):
         note = f" ({remark})" if remark else ""
         rung = Change("", op, "", source, target, how).rung
-        lines.append(f"{count} x {op} {rung}, {grade}: {how}{note}")
+        lines.append(f"{count} x {f'{op} {rung}'.strip()}, {grade}: {how}{note}")
     return lines
 
 

@@ -209,6 +209,11 @@ def _add_fixing(parser: argparse.ArgumentParser) -> None:
     )
     _add_set(parser, "make a constant of an input, which is asked for no more, and compute what follows")
     parser.add_argument(
+        "--rebatch",
+        metavar="N|dynamic",
+        help="take so many samples at once, or any number, where nothing mixes them; the source is run once a sample",
+    )
+    parser.add_argument(
         "--annotate", action="store_true", help="declare types and sizes of the values between, as far as they follow"
     )
 

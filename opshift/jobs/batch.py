@@ -91,6 +91,7 @@ def convert_files(
     progress: Heard | None = None,
     fix_shape: Sizes | None = None,
     set: Values | None = None,
+    rebatch: int | str | None = None,
     annotate: bool = False,
 ) -> list[FileResult]:
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
@@ -124,6 +125,7 @@ def convert_files(
         progress: as for `verify`; of what other processes do, it hears nothing.
         fix_shape: as for `convert_version`.
         set: as for `convert_version`.
+        rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
 
     Returns:
@@ -134,7 +136,7 @@ def convert_files(
             one place, an output that is an input, a package that is not installed.
     """
     wanted, held = Refinement(modernize, optimize=optimize), fixed(fix_shape, set)
-    goal = goals.versions(target, ir_version, wanted, held, annotate=annotate)
+    goal = goals.versions(target, ir_version, wanted, held, rebatch, annotate=annotate)
     if external_data not in (None, *external.POLICIES):
         raise ValueError(f"unknown external_data {external_data!r}{hint(external_data, external.POLICIES)}")
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)

@@ -21,6 +21,7 @@ from opshift.trying.search import DIFFERS
 from opshift.trying.tried import Manner as Trying
 from opshift.trying.tried import Tried
 from opshift.verification.feeding.asked import DRAWN, Asked, at
+from opshift.verification.samples import verify_samples_apart
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
@@ -161,6 +162,8 @@ class _Job:
         from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
 
         plain = not result.optional
+        if result.batch is not None:
+            return verify_samples_apart(self.source, after, result.batch, grade=result.grade, wanted=wanted)
         found = verify_apart(self.source, after, grade=result.grade, wanted=wanted, plain=plain)
         if found.cast:  # two models may differ in that; one and what becomes of it do not
             return replace(found, status="different", why=f"of another type: {', '.join(found.cast)}")
