@@ -37,7 +37,6 @@ from opshift.trying.search import Bound
 from opshift.trying.tried import Manner as Trying
 from opshift.verification.feeding.asked import Asked, asked, checked
 from opshift.verification.side import Side
-from opshift.verification.verify import verify_apart
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,6 +55,7 @@ def convert(options: argparse.Namespace) -> int:
     return _rewrite(options, goals.inlining((), None, _backend(options), options.ir_version, wanted))
 
 
+_TRIED_UNASKED = 200  # nodes: a model of more takes seconds
 _SAME = "--target and --opset say the same thing; give one"
 
 
@@ -126,6 +126,10 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     """One model to a path of its own, or many into a folder."""
     if options.threshold < 0:
         raise ValueError(f"--threshold is 0 or more, not {options.threshold}")
+    if options.no_verify and not getattr(options, "try_", None):
+        for name in ("inputs", "input_shape", "val_range", "runs", "save_inputs", "engine", "rtol", "atol", "repro"):
+            if getattr(options, name):
+                raise ValueError(f"--{name.replace('_', '-')} is about a run of both forms, and --no-verify is none")
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
     manner = Manner(
@@ -256,6 +260,8 @@ def _folder(model: str) -> str:
 
 def verify(options: argparse.Namespace) -> int:
     """`opshift verify`."""
+    from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
+
     before, after = (_side(path) for path in (options.before, options.after))
     for side in (before, after):
         engine.checked(side.model)
@@ -296,7 +302,8 @@ def _inspect(options: argparse.Namespace) -> int:
     if backend is not None or targets:
         return _prospect(options, source, found, Goal(targets, backend=backend))
     held, of = contents(source, size, folder), fates(source, folder)
-    reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in range(1, schemas.latest() + 1)}
+    tried = range(1, schemas.latest() + 1) if options.reach or found.nodes <= _TRIED_UNASKED else ()
+    reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in tried}
     if options.format == "json":
         print(documents.written(options.command, documents.of_inspection(found, held, of, reach)))
     else:
