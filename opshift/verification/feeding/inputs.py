@@ -172,7 +172,8 @@ def _is_finite(values: Sequence[Any]) -> bool:
     """Whether no float is NaN or infinite, as far as these are arrays."""
     import numpy as np
 
-    return all(np.isfinite(value).all() for value in values if getattr(getattr(value, "dtype", None), "kind", "") in "fc")
+    arrays = [value for value in values if isinstance(value, np.ndarray) and value.dtype.kind in "fc"]
+    return all(np.isfinite(value).all() for value in arrays)
 
 
 def _searched(side: Side, problem: Problem, first: Choice) -> Choice | None:
