@@ -38,7 +38,6 @@ from opshift.trying.search import Bound
 from opshift.trying.tried import Manner as Trying
 from opshift.verification.feeding.asked import Asked, asked, checked
 from opshift.verification.side import Side
-from opshift.verification.verify import verify_apart
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,6 +58,7 @@ def convert(options: argparse.Namespace) -> int:
     return _rewrite(options, goals.inlining((), None, _backend(options), options.ir_version, wanted))
 
 
+_TRIED_UNASKED = 200  # nodes: a model of more takes seconds
 _SAME = "--target and --opset say the same thing; give one"
 
 
@@ -263,6 +263,8 @@ def _folder(model: str) -> str:
 
 def verify(options: argparse.Namespace) -> int:
     """`opshift verify`."""
+    from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
+
     before, after = (_side(path) for path in (options.before, options.after))
     for side in (before, after):
         engine.checked(side.model)
@@ -303,7 +305,8 @@ def _inspect(options: argparse.Namespace) -> int:
     if backend is not None or targets:
         return _prospect(options, source, found, Goal(targets, backend=backend))
     held, of = contents(source, size, folder), fates(source, folder)
-    reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in range(1, schemas.latest() + 1)}
+    tried = range(1, schemas.latest() + 1) if options.reach or found.nodes <= _TRIED_UNASKED else ()
+    reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in tried}
     if options.format == "json":
         print(documents.written(options.command, documents.of_inspection(found, held, of, reach)))
     else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -27,7 +26,6 @@ from opshift.passes.specialization.sizes import Sizes
 from opshift.passes.specialization.wanted import Values
 from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.spelling import hint
-from opshift.verification import engines
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked
 from opshift.verification.tolerances import Given as Tolerance
 
@@ -251,6 +249,8 @@ def do(job: Job) -> FileResult:
     """One job, wherever it runs; whatever goes wrong is its result."""
     try:
         if job.manner.verify:
+            from opshift.verification import engines
+
             engines.load()
         code, outcome = _rewrite(job)
     except Exception as error:
@@ -293,6 +293,8 @@ def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> P
         import joblib
     except ImportError:
         raise ValueError("--jobs and --backend need joblib: pip install opshift[batch]") from None
+    from concurrent.futures import BrokenExecutor  # slow to import
+
     with joblib.parallel_config(backend or "loky", n_jobs=workers or -1):
         pending = dict(enumerate(jobs))
         while pending:
@@ -307,6 +309,8 @@ def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> P
 
 
 def _alone(place: int, job: Job) -> FileResult:
+    from concurrent.futures import BrokenExecutor  # slow to import
+
     try:
         return next(result for _, result in _parallel({place: job}))
     except BrokenExecutor:
