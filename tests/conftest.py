@@ -13,6 +13,7 @@ from tests import order, pairs
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # as `engines.runtime` does, before tests import it
 gc.disable()  # while tests are collected, none of which is garbage
 
 

@@ -253,13 +253,15 @@ def _answer(work: Callable[[], object]) -> bytes:
 
 
 def _prepare() -> None:
-    """Print nothing, write no core file, and let what asks for more memory than there is hear so."""
+    """Print and report nothing, write no core file, and let what asks for more memory than there is hear so."""
     global _apart
     _apart = True
     silence()
-    faults = sys.modules.get("faulthandler")
+    faults, runtime = sys.modules.get("faulthandler"), sys.modules.get("onnxruntime")
     if faults is not None:
         faults.disable()
+    if hasattr(runtime, "disable_telemetry_events"):
+        runtime.disable_telemetry_events()  # the thread that would send them is not here, but may have held a lock
     with suppress(ImportError, OSError, ValueError):  # not every system has these
         import resource
 

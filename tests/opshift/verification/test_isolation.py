@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from opshift.passes import progress
 from opshift.passes.errors import InvalidModel
@@ -41,6 +42,23 @@ def refuse(name):
 def test_a_module_that_another_thread_imports_just_now_is_no_pool(monkeypatch):
     monkeypatch.setitem(sys.modules, "multiprocessing.process", type(sys)("multiprocessing.process"))
     assert isolation.call(max, [1, 3, 2]) == 3
+
+
+def test_onnxruntime_tells_nobody_what_it_runs(monkeypatch):
+    """Nor has it the thread that would, whose locks a copy of this process may wait for in vain."""
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
+    engines.load()
+    assert os.environ["ORT_DISABLE_TELEMETRY"] == "1"
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", "0")
+    engines.load()
+    assert os.environ["ORT_DISABLE_TELEMETRY"] == "0"
+
+
+def test_a_copy_of_a_process_that_tells_does_not(monkeypatch):
+    said = []
+    monkeypatch.setattr(onnxruntime, "disable_telemetry_events", lambda: said.append(1))
+    assert isolation.call(lambda: said) == [1]
+    assert not said
 
 
 def test_values_come_back(call):
