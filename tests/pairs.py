@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 Row = tuple[int, ...]
+whole = False
+"""Whether every combination is asked for (`--whole`)."""
 
 
 def split(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
