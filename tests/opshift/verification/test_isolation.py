@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -20,6 +21,9 @@ from opshift.passes.errors import InvalidModel
 from opshift.cli import main as cli
 from opshift.jobs import batch, exit_codes
 from opshift.verification import engines, isolation
+from opshift.verification.feeding.asked import asked
+from opshift.verification.side import Side
+from opshift.verification.verify import verify_apart, verify_sides
 from tests.support import model
 
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
@@ -162,6 +166,30 @@ def held(monkeypatch):
 @pytest.mark.parametrize("function", [locked, locked_further])
 def test_a_copy_that_waits_for_ever_is_ended_and_the_work_begun_afresh(held, function):
     assert isolation.call(function, 3) == 4
+
+
+def threaded(library):
+    try:
+        isolation.refuse_copies(library)
+    except Exception:
+        return "refused"
+    return "used"
+
+
+def test_a_library_whose_threads_are_not_copied_is_used_afresh(monkeypatch):
+    monkeypatch.setattr(isolation, "_spawned", lambda _: (pickle.dumps((True, "afresh")), 0, False))
+    assert isolation.call(threaded, "json") == "afresh"
+    assert isolation.call(isolation.call, threaded, "json") == "afresh"
+    assert isolation.call(threaded, "nothing") == "used"
+    assert threaded("json") == "used"
+
+
+def test_openvino_runs_in_a_process_of_its_own_where_it_has_run_before():
+    """Its threads would wait for those of the process that was copied."""
+    pytest.importorskip("openvino")
+    of = model("y = Neg(x)", 13, inputs="float[2] x", outputs="float[2] y")
+    for run in (verify_sides, verify_apart):
+        assert run(Side(of), Side(of), wanted=asked(engine="openvino")).engine == "openvino"
 
 
 def test_what_cannot_be_begun_afresh_is_late(held):
