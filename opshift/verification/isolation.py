@@ -56,7 +56,7 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     The other process sees memory as it is now where the system can fork; elsewhere, and in a thread, it begins afresh.
     It prints nothing, and takes no more memory than there is; what it tells of its progress is told here. An interrupt
     ends both. A copy that waits for a lock which was held when it was made is ended, as is one that needs threads which
-    are not copied, and the function called once more in a process that begins afresh, if it can be sent to one. A worker
+    are not copied, and the function called once more in a process that begins afresh, if it can be sent there. A worker
     of a pool, whose end its pool takes notice of, calls the function itself.
 
     Raises:
