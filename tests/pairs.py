@@ -16,6 +16,11 @@ whole = False
 """Whether every combination is asked for (`--whole`)."""
 
 
+def some(rows: Sequence[T], step: int) -> Sequence[T]:
+    """One row in so many, or each where every combination is asked for."""
+    return rows if whole else rows[::step]
+
+
 def in_turn(rows: Iterable[T], values: Sequence[U]) -> list[tuple[T, U]]:
     """Each row with one of the values, which take turns, or with each of them where every combination is asked for."""
     if whole:

@@ -20,8 +20,10 @@ def test_every_pair_of_values_is_there_and_few_are_there_twice(sizes):
 
 def test_values_take_turns_unless_the_whole_is_asked_for(monkeypatch):
     monkeypatch.setattr(pairs, "whole", False)
+    assert pairs.some("abcd", 3) == "ad"
     assert pairs.in_turn("abc", [1, 2]) == [("a", 1), ("b", 2), ("c", 1)]
     monkeypatch.setattr(pairs, "whole", True)
+    assert pairs.some("abcd", 3) == "abcd"
     assert pairs.in_turn("ab", [1, 2]) == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
 
 

@@ -10,7 +10,6 @@ from opshift.verification.verify import verify_sides
 from tests import pairs
 from tests.scenarios.package_models import LIGHT, LIGHT_OPSETS, OPSETS, SMALL, converted, is_exported, name
 
-
 SMALLER = {"light_shufflenet", "light_squeezenet"}
 
 
