@@ -19,7 +19,7 @@ import onnx.numpy_helper
 from onnx import ModelProto
 from opshift.passes.backends import fit, target_files
 
-from opshift.probing import cases, probe
+from opshift.probing import cases, installed
 from opshift.probing.worker import Worker
 from opshift.verification import adapters
 from opshift.verification.engines import OnnxRuntime
@@ -45,7 +45,7 @@ class Row:
 
 def measure(backend: str, progress: Callable[[str, int, int], None] | None = None) -> Iterator[Row]:
     """Every set of models on one backend, for the target of the installed release."""
-    target = target_files.find(f"{backend}-{'.'.join(probe.installed(backend).split('.')[:2])}")
+    target = target_files.find(f"{backend}-{'.'.join(installed.release(backend).split('.')[:2])}")
     worker = Worker(adapters.KNOWN[backend])
     try:
         for what, cases in SETS.items():
@@ -118,9 +118,9 @@ SETS: dict[str, Callable[[], Iterator[cases.Case]]] = {
 
 def document(rows: list[Row]) -> str:
     """The rows as docs/backends.md holds them."""
-    releases = ", ".join(f"{name} {probe.installed(name)}" for name in dict.fromkeys(row.backend for row in rows))
+    releases = ", ".join(f"{name} {installed.release(name)}" for name in dict.fromkeys(row.backend for row in rows))
     lines = [
-        "# What `opshift inline --target` changes",
+        "# Backends before and after",
         "",
         "Models that load and agree with what ONNX publishes for them, before and after `opshift inline --target` for",
         f"the target that was measured of the backend ({releases}; onnx {importlib.metadata.version('onnx')}).",

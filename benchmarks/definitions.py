@@ -116,7 +116,7 @@ def as_table(rows: Iterator[list[str]]) -> Table:
 def as_markdown(rows: Iterator[list[str]]) -> str:
     """As it stands in docs/expansions.md."""
     lines = [
-        "# Expansions and the bodies of the schemas",
+        "# Expansions measured",
         "",
         "Written by `python -m benchmarks definitions --markdown`. What `opshift inline` puts in the place of a call, and",
         f"what `onnx.inliner` of onnx {onnx.__version__} does: nodes without constants, and latency in one run of onnxruntime",

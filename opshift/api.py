@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
-from opshift.files import model_file, openvino_ir
+from opshift.files import openvino_ir
+from opshift.files.lending import lent, loaded
 from opshift.passes import goals
 from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change
 from opshift.passes.conversion import convert
-from opshift.passes.errors import InvalidModel, Refusal
+from opshift.passes.errors import Refusal
 from opshift.passes.goals import Goal, Target
-from opshift.passes.model.messages import ModelProto
 from opshift.passes.progress import Heard, heard
 from opshift.passes.refine import Refinement
+from opshift.passes.specialization.sizes import Sizes
+from opshift.passes.specialization.wanted import Values
+from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.spelling import hint
-from opshift.verification.feeding.asked import Engines, Inputs, Ranges, Sizes, asked, checked
+from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Given as Tolerance
 from opshift.verification.verify import Verification, verify_sides
@@ -81,6 +82,9 @@ def convert_version(
     ir_version: int | None = None,
     modernize: bool = False,
     optimize: bool = False,
+    fix_shape: Sizes | None = None,
+    set: Values | None = None,
+    annotate: bool = False,
 ) -> Model:
     """Convert a model to another opset, up or down; a drop-in for `onnx.version_converter.convert_version`.
 
@@ -93,6 +97,12 @@ def convert_version(
         modernize: then put operators in the place of the nodes that compute them, as `fold` does; none that a named
             target lacks.
         optimize: then optimize the model, as `optimize` does.
+        fix_shape: sizes of inputs, by name, or of symbolic dimensions, that are written into the model before anything
+            else, and from which all is computed that follows: `{"x": (1, 3, 224, 224)}`, `{"batch": 1}`, or as
+            `--fix-shape` takes them.
+        set: values of inputs, by name, which become constants and are asked for no more: `{"sr": 16000}`; arrays,
+            numbers, texts and lists of these, or paths of `.npy` files.
+        annotate: declare types and sizes of the values between, as far as they follow.
 
     Returns:
         A converted copy of the same kind; an `onnx.ModelProto` for a path (external data stay references). The
@@ -101,9 +111,11 @@ def convert_version(
     Raises:
         Refused: the model cannot be expressed at the target; every reason is listed.
         InvalidModel: the model cannot be read, is not what ONNX allows, or imports opsets that are not known.
-        ValueError: an unknown target or IR version, or neither is given.
+        ValueError: an unknown target or IR version, or nothing is given to reach or to fix; an input or a dimension
+            that the model does not have, or a size or a value that it does not take.
     """
-    return _reached(model, goals.versions(target_version, ir_version, Refinement(modernize, optimize=optimize)))
+    wanted, held = Refinement(modernize, optimize=optimize), fixed(fix_shape, set)
+    return _reached(model, goals.versions(target_version, ir_version, wanted, held, annotate=annotate))
 
 
 @_rewriting
@@ -117,6 +129,9 @@ def inline(
     ir_version: int | None = None,
     modernize: bool = False,
     optimize: bool = False,
+    fix_shape: Sizes | None = None,
+    set: Values | None = None,
+    annotate: bool = False,
 ) -> Model:
     """Replace operators by their definitions in more elementary operators.
 
@@ -132,6 +147,9 @@ def inline(
         ir_version: as for `convert_version`.
         modernize: as for `convert_version`; what was replaced does not come back.
         optimize: as for `convert_version`.
+        fix_shape: as for `convert_version`.
+        set: as for `convert_version`.
+        annotate: as for `convert_version`.
 
     Returns:
         A rewritten copy of the same kind; see `convert_version`.
@@ -146,7 +164,8 @@ def inline(
     if not ops and domain is None and target is None and not portable:
         raise ValueError("name operators, a domain or a target, or ask for what is portable")
     wanted = Refinement(modernize, optimize=optimize)
-    return _reached(model, goals.inlining(ops, domain, target, ir_version, wanted, portable=portable))
+    goal = goals.inlining(ops, domain, target, ir_version, wanted, portable=portable)
+    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), annotate=annotate))
 
 
 @_rewriting
@@ -157,6 +176,9 @@ def fold(
     *,
     ir_version: int | None = None,
     optimize: bool = False,
+    fix_shape: Sizes | None = None,
+    set: Values | None = None,
+    annotate: bool = False,
 ) -> Model:
     """Put operators in the place of the nodes that compute them: `inline` run backwards.
 
@@ -170,6 +192,9 @@ def fold(
             target lacks is not brought in.
         ir_version: as for `convert_version`.
         optimize: also optimize the model, as `optimize` does; what comes to light is folded, too.
+        fix_shape: as for `convert_version`.
+        set: as for `convert_version`.
+        annotate: as for `convert_version`.
 
     Returns:
         A folded copy of the same kind; see `convert_version`.
@@ -180,23 +205,35 @@ def fold(
         ValueError: as for `convert_version`; or an operator is not known, has no definition to recognise it by, came
             after the model's opset, or is lacked by the target.
     """
-    return _reached(model, goals.conversion(target, ir_version, goals.folding(ops, optimize=optimize)))
+    goal = goals.conversion(target, ir_version, goals.folding(ops, optimize=optimize))
+    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), annotate=annotate))
 
 
 @_rewriting
-def optimize(model: Model) -> Model:
+def optimize(
+    model: Model,
+    *,
+    fix_shape: Sizes | None = None,
+    set: Values | None = None,
+    annotate: bool = False,
+) -> Model:
     """Compute no more what is constant, computed already, or of no effect, and join what one operator can do.
 
     Args:
         model: as for `convert_version`.
+        fix_shape: as for `convert_version`.
+        set: as for `convert_version`.
+        annotate: as for `convert_version`.
 
     Returns:
         An optimized copy of the same kind, at the same opset; see `convert_version`.
 
     Raises:
         InvalidModel: as for `convert_version`.
+        ValueError: as for `convert_version`.
     """
-    return _reached(model, goals.conversion(None, wanted=Refinement(optimize=True)))
+    goal = goals.conversion(None, wanted=Refinement(optimize=True))
+    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), annotate=annotate))
 
 
 def plan(
@@ -207,6 +244,9 @@ def plan(
     domain: str | None = None,
     modernize: bool = False,
     optimize: bool = False,
+    fix_shape: Sizes | None = None,
+    set: Values | None = None,
+    annotate: bool = False,
 ) -> Plan:
     """What bringing `model` to `target` would change, and what would be refused and why; writes nothing.
 
@@ -218,6 +258,9 @@ def plan(
         domain: replace all operators of a domain on the way, as for `inline`.
         modernize: list what would be folded then, too, as for `convert_version`.
         optimize: list what would be optimized then, too, as for `convert_version`.
+        fix_shape: as for `convert_version`.
+        set: as for `convert_version`.
+        annotate: as for `convert_version`.
 
     Returns:
         The changes with their grades, or the refusals with the nearest opset that can be reached.
@@ -228,9 +271,10 @@ def plan(
     """
     wanted = Refinement(modernize, optimize=optimize)
     goal = goals.inlining(ops, domain, target, wanted=wanted)
-    with _lent(model) as (proto, folder, _):
+    goal = replace(goal, fixed=fixed(fix_shape, set), annotate=annotate)
+    with lent(model) as (proto, folder, _):
         result = goal.attempt(proto, folder)
-        needs = tuple(open_dimensions(proto, goal.backend)) if goal.backend is not None else ()
+        needs = tuple(open_dimensions(goal.sized(proto), goal.backend)) if goal.backend is not None else ()
         return Plan(result.changes, result.refusals, goal.nearest(proto, result, folder), needs)
 
 
@@ -250,6 +294,7 @@ def verify(
     rtol: Tolerance | None = None,
     atol: Tolerance | None = None,
     progress: Heard | None = None,
+    set: Values | None = None,
 ) -> Verification:
     """Run two models on the same inputs and compare their outputs.
 
@@ -281,6 +326,7 @@ def verify(
         atol: the same in all; added to what `rtol` allows.
         progress: is called with what is done next, its place and the count, both 0 where nobody knows. The logger
             `opshift` tells the same.
+        set: values of inputs by name, as for `convert_version`; `after` may have constants in their place.
 
     Returns:
         A verification, which is true where it is `equal`; `different` with the first tensor that differs and its node,
@@ -292,8 +338,8 @@ def verify(
             is not known or not installed.
         OSError: a file of inputs cannot be read, or not be written.
     """
-    wanted = asked(inputs, input_shape, val_range, runs, seed, save_inputs, repro, engine, rtol, atol)
-    one, other = (Side(*_loaded(model), _network(model)) for model in (before, after))
+    wanted = asked(inputs, input_shape, val_range, runs, seed, save_inputs, repro, engine, rtol, atol, set)
+    one, other = (Side(*loaded(model), _network(model)) for model in (before, after))
     convert.checked(one.model)
     convert.checked(other.model)
     with heard(progress):
@@ -311,49 +357,8 @@ def _network(model: Any) -> str | None:
     return os.fspath(model) if isinstance(model, (str, os.PathLike)) and openvino_ir.is_network(model) else None
 
 
-class _Loan(NamedTuple):
-    """The message behind what a user gave, where its external data lie, and what makes the same kind of another."""
-
-    proto: ModelProto
-    folder: str | None
-    back: Callable[[ModelProto], Any]
-
-
-@contextmanager
-def _lent(model: Any) -> Iterator[_Loan]:
-    """What a user gave as a message; the weights of an `onnx_ir.Model` are not in it, but can be read meanwhile."""
-    if _is_ir(model):
-        from opshift.passes import bridge
-
-        with bridge.lent(model) as (proto, back):
-            yield _Loan(proto, None, back)
-    else:
-        proto, folder = _loaded(model)
-        yield _Loan(
-            proto, folder, (lambda made: model_file.embedded(made, folder)) if folder is not None else lambda made: made
-        )
-
-
-def _loaded(model: Any) -> tuple[ModelProto, str | None]:
-    if isinstance(model, (str, os.PathLike)):
-        return model_file.read(model), str(Path(model).resolve().parent)
-    if isinstance(model, ModelProto):
-        return model, None
-    if _is_ir(model):
-        import onnx_ir
-
-        from opshift.passes import bridge
-
-        return onnx_ir.to_proto(model), bridge.folder(model)
-    raise InvalidModel(f"a path, an onnx.ModelProto or an onnx_ir.Model is needed, not {type(model).__name__}")
-
-
-def _is_ir(model: object) -> bool:
-    return type(model).__module__.partition(".")[0] == "onnx_ir"
-
-
 def _reached(model: Model, goal: Goal) -> Model:
-    with _lent(model) as (proto, folder, back):
+    with lent(model) as (proto, folder, back):
         result = goal.attempt(proto, folder)
         if result.model is None:
             raise goal.refused(proto, result, folder)

@@ -38,7 +38,9 @@ class Change(NamedTuple):
 
     @property
     def rung(self) -> str:
-        """From where to where: `18 -> 13`, `at 18`, or `below 23` for what there is not any more."""
+        """From where to where: `18 -> 13`, `at 18`, or `below 23` for what is no more; empty where no versions are."""
+        if not self.source and not self.target:
+            return ""
         if self.source == self.target:
             return f"at {self.source}"
         return f"{self.source} -> {self.target}" if self.target else f"below {self.source}"

@@ -16,6 +16,9 @@ from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.refine import NOTHING, Refinement, refined
+from opshift.passes.specialization import specialize
+from opshift.passes.specialization import wanted as fixing
+from opshift.passes.specialization.wanted import Wanted
 from opshift.passes.spelling import hint
 
 Target = int | str | Mapping[str, int] | Backend
@@ -32,6 +35,8 @@ class Goal:
         backend: what has to read the result: all that it lacks is replaced, at an opset that it reads.
         portable: leave operators of ONNX alone, and functions of the model that call nothing else.
         refinement: what is done then.
+        fixed: sizes and inputs that are fixed before anything else.
+        annotate: declare what follows of types of the values between, at last.
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -41,6 +46,8 @@ class Goal:
     backend: Backend | None = None
     refinement: Refinement = NOTHING
     portable: bool = False
+    fixed: Wanted = fixing.NOTHING
+    annotate: bool = False
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
@@ -68,7 +75,9 @@ class Goal:
         reached = [f"{domain or 'opset'}{opset}" for domain, opset in self.targets.items()]
         if not self.targets and self.ir_version is not None:
             reached = [f"ir{self.ir_version}"]
-        return "-".join(reached) or "folded"
+        if self.refinement.fold or self.refinement.optimize:
+            return "-".join(reached) or ("folded" if self.refinement.fold else "optimized")
+        return "-".join(reached) or ("fixed" if self.fixed else "annotated")
 
     @property
     def said(self) -> str:
@@ -95,6 +104,25 @@ class Goal:
         return replace(made, refusals=(*made.refusals, *filter(None, more)))
 
     def _attempt(self, source: ModelProto, folder: str | None) -> Result:
+        made = self._fixed(source, folder) if self.fixed else self._reached(source, folder)
+        if not self.annotate or made.model is None:
+            return made
+        stated = specialize.annotated(made.model)
+        return replace(made, model=stated.model, changes=(*made.changes, *stated.changes))
+
+    def _fixed(self, source: ModelProto, folder: str | None) -> Result:
+        """With sizes and inputs fixed first; what is brought in hangs on them, too."""
+        convert.checked(source)
+        first = specialize.attempt(source, self.fixed, folder)
+        assert first.model is not None, "specialization refuses nothing"
+        then = self._reached(first.model, folder)
+        if then.model is None:
+            return replace(then, changes=(*first.changes, *then.changes))
+        later = specialize.followed(then.model, self.fixed, folder) if then.changes else []
+        after = None if later else then.after
+        return replace(then, changes=(*first.changes, *then.changes, *later), before=None, after=after)
+
+    def _reached(self, source: ModelProto, folder: str | None) -> Result:
         survey = convert.checked(source)
         used = frozenset(survey.calls)
         ops = [*named(source, self.names, self.domain, used), *self._vendors(source, folder)]
@@ -138,12 +166,17 @@ class Goal:
             reads = self.reader.reads_import
             imports.drop_unused(made, lambda domain, version: not reads(domain, version))
 
+    def sized(self, source: ModelProto) -> ModelProto:
+        """The source with the sizes and constants that are fixed in it; itself where there are none."""
+        return specialize.sized(source, self.fixed) if self.fixed else source
+
     def nearest(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
         """The opset nearest to the one wanted that can be reached where `result` is a refusal; None if unknown."""
         if not result.refusals or not self.targets or self.names or self.domain is not None:
             return None
         if result.refusals[0].op == LACKING:  # which is no matter of opsets
             return None
+        source = self.sized(source)
         return convert.nearest(source, result.refusals, self.targets, folder)
 
     def refused(self, source: ModelProto, result: Result, folder: str | None) -> Refused:
@@ -152,11 +185,18 @@ class Goal:
         return Refused(result.refusals, target=target, nearest=self.nearest(source, result, folder))
 
 
-def versions(target: Target | None, ir_version: int | None, wanted: Refinement) -> Goal:
-    """To a target or an IR version, of which one must be named; raises `ValueError` if none is, or an unknown one."""
-    if target is None and ir_version is None:
+def versions(
+    target: Target | None,
+    ir_version: int | None,
+    wanted: Refinement,
+    fixed: Wanted = fixing.NOTHING,
+    *,
+    annotate: bool = False,
+) -> Goal:
+    """To a target or an IR version; raises `ValueError` for an unknown one, or if there is nothing to be done."""
+    if target is None and ir_version is None and not fixed and not annotate:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
-    return conversion(target, ir_version, wanted)
+    return replace(conversion(target, ir_version, wanted), fixed=fixed, annotate=annotate)
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
+from opshift.passes.model.traversal import bodies
 
 from tests.node_calls import Call
 
@@ -47,6 +49,31 @@ def left_out(index: int) -> Callable[[Call], bool]:
 def stacks(call: Call) -> bool:
     """Whether a Loop has outputs beside what it carries."""
     return len(call.node.output) > max(len(call.node.input) - 2, 0)
+
+
+def strings_from_outside(call: Call) -> bool:
+    """Whether what is stacked is nothing but an Identity of a string that the body does not compute."""
+    body = call.attribute("body")
+    if body is None or not stacks(call):
+        return False
+    made = {node.output[0]: node for node in body.node if node.op_type == "Identity"}
+    inside = {v.name for v in body.input} | {o for node in body.node for o in node.output if o not in made}
+    for out in body.output[1 + len(call.node.input[2:]) :]:
+        source = out.name
+        while source in made:
+            source = made[source].input[0]
+        if source != out.name and source not in inside and out.type.tensor_type.elem_type == TensorProto.STRING:
+            return True
+    return False
+
+
+def trains_what_others_read(call: Call) -> bool:
+    read = [name for body in bodies(call.values.of) for node in body.node for name in node.input]
+    return bool(call.attribute("training_mode", 0)) and any(read.count(name) > 1 for name in call.node.input[3:5])
+
+
+def nearest_of_not_finite(call: Call) -> bool:
+    return encoded(call.attribute("mode", "nearest")) == b"nearest" and holds(call.given(0), lambda v: ~np.isfinite(v))
 
 
 def empty(call: Call) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import onnx.helper
 import onnx.numpy_helper
 import onnx.shape_inference
-from onnx import ModelProto, NodeProto, ValueInfoProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.traversal import bodies
 
@@ -61,7 +62,8 @@ def calls(of: ModelProto, feeds: Mapping[str, Any] | None = None) -> Iterator[Ca
 
 @dataclass(frozen=True)
 class Known(Mapping[str, Any]):
-    """The constants of a model, and the values of its main graph, computed when the first one is asked for that is neither fed nor constant."""
+    """The constants of a model, the values of its main graph, and what follows from those inside of its other graphs,
+    computed when the first one is asked for that is neither fed nor constant."""
 
     of: ModelProto
     feeds: Mapping[str, Any] | None
@@ -70,10 +72,12 @@ class Known(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if self.feeds is not None and name in self.feeds:
             return self.feeds[name]
-        return self._constants[name] if name in self._constants else self._computed[name]
+        if name in self._constants:
+            return self._constants[name]
+        return self._computed[name] if name in self._computed else self._inside[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self._constants, **self._computed, **(self.feeds or {})})
+        return iter({**self._constants, **self._computed, **self._inside, **(self.feeds or {})})
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -100,6 +104,12 @@ class Known(Mapping[str, Any]):
                 del value.type.tensor_type.shape.dim[:]
                 for size in fed.shape:
                     value.type.tensor_type.shape.dim.add(dim_value=size)
+        made = {name: value for name, value in self._computed.items() if isinstance(value, np.ndarray)}
+        for value in [v for v in told.graph.value_info if v.name in made]:
+            told.graph.value_info.remove(value)
+        for name, value in made.items():
+            kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+            told.graph.value_info.append(onnx.helper.make_tensor_value_info(name, kind, value.shape))
         try:
             inferred = onnx.shape_inference.infer_shapes(told, data_prop=True)
         except Exception:  # whatever is wrong with it, nothing is known
@@ -118,14 +128,48 @@ class Known(Mapping[str, Any]):
     def _computed(self) -> dict[str, Any]:
         if self.feeds is None:
             return {}
-        names = list(dict.fromkeys(name for node in self.of.graph.node for name in node.output if name))
-        told = ModelProto()
-        told.CopyFrom(self.of)
-        del told.graph.output[:]
-        told.graph.output.extend(ValueInfoProto(name=name) for name in names)
-        for engine in ENGINES:
-            try:
-                return dict(zip(names, engine(told).run(self.feeds), strict=True))
-            except EngineError:
+        return _run(self.of, self.feeds)
+
+    @cached_property
+    def _inside(self) -> dict[str, Any]:
+        """What graphs inside of others compute of what is known outside of them."""
+        found: dict[str, Any] = {}
+        if self.feeds is None:
+            return found
+        for body in bodies(self.of):
+            if body is self.of.graph or isinstance(body, FunctionProto):
                 continue
-        return {}
+            outside = {**self._constants, **self._computed, **self.feeds, **found}
+            held = {name: value for name, value in outside.items() if isinstance(value, np.ndarray)}
+            told = ModelProto()
+            told.CopyFrom(self.of)
+            told.graph.CopyFrom(GraphProto(name="inside", node=_that_follow(body.node, set(held))))
+            read = {name: held[name] for node in told.graph.node for name in node.input if name in held}
+            for name, value in read.items():
+                kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+                told.graph.input.append(onnx.helper.make_tensor_value_info(name, kind, value.shape))
+            found |= _run(told, read) if told.graph.node else {}
+        return found
+
+
+def _that_follow(nodes: Iterable[NodeProto], known: set[str]) -> Iterator[NodeProto]:
+    """The nodes that compute something of what is known, without graphs of their own."""
+    for node in nodes:
+        if all(name in known for name in node.input if name) and not any(a.HasField("g") for a in node.attribute):
+            known.update(node.output)
+            yield node
+
+
+def _run(of: ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """All values of the main graph."""
+    names = list(dict.fromkeys(name for node in of.graph.node for name in node.output if name))
+    told = ModelProto()
+    told.CopyFrom(of)
+    del told.graph.output[:]
+    told.graph.output.extend(ValueInfoProto(name=name) for name in names)
+    for engine in ENGINES:
+        try:
+            return dict(zip(names, engine(told).run(feeds), strict=True))
+        except EngineError:
+            continue
+    return {}

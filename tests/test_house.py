@@ -91,7 +91,7 @@ TOPICS = {  # tests of what a whole room does, which are named after that
     "passes/operators/nn": {"bfloat16", "inside", "places"},
     "passes/operators/tensor": {"bfloat16", "inside", "resize_expanded"},
     "passes/optimization/rules": {"growth", "held"},
-    "passes/analysis": {"formals_of_many"},
+    "passes/analysis": {"claims_of_constants", "formals_of_many"},
     "functions": {"openvino_runtime"},
 }
 

@@ -65,7 +65,7 @@ def test_extras_of_the_readme_exist():
 
 def test_every_folder_of_the_repository_is_in_the_source_distribution():
     taken = (ROOT / "MANIFEST.in").read_text("utf-8")
-    for name in ("tests", "docs", "examples", "benchmarks", "CHANGELOG.md", "CONTRIBUTING.md", "mkdocs.yml"):
+    for name in ("tests", "docs", "examples", "benchmarks", "CHANGELOG.md", "CONTRIBUTING.md", "zensical.toml"):
         assert name in taken
 
 

@@ -9,7 +9,8 @@ import pytest
 from opshift.verification.engines import ENGINES, EngineError
 from tests.conditions import never
 from tests.conformance.engines import Raised
-from tests.quirks import QUIRKS, Quirk, excuse
+from tests.quirks import QUIRKS, excuse
+from tests.quirks.entry import Quirk
 from tests.support import model
 
 BY_NAME = {engine.engine: engine for engine in (*ENGINES, Raised)}

@@ -11,7 +11,7 @@ from tests.support import model
 from tests.undefined import ROWS, undefined
 
 F = np.float32
-SHOWN = "the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ"
+SHOWN = "the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0"
 
 
 def io(**feeds: np.ndarray) -> dict[str, Any]:
@@ -45,6 +45,9 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("beyond their type", "y = ReduceL2(x)", 13, "int64[A] y", {"x": np.array([-(2**63)])}, {"x": np.array([-5])}),
     ("no variance", "y = MeanVarianceNormalization(x)", 13, "float[A,B,C,D] y", {"x": np.ones((1, 2, 1, 1), F)},
      {"x": np.arange(4, dtype=F).reshape(1, 1, 2, 2)}),
+    ("statistics of channels", "y = BatchNormalization(x, s, s, s, v)", 9, "float[A,B] y",
+     {"x": np.ones((2, 1), F), "s": np.ones(1, F), "v": np.ones((1, 1), F)}, {"v": np.ones(1, F)}),
+    ("no window", "y = HannWindow(n)", 17, "float[A] y", {"n": np.array(0)}, {"n": np.array(1)}),
     ("a rounding", "y = BlackmanWindow(n)", 17, "float[A] y", {"n": np.array(1)}, {"n": np.array(2)}),
     ("heads are told", "y = Attention<q_num_heads=1, kv_num_heads=1>(q, q, q)", 24, "float[A,B,C,D] y", {"q": np.ones((1, 1, 1, 1), F)},
      {"q": np.ones((1, 1, 1), F)}),
@@ -74,6 +77,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("a place is no number", "y = GridSample(x, g)", 16, "float[A,B,C,D] y",
      {"x": np.ones((1, 1, 2, 2), F), "g": np.full((1, 1, 1, 2), np.nan, F)}, {"g": np.zeros((1, 1, 1, 2), F)}),
     ("the axis lies outside", "y = ArgMin<axis=3>(x)", 10, "int64[A,B] y", {"x": np.ones((1, 1), F)}, {"x": np.ones((1, 1, 1, 1), F)}),
+    ("nothing along the axis", "y = ArgMax<axis=-1>(x)", 13, "int64[A,B] y", {"x": np.ones((1, 0), F)}, {"x": np.ones((0, 1), F)}),
     ("NaN becomes", "y = QuantizeLinear(x, s)", 13, "uint8[N] y", {"x": np.full(1, np.nan, F), "s": np.array(1, F)}, {"x": np.ones(1, F)}),
     ("a scale is 0", "y = QuantizeLinear(x, s)", 13, "uint8[N] y", {"x": np.ones(1, F), "s": np.array(0, F)}, {"s": np.array(1, F)}),
     ("no rank of 3", "_, y = RNN<hidden_size=1>(x, w, r)", 6, "float[A,B,C] y",
@@ -139,3 +143,16 @@ def test_sizes_of_what_is_computed_inside_of_graphs_count():
     feeds = {"x": np.ones((1, 2), F), "d": np.ones(2, F), "c": np.array(True)}
     assert "no vector" in undefined(of, feeds)
     assert not undefined(of, feeds | {"x": np.ones(2, F)})
+
+
+@pytest.mark.newest  # older kernels end the process where they divide by 0
+def test_values_of_what_is_computed_inside_of_graphs_count():
+    body = (
+        "y = If(c) <then_branch = t () => (int64[M] a) { w = Cast<to=7>(z) v = If(c) <"
+        "then_branch = p () => (int64[M] d) { u = Neg(w) d = Div(x, u) }, else_branch = q () => (int64[M] e) { e = Neg(x) }"
+        "> a = Neg(v) }, else_branch = e () => (int64[M] b) { b = Neg(x) }>"
+    )
+    of = model(body, 14, inputs="int64[2] x, bool c, int32[2] z", outputs="int64[N] y")
+    fed = {"x": np.array([1, 2]), "c": np.array(True), "z": np.array([0, 1], np.int32)}
+    assert "divided by 0" in undefined(of, fed)
+    assert not undefined(of, {**fed, "z": np.ones(2, np.int32)})

@@ -173,7 +173,7 @@ def _unscaled(call: Call) -> bool:
     x, scale, zero = (call.shape(at) for at in range(3))
     if x is None or scale is None:
         return False
-    if zero is not None and zero != scale and not (np.prod(zero) == np.prod(scale) == 1):
+    if zero is not None and zero != scale and not {zero, scale} <= {(), (1,)}:
         return True
     axis, block = call.attribute("axis", 1), call.attribute("block_size", 0)
     if call.opset < 13 or not scale or not x or not -len(x) <= axis < len(x):
@@ -227,6 +227,11 @@ def _no_number(value: Any) -> bool:
 def _axis_outside(call: Call) -> bool:
     x, axis = call.shape(0), call.attribute("axis", 0)
     return x is not None and not -len(x) <= axis < len(x)
+
+
+def _nothing_along(call: Call) -> bool:
+    x, axis = call.shape(0), call.attribute("axis", 0)
+    return x is not None and -len(x) <= axis < len(x) and x[axis] == 0
 
 
 def _larger_kernel(call: Call) -> bool:
@@ -291,7 +296,11 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("MeanVarianceNormalization",), "there is no variance", _no_variance, "nan"),
     Undefined(("BlackmanWindow",), "nothing is left but a rounding", _no_window, "elements differ"),
     Undefined(("Attention",), "heads are told beside an axis of them", _heads_twice),
+    Undefined(("HannWindow", "HammingWindow", "BlackmanWindow"), "no window is asked for, which onnx refuses where it sees it",
+              lambda call: call.given(0) is not None and not np.any(call.given(0) > 0), "size input must be greater than 0"),
     Undefined(("Compress",), "the condition is no vector", _no_vector(1)),
+    Undefined(("BatchNormalization",), "statistics of channels are no vectors",
+              lambda call: bool(call.attribute("spatial", 1)) and any(_no_vector(at)(call) for at in range(1, 5))),
     Undefined(("Resize",), "the scales are no vector", lambda call: call.opset > 10 and _no_vector(2)(call)),
     Undefined(("Compress",), "there are more conditions than elements", _beyond),
     Undefined(("PRelu",), "the slope is larger than the data", _broadcasts_data),
@@ -306,6 +315,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Attention",), "there are keys for no head", _no_query_head),
     Undefined(("GridSample",), "a place is no number", lambda call: _no_number(call.given(1))),
     Undefined(("ArgMin", "ArgMax"), "the axis lies outside the rank", _axis_outside),
+    Undefined(("ArgMin", "ArgMax"), "there is nothing along the axis", _nothing_along),
     Undefined(("GatherND",), "data and indices have other batches", _other_batches),
     Undefined(("QuantizeLinear",), "NaN becomes an integer", lambda call: _no_number(call.given(0)) and (call.given(2) is None or _whole(call.given(2)))),
     Undefined(("QuantizeLinear",), "a scale is 0", lambda call: call.given(1) is not None and not call.given(1).all()),

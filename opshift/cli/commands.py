@@ -31,6 +31,9 @@ from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.refine import Refinement
+from opshift.passes.specialization.wanted import wanted as fixed
+from opshift.trying.search import Bound
+from opshift.trying.tried import Manner as Trying
 from opshift.verification.feeding.asked import Asked, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart
@@ -41,8 +44,9 @@ if TYPE_CHECKING:
 
 def convert(options: argparse.Namespace) -> int:
     """`opshift convert`."""
-    if not options.opset and options.target is None and options.ir_version is None:
-        raise ValueError("name what to reach: --opset, --target or --ir-version")
+    goal_named = options.opset or options.target is not None or options.ir_version is not None
+    if not goal_named and not (options.fix_shape or options.set or options.annotate):
+        raise ValueError("name what to reach: --opset, --target or --ir-version; or what to fix")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     if options.target is None:
         return _rewrite(options, _conversion(options, wanted))
@@ -65,6 +69,11 @@ def _backend(options: argparse.Namespace) -> Backend | None:
 def fold(options: argparse.Namespace) -> int:
     """`opshift fold`."""
     return _rewrite(options, _conversion(options, goals.folding(options.op or None, optimize=options.optimize)))
+
+
+def optimize(options: argparse.Namespace) -> int:
+    """`opshift optimize`."""
+    return _rewrite(options, goals.conversion(None, options.ir_version, Refinement(optimize=True)))
 
 
 def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
@@ -116,13 +125,19 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     """One model to a path of its own, or many into a folder."""
     if options.threshold < 0:
         raise ValueError(f"--threshold is 0 or more, not {options.threshold}")
+    goal = replace(goal, fixed=fixed(options.fix_shape, options.set), annotate=options.annotate)
     manner = Manner(
-        options.external_data, options.threshold, not options.no_verify, options.dry_run, wanted=_asked(options)
+        options.external_data,
+        options.threshold,
+        not options.no_verify,
+        options.dry_run,
+        wanted=_asked(options),
+        trying=_trying(options, goal),
     )
     if options.out_dir is not None:
         if options.save_inputs:
             raise ValueError("--save-inputs is for one model; give no --out-dir")
-        for option, given in (("--report", options.report), ("--repro", options.repro)):
+        for option, given in (("--report", options.report), ("--repro", options.repro), ("--try", manner.trying)):
             if given:
                 raise ValueError(f"{option} is for one model; give no --out-dir")
         return _rewrite_all(options, goal, manner)
@@ -137,6 +152,22 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     elif code != DONE or not options.quiet:
         display.show(outcome, _console(), verbose=options.verbose)
     return code
+
+
+def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
+    """How to try the result in the target's backend, if that is asked for."""
+    if not getattr(options, "try_", False):
+        for option in ("tries", "seconds", "learn"):
+            if getattr(options, option, None) is not None:
+                raise ValueError(f"--{option} is of no effect without --try")
+        return None
+    from opshift.trying.attempt import backend_of
+
+    tries, seconds = (Bound.tries if options.tries is None else options.tries), (options.seconds or Bound.seconds)
+    if tries < 1 or seconds <= 0:
+        raise ValueError("--tries is 1 or more, --seconds more than 0")
+    file = options.target if options.target and options.target.endswith(".toml") else ""
+    return Trying(backend_of(goal), Bound(tries, seconds), options.repro, options.learn, file)
 
 
 def _report(options: argparse.Namespace, outcome: Outcome, before: str | None, after: str | None) -> None:
@@ -161,6 +192,7 @@ def _asked(options: argparse.Namespace) -> Asked:
         options.engine,
         options.rtol,
         options.atol,
+        options.set if options.command == "verify" else None,
     )
 
 

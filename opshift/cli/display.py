@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import TYPE_CHECKING, TextIO
 
+from opshift.cli import trying
 from opshift.cli.printing import printable
 from opshift.jobs.batch import FileResult
 from opshift.jobs.contents import Contents
@@ -263,6 +264,10 @@ def _closing(outcome: Outcome) -> list[str]:
     if outcome.after is None:
         return [f"time: {spent}", _missed(outcome)]
     lines = [f"grade: {outcome.grade}; time: {spent}"]
+    if outcome.tried is not None:
+        lines += trying.told(outcome.tried)
+        if not outcome.tried.agrees:
+            return [*lines, trying.ending(outcome.tried)]
     lines.append(verdict(outcome.verification) if outcome.verification is not None else "not verified")
     lines += [f"done there: {line}" for line in _changes(blamed(outcome))]
     if outcome.verification is not None and (inputs := fed(outcome.verification)):
@@ -274,7 +279,8 @@ def _ending(outcome: Outcome) -> str:
     """Where a model was written, or why it was not and what to try."""
     found = outcome.verification
     if outcome.output:
-        return f"written to {outcome.output}"
+        untried = f"; not tried in {outcome.untried}" if outcome.untried else ""
+        return f"written to {outcome.output}{untried}"
     if found is None:
         return "not written: a dry run"
     if found.status == "unverified":

@@ -74,6 +74,7 @@ def _parser() -> Parser:
         help="the opset to reach, the newest, or that of a target; again for another domain",
     )
     _add_target(convert)
+    _add_trying(convert)
 
     inline = verbs.add_parser("inline", help="replace operators by their definitions")
     _add_rewriting(inline)
@@ -82,6 +83,7 @@ def _parser() -> Parser:
     inline.add_argument("--deny", metavar="FILE", help="a file of operators, one a line, or a TOML file with `ops`")
     inline.add_argument("--domain", help="all operators of this domain, the model's own functions among them")
     _add_target(inline)
+    _add_trying(inline)
     inline.add_argument(
         "--portable", action="store_true", help="all that is not ONNX's, such as operators of com.microsoft"
     )
@@ -103,9 +105,13 @@ def _parser() -> Parser:
         help="convert to this opset first, as `convert --modernize` does; without it, the model keeps its own",
     )
 
+    optimize = verbs.add_parser("optimize", help="compute no more what is constant, computed already, or of no effect")
+    _add_rewriting(optimize, optimizing=False)
+
     verify = verbs.add_parser("verify", help="run two models on the same inputs and compare")
     verify.add_argument("before")
     verify.add_argument("after")
+    _add_set(verify, "give an input of the first model this value; the second one may have a constant in its place")
     verify.add_argument("--close", action="store_true", help="allow for other rounding, not only for other kernels")
     _add_inputs(verify)
     _add_report(verify)
@@ -140,7 +146,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _add_rewriting(parser: argparse.ArgumentParser) -> None:
+def _add_rewriting(parser: argparse.ArgumentParser, *, optimizing: bool = True) -> None:
     parser.add_argument(
         "paths",
         nargs="+",
@@ -175,11 +181,13 @@ def _add_rewriting(parser: argparse.ArgumentParser) -> None:
         metavar="BYTES",
         help="the least size of a tensor that `--external-data all` puts into the data file (default: 1024)",
     )
-    parser.add_argument(
-        "--optimize",
-        action="store_true",
-        help="also compute no more what is constant, computed already, or of no effect",
-    )
+    if optimizing:
+        parser.add_argument(
+            "--optimize",
+            action="store_true",
+            help="also compute no more what is constant, computed already, or of no effect",
+        )
+    _add_fixing(parser)
     parser.add_argument("--ir-version", type=int, metavar="N", help="the IR version to write; the opset may stay")
     parser.add_argument("--no-verify", action="store_true", help="do not run both forms")
     parser.add_argument("--dry-run", action="store_true", help="show what would be done; write nothing")
@@ -190,12 +198,48 @@ def _add_rewriting(parser: argparse.ArgumentParser) -> None:
     _add_working(parser)
 
 
+def _add_fixing(parser: argparse.ArgumentParser) -> None:
+    """What is fixed before anything else."""
+    parser.add_argument(
+        "--fix-shape",
+        action="append",
+        metavar="NAME:1,3,224,224|DIM=4,DIM=128",
+        help="fix the sizes of an input or of symbolic dimensions in the file, and compute what follows. Repeatable",
+    )
+    _add_set(parser, "make a constant of an input, which is asked for no more, and compute what follows")
+    parser.add_argument(
+        "--annotate", action="store_true", help="declare types and sizes of the values between, as far as they follow"
+    )
+
+
+def _add_set(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument(
+        "--set",
+        action="append",
+        metavar="NAME=VALUE|NAME=FILE.npy",
+        help=f"{what}: a number, true or false, a text, a list in brackets, or an array in a file. Repeatable",
+    )
+
+
 def _add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target",
         help="replace all that this target lacks, at an opset and an IR version that it reads: a name (see `targets`) "
         "or a TOML file",
     )
+
+
+def _add_trying(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--try",
+        action="store_true",
+        dest="try_",
+        help="run the result in the target's backend, which has to be installed, and replace what it does not run "
+        "until it agrees with the source, or nothing is left to be tried",
+    )
+    parser.add_argument("--tries", type=int, metavar="N", help="how often at most (default: 40)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="how long at most (default: 300)")
+    parser.add_argument("--learn", metavar="FILE.toml", help="keep what was found, as a target file")
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from opshift.passes.goals import Goal
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.installed import LACKING
 from opshift.passes.model.messages import ModelProto
+from opshift.passes.specialization.wanted import NOTHING
 
 MOST_NODES = 5_000
 """Of larger models nothing but the nearest opset is tried, which takes long enough."""
@@ -26,7 +27,7 @@ def advice(source: ModelProto, goal: Goal, result: Result, nearest: int | None, 
     if nearest is not None and nearest != opsets(source).get(""):
         found.append(f"--opset {nearest}")
     if result.refusals and result.refusals[0].op != LACKING and len(source.graph.node) <= MOST_NODES:
-        plain = goal.plain
+        source, plain = goal.sized(source), replace(goal.plain, fixed=NOTHING)
         found += _releases(source, plain, folder)
         found += _sizes(source, plain, folder)
     return tuple(found)

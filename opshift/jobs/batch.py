@@ -22,9 +22,12 @@ from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal
 from opshift.passes.progress import Heard, heard
 from opshift.passes.refine import Refinement
+from opshift.passes.specialization.sizes import Sizes
+from opshift.passes.specialization.wanted import Values
+from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.spelling import hint
 from opshift.verification import engines
-from opshift.verification.feeding.asked import Engines, Inputs, Ranges, Sizes, asked
+from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked
 from opshift.verification.tolerances import Given as Tolerance
 
 Advance = Callable[["FileResult", int], None]
@@ -88,6 +91,9 @@ def convert_files(
     rtol: Tolerance | None = None,
     atol: Tolerance | None = None,
     progress: Heard | None = None,
+    fix_shape: Sizes | None = None,
+    set: Values | None = None,
+    annotate: bool = False,
 ) -> list[FileResult]:
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
 
@@ -118,6 +124,9 @@ def convert_files(
         rtol: what outputs may differ by, as for `verify`.
         atol: as for `verify`.
         progress: as for `verify`; of what other processes do, it hears nothing.
+        fix_shape: as for `convert_version`.
+        set: as for `convert_version`.
+        annotate: as for `convert_version`.
 
     Returns:
         What became of each, in the order of `paths`.
@@ -126,11 +135,12 @@ def convert_files(
         ValueError: before anything is written: an unknown target or policy, no models, two that would be written to
             one place, an output that is an input, a package that is not installed.
     """
-    goal = goals.versions(target, ir_version, Refinement(modernize, optimize=optimize))
+    wanted, held = Refinement(modernize, optimize=optimize), fixed(fix_shape, set)
+    goal = goals.versions(target, ir_version, wanted, held, annotate=annotate)
     if external_data not in (None, *external.POLICIES):
         raise ValueError(f"unknown external_data {external_data!r}{hint(external_data, external.POLICIES)}")
-    wanted = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
-    manner = Manner(external_data, threshold, verify, wanted=wanted)
+    given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
+    manner = Manner(external_data, threshold, verify, wanted=given)
     with heard(progress):
         return run(arrange([os.fspath(path) for path in paths], os.fspath(out_dir), goal, manner), jobs, backend)
 

@@ -14,6 +14,7 @@ from opshift.passes.errors import Refusal
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import census
+from opshift.trying.tried import Tried
 from opshift.verification.judgement import DIRECT, TOLERANCE, TWINS
 from opshift.verification.verify import Verification
 
@@ -37,7 +38,8 @@ class Outcome:
     `seconds` holds the time of each phase, `folded` how many operators were recognised, None where nobody asked,
     `taken_back` the optional changes that were not proved, and that the result does without; `absent` the operators
     that were to be replaced, and of which the model has none, `tries` what was found to lead on where it is refused,
-    and `target` what was asked for.
+    and `target` what was asked for; `tried` what came of trying the result in an installed backend, `untried` the
+    target where nobody asked for that.
     """
 
     source: str
@@ -56,6 +58,8 @@ class Outcome:
     absent: tuple[str, ...] = ()
     tries: tuple[str, ...] = ()
     target: str = ""
+    tried: Tried | None = None
+    untried: str = ""
 
 
 @dataclass(frozen=True)

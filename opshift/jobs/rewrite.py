@@ -9,14 +9,17 @@ from time import perf_counter
 
 from opshift.files import external, model_file, openvino_ir
 from opshift.jobs.advice import advice
-from opshift.jobs.exit_codes import DONE, REFUSED, code_of
+from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
 from opshift.jobs.optional import TakenBack, yielded
 from opshift.jobs.outcome import Outcome, facts
 from opshift.passes import process, progress
 from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
-from opshift.verification.feeding.asked import DRAWN, Asked, checked
+from opshift.trying.search import DIFFERS
+from opshift.trying.tried import Manner as Trying
+from opshift.trying.tried import Tried
+from opshift.verification.feeding.asked import DRAWN, Asked, at
 from opshift.verification.side import Side
 from opshift.verification.verify import Verification, verify_apart
 
@@ -25,7 +28,7 @@ from opshift.verification.verify import Verification, verify_apart
 class Manner:
     """How a result is proved and written; `together` says that other models' data go to the same folder.
 
-    `wanted` is what a user says of the inputs to run on.
+    `wanted` is what a user says of the inputs to run on, `trying` how the result is tried in an installed backend.
     """
 
     external_data: str | None = None
@@ -34,6 +37,7 @@ class Manner:
     dry_run: bool = False
     together: bool = False
     wanted: Asked = DRAWN
+    trying: Trying | None = None
 
 
 def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int, Outcome]:
@@ -46,21 +50,23 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     progress.tell(f"read {model.name}")
     network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
     source = model_file.read(model) if network is None else network.model
-    if manner.verify:
-        manner = replace(manner, wanted=checked(manner.wanted, source))
+    if manner.verify or manner.trying is not None:
+        manner = replace(manner, wanted=at(manner.wanted, goal.fixed, source))
     folder = str(model.resolve().parent)
     seconds = {"read": perf_counter() - started}
     read = network.changes if network is not None else ()
     job = _Job(Side(source, folder, str(model) if network is not None else None), read, output, manner, seconds)
     started = perf_counter()
     progress.tell("convert")
-    result = job.attempt(goal)
-    seconds["convert"] = perf_counter() - started
+    result, tried = (job.attempt(goal), None) if manner.trying is None else job.tried(goal, manner.trying)
+    seconds["convert" if tried is None else "try"] = perf_counter() - started
     # a refusal looks for opsets near the targets, for which every operator has been counted
     before = facts(source, os.path.getsize(model), result.before if goal.targets else None)
-    needs = tuple(open_dimensions(source, goal.backend)) if goal.backend is not None else ()
+    needs = tuple(open_dimensions(goal.sized(source), goal.backend)) if goal.backend is not None else ()
     outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
-    outcome = replace(outcome, absent=result.absent, target=goal.said)
+    outcome = replace(outcome, absent=result.absent, target=goal.said, tried=tried)
+    if goal.backend is not None and tried is None:
+        outcome = replace(outcome, untried=goal.backend.name)
     if result.model is None:
         with process.ours():
             nearest = goal.nearest(source, result, folder)
@@ -68,9 +74,12 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     outcome = replace(outcome, grade=result.grade, folded=result.folded)
     if manner.dry_run:
         return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
+    if tried is not None and not tried.agrees:
+        made = facts(result.model, model_file.size(result.model), result.after)
+        return DIFFERENT if tried.status == DIFFERS else REFUSED, replace(outcome, after=made)
     code, size, verification = job.written(result)
     taken_back: tuple[TakenBack, ...] = ()
-    if verification is not None and not verification.equal and result.optional:
+    if verification is not None and not verification.equal and result.optional and tried is None:
         started = perf_counter()
         part = yielded(goal, job.attempt, job.proved, result, verification)
         seconds["take back"] = perf_counter() - started
@@ -98,6 +107,13 @@ class _Job:
         with process.ours():
             result = goal.attempt(self.source.model, self.source.folder)
         return replace(result, changes=(*self.read, *result.changes))
+
+    def tried(self, goal: Goal, trying: Trying) -> tuple[Result, Tried]:
+        """What an installed backend runs of it."""
+        from opshift.trying import attempt
+
+        result, tried = attempt.attempt(self.source, goal, trying, self.manner.wanted)
+        return replace(result, changes=(*self.read, *result.changes)), tried
 
     def written(self, result: Result) -> tuple[int, int, Verification | None]:
         """Write a result, and let it stand where it is proved: the exit code, the size in bytes, and the proof."""

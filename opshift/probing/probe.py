@@ -18,7 +18,7 @@ from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, de
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.spelling import hint
-from opshift.probing import tasks
+from opshift.probing import installed, tasks
 from opshift.probing.cases import Case, bind, exported, parameters, published
 from opshift.probing.worker import Verdict, Worker
 from opshift.verification import adapters
@@ -52,13 +52,11 @@ def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = Non
     Raises:
         ValueError: an unknown backend or operator, or one that is not installed.
     """
-    if backend not in adapters.KNOWN:
-        likely = hint(backend, adapters.KNOWN) or f"; {', '.join(adapters.KNOWN)} can be probed"
-        raise ValueError(f"unknown backend {backend!r}{likely}")
+    installed.known(backend)
     for op in ops:
         if not any(schemas.versions(domain, op) for domain in schemas.domains()):
             raise ValueError(f"unknown operator {op!r}{hint(op, schemas.operators(''))}")
-    release = installed(backend)
+    release = installed.release(backend)
     worker = Worker(adapters.KNOWN[backend])
     try:
         if not worker.run(tasks.simple(7, 3)).agrees:
@@ -66,17 +64,6 @@ def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = Non
         return text(backend, release, measure(worker, set(ops), progress))
     finally:
         worker.stop()
-
-
-def installed(backend: str) -> str:
-    """The release of an installed backend; raises `ValueError` if there is none."""
-    packages = adapters.DISTRIBUTIONS.get(backend, (backend,))
-    for package in packages:
-        try:
-            return importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    raise ValueError(f"{backend} is not installed: pip install {packages[0]}")
 
 
 @dataclass

@@ -7,12 +7,21 @@ import multiprocessing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from opshift.verification import isolation
-from opshift.verification.engines import EngineError, one_line
+from opshift.verification.engines import EngineError, Feeds, one_line
 
 _ROUNDING = 1e-6
+
+A = TypeVar("A", covariant=True)
+
+
+class Question(Protocol[A]):
+    """What a worker is asked; it is sent there, and back comes the answer."""
+
+    def answer(self, session: Any) -> A:
+        """What a session class of the backend makes of it; raises no exception."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +33,10 @@ class Task:
     expected: Sequence[Any]
     rtol: float = 1e-3
     atol: float = 1e-7
+
+    def answer(self, session: Any) -> Verdict:
+        """What came of it."""
+        return _judge(session, self)
 
 
 @dataclass(frozen=True)
@@ -38,6 +51,39 @@ class Verdict:
         return self.status == "agrees"
 
 
+@dataclass(frozen=True)
+class Yield:
+    """What a model yields on each of some inputs, up to those that it fails on, and how it fails: `why` and where."""
+
+    outputs: Sequence[Sequence[Any]] = ()
+    why: str = ""
+    loaded: bool = True
+
+
+@dataclass(frozen=True)
+class Run:
+    """A serialized model, and the inputs that it is run on, one after the other."""
+
+    model: bytes
+    feeds: Sequence[Feeds]
+
+    def answer(self, session: Any) -> Yield:
+        """What the backend makes of them."""
+        import onnx
+
+        found: list[Sequence[Any]] = []
+        loaded = False
+        try:
+            opened = session(onnx.load_model_from_string(self.model))
+            loaded = True
+            found.extend(opened.run(given) for given in self.feeds)
+        except EngineError as error:
+            return Yield(found, str(error), loaded)
+        except Exception as error:
+            return Yield(found, one_line(error), loaded)
+        return Yield(found)
+
+
 class Worker:
     """A process that opens models in one backend (`module:class`), started anew whenever it died or hung."""
 
@@ -45,22 +91,27 @@ class Worker:
         self._adapter = adapter
         self._timeout = timeout
         self._process: multiprocessing.process.BaseProcess | None = None
-        self._connection: Connection[Task, Verdict] | None = None
+        self._connection: Connection[Any, Any] | None = None
 
     def run(self, task: Task) -> Verdict:
         """Open the model, run it, compare what it yields."""
+        return self.ask(task)
+
+    def ask(self, question: Question[A]) -> A | Verdict:
+        """What the backend makes of a question; `died` or `hung` where it comes to none."""
         try:
             connection = self._connection or self._start()
-            connection.send(task)
+            connection.send(question)
             if not connection.poll(self._timeout):
                 self.stop()
                 return Verdict("hung", f"no answer within {self._timeout:g} s")
-            return connection.recv()
+            answer: A = connection.recv()
+            return answer
         except (EOFError, OSError):
             self.stop()
             return Verdict("died", "the process ended")
 
-    def _start(self) -> Connection[Task, Verdict]:
+    def _start(self) -> Connection[Any, Any]:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, self._adapter), daemon=True)
@@ -79,7 +130,7 @@ class Worker:
         self._connection = self._process = None
 
 
-def _serve(connection: Connection[Verdict, Task], adapter: str) -> None:
+def _serve(connection: Connection[Any, Any], adapter: str) -> None:
     isolation.silence()
     import onnx  # noqa: F401
 
@@ -88,10 +139,10 @@ def _serve(connection: Connection[Verdict, Task], adapter: str) -> None:
     connection.send(Verdict("ready"))
     while True:
         try:
-            task = connection.recv()
+            question = connection.recv()
         except EOFError:
             return
-        connection.send(_judge(session, task))
+        connection.send(question.answer(session))
 
 
 def _judge(session: Any, task: Task) -> Verdict:

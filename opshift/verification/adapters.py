@@ -138,14 +138,19 @@ class Tract:
                 self._inputs = [loaded.input_name(index) for index in range(loaded.input_count())]
                 self._runnable = loaded.into_model().into_runnable()
             except Exception as error:
-                raise EngineError(one_line(error)) from None
+                raise EngineError(_words(error)) from None
 
     def run(self, feeds: Feeds) -> list[Any]:
         """See `Session.run`; raises `EngineError`."""
         try:
             return [_numbers(tensor) for tensor in self._runnable.run([feeds[name] for name in self._inputs])]
         except Exception as error:
-            raise EngineError(one_line(error)) from None
+            raise EngineError(_words(error)) from None
+
+
+def _words(error: Exception) -> str:
+    """What tract says, without the places in its code."""
+    return one_line(ValueError(str(error).partition("Stack backtrace")[0]))
 
 
 def _numbers(tensor: Any) -> Any:

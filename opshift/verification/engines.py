@@ -112,7 +112,7 @@ class OnnxRuntime:
 
         run_options = ort.RunOptions()
         run_options.log_severity_level = 4
-        known = {value.name for value in self._session.get_inputs()}
+        known = {value.name for value in (*self._session.get_inputs(), *self._session.get_overridable_initializers())}
         try:
             given = {name: value for name, value in feeds.items() if name in known and value is not None}
             return list(self._session.run(self._outputs, given, run_options))

@@ -41,11 +41,13 @@ _ALPHA = 1e-9
 
 
 def unlike(one: Any, other: Any) -> str:
-    """Why two arrays are not drawn alike, by Kolmogorov and Smirnov; empty where they may be."""
+    """Why two arrays are not drawn alike, by Kolmogorov and Smirnov; empty where they may be.
+
+    NaN stands behind all numbers, as in what numpy sorts: a share of it is compared like any other.
+    """
     import numpy as np
 
     a, b = (np.sort(np.asarray(drawn, np.float64).ravel()) for drawn in (one, other))
-    a, b = a[np.isfinite(a)], b[np.isfinite(b)]
     if not a.size or not b.size:
         return ""
     at = np.concatenate([a, b])
@@ -53,8 +55,16 @@ def unlike(one: Any, other: Any) -> str:
     gap = float(np.abs(shares[0] - shares[1]).max())
     if gap <= np.sqrt(-np.log(_ALPHA / 2) / 2 * (1 / a.size + 1 / b.size)):
         return ""
-    told = [f"mean {sample.mean():.3g}, deviation {sample.std():.3g}" for sample in (a, b)]
-    return f"drawn otherwise: {told[1]} instead of {told[0]}"
+    return f"drawn otherwise: {_told(b)} instead of {_told(a)}"
+
+
+def _told(sample: Any) -> str:
+    import numpy as np
+
+    finite = sample[np.isfinite(sample)]
+    lacking = sample.size - finite.size
+    said = [f"mean {finite.mean():.3g}, deviation {finite.std():.3g}"] if finite.size else []
+    return ", ".join(said + ([f"{lacking} of {sample.size} elements not finite"] if lacking else []))
 
 
 def cut(model: ModelProto, values: Mapping[str, Any], more: Sequence[str], mark: str) -> ModelProto:

@@ -146,7 +146,8 @@ def _rounds(problem: Problem, fed: Fed) -> Iterator[tuple[str, Feeds]]:
 
 def _is_open(problem: Problem, name: str) -> bool:
     """Whether an input may hold any number."""
-    return problem.wanted.range_of(name) is None and name not in problem.meanings.used
+    wanted = problem.wanted
+    return wanted.range_of(name) is None and name not in wanted.values and name not in problem.meanings.used
 
 
 _NUMBERS: dict[str, Callable[[Any], list[float]]] = {

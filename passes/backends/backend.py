@@ -22,7 +22,10 @@ class Limit:
         constant: the inputs, by their formal names, that must be constants.
         unused: the outputs, by their formal names, that must not be used.
         types: the types that its inputs may have, such as `tensor(float)`; empty for all.
+        ranks: the ranks that its first input may have; empty for all.
+        numbers: whether every size of its inputs must be a number.
         why: what the source says.
+        source: where it is written, or how it was measured, if that is another place than for all else.
     """
 
     ops: frozenset[Op]
@@ -32,7 +35,18 @@ class Limit:
     constant: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     types: frozenset[str] = frozenset()
+    ranks: tuple[int, ...] = ()
+    numbers: bool = False
     why: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How an operator was called when it was seen to run: the ranks of its first input, and whether sizes were open."""
+
+    ranks: tuple[int, ...] = ()
+    symbolic: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,6 +66,7 @@ class Backend:
         functions: whether it is known to read model-local functions.
         folds_sizes: whether what is computed from sizes and constants alone counts as a constant.
         limits: what it does not take of the operators that it has.
+        measured: how operators were called when they were seen to run; of others nobody has seen it.
     """
 
     name: str
@@ -67,6 +82,7 @@ class Backend:
     functions: bool = False
     folds_sizes: bool = False
     limits: tuple[Limit, ...] = ()
+    measured: Mapping[Op, Measured] = field(default_factory=dict)
 
     def has(self, domain: str, op: str, opset: int) -> bool:
         """Whether it has the version of the operator that is in force at `opset` of its domain.

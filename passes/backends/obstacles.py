@@ -139,6 +139,8 @@ class _Search:
             return ""
         if limit.attribute and (why := _untaken(limit, node, schema)):
             return why
+        if why := _unshaped(limit, node, scope):
+            return why
         for parameter, name in zip(schema.inputs, node.input, strict=False):
             if name and parameter.name in limit.constant and not self._known(scope, name):
                 return f'input {parameter.name} "{name}" is computed; only constants are read'
@@ -150,6 +152,18 @@ class _Search:
             if name and parameter.name in limit.unused and name not in self._context.unread:
                 return f'output {parameter.name} "{name}" is not read'
         return ""
+
+
+def _unshaped(limit: Limit, node: NodeProto, scope: Scope) -> str:
+    """How the shapes of a node's inputs exceed a limit, as far as they are known."""
+    first = scope.shape(node.input[0]) if limit.ranks and node.input and node.input[0] else None
+    if first is not None and len(first) not in limit.ranks:
+        return f'"{node.input[0]}" has rank {len(first)}; {" or ".join(map(str, limit.ranks))} is read'
+    if limit.numbers:
+        for name in filter(None, node.input):
+            if any(not isinstance(dim, int) for dim in scope.shape(name) or [None]):
+                return f'"{name}" has sizes without a number; only numbers are read'
+    return ""
 
 
 def _untaken(limit: Limit, node: NodeProto, schema: schemas.Schema) -> str:

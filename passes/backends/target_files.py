@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -15,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from opshift.passes.backends.backend import Backend, Limit
+from opshift.passes.backends.backend import Backend, Limit, Measured
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import default_domain
 from opshift.passes.model.traversal import Op
@@ -27,11 +28,14 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_FILE = {"name", "title", "source", "versions", "limits"}
+_FILE = {"name", "title", "source", "base", "versions", "limits"}
 _LISTS = ("supports", "adds", "lacks", "vendors")
 _FACTS = ("static_shapes", "functions", "folds_sizes")
-_VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", *_FACTS, *_LISTS}
-_LIMIT = {"ops", "attribute", "takes", "constant", "unused", "types", "why", "first", "last"}
+_VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "measured", *_FACTS, *_LISTS}
+_LIMIT = {
+    "ops", "attribute", "takes", "constant", "unused", "types", "ranks", "symbolic", "why", "source", "first", "last"
+}  # fmt: skip
+_RANKS = re.compile(r"(\d)(?:-(\d))?( symbolic)?")
 
 
 def loads(text: str) -> dict[str, Any]:
@@ -106,14 +110,25 @@ def _backends(held: Mapping[str, Any]) -> dict[str, Backend]:
     order = list(held["versions"])
     limits = [(_places(row, order), _limit(row)) for row in held.get("limits", ())]
     found: dict[str, Backend] = {}
-    state: dict[str, Any] = {}
+    state, inherited = _based(held["base"]) if "base" in held else ({}, ())
     for place, (version, row) in enumerate(held["versions"].items()):
         _known(row, _VERSION, f"version {version}")
         state = _inherit(state, row)
-        applying = tuple(limit for places, limit in limits if place in places)
+        applying = (*inherited, *(limit for places, limit in limits if place in places))
         name = f"{held['name']}-{version}"
         found[name] = _backend(name, state, row.get("source", held["source"]), applying)
     return found
+
+
+def _based(name: str) -> tuple[dict[str, Any], tuple[Limit, ...]]:
+    """What a known target says, as the state that the first version of a file begins with, and its limits."""
+    base = find(name)
+    state: dict[str, Any] = {"opset": base.opset, "ir": base.ir_version, "ml": base.ml_opset, "lacks": dict(base.lacks)}
+    state |= {fact: getattr(base, fact) for fact in _FACTS}
+    state |= {"vendors": dict.fromkeys(base.vendors, 1), "measured": base.measured}
+    state |= {"types": sorted(base.types)} if base.types else {}
+    state |= {"supports": dict.fromkeys(base.supports, 1)} if base.supports is not None else {}
+    return state, base.limits
 
 
 def _known(row: Mapping[str, Any], keys: set[str], where: str) -> None:
@@ -135,6 +150,7 @@ def _inherit(state: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]
     lacks = {op: version for op, version in lacks.items() if op not in added} | _operators(row.get("lacks", ()))
     listed = "supports" in row or "supports" in state
     after["vendors"] = {**state.get("vendors", {}), **_operators(row.get("vendors", ()))}
+    after["measured"] = {**state.get("measured", {}), **_measured(row.get("measured", {}))}
     return {**after, "lacks": lacks, **({"supports": supports | added} if listed else {})}
 
 
@@ -156,6 +172,7 @@ def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Lim
         types - missing if types - missing != set(ELEMENT_TYPES) else frozenset(),
         **{fact: bool(state.get(fact, False)) for fact in _FACTS},
         limits=limits,
+        measured=state["measured"],
     )
 
 
@@ -178,8 +195,24 @@ def _limit(row: Mapping[str, Any]) -> Limit:
         tuple(constant),
         tuple(unused),
         _types(row.get("types", ())),
+        tuple(row.get("ranks", ())),
+        not row.get("symbolic", True),
         row.get("why", ""),
+        row.get("source", ""),
     )
+
+
+def _measured(rows: Mapping[str, str]) -> dict[Op, Measured]:
+    """How operators were called: `{ Relu = "1-6 symbolic", Conv = "4" }`, ranks of the first input."""
+    found: dict[Op, Measured] = {}
+    for name, text in rows.items():
+        read = _RANKS.fullmatch(text)
+        if read is None:
+            raise ValueError(f"{name} was measured with {text!r}; ranks are said as 4, 1-6, or 1-6 symbolic")
+        first, last = int(read[1]), int(read[2] or read[1])
+        for op in _operators([name]):
+            found[op] = Measured(tuple(range(first, last + 1)), bool(read[3]))
+    return found
 
 
 def _places(row: Mapping[str, Any], order: Sequence[str]) -> range:
@@ -220,13 +253,23 @@ def write(
     facts: Mapping[str, object],
     limits: Sequence[Mapping[str, object]] = (),
     remarks: Sequence[str] = (),
+    *,
+    base: str = "",
 ) -> str:
     """The text of a target file with one version; `facts` are its keys, `remarks` the comments before them."""
-    head = [f"{key} = {json.dumps(value)}" for key, value in (("name", name), ("title", title), ("source", source))]
+    said = (("name", name), ("title", title), ("source", source), *((("base", base),) if base else ()))
+    head = [f"{key} = {json.dumps(value)}" for key, value in said]
     rows = [", ".join(f"{key} = {json.dumps(value)}" for key, value in limit.items()) for limit in limits]
     limited = ["limits = [", *(f"    {{ {row} }}," for row in rows), "]"] if rows else []
-    body = [_entry(key, value) for key, value in facts.items()]
+    body = [_entry(key, value) for key, value in facts.items() if not isinstance(value, Mapping)]
+    for key, table in facts.items():
+        if isinstance(table, Mapping):
+            body += ["", f'[versions."{version}".{key}]', *(f"{_key(k)} = {json.dumps(v)}" for k, v in table.items())]
     return "\n".join([*remarks, *head, *limited, "", f'[versions."{version}"]', *body, ""])
+
+
+def _key(name: str) -> str:
+    return name if name.isalnum() else json.dumps(name)
 
 
 def _entry(key: str, value: object) -> str:

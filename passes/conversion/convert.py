@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from google.protobuf.message import Error as ProtobufError
-from opshift.passes.analysis import formals
+from opshift.passes.analysis import claims, formals
 from opshift.passes.analysis.diagnosis import blaming
 from opshift.passes.analysis.scope import Context
 from opshift.passes.changes import Change, Ledger, Result
@@ -34,6 +34,8 @@ from opshift.passes.model.traversal import Calls, Op, census, with_nested
 from opshift.passes.process import collector_paused
 
 _TOO_DEEP = "what takes the place of its innermost nodes is nested deeper than protobuf's 100 levels of messages"
+
+_HOLDING = (("", "Constant"), ("", "Identity"))  # what makes a constant of a value that another node made
 
 _FUNCTIONS_SINCE = 8  # the IR version that introduced model-local functions
 
@@ -194,6 +196,8 @@ def _converted(
         return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
     mended = declared.mended(model, source, before.calls, targets, context.inference)
     said = [*context.inference.contradictions(), *context.trust.changes()] if mended or ledger.changes else []
+    if ledger.changes and any(calls.get(op, 0) > before.calls.get(op, 0) for op in _HOLDING):
+        said += claims.of_constants(model)
     return Result(model, (*ledger.changes, *said), (), before.calls, calls)
 
 

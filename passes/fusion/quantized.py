@@ -65,11 +65,13 @@ class Quantizer:
         op = wanted[inner.op_type]
         build = Builder(self.scope, self.scope.opset, node)
         inputs = KINDS[op].inputs(self, build, inner)
-        how = f"{op[1]} from DequantizeLinear, {inner.op_type}, QuantizeLinear"
-        if inputs is None or not self.allowance.permits(node.name or node.output[0], op[1], how):
+        if inputs is None:
             return
         kinds = [self.scope.elem_type(given) for given in (inputs[0], inputs[3])]
         if kinds not in _MIXED.get(self._output_kind(node), ()):
+            return
+        how = f"{op[1]} from DequantizeLinear, {inner.op_type}, QuantizeLinear"
+        if not self.allowance.permits(node.name or node.output[0], op[1], how):
             return
         y = KINDS[op].result
         zero = self.bare(node.input[2]) if len(node.input) > 2 and node.input[2] else build.constant(0, T.UINT8)

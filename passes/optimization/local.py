@@ -57,13 +57,7 @@ class _Whole(Whole):
         self.leans = False
         self.changed = 0
         self.folder = None
-        self._readers: dict[str, list[NodeProto]] = {}
-
-    def know(self, nodes: list[NodeProto]) -> None:
-        """Take these nodes for all that read what they make."""
-        for node in nodes:
-            for name in set(node.input):
-                self._readers.setdefault(name, []).append(node)
+        self._readers: dict[str, list[NodeProto]] = {}  # nobody is known to read a value
 
 
 class _Piece(Workspace):
@@ -72,9 +66,7 @@ class _Piece(Workspace):
 
     def __init__(self, nodes: list[NodeProto], results: list[str], scope: Scope, opset: int):
         self.scope = scope
-        whole = _Whole(scope)
-        whole.know(nodes)
-        self._prepare(whole, opset)
+        self._prepare(_Whole(scope), opset)
         gone = scope.context.dissolved  # of these, what they hold is read instead
         held = [name for sequence in results if sequence in gone for name in scope.elements(sequence) or ()]
         self.results = {name for name in (*results, *held) if name}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from opshift.passes.analysis import claims
 from opshift.passes.analysis.diagnosis import blaming
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.errors import InvalidModel
@@ -45,7 +46,7 @@ def attempt(source: ModelProto, *, allowance: Allowance | None = None, folder: s
             if not whole.changed:
                 break
         if whole.changes:
-            whole.changes += whole.context.inference.contradictions()
+            whole.changes += [*whole.context.inference.contradictions(), *claims.of_constants(model)]
     return Result(model, tuple(whole.changes), (), before.calls, census([model.graph, *model.functions])[1])
 
 

@@ -133,11 +133,8 @@ def _reshape(call: Call) -> Numbers | None:
     held, shape = call.known(0), call.ints(1)
     if held is None or shape is None or len(shape) > 1:
         return None
-    fits = not shape if len(held.values) != 1 else False
-    if fits:
-        return None
     if not shape:
-        return Numbers(True, held.values)
+        return Numbers(True, held.values) if len(held.values) == 1 else None
     return Numbers(False, held.values) if shape[0] in (-1, len(held.values)) else None
 
 

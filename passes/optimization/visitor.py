@@ -13,13 +13,13 @@ from opshift.passes.changes import GRANTED, Change
 from opshift.passes.model import schemas
 from opshift.passes.model import tensors as constants
 from opshift.passes.model.attributes import make_attribute
-from opshift.passes.model.editing import branches
 from opshift.passes.model.encoding.fields import put
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.optimization import rules, shape_values
 from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.contents import content, digest
+from opshift.passes.optimization.courses import course
 from opshift.passes.optimization.workspace import LARGEST, Workspace
 from opshift.passes.rewrite.says import sentence_of
 
@@ -44,9 +44,6 @@ _REPEATED = "A value that is computed already is not computed again"
 
 
 _SHARED = "Equal constants become one"
-
-
-_TAKEN = "The branch that a constant condition takes takes its place"
 
 
 class Visit:
@@ -99,7 +96,7 @@ class Visit:
         plain = any(node.output) and not space.is_open(node)
         for _ in range(_MOST_CHANGES if plain else 0):
             op = node.op_type
-            spliced = self._taken_branch(node) if op == "If" else None
+            spliced = self._decided(node) if op in ("If", "Loop") else None
             if spliced is not None:
                 return [made for inner in spliced for made in self.node(inner, None)]
             call, how = self._ruled(node)
@@ -173,30 +170,17 @@ class Visit:
             path: Path | None = None
             if space.path is not None and index is not None and node.op_type in HOLDING_GRAPHS:
                 path = (*space.path, (index, attribute, k))
-            Visit(Workspace(graph, self._whole, space.opset, space, path)).body()
+            type(self)(type(space)(graph, self._whole, space.opset, space, path)).body()
 
-    def _taken_branch(self, node: NodeProto) -> list[NodeProto] | None:
-        """The nodes of the branch that a constant condition takes."""
-        space = self._space
-        condition = space.array(node.input[0]) if node.input else None
-        if condition is None or condition.size != 1:
+    def _decided(self, node: NodeProto) -> list[NodeProto] | None:
+        """What takes the place of an If or a Loop whose course is known."""
+        found = course(node, self._space)
+        if found is None or not self._may(node.name or node.output[0], node.op_type, found.how):
             return None
-        branch = branches.taken(node, condition.reshape(-1)[0])
-        if branch is None or branch.sparse_initializer or len(branch.output) != len(node.output):
-            return None
-        if not self._whole.fixed.isdisjoint(chain.from_iterable(inner.output for inner in branch.node)):
-            return None
-        if not self._may(node.name or node.output[0], "If", _TAKEN):
-            return None
-        self._note(node.name or node.output[0], "If", _TAKEN)
-        made = branches.spliced(node, branch, self._whole.context.names.fresh)
+        self._note(node.name or node.output[0], node.op_type, found.how)
+        made = found.make()
         for inner in made:
             self._whole.uses.update(inner.input)
-        if space.opset < 6 and space.scope.graph is not None:  # a Cast infers no type there
-            stated = {value.name: value.type for value in branch.value_info}
-            for old, new in zip(branch.node, made[len(branch.initializer) :], strict=False):
-                if new.op_type == "Cast" and old.output[0] in stated:
-                    space.scope.graph.value_info.add(name=new.output[0]).type.CopyFrom(stated[old.output[0]])
         return made
 
     def _fold(self, node: NodeProto) -> bool:

@@ -16,6 +16,10 @@ _MEASURING = frozenset(["ConstantOfShape", "Expand", "Flatten", "Reshape", "Shap
 class Whole:
     """What all workspaces of one model share."""
 
+    uses: Counter[str]
+    measures: bool
+    """Whether dimensions matter to any node."""
+
     def __init__(self, model: ModelProto, source: ModelProto, folder: str | None, allowance: Allowance | None = None):
         self.model = model
         self.allowance = allowance or Allowance()
@@ -23,9 +27,7 @@ class Whole:
         self.context = Context(model, source, folder, trusting=False)
         self.changes: list[Change] = []
         self.constants_are_nodes = model.ir_version < 4  # where each initializer is an input, too
-        self.uses: Counter[str] = Counter()
         self.fixed: frozenset[str] = shadowed(model) | referred(model) | updated(model)
-        self.measures = True  # whether dimensions matter to any node
         self.leans = False  # whether what was asked for since this was unset holds of sizes of 1 or more alone
         self.changed = 0
         self.rounds = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Collection
 from pathlib import Path
 
 PYTEST = ["-q", "--rootdir=.", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts="]
@@ -30,6 +31,10 @@ class Recording:
         lines = {file: {str(n): f"{bits:x}" for n, bits in sorted(found.items())} for file, found in self.lines.items()}
         held = {"tests": self.tests, "seconds": [round(s, 3) for s in self.seconds], "lines": lines}
         path.write_text(json.dumps(held), encoding="utf-8")
+
+    def within(self, files: Collection[str]) -> list[int]:
+        """The tests, by index, of some files."""
+        return [index for index, test in enumerate(self.tests) if test.split("::")[0] in files]
 
     def reaching(self, file: str, lines: set[int]) -> list[int]:
         """The tests, by index, that execute one of some lines."""

@@ -49,6 +49,7 @@ class _Session:
         for given in self.tasks:
             importlib.import_module(self.tree.module(given.mutant.file))
         functions, caches = defaultdict(list), []
+        gc.unfreeze()  # what is frozen is not among the objects
         for held in gc.get_objects():
             if isinstance(held, types.FunctionType):
                 functions[held.__code__.co_filename].append(held)

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from tests.mutation.mutations import mutants
+from tests.mutation.recording import Recording
 from tests.mutation.report import equivalents, markdown
+from tests.mutation.trial import task
 
 ROOT = Path(__file__).parents[2]
 MODULE = """LIMIT = 4
@@ -21,7 +23,11 @@ def clipped(value: int) -> int:
         return LIMIT
     return value
 """
-TESTS = """from opshift import small
+TESTS = """import gc
+
+from opshift import small
+
+gc.freeze()
 
 
 def test_within():
@@ -136,6 +142,20 @@ def test_which_test_executes_which_line(python, tmp_path):
     assert f"all: 2 tests in 0 s; failed: ['{TEST}fails']" in python(RECORD)
     held = json.loads((tmp_path / "all.json").read_text())
     assert (held["tests"], held["lines"]["opshift/small.py"]) == ([f"{TEST}within", f"{TEST}above"], LINES)
+
+
+def test_the_nearest_and_fastest_come_first_and_long_ones_last():
+    recording = Recording()
+    recording.tests = [
+        f"tests/{test}"
+        for test in ("else.py::a", "b/test_it.py::b", "b/test_it.py::c", "b/test.py::d", "b/test.py::e", "other.py::f")
+    ]
+    recording.seconds = [0.1, 4.0, 0.2, 0.1, 0.1, 0.1]
+    recording.lines["b/it.py"][2] = 0b1111
+    (mutant,) = mutants("b/it.py", "def f():\n  return 0")[:1]
+    order = ["b/test_it.py::c", "b/test.py::d", "else.py::a", "b/test.py::e"]
+    for budget, more in ((9, ["b/test_it.py::b"]), (3, [])):
+        assert task(recording, mutant, "", {2}, budget).tests == [f"tests/{test}" for test in order + more]
 
 
 def test_who_kills_whom(python, tmp_path):

@@ -44,29 +44,32 @@ class Task:
 
 
 def task(recording: Recording, mutant: Mutant, source: str, bodies: set[int], budget: float) -> Task:
-    """The tests that reach a mutant, the nearest and fastest first, as many as take `budget` seconds.
+    """The tests that reach a mutant, the nearest and fastest first, as many as take `budget` seconds; long ones last.
 
     What an import executes is judged by the tests that execute a function of the file, which lie in `bodies`, and by
-    those of the room.
+    those of the room. Behind those that reach it come others of their files: what one of them has made may be kept for
+    all that follow, so that they did not execute what makes it.
     """
     found = recording.reaching(mutant.file, {mutant.line} if mutant.inside else bodies | {mutant.line})
     room, stem = f"tests/{os.path.dirname(mutant.file)}/", Path(mutant.file).stem
     if not mutant.inside:
         beside = [k for k, test in enumerate(recording.tests) if test.startswith(room)]
         found = sorted({*found, *beside}) or list(range(len(recording.tests)))
+    reaching, files = set(found), {recording.tests[index].split("::")[0] for index in found}
     turns: dict[str, int] = {}
     ranked = []
-    for index in sorted(found, key=lambda k: recording.seconds[k]):
+    for index in sorted(recording.within(files), key=lambda k: recording.seconds[k]):
         file = recording.tests[index].split("::")[0]
         turn = turns[file] = turns.get(file, 0) + 1
-        ranked.append((_distance(file, room, stem), turn, index))
-    chosen, spent, files = list[str](), 0.0, set[str]()
-    for _, _, index in sorted(ranked):
+        place = recording.seconds[index] > budget / 4, index not in reaching, _distance(file, room, stem), turn
+        ranked.append((*place, index))
+    chosen, spent, begun = list[str](), 0.0, set[str]()
+    for *_, index in sorted(ranked):
         file = recording.tests[index].split("::")[0]
-        seconds = recording.seconds[index] + EACH_TEST + (0 if file in files else EACH_FILE)
+        seconds = recording.seconds[index] + EACH_TEST + (0 if file in begun else EACH_FILE)
         if spent + seconds <= budget:
             chosen.append(recording.tests[index])
-            files.add(file)
+            begun.add(file)
             spent += seconds
     if found and not chosen:
         index = min(found, key=recording.seconds.__getitem__)

@@ -11,21 +11,22 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
-from opshift.passes.spelling import hint
+from opshift.passes.specialization.inputs import fits, known, of_type, required, tensor
+from opshift.passes.specialization.sizes import Sizes
+from opshift.passes.specialization.sizes import sizes as parsed_sizes
+from opshift.passes.specialization.wanted import Resolved, Values, Wanted, resolved
+from opshift.passes.specialization.wanted import values as parsed_values
 from opshift.verification.adapters import JUDGES
 from opshift.verification.feeding import files
 from opshift.verification.tolerances import Given, Tolerances, tolerances
 
 Feeds = Mapping[str, Any]
 Inputs = str | os.PathLike[str] | Feeds | Sequence[Feeds]
-Sizes = str | Mapping[str, int | Sequence[int]] | Iterable[str]
 Engines = str | Sequence[str]
 Ranges = str | Mapping[str, tuple[float, float]] | tuple[float, float] | Iterable[str]
 
-_LIST = re.compile(r"\[?\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)\]?")
 _RANGE = re.compile(r"\[\s*([^\s,\[\]]+)\s*,\s*([^\s,\[\]]+)\s*\]")
 _OPTIONAL = ("openvino",)  # engines that opshift does not bring along
-_SHOWN = 12  # names in an error
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Asked:
         repro: the folder that gets the smallest models that still differ, where the two do.
         engines: what is to run the first form, and what the second; empty for those that load them.
         tolerances: how far apart outputs may be, by name, in the place of the bounds.
+        values: what inputs are given, by name; a second form may have constants in their place.
     """
 
     inputs: Inputs | None = None
@@ -55,6 +57,7 @@ class Asked:
     repro: str | None = None
     engines: tuple[str, ...] = ()
     tolerances: Tolerances = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def sets(self) -> tuple[Feeds, ...]:
@@ -81,16 +84,27 @@ def asked(
     engine: Engines | None = None,
     rtol: Given | None = None,
     atol: Given | None = None,
+    set_: Values | None = None,
 ) -> Asked:
     """The same from what was typed, or given in Python; raises `ValueError` for what has no meaning."""
     if runs is not None and runs < 1:
         raise ValueError(f"--runs is 1 or more, not {runs}")
     if seed < 0:
         raise ValueError(f"--seed is 0 or more, not {seed}")
-    shapes, sizes = _sizes(input_shape)
+    shapes, sizes = parsed_sizes(input_shape)
     allowed = tolerances(rtol, atol)
     return Asked(
-        inputs, shapes, sizes, _ranges(val_range), runs, seed, _new(save_inputs), _new(repro), _engines(engine), allowed
+        inputs,
+        shapes,
+        sizes,
+        _ranges(val_range),
+        runs,
+        seed,
+        _new(save_inputs),
+        _new(repro),
+        _engines(engine),
+        allowed,
+        parsed_values(set_),
     )
 
 
@@ -125,40 +139,6 @@ def _new(path: str | os.PathLike[str] | None) -> str | None:
     return place
 
 
-def _sizes(given: Sizes | None) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    shapes: dict[str, tuple[int, ...]] = {}
-    sizes: dict[str, int] = {}
-    if isinstance(given, Mapping):
-        for name, size in given.items():
-            if isinstance(size, int):
-                sizes[name] = size
-            else:
-                shapes[name] = tuple(size)
-    else:
-        for text in [given] if isinstance(given, str) else given or ():
-            name, colon, rest = text.rpartition(":")
-            found = _LIST.fullmatch(rest.strip())
-            if colon and name and found:
-                shapes[name] = tuple(int(size) for size in found[1].split(",") if size.strip())
-            else:
-                sizes.update(_symbols(text))
-    for name, held in (*shapes.items(), *((name, (size,)) for name, size in sizes.items())):
-        if any(isinstance(size, bool) or not isinstance(size, int) or size < 0 for size in held):
-            raise ValueError(f"the sizes of {name!r} are whole numbers, 0 or more, not {held}")
-    return shapes, sizes
-
-
-def _symbols(text: str) -> dict[str, int]:
-    """`batch=4,seq=128`: sizes of symbolic dimensions."""
-    found = {}
-    for part in text.split(","):
-        name, equals, size = part.rpartition("=")
-        if not equals or not name.strip() or not size.strip().isdecimal():
-            raise ValueError(f"{text!r} is neither NAME:SIZE,SIZE,... nor DIMENSION=SIZE,...")
-        found[name.strip()] = int(size)
-    return found
-
-
 def _ranges(given: Ranges | None) -> dict[str, tuple[float, float]]:
     held: dict[str, tuple[float, float]] = {}
     if isinstance(given, Mapping):
@@ -186,38 +166,50 @@ def checked(wanted: Asked, model: ModelProto) -> Asked:
         ValueError: there is no such input or dimension, or it has another rank, size or type.
         OSError: a file cannot be read.
     """
-    taken = files.taken(model)
-    for name in (*wanted.shapes, *filter(None, wanted.ranges)):
-        known(name, taken, "input")
-    symbols = {dim.dim_param for kind in taken.values() for dim in files.tensor(kind).shape.dim if dim.dim_param}
+    wanted = _fixed(wanted, resolved(Wanted(values=wanted.values), model))
+    given = required(model)
+    for name in (*(wanted.shapes.keys() - wanted.values.keys()), *filter(None, wanted.ranges)):
+        known(name, given, "input")
+    symbols = {dim.dim_param for kind in given.values() for dim in tensor(kind).shape.dim if dim.dim_param}
     for name in wanted.sizes:
         known(name, symbols, "symbolic dimension")
     for name, shape in wanted.shapes.items():
-        _fits(name, taken[name], shape)
-        for dim, size in zip(files.tensor(taken[name]).shape.dim, shape, strict=False):
+        if name not in given:  # a default, which is set
+            continue
+        fits(name, given[name], shape)
+        for dim, size in zip(tensor(given[name]).shape.dim, shape, strict=False):
             if wanted.sizes.get(dim.dim_param, size) != size:
                 raise ValueError(f"{dim.dim_param!r} cannot be {wanted.sizes[dim.dim_param]} and {size} (in {name!r})")
     for name in filter(None, wanted.tolerances):
         known(name, [value.name for value in model.graph.output], "output")
     for name, bounds in wanted.ranges.items():
         if name:
-            _holds(name, taken[name], bounds)
+            _holds(name, given[name], bounds)
     if wanted.inputs is None:
         return wanted
-    sets = files.read(wanted.inputs, taken) if isinstance(wanted.inputs, (str, os.PathLike)) else _several(wanted)
+    sets = files.read(wanted.inputs, given) if isinstance(wanted.inputs, (str, os.PathLike)) else _several(wanted)
     if not sets:
         raise ValueError("no inputs are given")
-    return replace(wanted, inputs=tuple(_of_types(held, taken, wanted) for held in sets))
+    return replace(wanted, inputs=tuple(_of_types(held, given, wanted) for held in sets))
 
 
-def known(name: str, names: Iterable[str], what: str, whose: str = "the model") -> None:
-    """Raise `ValueError` for a name that is none of these."""
-    held = list(dict.fromkeys(names))
-    if name in held:
-        return
-    more = f", and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
-    have = f"it has {', '.join(map(repr, sorted(held)[:_SHOWN]))}{more}" if held else "it has none"
-    raise ValueError(f"{whose} has no {what} {name!r}{hint(name, held, repr) or f'; {have}'}")
+def at(wanted: Asked, fixed: Wanted, model: ModelProto) -> Asked:
+    """The same at the sizes and with the values that are fixed in what becomes of the model; raises as `checked`."""
+    return checked(_fixed(wanted, resolved(fixed, model)) if fixed else wanted, model)
+
+
+def _fixed(wanted: Asked, of: Resolved) -> Asked:
+    """The same with sizes and values of a model; raises `ValueError` where others are asked for."""
+    for name, size in (*of.shapes.items(), *of.sizes.items()):
+        asked_for = wanted.shapes.get(name, size) if isinstance(size, tuple) else wanted.sizes.get(name, size)
+        if asked_for != size:
+            raise ValueError(f"{name!r} is fixed as {size}, and cannot be {asked_for}")
+    return replace(
+        wanted,
+        shapes={**wanted.shapes, **of.shapes},
+        sizes={**wanted.sizes, **of.sizes},
+        values={**wanted.values, **of.values},
+    )
 
 
 def _several(wanted: Asked) -> list[Feeds]:
@@ -228,57 +220,16 @@ def _several(wanted: Asked) -> list[Feeds]:
     return held
 
 
-def _of_types(held: Feeds, taken: Mapping[str, TypeProto], wanted: Asked) -> Feeds:
+def _of_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -> Feeds:
     """One set of inputs, each as an engine takes it."""
     found = {}
     for name, value in held.items():
-        known(name, taken, "input")
-        found[name] = _of_type(name, value, taken[name])
+        known(name, given, "input")
+        found[name] = of_type(name, value, given[name])
         asked_for = wanted.shapes.get(name)
         if asked_for is not None and getattr(found[name], "shape", asked_for) != asked_for:
             raise ValueError(f"input {name!r} is of shape {list(found[name].shape)}, not {list(asked_for)}")
     return found
-
-
-def _of_type(name: str, value: Any, kind: TypeProto) -> Any:
-    import numpy as np
-    import onnx.helper
-
-    which = kind.WhichOneof("value")
-    if which == "optional_type":
-        return None if value is None else _of_type(name, value, kind.optional_type.elem_type)
-    if which == "sequence_type":
-        if not isinstance(value, (list, tuple)):
-            raise ValueError(f"input {name!r} is a sequence: a list of arrays")
-        return [_of_type(name, one, kind.sequence_type.elem_type) for one in value]
-    array = np.asarray(value)
-    elem_type = kind.tensor_type.elem_type
-    if elem_type == TensorProto.STRING:
-        if array.dtype.kind not in "OSU":
-            raise ValueError(f"input {name!r} is {array.dtype}; the model takes strings")
-        array = array.astype(str).astype(object)
-    elif elem_type in TensorProto.DataType.values() and elem_type:
-        wanted = onnx.helper.tensor_dtype_to_np_dtype(elem_type)
-        if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize:  # types that numpy keeps as bytes
-            array = array.view(wanted)
-        if array.dtype != wanted:
-            raise ValueError(f"input {name!r} is {array.dtype}; the model takes {wanted}")
-    _fits(name, kind, array.shape)
-    return array
-
-
-def _fits(name: str, kind: TypeProto, shape: Sequence[int]) -> None:
-    """Raise `ValueError` for a shape that is not what the model says of its input."""
-    declared = files.tensor(kind)
-    if not declared.HasField("shape"):
-        return
-    dims = declared.shape.dim
-    text = ",".join(dim.dim_param or (str(dim.dim_value) if files.is_fixed(dim) else "?") for dim in dims)
-    if len(dims) != len(shape):
-        raise ValueError(f"input {name!r} has rank {len(dims)} ([{text}]), not {len(shape)} ({list(shape)})")
-    for dim, size in zip(dims, shape, strict=True):
-        if files.is_fixed(dim) and dim.dim_value != size:
-            raise ValueError(f"input {name!r} has shape [{text}], which {list(shape)} does not fit")
 
 
 def _holds(name: str, kind: TypeProto, bounds: tuple[float, float]) -> None:
@@ -286,7 +237,7 @@ def _holds(name: str, kind: TypeProto, bounds: tuple[float, float]) -> None:
     import numpy as np
     import onnx.helper
 
-    elem_type = files.tensor(kind).elem_type
+    elem_type = tensor(kind).elem_type
     if elem_type == TensorProto.STRING:
         raise ValueError(f"input {name!r} holds strings, which have no range")
     if elem_type not in TensorProto.DataType.values() or not elem_type:

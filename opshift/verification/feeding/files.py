@@ -11,33 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opshift.files.writing import writing
-from opshift.passes.model.messages import ModelProto, TypeProto
+from opshift.passes.model.messages import TypeProto
 
 if TYPE_CHECKING:
-    from onnx import TensorShapeProto
-
     from opshift.verification.engines import Feeds
 
 _NUMBERED = re.compile(r"input_(\d+)\.pb")
 _SET = re.compile(r"test_data_set_(\d+)")
 _OF_SET = re.compile(r"(\d+)/(.+)", re.DOTALL)
-
-
-def taken(model: ModelProto) -> dict[str, TypeProto]:
-    """The inputs that a model has to be given, with their types."""
-    held = {tensor.name for tensor in model.graph.initializer}
-    return {value.name: value.type for value in model.graph.input if value.name not in held}
-
-
-def tensor(kind: TypeProto) -> TypeProto.Tensor:
-    """The tensor in a type; an empty one where there is none."""
-    which = kind.WhichOneof("value")
-    return tensor(kind.optional_type.elem_type) if which == "optional_type" else kind.tensor_type
-
-
-def is_fixed(dim: TensorShapeProto.Dimension) -> bool:
-    """Whether a dimension has a size; exporters write -1 for one that it does not have."""
-    return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
 def read(path: str | os.PathLike[str], inputs: Mapping[str, TypeProto]) -> list[Feeds]:

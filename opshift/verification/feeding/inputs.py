@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto
+from opshift.passes.specialization.inputs import required
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, Feeds
 from opshift.verification.feeding import files
@@ -61,7 +62,7 @@ def running(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
     for fed in _given(side, run, wanted) if wanted.sets else _found(side, run, wanted):
         found.append(fed.given)
         if wanted.save is not None:  # each as it comes: what ends the process is kept, too
-            files.save(wanted.save, found, files.taken(side.model))
+            files.save(wanted.save, found, required(side.model))
         yield fed
 
 
@@ -71,7 +72,7 @@ def _given(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
     for number, held in enumerate(wanted.sets[: wanted.runs]):
         choice = Choice(SIZES[0], _sizes(problem, held), seed=wanted.seed + number)
         given = problem.draw(choice) if len(held) < len(problem.taken) else {}
-        given = {**given, **held}
+        given = {**given, **held, **wanted.values}
         try:
             yield Fed(given, run(given), choice)
         except EngineError as error:
@@ -122,7 +123,7 @@ def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
 
 
 def problem_of(model: ModelProto, wanted: Asked) -> Problem:
-    taken = files.taken(model)
+    taken = required(model)
     return Problem(model, taken, meanings(model, taken), wanted)
 
 

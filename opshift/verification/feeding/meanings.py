@@ -9,7 +9,7 @@ from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import Body, with_nested
-from opshift.verification.feeding import files
+from opshift.passes.specialization.inputs import tensor
 
 # What an integer input means to its consumer, by operator and position.
 _MEANING = {
@@ -66,7 +66,7 @@ class Meanings:
 def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
     """What the nodes of a model, subgraphs included, make of its integers; nothing is read where it takes none."""
     found = Meanings()
-    origins = {name: name for name, kind in taken.items() if files.tensor(kind).elem_type in INTEGERS}
+    origins = {name: name for name, kind in taken.items() if tensor(kind).elem_type in INTEGERS}
     if origins:
         reader = _Reader(found, origins)
         for graph in with_nested([model.graph]):

@@ -12,8 +12,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
+from opshift.passes.specialization.inputs import is_fixed, tensor
 from opshift.verification.engines import EngineError, Reference
-from opshift.verification.feeding import files, values
+from opshift.verification.feeding import values
 from opshift.verification.feeding.meanings import INTEGERS
 from opshift.verification.feeding.stops import Stop, Surroundings, before, crossings, marked, stop
 from opshift.verification.feeding.values import Choice
@@ -51,8 +52,8 @@ class Problem:
         """Where each size that can be chosen occurs: inputs and axes by symbol, or by place."""
         found: dict[str, list[tuple[str, int]]] = {}
         for name, kind in self.taken.items():
-            for axis, dim in enumerate(() if name in self.wanted.shapes else files.tensor(kind).shape.dim):
-                if not files.is_fixed(dim) and dim.dim_param not in self.wanted.sizes:
+            for axis, dim in enumerate(() if name in self.wanted.shapes else tensor(kind).shape.dim):
+                if not is_fixed(dim) and dim.dim_param not in self.wanted.sizes:
                     found.setdefault(dim.dim_param or values.place(name, axis), []).append((name, axis))
         return found
 
@@ -64,8 +65,9 @@ class Problem:
             if kind.WhichOneof("value") == "tensor_type"
             and kind.tensor_type.elem_type != TensorProto.STRING
             and self.wanted.range_of(name) is None
+            and name not in self.wanted.values
             and (kind.tensor_type.elem_type in INTEGERS or len(kind.tensor_type.shape.dim) < 2)
-            and math.prod(dim.dim_value for dim in kind.tensor_type.shape.dim if files.is_fixed(dim)) <= _FEW
+            and math.prod(dim.dim_value for dim in kind.tensor_type.shape.dim if is_fixed(dim)) <= _FEW
         ]
 
 
@@ -180,7 +182,7 @@ class Search:
         fills = [name for name in self._fillable if name in causes]
         said = [n for n in dict.fromkeys(state.stop.numbers) if 0 < n <= 1 << 16][:_SAID]
         held = self._around.numbers(state.stop.reached)[:_SAID]
-        beside = [d.dim_value for name in causes for d in files.tensor(self._problem.taken[name]).shape.dim][:_SAID]
+        beside = [d.dim_value for name in causes for d in tensor(self._problem.taken[name]).shape.dim][:_SAID]
         near = [n for n in dict.fromkeys([*said, *held, *sorted(beside), *(n + 1 for n in said)]) if n > 1]
         square = tuple(dim for dim in dims if all(self._is_spatial(*place) for place in self._dims[dim]))
         for together in dict.fromkeys([square, *((dim,) for dim in dims)]):
@@ -203,7 +205,7 @@ class Search:
 
     def _is_spatial(self, name: str, axis: int) -> bool:
         """Whether an axis is one of an image's, which are changed together."""
-        return axis > 1 and len(files.tensor(self._problem.taken[name]).shape.dim) > 3
+        return axis > 1 and len(tensor(self._problem.taken[name]).shape.dim) > 3
 
     def _meeting(self, state: _State, dims: Sequence[str]) -> Iterator[Choice]:
         """Sizes at which what the engine complains of would meet what it asks for."""

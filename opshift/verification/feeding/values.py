@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model.messages import TensorProto, TypeProto
+from opshift.passes.specialization.inputs import is_fixed, tensor
+from opshift.passes.specialization.sizes import computed, terms
 from opshift.verification.engines import EngineError
-from opshift.verification.feeding import files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,7 +58,7 @@ def undrawable(taken: Mapping[str, TypeProto]) -> str:
 def _axes(kind: TypeProto) -> int:
     while kind.WhichOneof("value") == "sequence_type":
         kind = kind.sequence_type.elem_type
-    return len(files.tensor(kind).shape.dim)
+    return len(tensor(kind).shape.dim)
 
 
 def draw(
@@ -67,7 +68,9 @@ def draw(
     import numpy as np
 
     random = np.random.default_rng(choice.seed)
-    return {name: _Drawn(name, meanings, wanted, choice, random, most).value(kind) for name, kind in taken.items()}
+    drawn = {name: kind for name, kind in taken.items() if name not in wanted.values}
+    made = {name: _Drawn(name, meanings, wanted, choice, random, most).value(kind) for name, kind in drawn.items()}
+    return {**made, **wanted.values}
 
 
 def shape_of(name: str, kind: TypeProto, wanted: Asked, choice: Choice) -> list[int]:
@@ -75,8 +78,8 @@ def shape_of(name: str, kind: TypeProto, wanted: Asked, choice: Choice) -> list[
     if name in wanted.shapes:
         return list(wanted.shapes[name])
     return [
-        dim.dim_value if files.is_fixed(dim) else size_of(dim.dim_param, place(name, axis), wanted, choice)
-        for axis, dim in enumerate(files.tensor(kind).shape.dim)
+        dim.dim_value if is_fixed(dim) else size_of(dim.dim_param, place(name, axis), wanted, choice)
+        for axis, dim in enumerate(tensor(kind).shape.dim)
     ]
 
 
@@ -86,25 +89,7 @@ def size_of(symbol: str, where: str, wanted: Asked, choice: Choice) -> int:
     if (symbol or where) in held:
         return held[symbol or where]
     parts = terms(symbol)
-    return choice.size if parts is None else _computed(parts, held, choice.size)
-
-
-def terms(symbol: str) -> list[str] | None:
-    """The parts of `past + 1`, as exporters name dimensions; None for a plain name."""
-    parts = symbol.replace("*", " * ").replace("+", " + ").replace("-", " - ").split()
-    if len(parts) < 3 or len(parts) % 2 == 0 or any(sign not in "+-*" for sign in parts[1::2]):
-        return None
-    return parts if all(part.isidentifier() or part.isdecimal() for part in parts[::2]) else None
-
-
-def _computed(parts: list[str], held: Mapping[str, int], size: int) -> int:
-    total, factor, sign = 0, 1, 1
-    for index, part in enumerate(parts):
-        if part in ("+", "-"):
-            total, factor, sign = total + sign * factor, 1, 1 if part == "+" else -1
-        elif index % 2 == 0:
-            factor *= int(part) if part.isdecimal() else held.get(part, size)
-    return max(total + sign * factor, 0)
+    return choice.size if parts is None else computed(parts, held, choice.size)
 
 
 @dataclass(frozen=True)

@@ -58,10 +58,10 @@ def write(
         side.model.graph.output[0].type.CopyFrom(_type_of(value))
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        _write_tensors(folder / "inputs", "input", fed)
+        write_tensors(folder / "inputs", "input", fed)
         for side, name, value in zip(sides, ("before", "after"), outputs, strict=True):
             (folder / f"{name}.onnx").write_bytes(side.model.SerializeToString())
-            _write_tensors(folder / f"outputs-{name}", "output", {place.tensor: value})
+            write_tensors(folder / f"outputs-{name}", "output", {place.tensor: value})
         (folder / "command.txt").write_text(f"{_command(sides, place.tensor, asked)}\n", encoding="utf-8")
     return True
 
@@ -103,7 +103,7 @@ def _type_of(value: Any) -> TypeProto:
     return tensor_type(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
 
 
-def _write_tensors(folder: Path, name: str, values: Mapping[str, Any]) -> None:
+def write_tensors(folder: Path, name: str, values: Mapping[str, Any]) -> None:
     """As published test data are laid out: `input_0.pb`, one tensor a file."""
     from onnx import numpy_helper
 

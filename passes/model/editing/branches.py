@@ -1,8 +1,8 @@
-"""The branch of an If whose condition is known, in the place of the If."""
+"""The branch of an If whose condition is known, or a body that runs once, in the place of the node that holds it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.editing.renaming import rename
@@ -21,19 +21,32 @@ def spliced(node: NodeProto, branch: GraphProto, fresh: Callable[[str], str] | N
 
     Without `fresh` it keeps its names, as nothing else has them.
     """
+    return inlined(branch, zip((value.name for value in branch.output), node.output, strict=True), {}, fresh)
+
+
+def inlined(
+    graph: GraphProto,
+    yields: Iterable[tuple[str, str]],
+    given: Mapping[str, str],
+    fresh: Callable[[str], str] | None = None,
+) -> list[NodeProto]:
+    """Copies of the nodes of a graph, whose inputs are `given` by name; what else they make gets fresh names.
+
+    It yields, pair by pair, a value of its own as one outside. Without `fresh` it keeps its names.
+    """
     made = [
         NodeProto(op_type="Constant", output=[tensor.name], attribute=[make_attribute("value", tensor)])
-        for tensor in branch.initializer
+        for tensor in graph.initializer
     ]
-    made += [NodeProto.FromString(inner.SerializeToString()) for inner in branch.node]
+    made += [NodeProto.FromString(inner.SerializeToString()) for inner in graph.node]
     names = {name: fresh(name) if fresh else name for inner in made for name in inner.output if name}
-    echoes, given = list[NodeProto](), set[str]()
-    for value, outer in zip(branch.output, node.output, strict=True):
-        name = value.name
-        if name in names and name not in given:
+    own, echoes, told = set(names), list[NodeProto](), set[str]()
+    names.update(given)
+    for name, outer in yields:
+        if name in own and name not in told:
             names[name] = outer
-            given.add(name)
-        else:  # a value from outside, or one that the branch yields twice
+            told.add(name)
+        else:  # a value from outside, or one that is yielded twice
             echoes.append(NodeProto(op_type="Identity", input=[names.get(name, name)], output=[outer]))
     rename(made, names)
     return [*made, *echoes]

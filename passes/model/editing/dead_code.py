@@ -42,8 +42,8 @@ def drop_unused(model: ModelProto, released: set[str]) -> bool:
             if i in dead[b] or not all(name in seen for name in node.output if name):
                 continue
             dead[b].add(i)
-            uses.subtract(freed := _freed(node))
-            fresh = {name for name in freed if name and not uses[name]} - seen
+            uses.subtract(given_up := freed(node))
+            fresh = {name for name in given_up if name and not uses[name]} - seen
             seen |= fresh
             pending += fresh
     for b, body in enumerate(held):
@@ -70,7 +70,7 @@ def _reads(body: Body) -> list[str]:
     return [*chain.from_iterable([node.input for node in body.node]), *results(body)]
 
 
-def _freed(node: NodeProto) -> list[str]:
+def freed(node: NodeProto) -> list[str]:
     """What a node reads, and what the graphs that it holds read from outside: what they make goes with them."""
     inner = _inside(node)
     made = {name for body in inner for held in body.node for name in held.output}

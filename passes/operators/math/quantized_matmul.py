@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.dequantized import ROUNDS, dequantized_along, is_one, quantized
 from opshift.passes.operators.shared.recipes import carried, saturated
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
@@ -30,21 +31,13 @@ def product_of_quantized(node: Node) -> str:
     return saturated(build, ratio, build.Cast(node.input(7), to=T.FLOAT), node.elem_type(7))
 
 
-@says(
-    "DequantizeLinear, MatMul and QuantizeLinear; with scales of rows or columns the product of integers is rescaled."
-)
+@says("DequantizeLinear, MatMul and QuantizeLinear; where y has several scales, the product of integers is rescaled.")
 def product_of_dequantized(node: Node) -> str:
-    if node.elem_type(1) != T.FLOAT or not all(_is_one(node, index) for index in (1, 2, 4, 5)):
+    if node.elem_type(1) != T.FLOAT or not is_one(node.scope.shape(node.input(6))):
         return product_of_quantized(node)
-    node.close("computed in float32, which rounds otherwise than integers do")
-    build = node.build
-    a = build.DequantizeLinear(*(node.input(index) for index in (0, 1, 2)))
-    b = build.DequantizeLinear(*(node.input(index) for index in (3, 4, 5)))
-    return str(build.QuantizeLinear(build.MatMul(a, b), node.input(6), node.input(7)))
-
-
-def _is_one(node: Node, index: int) -> bool:
-    return node.scope.shape(node.input(index)) in ([], [1])
+    node.close(ROUNDS)
+    a, b = dequantized_along(node, 0, 1, 2, -2), dequantized_along(node, 3, 4, 5, -1)
+    return quantized(node, node.build.MatMul(a, b), 6, node.elem_type(7))
 
 
 def _without_zero_point(node: Node, index: int, zero_point: int, *, rows: bool) -> str:
@@ -90,4 +83,4 @@ def _per_tensor(node: Node, index: int) -> str:
 changed("MatMulInteger", 10, Pair(down=product_of_integers))
 changed("QLinearMatMul", 10, Pair(down=product_of_quantized))
 changed("QLinearMatMul", 21, Pair(down=quantized_product))
-defined("QLinearMatMul", product_of_dequantized, opset=11)
+defined("QLinearMatMul", product_of_dequantized, opset=13)

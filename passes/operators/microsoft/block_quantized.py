@@ -1,4 +1,4 @@
-"""GatherBlockQuantized and MatMulBnb4: rows of integers, or of codes of 4 bits, in blocks that share a scale."""
+"""Gathers and products of integers, of codes of 4 bits and of 8-bit floats, in blocks that share a scale."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared.dequantized import scalar
 from opshift.passes.operators.shared.quantization import checked_bits, first_of, spelled, unpacked
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.operators.shared.shapes import share_along
@@ -99,5 +100,21 @@ def product_of_codes(node: Node) -> str:
     return str(build.MatMul(node.input(0), weights))
 
 
+@says("MatMul with DequantizeLinear-21 of the weights, in float32; with a_scale, A goes through 8 bits as well.")
+def product_of_eight_bit_floats(node: Node) -> str:
+    node.close("multiplied in float32")
+    build, kind, block = node.build, node.elem_type(), node.attributes.get("block_size", 128)
+    weights = build.DequantizeLinear(node.input(1), node.input(2), axis=1, block_size=block)
+    a = build.Cast(node.input(0), to=T.FLOAT)
+    if node.input(3):
+        scale = scalar(node, 3)
+        a = build.DequantizeLinear(build.QuantizeLinear(a, scale, output_dtype=T.FLOAT8E4M3FN), scale)
+    product = build.MatMul(a, build.Transpose(weights, perm=[1, 0]))
+    if node.input(4):
+        product = build.Add(product, build.Cast(node.input(4), to=T.FLOAT))
+    return str(build.Cast(product, to=kind))
+
+
+defined("MatMulBlockQuantizedFp8Weight", product_of_eight_bit_floats, opset=21, domain=MICROSOFT)
 defined("GatherBlockQuantized", gathered_and_dequantized, opset=21, domain=MICROSOFT)
 defined("MatMulBnb4", product_of_codes, opset=21, domain=MICROSOFT)

@@ -1,10 +1,12 @@
-"""Convolutions with an addend and an activation, or with pads that are an input."""
+"""Convolutions with an addend and an activation, pads that are an input, quantized numbers, or channels last."""
 
 from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared.dequantized import ROUNDS, convolution, dequantized, quantized
 from opshift.passes.operators.shared.fused import activated_convolution_of
+from opshift.passes.operators.shared.recipes import channels_first, channels_last
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined, refused
 from opshift.passes.rewrite.says import says
@@ -33,6 +35,41 @@ def transposed_with_constant_pads(node: Node) -> str:
     )
 
 
+@says("DequantizeLinear, Conv, between Transposes where channels come last, and QuantizeLinear.")
+def convolution_of_dequantized(node: Node) -> str:
+    node.close(ROUNDS)
+    build, last = node.build, bool(node.attributes.get("channels_last", 0))
+    x = dequantized(node, 0)
+    y = convolution(node, channels_first(build, x, node.rank()) if last else x)
+    return quantized(node, channels_last(build, y, node.rank()) if last else y, 6, node.elem_type(7))
+
+
+@says("MaxPool-12 between Transposes, as channels come last.")
+def pooled_with_channels_last(node: Node) -> str:
+    build, names = node.build, ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
+    x = channels_first(build, node.input(0), node.rank())
+    y = build.emit("MaxPool", [x], {name: node.attributes.get(name) for name in names})
+    return channels_last(build, y, node.rank())
+
+
+@says("Conv-22 between Transposes, as channels come last, plus Z, and the activation of it.")
+def activated_convolution_with_channels_last(node: Node) -> str:
+    node.close("sums round in their own order")
+    build, rank = node.build, node.rank()
+    own = {name: node.attributes.get(name) for name in (*_SHARED, "pads")}
+    x = channels_first(build, node.input(0), rank)
+    y = channels_last(build, build.emit("Conv", [x, node.input(1), node.input(2) or None], own), rank)
+    return activated_convolution_of(node, build.Add(y, node.input(3)) if node.input(3) else y)
+
+
+defined("QLinearConv", convolution_of_dequantized, opset=13, domain=MICROSOFT)
+defined("NhwcMaxPool", pooled_with_channels_last, opset=12, domain=MICROSOFT)
+defined("NhwcFusedConv", activated_convolution_with_channels_last, opset=22, domain=MICROSOFT)
+refused(
+    "NhwcConv",
+    'its text has X as "(N x C x H x W)", and its name says that channels come last; NhwcFusedConv could be expressed',
+    domain=MICROSOFT,
+)
 defined("FusedConv", activated_convolution, opset=22, domain=MICROSOFT)
 defined("ConvTransposeWithDynamicPads", transposed_with_constant_pads, opset=22, domain=MICROSOFT)
 refused(

@@ -105,6 +105,11 @@ def copied(node: Node) -> str:
     return str(node.build.Identity(node.input(0)))
 
 
+@says("ThresholdedRelu-10, which means the same.")
+def above_threshold(node: Node) -> str:
+    return str(node.build.ThresholdedRelu(node.input(0), alpha=node.attributes.get("alpha")))
+
+
 defined("LayerNormalization", layer_normalization, opset=17, domain=ONNXRUNTIME)
 defined("SimplifiedLayerNormalization", root_mean_square, opset=23, domain=ONNXRUNTIME)
 defined("MeanVarianceNormalization", mean_variance_normalization, opset=13, domain=ONNXRUNTIME)
@@ -114,6 +119,7 @@ defined("ImageScaler", scaled_image, opset=7, domain=ONNXRUNTIME)
 defined("ParametricSoftplus", softplus_with_parameters, opset=7, domain=ONNXRUNTIME)
 defined("ScaledTanh", tanh_with_scales, opset=7, domain=ONNXRUNTIME)
 defined("Crop", cropped, opset=13, domain=ONNXRUNTIME)
+defined("ThresholdedRelu", above_threshold, opset=10, domain=ONNXRUNTIME)
 defined("DynamicSlice", sliced, opset=13, domain=ONNXRUNTIME)
 defined(["MemcpyFromHost", "MemcpyToHost"], copied, opset=13, domain=ONNXRUNTIME)
 refused(

@@ -1,9 +1,12 @@
-"""EmbedLayerNormalization and TorchEmbedding: rows that are looked up, added and normalized."""
+"""EmbedLayerNormalization, of integers as well, and TorchEmbedding: rows that are looked up, added and normalized."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared.dequantized import scalar
 from opshift.passes.operators.shared.recipes import recast, wider
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
@@ -14,31 +17,43 @@ T = TensorProto
 
 @says("LayerNormalization of the sum of the rows that words, positions and segments name; the mask is counted.")
 def normalized_rows(node: Node) -> list[str]:
-    node.close("the kernel computes the variance in another order")
-    build, kind = node.build, node.elem_type(2)
+    kind = node.elem_type(2)
     wide = wider(kind)
-    ids, positions = node.input(0), node.input(8)
-    words = _rows(node, 2, ids)
+    normal, counted, total = _normalized(node, lambda x, _: recast(node.build, x, kind, wide), node.input(8))
+    summed = recast(node.build, total, wide, kind) if node.is_used(2) else ""
+    return [recast(node.build, normal, wide, kind), counted, summed][: len(node.outputs)]
+
+
+@says("LayerNormalization of the sum of the rows of integers that words, positions and segments name, dequantized.")
+def normalized_rows_of_integers(node: Node) -> list[str]:
+    def dequantized(x: str, index: int) -> str:
+        scale, zero = (scalar(node, index + behind) for behind in (6, 11))
+        return str(node.build.DequantizeLinear(x, scale, zero))
+
+    return list(_normalized(node, dequantized, "")[:2])
+
+
+def _normalized(node: Node, held: Callable[[str, int], str], positions: str) -> tuple[str, str, str]:
+    """The normalized sum, the count of the mask, and the sum; what is `held` at an index is read as floats by it."""
+    node.close("the kernel computes the variance in another order")
+    build, ids = node.build, node.input(0)
+
+    def rows(index: int, chosen: str) -> str:
+        return held(build.Gather(node.input(index), chosen), index)
+
+    words = rows(2, ids)
     if positions:
-        total = build.Add(words, _rows(node, 3, positions))
+        total = build.Add(words, rows(3, positions))
     else:
         length = build.Shape(ids, start=1, end=2)
-        first = build.Slice(node.input(3), [0], length, [0])
-        total = build.Add(words, recast(build, first, kind, wide))
+        total = build.Add(words, held(build.Slice(node.input(3), [0], length, [0]), 3))
     if node.input(4):
-        first_alone = recast(build, build.Slice(node.input(4), [0], [1], [0]), kind, wide)
-        total = build.Add(total, _rows(node, 4, node.input(1)) if node.input(1) else first_alone)
-    gamma, beta = (recast(build, node.input(index), kind, wide) for index in (5, 6))
+        first = "" if node.input(1) else build.Slice(node.input(4), [0], [1], [0])
+        total = build.Add(total, held(first, 4) if first else rows(4, node.input(1)))
+    gamma, beta = (held(node.input(index), index) for index in (5, 6))
     epsilon = node.attributes.get("epsilon", 1e-12)
     normal = build.LayerNormalization(total, gamma, beta, axis=-1, epsilon=epsilon)
-    results = [recast(build, normal, wide, kind), _counted(node) if node.is_used(1) else ""]
-    results.append(recast(build, total, wide, kind) if node.is_used(2) else "")
-    return results[: len(node.outputs)]
-
-
-def _rows(node: Node, index: int, ids: str) -> str:
-    kind = node.elem_type(2)
-    return recast(node.build, node.build.Gather(node.input(index), ids), kind, wider(kind))
+    return normal, _counted(node) if node.is_used(1) else "", total
 
 
 def _counted(node: Node) -> str:
@@ -57,4 +72,5 @@ def looked_up(node: Node) -> str:
 
 
 defined("EmbedLayerNormalization", normalized_rows, opset=17, domain=MICROSOFT)
+defined("QEmbedLayerNormalization", normalized_rows_of_integers, opset=17, domain=MICROSOFT)
 defined("TorchEmbedding", looked_up, opset=13, domain=MICROSOFT)

@@ -1,4 +1,5 @@
-"""MatMulNBits: DequantizeLinear-21 of weights that lie as 4-bit integers already, and a MatMul.
+"""MatMulNBits, alone and with what is fused around it: DequantizeLinear-21 of weights that lie as 4-bit integers
+already, and a MatMul.
 
 A row of B holds what makes one output, in blocks that share a scale. The default zero point is the middle of the range.
 """
@@ -8,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from opshift.passes.errors import CannotConvert
+from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.lazy_numpy import np
-from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.messages import NodeProto, TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.quantization import checked_bits, first_of, unpacked
 from opshift.passes.rewrite.node import Node
@@ -96,4 +98,50 @@ def _by_formula(node: Node, scales: str, blocks: int) -> str:
     return str(build.Mul(build.Sub(values, zeros), scales))
 
 
+_HAS_RMS = 23  # the opset that RMSNormalization came with
+
+
+@says("RMSNormalization of A + skip, and the product with the weights of queries, of keys and of values, dequantized.")
+def three_products(node: Node) -> list[str]:
+    normal, total = _normalized(node)
+    widths = [node.attributes[name] for name in ("Nq", "Nkv", "Nkv")]
+    made = [_product(node, normal, at, width) for at, width in zip((3, 6, 9), widths, strict=True)]
+    return [*made, total][: len(node.outputs)]
+
+
+@says("RMSNormalization of A + skip if there is a scale, and two products: one activated, times the other.")
+def gated_products(node: Node) -> list[str]:
+    if (name := node.attributes["activation"]) not in ("silu", "swish"):
+        raise CannotConvert(node, f"activation={name!r}, of which its text says nothing; silu could be expressed")
+    build, (normal, total) = node.build, _normalized(node)
+    gate, up = (_product(node, normal, at, node.attributes["N"]) for at in (3, 6))
+    return [build.Mul(build.Mul(gate, build.Sigmoid(gate)), up), total][: len(node.outputs)]
+
+
+def _normalized(node: Node) -> tuple[str, str]:
+    """What is multiplied, and the sum that it was made of."""
+    build, total = node.build, node.input(0)
+    total = build.Add(total, node.input(1)) if node.input(1) else total
+    if not node.input(2):
+        return total, total
+    return build.RMSNormalization(total, node.input(2), epsilon=node.attributes.get("epsilon", 1e-5)), total
+
+
+def _product(node: Node, a: str, at: int, width: int) -> str:
+    """MatMulNBits of a value with the weights, scales and bias in a row of inputs."""
+    weights, scales, bias = (node.input(index) for index in range(at, at + 3))
+    call = NodeProto(
+        op_type="MatMulNBits", domain=MICROSOFT, input=[a, weights, scales, "", "", bias], output=node.outputs
+    )
+    values = {"N": width, "K": node.attributes["K"], "block_size": node.attributes["block_size"]}
+    values["bits"] = node.attributes.get("bits", 4)
+    call.attribute.extend(make_attribute(name, value) for name, value in values.items())
+    part = Node(call, node.scope, node.opset, node.build)
+    product = product_of_dequantized(part)
+    node.grade, node.remarks = part.grade, list(dict.fromkeys([*node.remarks, *part.remarks]))
+    return product
+
+
 defined("MatMulNBits", product_of_dequantized, opset=21, domain=MICROSOFT)
+defined("MatMulNBitsQkv", three_products, opset=_HAS_RMS, domain=MICROSOFT)
+defined("MatMulNBitsMlp", gated_products, opset=_HAS_RMS, domain=MICROSOFT)

@@ -11,7 +11,23 @@ _PACKED = "it takes sequences of several lengths packed into one without padding
 _SPARSE = "which keys a query attends is chosen at run time and in no text; attention to all could be expressed"
 _CUDA = "only CUDA runs it, and its text leaves open what it computes"
 
+_ORDERS = 'its matrices lie in "specific layout used in cublaslt", which no operator of ONNX reads; row by row could be'
+_BFP = "it says of the bytes that documentation can be found in a paper, and not where the exponents of blocks lie"
+
 REASONS = {
+    _ORDERS: (
+        *("DequantizeWithOrder", "QOrderedAttention", "QOrderedGelu", "QOrderedLayerNormalization"),
+        *("QOrderedLongformerAttention", "QOrderedMatMul", "QuantizeWithOrder"),
+    ),
+    _BFP: ("DequantizeBFP", "QuantizeBFP"),
+    'its text has a "Scale of the output tensor if A or B is float 8", and not whether that multiplies or divides': (
+        "GemmFloat8",
+    ),
+    "its scales are 8-bit floats in bytes of another type, which no operator reads; 8-bit floats could be expressed": (
+        "MatMulBlockQuantizedFp4Weight",
+    ),
+    "it quantizes what it remembers before every step: LSTM with the weights dequantized "
+    "differs by 0.015 where the largest element is 0.78; LSTM could be expressed": ("DynamicQuantizeLSTM",),
     _SEARCHES: ("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"),
     _PAGED: ("PagedAttention", "SparsePagedAttention"),
     _PACKED: (

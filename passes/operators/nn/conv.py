@@ -9,6 +9,7 @@ from math import prod
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.carriers import bfloat16_in_float
+from opshift.passes.operators.shared.dequantized import ROUNDS, convolution, dequantized, quantized
 from opshift.passes.operators.shared.recipes import saturated
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined, same
@@ -40,16 +41,8 @@ def convolution_of_quantized(node: Node) -> str:
 
 @says("DequantizeLinear, Conv and QuantizeLinear; a bias is in the scale of the products.")
 def convolution_of_dequantized(node: Node) -> str:
-    node.close("computed in float32, which rounds otherwise than integers do")
-    build = node.build
-    x = build.DequantizeLinear(*(node.input(index) for index in (0, 1, 2)))
-    w = build.DequantizeLinear(*(node.input(index) for index in (3, 4, 5)), axis=0)
-    bias = []
-    if node.input(8):
-        bias = [build.DequantizeLinear(node.input(8), build.Mul(node.input(1), node.input(4)), axis=0)]
-    attributes = {name: node.attributes[name] for name in node.attributes}
-    y = build.Conv(x, w, *bias, **attributes)
-    return str(build.QuantizeLinear(y, node.input(6), node.input(7)))
+    node.close(ROUNDS)
+    return quantized(node, convolution(node, dequantized(node, 0)), 6, node.elem_type(7))
 
 
 def _convolved(node: Node, x: int, w: int, x_zero_point: int, w_zero_point: int) -> str:

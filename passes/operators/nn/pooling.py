@@ -248,6 +248,9 @@ def _power(node: Node, x: str, p: int) -> str:
 def whole_p(node: Node) -> Replacement:
     if "kernel_shape" not in node.attributes and node.op_type == "LpPool":
         raise CannotConvert(node, "kernel_shape is missing; a given one could be expressed")
+    for name in ("kernel_shape", "strides"):
+        if any(size < 1 for size in node.attributes.get(name, ())):
+            raise CannotConvert(node, f"{name}={list(node.attributes[name])}; sizes of 1 or more could be expressed")
     if "p" not in node.attributes:
         return None
     p = node.attributes["p"]

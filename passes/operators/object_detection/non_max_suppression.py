@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opshift.passes.errors import CannotConvert
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import tensor_type
@@ -20,6 +21,10 @@ def picked_in_rounds(node: Node) -> str:
     """Boxes are told by how many there are from each one on, so that the first of equals has the greatest number, and 0
     is a box behind the last one, which overlaps none and is picked by classes that have no other left.
     """
+    for index, name in enumerate(("boxes", "scores")):
+        dims = node.scope.shape(node.input(index))
+        if dims is not None and len(dims) != 3:
+            raise CannotConvert(node, f"{name} of rank {len(dims)}; 3 could be expressed")
     node.close("the overlap of two boxes is rounded, which counts where it meets the threshold")
     build, most = node.build, _most(node)
     batches, classes, count = flat_indices.sizes(node, node.input(1)) if most else (0, 0, 0)

@@ -46,10 +46,12 @@ CARRIERS = {
 
 @says("A vector of one scale meant the whole tensor and would mean one axis; it becomes a scalar.")
 def scale_of_one_element(node: Node) -> None:
-    if node.scope.shape(node.input(SCALE)) == [1]:
-        for index in (SCALE, ZERO):
-            if node.input(index):
-                node.set_input(index, node.build.Reshape(node.input(index), []))
+    scale = node.scope.shape(node.input(SCALE))
+    for index in (SCALE, ZERO):
+        name = node.input(index)
+        beside = scale == [] and name and node.scope.shape(name)  # runtimes take one zero point as a vector, too
+        if name and (scale == [1] or beside):
+            node.set_input(index, node.build.Reshape(name, []))
 
 
 # The same for integers, where no type of a result hangs on that of a zero point.
@@ -101,7 +103,7 @@ def spread(node: Node, value: str) -> str:
     """A scale or zero point in a shape that broadcasts against x."""
     dims, axis = node.scope.shape(node.input(SCALE)), node.attributes.get("axis", 1)
     if dims == []:
-        return value
+        return str(node.build.Reshape(value, [])) if node.scope.shape(value) else value
     if node.scope.shape(node.input(X)) == []:
         return str(node.build.Reshape(value, []))
     if in_blocks(node):

@@ -204,6 +204,16 @@ def behind_channels(node: Node) -> list[int]:
     return list(range(2, node.rank()))
 
 
+def channels_first(build: Builder, x: str, rank: int) -> str:
+    """An image whose channels come last, as operators of ONNX take it."""
+    return str(build.Transpose(x, perm=[0, rank - 1, *range(1, rank - 1)])) if rank > 2 else x
+
+
+def channels_last(build: Builder, x: str, rank: int) -> str:
+    """The other way round."""
+    return str(build.Transpose(x, perm=[0, *range(2, rank), 1])) if rank > 2 else x
+
+
 @says("The data is an image of rank 4: another rank is reshaped to (N, C, -1, 1) and back.")
 def as_image(node: Node) -> Replacement:
     rank = node.rank()

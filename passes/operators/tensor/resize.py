@@ -221,7 +221,7 @@ def _keeps_ratio(node: Node) -> bool:
     """Replace sizes by those that keep the ratio, or by its scale; False if neither leads there."""
     try:
         axes, rank = resized(node, all_axes=True), node.rank()
-    except Unknown:
+    except (Unknown, Undecided):
         return False
     if all(along.whole for along in axes):
         sizes = _sizes(node, axes)

@@ -31,6 +31,7 @@ def bounds_to_inputs(node: Node) -> None:
 
 @says("starts, ends and axes become attributes; steps, and bounds known only at run time, become indices.")
 def bounds_to_attributes(node: Node) -> Replacement:
+    _check_lengths(node)
     starts, ends, axes, steps = (node.scope.ints(node.input(i)) if node.input(i) else [] for i in range(1, 5))
     if starts is None or ends is None or axes is None or steps is None or any(step != 1 for step in steps):
         _check_ends(node, ends or [], steps or [])
@@ -40,6 +41,15 @@ def bounds_to_attributes(node: Node) -> Replacement:
     if axes:
         node.attributes["axes"] = axes
     return None
+
+
+def _check_lengths(node: Node) -> None:
+    shapes = [node.scope.shape(node.input(index)) for index in range(1, 5) if node.input(index)]
+    lengths = sorted({dims[0] for dims in shapes if dims and isinstance(dims[0], int)})
+    if len(lengths) > 1:
+        raise CannotConvert(
+            node, f"bounds of {' and '.join(map(str, lengths))} axes; as many of each could be expressed"
+        )
 
 
 def _check_ends(node: Node, ends: list[int], steps: list[int]) -> None:

@@ -12,6 +12,8 @@ from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.rewrite.says import says
 
+_AXES_ARE_INPUTS = 13  # the opset from which on Squeeze takes them so
+
 
 def _groups(parts: Sequence[Number], wholes: Sequence[Number]) -> list[list[int]] | None:
     """The axes of `parts` that are joined to each of `wholes`, in order."""
@@ -61,4 +63,20 @@ def widen_axes(call: Call) -> Outcome:
     if held is None:
         return None
     call.proto.input[3] = call.constant(tensors.int64s(held))
+    return EDITED
+
+
+@says("A Squeeze of all axes of size 1 names them, where the sizes are known.")
+@rule("Squeeze")
+def state_axes(call: Call) -> Outcome:
+    shape = call.shape()
+    if call.attribute("axes") is not None or call.input(1) or shape is None or call.space.whole.leans:
+        return None
+    axes = [axis for axis, size in enumerate(shape) if size == 1]
+    if not axes or not all(isinstance(size, int) for size in shape):  # engines disagree about a Squeeze of no axes
+        return None
+    if call.opset < _AXES_ARE_INPUTS:
+        call.set("axes", axes)
+    else:
+        call.read(call.input(0), call.constant(tensors.int64s(axes)))
     return EDITED

@@ -140,7 +140,6 @@ def _read_off(call: Call, part: _Part) -> str:
 @says("Dimensions that were taken apart and put together again are read off a shape.")
 @rule("Concat", "Unsqueeze", "Reshape", "Slice", "Gather", "Cast", "Where", "Mul", "Add", "Expand")
 def read_off(call: Call) -> Outcome:
-    shape_values.follow(call)
     known = _noted(call)
     if known is None or known.scalar or not known.values or call.space.kinds[call.output] != TensorProto.INT64:
         return None
@@ -155,7 +154,8 @@ def read_off(call: Call) -> Outcome:
 
 
 def _noted(call: Call) -> Numbers | None:
-    """The numbers that were followed to the node's output."""
+    """The numbers that are followed to the node's output."""
+    shape_values.follow(call)
     return call.space.known(call.output) if call.output in call.space.numbers else None
 
 
@@ -168,7 +168,6 @@ def _is_plain(call: Call) -> bool:
 @says("The same dimension is always taken from the same shape.")
 @rule("Gather")
 def read_off_one(call: Call) -> Outcome:
-    shape_values.follow(call)
     known, made = _noted(call), call.maker()
     if known is None or not known.scalar or made is None or made.op != "Shape" or not isinstance(known.values[0], Poly):
         return None

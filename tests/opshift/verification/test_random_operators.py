@@ -50,3 +50,21 @@ def test_samples():
     assert not unlike(np.zeros(5), np.ones(5)), "too few to tell"
     assert unlike(np.zeros(64), np.ones(64)) == "drawn otherwise: mean 1, deviation 0 instead of mean 0, deviation 0"
     assert unlike(generator.random(5000) < 0.3, generator.random(5000) < 0.4)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_what_is_not_finite_is_drawn_otherwise(wrong, share):
+    drawn = np.random.default_rng(0).standard_normal(640)
+    other = np.where(np.arange(640) < share * 640, wrong, drawn)
+    told = f"{int(share * 640)} of 640 elements not finite"
+    assert unlike(drawn, other).partition(" instead of ")[0].endswith(told)
+    assert unlike(other, drawn).endswith(told)
+    assert not unlike(other, other[::-1])
+
+
+@pytest.mark.parametrize("grade", ["exact", "close"])
+def test_a_generator_that_draws_nothing_but_nan_is_another_function(grade):
+    other = "h = RandomNormalLike(x) zero = Sub(h, h) g = Div(zero, zero) y = Add(x, g)"
+    found = opshift.verify(model(NORMAL, 17, **IO), model(other, 17, **IO), grade=grade)
+    assert found.status == "different"

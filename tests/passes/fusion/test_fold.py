@@ -81,7 +81,9 @@ ROUND_TRIPS = [
     ("Sigmoid(x)", "Sigmoid(x)", 13),
     ("LeakyRelu<alpha=0.2>(x)", "LeakyRelu<alpha=0.2>(x)", 16),
     ("PRelu(x, s)", "PRelu(x, s)", 16),
+    ("LpNormalization<axis=1, p=2>(x)", "LpNormalization<axis=1, p=2>(x)", 10),
     ("Softmax<axis=1>(x)", "Softmax<axis=-2>(x)", 13),
+    ("LogSoftmax<axis=1>(x)", "LogSoftmax<axis=-2>(x)", 13),
     ("ReduceL1<axes=[1]>(x)", "ReduceL1<axes=[1], keepdims=1>(x)", 13),
     ("ReduceL2<axes=[1]>(x)", "ReduceL2<axes=[1], keepdims=1>(x)", 13),
     ("ReduceL2<axes=[1]>(x)", "ReduceL2<axes=[1], keepdims=1>(x)", 10),
@@ -193,9 +195,10 @@ def test_an_operator_is_brought_in_by_name():
     assert result.grade == "exact"
 
 
-def test_openvino_is_brought_in_by_name_and_imported():
-    body = "q = Mul(x, x) t = ReduceSum(q, i) b = Add(t, e) r = Sqrt(b) y = Div(x, r)"
+@pytest.mark.parametrize("squares", ["q = Mul(x, x) t = ReduceSum(q, i)", "t = ReduceSumSquare<axes=[1]>(x)"])
+def test_openvino_is_brought_in_by_name_and_imported(squares):
     constants = "int64[1] i = {1}, float e = {0.25}"
+    body = f"{squares} b = Add(t, e) r = Sqrt(b) y = Div(x, r)"
     source = written(body, 13, inputs="float[2,3,4] x", constants=constants)
     result = fold.attempt(source, ops=[("opshift.openvino", "NormalizeL2")])
     assert show(result.model) == "y = opshift.openvino.NormalizeL2<eps=0.25, eps_mode=add>(x, [1])"
@@ -335,6 +338,101 @@ def test_what_is_moved_in_a_way_that_only_the_run_knows_is_a_value_like_others(m
     check_values(source, result.model, feeds, rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.parametrize(
+    ("to", "grade"), [("n, m", "exact"), ("m, n", "close"), ("m, three", "close"), ("three, m", "exact")]
+)
+@pytest.mark.parametrize("chosen", ["w", "v"])
+def test_a_size_that_a_reshape_reads_as_a_size_is_1_or_more(to, grade, chosen):
+    """A 0 means to it what was there; where the size stays in its place that is the same."""
+    body = f"n = Shape<start=0, end=1>(x) m = Shape<start=1, end=2>(x) w = Concat<axis=0>({to}) "
+    body += f"e = Equal(w, rest) v = Where(e, ones, w) t = Reshape(x, {chosen}) "
+    body += "q = Mul(t, t) u = ReduceSum<keepdims=1>(q, a) y = Sqrt(u)"
+    constants = "int64[1] a = {-1}, int64[1] three = {3}, int64[2] rest = {-1, -1}, int64[2] ones = {1, 1}"
+    source = model(body, 18, inputs="float[N,M] x", outputs="float[A,B] y", constants=constants)
+    result = folded(source)
+    (change,) = result.changes
+    assert change.op == "ReduceL2"
+    assert ("sizes that only the run tells" in change.remark) == (grade == "close")
+    check_values(source, result.model, {"x": FEEDS["x"][0]}, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("order", ["", "<perm=[1,0]>"])
+def test_a_reshape_to_the_shape_that_is_there_is_seen_through(order):
+    body = "n = Shape<start=0, end=1>(x) m = Shape<start=1, end=2>(x) w = Concat<axis=0>(m, n) e = Equal(w, rest) "
+    body += f"v = Where(e, ones, w) h = Reshape(x, v) t = Transpose{order}(h) s = Shape(x) g = Reshape(t, s) "
+    body += "q = Mul(g, t) u = ReduceSum<keepdims=1>(q, a) y = Sqrt(u)"
+    constants = "int64[1] a = {-1}, int64[2] rest = {-1, -1}, int64[2] ones = {1, 1}"
+    source = model(body, 18, inputs="float[N,M] x", outputs="float[A,B] y", constants=constants)
+    result = folded(source).model
+    assert "ReduceL2" in [node.op_type for node in result.graph.node]
+    check_values(source, result, {"x": FEEDS["x"][0]}, rtol=2e-6, atol=2e-6)
+
+
+def test_an_expansion_to_the_shape_that_is_there_is_seen_through():
+    """As torch writes it: -1 stands for a dimension that is kept."""
+    body = "n = Shape<start=0, end=1>(x) w = Concat<axis=0>(n, m, four) c = Equal(w, ms) o = Where(c, ones, w) "
+    body += "g = Expand(x, o) a = Div(g, root) e = Erf(a) f = Add(e, one) h = Mul(half, x) y = Mul(f, h)"
+    constants = f"{GELU_CONSTANTS}, int64[1] m = {{3}}, int64[1] four = {{4}}, int64[3] ms = {{-1, -1, -1}}, "
+    source = written(body, 20, inputs="float[2,3,4] x", constants=constants + "int64[3] ones = {1, 1, 1}")
+    check_folds(source, "y = Gelu<approximate=none>(x)")
+
+
+@pytest.mark.parametrize("of", ["p = MaxPool<kernel_shape=[1]>(x)", "p, i = MaxPool<kernel_shape=[1]>(x)"])
+def test_the_first_result_of_several_has_its_own_type(of):
+    source = written(
+        f"{of} {GELU.replace('x', 'p')} h = Mul(half, p) y = Mul(f, h)",
+        20,
+        inputs="float[2,3,4] x",
+        constants=GELU_CONSTANTS,
+    )
+    assert [node.op_type for node in folded(source).model.graph.node] == ["MaxPool", "Gelu"]
+
+
+def test_a_hard_swish_is_no_hard_sigmoid():
+    body = "h = HardSwish(x) y = Min(h, one)"
+    check_stays(written(body, 14, inputs="float[2,3,4] x", constants="float one = {1}"))
+
+
+def test_shapes_are_followed_no_further_than_stacks_are_deep():
+    sums = " ".join(f"t{k + 1} = Add(x, t{k})" if k % 2 else f"t{k + 1} = Add(t{k}, x)" for k in range(1200))
+    body = f"t0 = Neg(x) {sums} n = Shape(t1200) g = Reshape(x, n) y = Relu(g)"
+    source = model(body, 18, inputs="float[N,3] x", outputs="float[A,B] y")
+    assert folded(source).model.graph.node[-1].op_type == "Relu"
+
+
+@pytest.mark.parametrize("to", ["int64[K] to", "int64[2] to"])
+@pytest.mark.parametrize(
+    "body", ["n = Shape(h) c = Cast<to=1>(n) y = Sqrt(c)", "g = Reshape(h, s) q = Reshape(g, two) y = Sqrt(q)"]
+)
+def test_what_has_no_known_rank_stays(body, to):
+    constants = "int64[2] s = {0, -1}, int64[2] two = {-1, 2}"
+    io = {
+        "inputs": f"float[N,M] x, {to}",
+        "outputs": "float[*] y".replace("[*]", "[A]" if "Shape(" in body else "[A,B]"),
+    }
+    check_stays(written(f"h = Reshape(x, to) {body}", 18, constants=constants, **io))
+
+
+def test_a_reshape_of_the_first_opsets_is_a_node_like_others():
+    text = """<ir_version: 3, opset_import: ["": 4]> g (float[N,6] x) => (float[A,3] y) {
+        r = Reshape<shape=[-1, 3]>(x) s = Shape(r) f = Cast<to="FLOAT">(s) t = Transpose(r) u = Transpose(t) y = Relu(u)
+    }"""
+    check_stays(onnx.parser.parse_model(text))
+
+
+@pytest.mark.parametrize("root", ["Sqrt(two)", "Mul(two, half)"])
+def test_a_constant_that_is_computed_around_a_branch(root):
+    branch = f"{GELU} h = Mul(half, x) t = Mul(f, h)"
+    body = f"root = {root} y = If(k) <then_branch = g1 () => (float[2,3,4] t) {{ {branch} }}, "
+    body += "else_branch = g2 () => (float[2,3,4] u) { u = Identity(x) }>"
+    constants = GELU_CONSTANTS.replace("root = {1.4142135}", "two = {2}")
+    source = written(body, 20, inputs="float[2,3,4] x, bool k", constants=constants)
+    result = folded(source)
+    then = next(a.g for a in result.model.graph.node[-1].attribute if a.name == "then_branch")
+    assert ([node.op_type for node in then.node] == ["Gelu"]) == (root == "Sqrt(two)")
+    check_values(source, result.model, {"x": FEEDS["x"], "k": np.array(True)}, rtol=1e-6, atol=1e-6)
+
+
 def test_inside_an_if():
     branch = f"{GELU} h = Mul(half, x) t = Mul(f, h)"
     body = f"y = If(k) <then_branch = g1 () => (float[2,3,4] t) {{ {branch} }}, "
@@ -430,6 +528,7 @@ def test_group_normalization_whose_groups_are_measured():
     source = model(body.replace("Add(v, e)", "Add(v, e0)"), 21, constants=constants, **io)
     result = folded(source).model
     assert [node.op_type for node in result.graph.node] == ["GroupNormalization"]
+    assert fold.attempt(source).grade == "close"
     feeds = {"x": np.linspace(-3, 4, 120, dtype=np.float32).reshape(2, 4, 3, 5)}
     check_values(source, result, feeds, rtol=2e-5, atol=2e-5)
 

@@ -116,11 +116,30 @@ def test_runtimes_agree_on_a_query_whose_keys_have_the_lowest_number(mask):
     result = folded(source)
     assert [node.op_type for node in result.model.graph.node][-2:] == ["Max", "Attention"]
     assert "lowest number" in result.changes[0].remark
+    (raised,) = (of.input[1] for of in result.model.graph.node if of.op_type == "Max")
+    (number,) = (onnx.numpy_helper.to_array(held) for held in result.model.graph.initializer if held.name == raised)
+    assert number == np.nextafter(np.float32(LOWEST), np.float32(0))
     check_values(source, result.model, {n: feeds[n] for n in "qkvm"}, rtol=2e-5, atol=2e-6)
     mean = feeds["v"][0].mean(axis=1)
     np.testing.assert_allclose(evaluate(result.model, {n: feeds[n] for n in "qkvm"})[0][0, :, 0], mean, rtol=1e-4)
     again = convert.attempt(result.model, opsets(result.model), ops=[("", "Attention")]).model
     assert [node.op_type for node in folded(again).model.graph.node].count("Max") == 1
+
+
+@pytest.mark.parametrize("kind", ["double", "float16"])
+def test_the_lowest_number_is_that_of_the_type(kind):
+    lowest = np.finfo(kind.replace("double", "float64")).min
+    inputs = f"{kind}[2,4,6,8] q, {kind}[2,4,5,8] k, {kind}[2,4,5,3] v, bool[2,1,6,5] m"
+    source = model(
+        "n = Where(m, z, l) y = Attention<scale=0.25>(q, k, v, n)", 23, inputs=inputs, outputs=f"{kind}[2,4,6,3] y"
+    )
+    for name, value in (("z", 0), ("l", lowest)):
+        source.graph.initializer.append(onnx.numpy_helper.from_array(np.array(value, lowest.dtype), name))
+    result = folded(convert.attempt(source, opsets(source), ops=[("", "Attention")]).model).model
+    assert [node.op_type for node in result.graph.node] == ["Where", "Max", "Attention"]
+    (raised,) = (node.input[1] for node in result.graph.node if node.op_type == "Max")
+    (number,) = (onnx.numpy_helper.to_array(held) for held in result.graph.initializer if held.name == raised)
+    assert number == np.nextafter(lowest, lowest.dtype.type(0))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import pytest
+from opshift.passes.changes import Allowance
 from opshift.passes.conversion import convert
 from opshift.passes.fusion import fold
 
@@ -114,6 +115,21 @@ def test_anything_else_stays(what):
 
 def test_types_that_have_no_kernel_stay():
     assert not fold.attempt(quantized(QDQ.replace("<axis=0>", ""), ("int8", "uint8", "int8")), ops=[CONV]).changes
+
+
+def test_what_may_be_changed_is_asked_of_what_changes_alone():
+    class Asked(Allowance):
+        nodes = 0
+
+        def permits(self, node, op, how):
+            self.nodes += 1
+            return super().permits(node, op, how)
+
+    for kinds, replaced in ((("int8", "uint8", "int8"), 0), (("uint8", "int8", "uint8"), 1)):
+        allowance = Asked(most=1)
+        fold.attempt(quantized(QDQ.replace("<axis=0>", ""), kinds), ops=[CONV], allowance=allowance)
+        assert allowance.nodes == len(allowance.made) == replaced
+    assert not fold.attempt(quantized(QDQ.replace("<axis=0>", "")), ops=[CONV], allowance=Allowance(most=0)).changes
 
 
 def test_scales_along_another_axis_stay():

@@ -1,5 +1,7 @@
 """The normal form: one number for all spellings of a sum or a product, and two where something would be lost."""
 
+from math import inf
+
 import pytest
 from opshift.passes.fusion.keys import LEAF
 from opshift.passes.fusion.terms import Terms, clip, mean
@@ -34,6 +36,12 @@ class Value:
     def mean(self):
         return Value(self.terms, mean(self.terms, AXES, self.term))
 
+    def exp(self):
+        return Value(self.terms, self.terms.op("Exp", (), self.term))
+
+    def sigmoid(self):
+        return Value(self.terms, self.terms.op("Sigmoid", (), self.term))
+
     def between(self, low, high):
         return Value(self.terms, clip(self.terms, self.term, low, high))
 
@@ -61,6 +69,12 @@ SAME = {
     ),
     "bounds": lambda x, y, z, w: ((x + 3.0).between(0, 6) / Value(x.terms, x.terms.number(6)),
                                   (x * (1 / 6) + 0.5).between(0, 1)),
+    "bounds on both sides of 0": lambda x, y, z, w: ((x * 2.0).between(-2, 2), x.between(-1, 1) * 2.0),
+    "bounds within bounds": lambda x, y, z, w: (x.between(0, inf).between(-1, 4), x.between(0, 4)),
+    "multiples of a sum": lambda x, y, z, w: (x * 0.5 - y * 0.5, (x - y) * 0.5),
+    "multiples of a difference": lambda x, y, z, w: ((y * 2.0 + x * -2.0) / z, (y - x) / z * 2.0),
+    "sigmoids": lambda x, y, z, w: (x / ((x * -1.0).exp() + 1.0), x * x.sigmoid()),
+    "multiples of a sigmoid": lambda x, y, z, w: ((((x * -1.0).exp() + 1.0) ** -1.0) * 3.0, x.sigmoid() * 3.0),
 }  # fmt: skip
 
 
@@ -76,6 +90,7 @@ OTHERS = {
     "root of a square": lambda x, y: ((x * x) ** 0.5, x),
     "square of a root": lambda x, y: (x**0.5 * x**0.5, x),
     "another mean": lambda x, y: (x - y.mean(), x - x.mean()),
+    "bounds beyond bounds": lambda x, y: (x.between(4, inf).between(-inf, 2), x.between(4, 2)),
     "nearly the same number": lambda x, y: (x * 0.7071, x * 0.7072),
 }
 

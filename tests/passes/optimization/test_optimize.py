@@ -7,9 +7,11 @@ import onnx.numpy_helper
 import onnx.parser
 import pytest
 from onnx import TensorProto
+from opshift.passes.changes import Allowance
 from opshift.passes.errors import InvalidModel
 from opshift.passes.optimization import optimize
 
+from tests.exported import store
 from tests.passes.optimization.rules.support import check_kept, check_optimized, optimized
 from tests.support import check_values, evaluate, model, show
 
@@ -45,6 +47,14 @@ def test_what_lacks_an_input_is_not_computed():
     source = model("b = Less(a, a) y = And(b, c)", 18, **io)
     source.graph.node[0].input[1] = ""
     assert show(optimize.attempt(source).model) == show(source)
+
+
+def test_a_sparse_constant_stays():
+    source = model("y = Add(x, c)", 18, inputs="float[N,3] x", outputs="float[N,3] y")
+    values = onnx.helper.make_tensor("v", TensorProto.FLOAT, [1], [2.5])
+    sparse = onnx.helper.make_sparse_tensor(values, onnx.helper.make_tensor("i", TensorProto.INT64, [1], [1]), [3])
+    source.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["c"], sparse_value=sparse))
+    assert optimized(source) == source
 
 
 def test_an_output_that_is_constant_stays_a_node():
@@ -265,11 +275,32 @@ def test_what_nobody_reads_is_gone():
     assert not made.graph.initializer
 
 
+def test_what_yields_an_output_alone_is_a_copy():
+    check_optimized("y, m = Dropout(x)", "y = Identity(x)", **IO)
+
+
+def test_a_rule_that_is_withheld_hinders_no_other():
+    source = model("r = Relu(x) y = Min(r, six)", 18, constants="float six = {6}", **IO)
+    rules = {"A Max and a Min with constants, one of the other, are one Clip"}
+    (change,) = (c for c in optimize.attempt(source).changes if c.op == "Min")
+    assert change.how not in rules
+    withheld = Allowance(frozenset(("", "Min", how) for how in rules))
+    assert optimize.attempt(source, allowance=withheld).model == optimize.attempt(source).model
+
+
 def test_nothing_to_do_is_nothing_done():
     source = model("a = Exp(x) y = Mul(a, c)", 18, constants="float[3] c = {1.0, 2.0, 3.0}", **IO)
     result = optimize.attempt(source)
     assert not result.changes
     assert result.model == source
+
+
+def test_what_holds_of_all_sizes_is_not_said_to_hang_on_them():
+    """Shapes that inference knows for themselves, in a model where others are known for sizes of 1 or more alone."""
+    (export,) = (e for e in store.read("transformers") if e.name == "transformers/llama.eager.dynamic/torchscript-11")
+    how = "A change of the shape to the shape that a value has is gone"
+    found = [change.grade for change in optimize.attempt(export.model).changes if change.how == how]
+    assert sorted(found) == ["close"] + 4 * ["exact"]
 
 
 # --- structure ----------------------------------------------------------------------------------------------
@@ -289,6 +320,15 @@ def test_the_branch_that_a_constant_takes_takes_its_place(c, after):
 def test_a_branch_that_passes_on_an_outer_value_is_gone():
     body = "h = Relu(x) k " + IF.format(then="a = Identity(h)", other="b = Exp(h)")[1:] + " y = Neg(k)"
     check_optimized(body, "t1 = Relu(x)\ny = Neg(t1)", constants="bool c = {1}", **IO)
+
+
+def test_what_a_branch_makes_and_reads_itself_is_read():
+    branches = """y, n = If (c) <
+        then_branch = t () => (float[N,3] a, bool[N,3] i) { d, m = Dropout(x) a = Neg(d) i = Not(m) },
+        else_branch = e () => (float[N,3] b, bool[N,3] j) { b = Exp(x) j = Less(x, x) }
+    >"""
+    io = {"inputs": "float[N,3] x", "outputs": "float[N,3] y, bool[N,3] n", "constants": "bool c = {1}"}
+    check_optimized(branches, "t1, t2 = Dropout(x)\ny = Neg(t1)\nn = Not(t2)", **io)
 
 
 def test_a_branch_states_what_its_casts_make_below_6():
@@ -347,6 +387,28 @@ def test_a_function_is_optimized_where_it_stands():
     source = onnx.parser.parse_model(FUNCTION.format(body=body))
     made = optimized(source)
     assert [node.op_type for node in made.functions[0].node] == ["Constant", "Mul", "Exp", "Elu", "Add"]
+    check_values(source, made, rtol=0, atol=0)
+
+
+def test_shapes_are_followed_through_a_function():
+    """Nothing is inferred there: what it is called with hangs on the call."""
+    body = "k = Constant<value_ints = [2, 6]>() h = Reshape(p, k) z = Constant<value_ints = [2, 4]>() "
+    text = """<ir_version: 8, opset_import: ["" : 18, "own" : 1]> g (float[12] x) => (int64[2] y) { y = own.f(x) }
+    <domain: "own", opset_import: ["" : 18]> f (p) => (q) { %s a, b = Split<axis = 1>(h, z) q = Shape(b) }"""
+    source = onnx.parser.parse_model(text % body)
+    made = optimized(source)
+    assert [node.op_type for node in made.functions[0].node] == ["Constant"]
+    check_values(source, made, rtol=0, atol=0)
+
+
+def test_a_node_whose_attributes_come_with_the_call_stays():
+    text = """<ir_version: 8, opset_import: ["" : 18, "own" : 1]>
+    g (float[N,3] x) => (float[A,B,C] y) { y = own.f <new = 1> (x) }
+    <domain: "own", opset_import: ["" : 18]>
+    f <new> (p) => (q) { s = SequenceConstruct(p, p) q = ConcatFromSequence<axis=0, new_axis: int = @new>(s) }"""
+    source = onnx.parser.parse_model(text)
+    made = optimized(source)
+    assert [node.op_type for node in made.functions[0].node] == ["SequenceConstruct", "ConcatFromSequence"]
     check_values(source, made, rtol=0, atol=0)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from opshift.passes.errors import CannotConvert
+from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.sampling import places, places_at_runtime
 from opshift.passes.operators.shared.sampling.places import Axis, Sampling, Undecided
@@ -73,8 +74,6 @@ def check_lengths(node: Node, axes: list[int]) -> None:
 
 def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
     """The axes whose elements are not just repeated as they are."""
-    import numpy as np
-
     rank = node.rank()
     axes, dims = axes_of(node, rank), node.scope.shape(node.input(X)) or []
     crops = node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
@@ -98,12 +97,12 @@ def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
         if not size:
             raise CannotConvert(node, f"axis {axis} is empty; one that stays empty could be expressed")
         asked = scale is None
-        if scale is None:
-            scale = float(np.float32(result) / np.float32(size))
+        if scale is None and isinstance(result, int):
+            scale = result / size
         if result is None:
             result = places.output_size(size, scale * (end - start))
         elif any(other is not None for other in scales):  # keeps the ratio
-            result = int(np.floor(scale * size + 0.5))
+            result = places.size_by_ratio(size, scale)
         found.append(Axis(axis, size, result, scale, start, end, asked))
     return found
 
@@ -130,16 +129,14 @@ def _common_scale(node: Node, axes: list[int], results: list[Any]) -> list[float
     policy = node.attributes.get("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
         return None
-    import numpy as np
-
     dims = node.scope.shape(node.input(X)) or []
     ratios = []
     for axis, result in zip(axes, results, strict=True):
         size = dims[axis]
         if not isinstance(size, int) or not size:
             raise Unknown(f"the size of axis {axis}")
-        ratios.append(np.float32(result) / np.float32(size))
-    return [float(min(ratios) if policy == "not_larger" else max(ratios))] * len(axes)
+        ratios.append(result / size)
+    return [min(ratios) if policy == "not_larger" else max(ratios)] * len(axes)
 
 
 def note_aligned(node: Node, axes: list[Axis], how: Sampling) -> None:
@@ -183,7 +180,7 @@ def _weighted(node: Node, x: str, axes: list[Axis], how: Sampling) -> str:
     node.close(f"{how.mode} interpolation is spelled out as weighted sums")
     value = _cast(node, x, wide)
     for along in axes:
-        indices, weights = places.taps(along, how)
+        indices, weights = places.taps(along, how, width_of(wide))
         if indices.shape[1] > MOST_TAPS:
             weights = weights.reshape(*weights.shape, *_column(along.axis, rank)[1:])
             rows = node.build.constant(indices, T.INT64), node.build.constant(weights, wide)
@@ -205,6 +202,11 @@ def _wide(node: Node, how: Sampling) -> int:
     if how.coordinates == "tf_half_pixel_for_nn":
         raise CannotConvert(node, f"tf_half_pixel_for_nn with mode={how.mode}; mode=nearest could be expressed")
     return T.FLOAT if elem_type == T.FLOAT16 else elem_type
+
+
+def width_of(kind: int) -> Any:
+    """The width to compute coordinates in for weights of some type."""
+    return np.float64 if kind == T.DOUBLE else np.float32
 
 
 def _cast(node: Node, x: str, wide: int) -> str:
@@ -230,8 +232,6 @@ def _summed(build: Builder, x: str, parts: Sequence[tuple[Operand, str]], axis: 
 
 def _extrapolated(node: Node, x: str, axes: list[Axis]) -> str:
     """What lies beyond the data gets a value of its own."""
-    import numpy as np
-
     rank = node.rank()
     beyond = np.zeros([1] * rank, dtype=bool)
     for along in axes:
@@ -255,10 +255,11 @@ def sampled_at_runtime(node: Node, how: Sampling) -> str:
     build, rank, x, beyond = node.build, node.rank(), node.input(X), ""
     wide = 0 if how.mode == "nearest" else _wide(node, how)
     value = _cast(node, x, wide) if wide else x
-    node.close("which elements are read is computed at run time, in float32 as runtimes do")
+    width = "float64" if wide == T.DOUBLE else "float32 as runtimes do"
+    node.close(f"which elements are read is computed at run time, in {width}")
     if how.coordinates == "align_corners" and not has_sizes(node):
         node.close(ALIGNED)
-    for along in _axes_at_runtime(node):
+    for along in _axes_at_runtime(node, wide or T.FLOAT):
         position = places_at_runtime.positions(along, how.coordinates)
         column = _column(along.axis, rank)
         if how.coordinates == "tf_crop_and_resize":
@@ -271,10 +272,10 @@ def sampled_at_runtime(node: Node, how: Sampling) -> str:
             indices, weights = places_at_runtime.smoothed(position, along, how)
             aside = list(range(2, rank + 1 - along.axis))
             rows = build.Unsqueeze(weights.name, aside) if aside else weights.name
-            value = _reduced(build, value, indices, _as_wide(build, rows, wide), along.axis)
+            value = _reduced(build, value, indices, rows, along.axis)
             continue
         parts = [
-            (indices, _as_wide(build, build.Reshape(weights.name, column), wide))
+            (indices, build.Reshape(weights.name, column))
             for indices, weights in places_at_runtime.taps(position, along, how)
         ]
         value = _summed(build, value, parts, along.axis)
@@ -287,25 +288,23 @@ def _reduced(build: Builder, x: str, indices: str, weights: str, axis: int) -> s
     return str(build.ReduceSum(build.Mul(build.Gather(x, indices, axis=axis), weights), [axis + 1], keepdims=0))
 
 
-def _as_wide(build: Builder, weights: str, wide: int) -> str:
-    return weights if wide == T.FLOAT else str(build.Cast(weights, to=wide))
-
-
-def _axes_at_runtime(node: Node) -> list[RuntimeAxis]:
+def _axes_at_runtime(node: Node, kind: int) -> list[RuntimeAxis]:
     build, rank = node.build, node.rank()
     axes, crops = axes_of(node, rank), node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     check_lengths(node, axes)
     kept = _kept(node)
-    shape = build.Cast(build.Shape(node.input(X)), to=T.FLOAT)
-    roi = build.Cast(node.input(ROI), to=T.FLOAT) if crops else ""
-    given = build.Cast(node.input(SIZES), to=T.FLOAT) if has_sizes(node) else node.input(SCALES)
-    common = _common_scale_at_runtime(node, build.Gather(shape, axes), given)
+    shape = build.Cast(build.Shape(node.input(X)), to=kind)
+    roi = build.Cast(node.input(ROI), to=kind) if crops else ""
+    given = node.input(SIZES if has_sizes(node) else SCALES)
+    if has_sizes(node) or kind != T.FLOAT:
+        given = build.Cast(given, to=kind)
+    common = _common_scale_at_runtime(node, build.Gather(shape, axes), given, kind)
     found = []
     for k, axis in enumerate(axes):
         if axis in kept:
             continue
-        size, part = (Value(build, build.Gather(vector, [at])) for vector, at in ((shape, axis), (given, k)))
-        start, end = (Value(build, build.Gather(roi, [k + at])) if crops else None for at in (0, len(axes)))
+        size, part = (Value(build, build.Gather(vector, [at]), kind) for vector, at in ((shape, axis), (given, k)))
+        start, end = (Value(build, build.Gather(roi, [k + at]), kind) if crops else None for at in (0, len(axes)))
         if common:
             result, scale = (size * common + 0.5).apply("Floor"), common
         elif has_sizes(node):
@@ -332,12 +331,12 @@ def _kept(node: Node) -> set[int]:
     return {k for k in range(rank) if before[k] is not None and before[k] == after[k]}
 
 
-def _common_scale_at_runtime(node: Node, sizes: str, results: str) -> Value | None:
+def _common_scale_at_runtime(node: Node, sizes: str, results: str, kind: int) -> Value | None:
     policy = node.attributes.get("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch" or not has_sizes(node):
         return None
     ratios = node.build.Div(results, sizes)
-    return Value(node.build, node.build.emit("ReduceMin" if policy == "not_larger" else "ReduceMax", [ratios]))
+    return Value(node.build, node.build.emit("ReduceMin" if policy == "not_larger" else "ReduceMax", [ratios]), kind)
 
 
 def sampled_by_scales(node: Node) -> str:

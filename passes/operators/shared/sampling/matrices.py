@@ -7,7 +7,14 @@ from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.operators.shared.sampling import places
-from opshift.passes.operators.shared.sampling.gathered import Unknown, note_aligned, resized, sampled, sampling_of
+from opshift.passes.operators.shared.sampling.gathered import (
+    Unknown,
+    note_aligned,
+    resized,
+    sampled,
+    sampling_of,
+    width_of,
+)
 from opshift.passes.operators.shared.sampling.places import Axis, Sampling, Undecided
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.says import says
@@ -31,7 +38,7 @@ def multiplied_along_each_axis(node: Node) -> str:
         axes = resized(node)
         if 0 in (node.scope.shape(node.input(0)) or []) or not all(along.result for along in axes):
             return sampled(node)  # runtimes multiply no matrix by nothing
-        matrices = [(along.axis, _matrix(along, how)) for along in axes]
+        matrices = [(along.axis, _matrix(along, how, kind)) for along in axes]
     except (Unknown, Undecided):
         return sampled(node)
     if not matrices or any(matrix.size > LARGEST for _, matrix in matrices):
@@ -45,9 +52,9 @@ def multiplied_along_each_axis(node: Node) -> str:
     return recast(node.build, x, wide, kind)
 
 
-def _matrix(along: Axis, how: Sampling) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def _matrix(along: Axis, how: Sampling, kind: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """(result, size): what each element of the result takes of each element."""
-    indices, weights = places.taps(along, how)
+    indices, weights = places.taps(along, how, width_of(kind))
     matrix = np.zeros((along.result, along.size))
     np.add.at(matrix, (np.arange(along.result)[:, None], indices), weights)
     return matrix

@@ -1,7 +1,8 @@
 """Which elements a Resize reads for each element that it writes, and how much each of them counts.
 
-Coordinates are computed the way runtimes do, in float32. Where float64 would choose another nearest element,
-rounding decides what the operator computes, and there is no one form to give.
+Coordinates are computed the way runtimes do, in float32, and for weights of data in float64, for which runtimes have
+no kernel, in float64. Where the widths choose another nearest element, rounding decides what the operator computes, and
+there is no one form to give.
 """
 
 from __future__ import annotations
@@ -31,11 +32,6 @@ class Axis:
     end: float = 1.0
     asked: bool = False  # the result was asked for by its size
 
-    def scale_in(self, width: Any) -> Any:
-        """The scale as a number of some width; of a size that was asked for, the ratio itself."""
-        exact = self.asked and width is np.float64
-        return width(self.result) / width(self.size) if exact else width(self.scale)
-
     @property
     def whole(self) -> bool:
         """Whether the scale leads to the size of the result without cutting anything off."""
@@ -62,8 +58,16 @@ def output_size(size: int, scale: float) -> int:
     return single
 
 
+def size_by_ratio(size: int, ratio: float) -> int:
+    """floor(size * ratio + 0.5), which onnxruntime computes in float32, too."""
+    single = int(np.floor(np.float32(size) * np.float32(ratio) + np.float32(0.5)))
+    if single != int(np.floor(size * ratio + 0.5)):
+        raise Undecided(f"floor({size} * {ratio} + 0.5) depends on the width of the arithmetic")
+    return single
+
+
 def _half_pixel(x: Array, along: Axis, f: Any) -> Array:
-    return (x + f(0.5)) / along.scale_in(f) - f(0.5)
+    return (x + f(0.5)) / f(along.scale) - f(0.5)
 
 
 def _pytorch_half_pixel(x: Array, along: Axis, f: Any) -> Array:
@@ -71,21 +75,21 @@ def _pytorch_half_pixel(x: Array, along: Axis, f: Any) -> Array:
 
 
 def _half_pixel_symmetric(x: Array, along: Axis, f: Any) -> Array:
-    adjustment = f(along.result) / (along.scale_in(f) * f(along.size))
+    adjustment = f(along.result) / (f(along.scale) * f(along.size))
     return f(along.size) / f(2) * (f(1) - adjustment) + _half_pixel(x, along, f)
 
 
 def _align_corners(x: Array, along: Axis, f: Any) -> Array:
-    length = f(along.result) if along.whole or along.asked else along.scale_in(f) * f(along.size)
+    length = f(along.result) if along.whole or along.asked else f(along.scale) * f(along.size)
     return x * f(along.size - 1) / (length - f(1)) if along.result > 1 else x * f(0)
 
 
 def _asymmetric(x: Array, along: Axis, f: Any) -> Array:
-    return x / along.scale_in(f)
+    return x / f(along.scale)
 
 
 def _tf_half_pixel_for_nn(x: Array, along: Axis, f: Any) -> Array:
-    return (x + f(0.5)) / along.scale_in(f)
+    return (x + f(0.5)) / f(along.scale)
 
 
 def _tf_crop_and_resize(x: Array, along: Axis, f: Any) -> Array:
@@ -129,9 +133,9 @@ def nearest(along: Axis, how: Sampling) -> list[int]:
     return [int(index) for index in single]
 
 
-def taps(along: Axis, how: Sampling) -> tuple[Array, Array]:
+def taps(along: Axis, how: Sampling, width: Any = np.float32) -> tuple[Array, Array]:
     """What each element of the result is a weighted sum of: indices and weights, one column a tap."""
-    x = positions(along, how.coordinates).astype(np.float64)
+    x = positions(along, how.coordinates, width).astype(np.float64)
     if how.mode == "linear" and not how.antialias:
         x = np.clip(x, 0, along.size - 1)
     base = np.floor(x)

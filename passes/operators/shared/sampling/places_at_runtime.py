@@ -1,6 +1,6 @@
 """The same as `places`, in operators: for sizes, scales and regions that only the running model knows.
 
-Every number is a vector of one element, every position a float32, as in runtimes.
+Every number is a vector of one element, every position a float32, as in runtimes, or a float64 for data of that type.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ FLOOR_WHERE_IT_GROWS = "floor where an axis grows, else ceil"
 
 @dataclass(frozen=True)
 class Value:
-    """A float32 value; arithmetic emits nodes."""
+    """A value of floats; arithmetic emits nodes."""
 
     build: Builder
     name: str
+    kind: int
 
     def __add__(self, other: Value | float) -> Value:
         return self._with("Add", other)
@@ -44,30 +45,32 @@ class Value:
         return self._with("Min", other)
 
     def _with(self, op: str, other: Value | float) -> Value:
-        operand = other if isinstance(other, Value) else number(self.build, other)
-        return Value(self.build, self.build.emit(op, [self.name, operand.name]))
+        return self.made(self.build.emit(op, [self.name, self.number(other).name]))
+
+    def made(self, name: str) -> Value:
+        """Another value of the same type."""
+        return Value(self.build, name, self.kind)
+
+    def number(self, other: Value | float) -> Value:
+        """A number as a constant of the same type."""
+        if isinstance(other, Value):
+            return other
+        return self.made(self.build.constant([other], self.kind))
 
     def apply(self, op: str) -> Value:
         """An operator of one operand."""
-        return Value(self.build, self.build.emit(op, [self.name]))
+        return self.made(self.build.emit(op, [self.name]))
 
     def below(self, other: Value | float) -> str:
         """Where this is less, as bool."""
-        operand = other if isinstance(other, Value) else number(self.build, other)
-        return str(self.build.Less(self.name, operand.name))
+        return str(self.build.Less(self.name, self.number(other).name))
 
     def where(self, chosen: str, other: Value | float) -> Value:
         """This where `chosen`, else the other."""
-        operand = other if isinstance(other, Value) else number(self.build, other)
-        return Value(self.build, self.build.Where(chosen, self.name, operand.name))
+        return self.made(self.build.Where(chosen, self.name, self.number(other).name))
 
     def integers(self) -> str:
         return str(self.build.Cast(self.name, to=T.INT64))
-
-
-def number(build: Builder, value: float) -> Value:
-    """A constant."""
-    return Value(build, build.constant([value], T.FLOAT))
 
 
 @dataclass(frozen=True)
@@ -86,22 +89,22 @@ class RuntimeAxis:
 def positions(along: RuntimeAxis, coordinates: str) -> Value:
     """Where each element of the result lies on the axis of the data."""
     build, size, result, scale = along.size.build, along.size, along.result, along.scale
-    x = Value(build, build.Cast(flat_indices.count(build, build.Reshape(result.integers(), [])), to=T.FLOAT))
+    x = size.made(build.Cast(flat_indices.count(build, build.Reshape(result.integers(), [])), to=size.kind))
     if coordinates == "asymmetric":
         return x / scale
     if coordinates == "tf_half_pixel_for_nn":
         return (x + 0.5) / scale
     if coordinates in ("align_corners", "tf_crop_and_resize"):
-        last, several = size - 1.0, number(build, 1.0).below(result)
+        last, several = size - 1.0, size.number(1.0).below(result)
         if along.start is None or along.end is None:
             return (x * last / ((along.length or result) - 1.0)).where(several, 0.0)
         spread = along.start * last + x * (along.end - along.start) * last / (result - 1.0)
         return spread.where(several, (along.start + along.end) * 0.5 * last)
     centred = (x + 0.5) / scale - 0.5
     if coordinates == "pytorch_half_pixel":
-        return centred.where(number(build, 1.0).below(result), 0.0)
+        return centred.where(size.number(1.0).below(result), 0.0)
     if coordinates == "half_pixel_symmetric":
-        return size / 2.0 * (number(build, 1.0) - result / (scale * size)) + centred
+        return size / 2.0 * (size.number(1.0) - result / (scale * size)) + centred
     return centred
 
 
@@ -118,7 +121,7 @@ def nearest(x: Value, along: RuntimeAxis, how: Sampling) -> str:
 
 
 def _before_or_after(x: Value, along: RuntimeAxis) -> Value:
-    shrinks = Value(x.build, x.build.Cast(along.scale.below(1.0), to=T.FLOAT))
+    shrinks = x.made(x.build.Cast(along.scale.below(1.0), to=x.kind))
     before = x.apply("Floor")
     return before + (x.apply("Ceil") - before) * shrinks
 
@@ -140,7 +143,7 @@ def taps(x: Value, along: RuntimeAxis, how: Sampling) -> list[tuple[str, Value]]
         where, d = base + offset, (part - offset).apply("Abs")
         weight = (_near if offset in (0.0, 1.0) else _far)(d, how.cubic_coeff_a)
         if how.exclude_outside:
-            weight = number(x.build, 0.0).where(beyond(where, along), weight)
+            weight = x.number(0.0).where(beyond(where, along), weight)
         found.append((_inside(where, along).integers(), weight))
     if how.exclude_outside:
         total = found[0][1] + found[1][1] + found[2][1] + found[3][1]
@@ -161,20 +164,20 @@ def _far(d: Value, a: float) -> Value:
 def smoothed(x: Value, along: RuntimeAxis, how: Sampling) -> tuple[str, Value]:
     """The same for antialias, where the scale tells how many taps there are: one row for each element of the result."""
     build, squeezed = x.build, along.scale.at_most(1.0)
-    first = (number(build, -1.0 if how.mode == "linear" else -2.0) / squeezed).apply("Floor") + 1.0
+    first = (x.number(-1.0 if how.mode == "linear" else -2.0) / squeezed).apply("Floor") + 1.0
     taps = build.Reshape((first * -2.0 + 2.0).integers(), [])
-    offsets = Value(build, build.Cast(flat_indices.count(build, taps), to=T.FLOAT)) + first
-    x = Value(build, build.Reshape(x.name, [-1, 1]))
+    offsets = x.made(build.Cast(flat_indices.count(build, taps), to=x.kind)) + first
+    x = x.made(build.Reshape(x.name, [-1, 1]))
     where = x.apply("Floor") + offsets
     d = ((where - x) * squeezed).apply("Abs")
     if how.mode == "linear":
         weights = (d * -1.0 + 1.0).at_least(0.0)
     else:
         beside = _far(d, how.cubic_coeff_a).where(d.below(2.0), 0.0)
-        weights = beside.where(number(build, 1.0).below(d), _near(d, how.cubic_coeff_a))
+        weights = beside.where(x.number(1.0).below(d), _near(d, how.cubic_coeff_a))
     if how.exclude_outside:
-        weights = number(build, 0.0).where(beyond(where, along), weights)
-    total = Value(build, build.ReduceSum(weights.name, [1], keepdims=1))
+        weights = x.number(0.0).where(beyond(where, along), weights)
+    total = x.made(build.ReduceSum(weights.name, [1], keepdims=1))
     return _inside(where, along).integers(), weights / total
 
 

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused
+from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused, computed
 
 RNG = np.random.default_rng(0)
 INDICES = [np.array([[0, 3, -1], [2, 1, 0]]), np.array([5, -7, 1], np.int32), np.array(2)]  # some lie outside
@@ -67,3 +67,22 @@ def test_what_cannot_be_said_is_refused():
     check_refused(found[:1], "gather_axis=1 of bytes")
     floats = Call("GatherBlockQuantized", (np.zeros((4, 16), ml_dtypes.float8_e5m2), *found[0].inputs[1:3]), (True,))
     check_refused([floats], "data of tensor(float8e5m2)")
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("biased", [True, False])
+def test_products_of_eight_bit_floats_by_their_text(scaled, biased):
+    kind = ml_dtypes.float8_e4m3fn
+    a, w, bias = (RNG.normal(size=of) for of in ((2, 3, 24), (5, 24), (5,)))
+    w, scales, scale = w.astype(kind), np.abs(RNG.normal(size=(5, 2))).astype(FLOAT), np.array(0.25, FLOAT)
+    a, bias = a.astype(np.float16), bias.astype(np.float16)
+    weights = w.astype(FLOAT) * scales.repeat(16, 1)[:, :24]
+    x = (a.astype(FLOAT) / scale).astype(kind).astype(FLOAT) * scale if scaled else a.astype(FLOAT)
+    call = Call(
+        "MatMulBlockQuantizedFp8Weight",
+        (a, w, scales, scale if scaled else None, bias if biased else None),
+        (True,),
+        {"block_size": 16},
+    )
+    expected = x @ weights.T + (bias.astype(FLOAT) if biased else 0)
+    np.testing.assert_allclose(computed(call, 21)[0].astype(FLOAT), expected, rtol=2e-3, atol=2e-3)

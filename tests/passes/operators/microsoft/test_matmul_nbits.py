@@ -4,10 +4,11 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused, inlined, model
+from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused, computed, inlined, model
 from tests.support import show
 
 ROWS = 5
+RNG = np.random.default_rng(0)
 
 
 def given(bits, size, block, **others):
@@ -71,3 +72,41 @@ def test_each_call_keeps_its_own_weights():
         inputs = (rng.normal(size=(2, 256)).astype(FLOAT), packed, scales)
         made.append(Call("MatMulNBits", inputs, (True,), {"K": 256, "N": 64, "bits": 4, "block_size": 32}))
     assert check(made, grade="close", held=(1, 2), opsets=(21, 13)) == 3
+
+
+def layer(rows):
+    """Weights, scales and bias of a product of 32 columns."""
+    weights = RNG.integers(0, 256, (rows, 2, 8)).astype(np.uint8)
+    return weights, np.abs(RNG.normal(size=(rows, 2))).astype(FLOAT) * 0.1, RNG.normal(size=rows).astype(FLOAT)
+
+
+def normalized(x, scale):
+    return x / np.sqrt((x.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-5) * scale
+
+
+def product(x, weights, scales, bias):
+    nibbles = np.stack([weights & 15, weights >> 4], axis=-1).reshape(len(weights), 32) - 8.0
+    return x @ (nibbles * scales.repeat(16, 1)).T + (0 if bias is None else bias)
+
+
+@pytest.mark.parametrize("skips", [True, False])
+@pytest.mark.parametrize("biased", [True, False])
+def test_what_is_fused_around_products_by_its_text(skips, biased):
+    a, skip, scale = (RNG.normal(size=of).astype(FLOAT) for of in ((2, 3, 32), (2, 3, 32), (32,)))
+    total = a + skip if skips else a
+    x = normalized(total, scale)
+    parts = [layer(rows) for rows in (6, 4, 4)]
+    parts = [(w, s, b if biased else None) for w, s, b in parts]
+    expected = [product(x, *part) for part in parts]
+    given = (a, skip if skips else None, scale, *(each for part in parts for each in part))
+    of = {"K": 32, "block_size": 16}
+    for opset in (24, 21):
+        call = Call("MatMulNBitsQkv", given, (True, True, True, skips), {**of, "Nq": 6, "Nkv": 4, "epsilon": 1e-5})
+        for want, got in zip([*expected, total], computed(call, opset), strict=False):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+        call = Call("MatMulNBitsMlp", (*given[:3], *given[6:]), (True, skips), {**of, "N": 4, "activation": "silu"})
+        gate, up = expected[1:]
+        np.testing.assert_allclose(computed(call, opset)[0], gate / (1 + np.exp(-gate)) * up, rtol=1e-4, atol=1e-4)
+    check_refused(
+        [Call("MatMulNBitsMlp", call.inputs, (True,), {**of, "N": 4, "activation": "gelu"})], "activation='gelu'"
+    )

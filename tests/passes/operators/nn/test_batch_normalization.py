@@ -94,6 +94,21 @@ def test_one_running_statistic_is_training_at_14():
     assert show(made).startswith("y, rm, t1 = BatchNormalization<training_mode=1>(x, ")
 
 
+@pytest.mark.parametrize("at", range(1, 5))
+def test_what_is_no_vector_is_refused_at_14(at):
+    dims = ["3"] * 5
+    dims[at] = "1,3"
+    inputs = f"float[1,3,2] x, float[{dims[1]}] s, float[{dims[2]}] b, float[{dims[3]}] m, float[{dims[4]}] v"
+    check_refused(
+        "y = BatchNormalization(x, s, b, m, v)",
+        9,
+        14,
+        f'"{"xsbmv"[at]}" of rank 2',
+        inputs=inputs,
+        outputs="float[1,3,2] y",
+    )
+
+
 def test_a_saved_mean_is_computed_at_14_and_a_saved_variance_refused():
     io = {"inputs": IMAGE["inputs"], "outputs": "float[N,3,2,2] y, float[3] k", "constants": HELD}
     source = model("y, , , k, a = BatchNormalization<epsilon=0.5>(x, s, b, m, v)", 9, **io)

@@ -368,6 +368,13 @@ def test_a_missing_kernel_is_refused_at_2():
     check_refused("y = LpPool(x)", 1, 2, "kernel_shape is missing", **IMAGE)
 
 
+@pytest.mark.parametrize("how", ["kernel_shape=[0, 5]", "kernel_shape=[5, -1]", "kernel_shape=[1, 1], strides=[0, 1]"])
+def test_windows_without_an_element_are_refused(how):
+    check_refused(
+        f"y = LpPool<{how}>(x)", 1, 2, "could be expressed", inputs="float[1,1,8,8] x", outputs="float[A,B,C,D] y"
+    )
+
+
 def test_a_fractional_p_is_computed_by_the_definition():
     check(
         "y = LpPool<kernel_shape=[2,2], p=2.5, pads=[1,0,0,0], strides=[2,1]>(x)", 1,

@@ -135,6 +135,13 @@ def test_an_unknown_rank_is_refused():
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("b", "s", "why"), [("1,5,4,1", "1,1,5", "boxes of rank 4"), ("1,5,4", "1,5", "scores of rank 2")]
+)
+def test_another_rank_is_refused(b, s, why):
+    check_refused("y = NonMaxSuppression(b, s, n)", 10, 9, why, **io(b, s, "int64 n"))
+
+
 def test_inside_a_branch():
     then = f"then_branch = then () => (int64[K,3] u) {{ {CALL.replace('y =', 'u =')} }}"
     other = "else_branch = other () => (int64[K,3] v) { v = ConstantOfShape<value = int64[1] {7}>(z) }"

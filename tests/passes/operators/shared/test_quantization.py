@@ -312,3 +312,18 @@ def test_scales_per_axis_of_data_of_unknown_rank_are_no_scales_of_a_scalar(op):
     source = model(f"z = Reshape(x, d) y = {op}<axis=1>(z, s)", 21, **io)
     refusals = convert.attempt(source, {"": 21}, ops=[("", op)]).refusals
     assert [r.why for r in refusals] == ['the rank of "z" is unknown; a known rank could be expressed']
+
+
+@pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
+@pytest.mark.parametrize("way", [(12, 9), (12, 13), (19, 12), (19, 9), (21, 9), (24, None)])
+@pytest.mark.parametrize("dims", ["1", "n"])
+@pytest.mark.parametrize("at", ["[3,4]", ""])
+def test_a_vector_of_one_zero_point_beside_a_scalar(op, way, dims, at):
+    opset, target = way
+    kinds = ("float", "uint8") if op == "QuantizeLinear" else ("uint8", "float")
+    io = {"inputs": f"{kinds[0]}{at} x, float s, uint8[{dims}] z", "outputs": f"{kinds[1]}{at} y"}
+    source = model(f"y = {op}(x, s, z)", opset, **io)
+    after = convert.attempt(source, {"": target}).model if target else inlined(source, op)
+    x = np.array(6.5 if kinds[0] == "float" else 6, kinds[0].replace("float", "float32"))
+    given = {"x": np.full((3, 4) if at else (), x), "s": np.array(0.5, np.float32), "z": np.array([3], np.uint8)}
+    check_values(source, after, given, rtol=0, atol=0)

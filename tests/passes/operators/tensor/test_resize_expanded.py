@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 import onnx.parser
 import pytest
+from onnx.reference import ReferenceEvaluator
+from opshift.passes.conversion import convert
 
 from tests.passes.operators.test_on_request import inlined
 from tests.support import check_values, model
@@ -96,6 +98,44 @@ def test_nothing_is_multiplied_where_nothing_is(dims, scales, antialias):
 def test_an_antialiased_size_of_nothing():
     source = resize('mode="linear", antialias=1', sizes="1,0,4,6")
     assert "MatMul" not in products(inlined(source, "Resize"))
+
+
+@pytest.mark.parametrize(("mode", "rtol"), [("linear", 1e-12), ("cubic", 1e-4)])  # onnx.reference weighs in float32
+@pytest.mark.parametrize("policy", ["stretch", "not_larger"])
+@pytest.mark.parametrize("bound", [True, False])
+def test_float64_is_placed_in_float64(bound, policy, mode, rtol):
+    """No runtime has a kernel that would place it in float32."""
+    how = f'mode = "{mode}", keep_aspect_ratio_policy = "{policy}"'
+    io = {"inputs": "double[1,1,4,6] x" + ("" if bound else ", int64[4] n"), "outputs": "double[A,B,C,D] y"}
+    held = {"constants": "int64[4] n = {1, 1, 3, 5}"} if bound else {}
+    source = model(f"y = Resize<{how}, axes = [0,1,2,3]>(x, , , n)", 19, **io, **held)
+    feeds = {"x": X[:, :1].astype(np.float64)} | ({} if bound else {"n": np.array([1, 1, 3, 5])})
+    before, after = (ReferenceEvaluator(m).run(None, feeds)[0] for m in (source, inlined(source, "Resize")))
+    np.testing.assert_allclose(after, before, rtol=rtol, atol=0)
+
+
+@pytest.mark.parametrize("target", [17, None])
+@pytest.mark.parametrize(("dims", "sizes"), [("6,3", "5,3"), ("3,6", "8,5"), ("6,15", "5,20")])
+def test_a_ratio_that_leads_halfway_between_two_sizes(dims, sizes, target):
+    how = 'mode = "linear", keep_aspect_ratio_policy = "not_larger", axes = [2, 3]'
+    source = model(
+        f"y = Resize<{how}>(x, , , n)", 18, inputs=f"float[1,1,{dims}] x", outputs="float[A,B,C,D] y",
+        constants=f"int64[2] n = {{{sizes}}}",
+    )  # fmt: skip
+    after = convert.attempt(source, {"": target}).model if target else inlined(source, "Resize")
+    x = np.random.default_rng(5).normal(size=[1, 1, *map(int, dims.split(","))]).astype(np.float32)
+    check_values(source, after, {"x": x}, rtol=1e-5, atol=1e-5)
+
+
+def test_a_ratio_whose_size_hangs_on_the_width_of_numbers():
+    how = 'mode = "linear", keep_aspect_ratio_policy = "not_larger", axes = [2, 3]'
+    source = model(
+        f"y = Resize<{how}>(x, , , n)", 18, inputs="float[1,1,6,27] x", outputs="float[A,B,C,D] y",
+        constants="int64[2] n = {7, 900}",
+    )  # fmt: skip
+    refused = convert.attempt(source, {"": 17})
+    assert refused.model is None
+    assert "depends on the width" in refused.refusals[0].why
 
 
 def test_sizes_without_a_name_in_a_function():

@@ -6,6 +6,7 @@ from typing import Any
 
 import onnx.checker
 from onnx import ModelProto
+from opshift.passes.changes import Allowance, Result
 from opshift.passes.optimization import optimize
 
 from tests.support import check_values, model, show
@@ -19,6 +20,16 @@ def optimized(source: ModelProto) -> ModelProto:
     assert source.SerializeToString() == kept, "the caller's model was changed"
     assert all(change.how and change.op for change in result.changes)
     onnx.checker.check_model(result.model)
+    assert without(source, result) == optimize.attempt(source, allowance=Allowance(most=0)).model
+    return result.model
+
+
+def without(source: ModelProto, result: Result) -> ModelProto | None:
+    """What is left to do when all is withheld that was named: nothing, or something was done that was not named."""
+    withheld = set[tuple[str, str, str]]()
+    while result.changes and not withheld.issuperset(named := {("", c.op, c.how) for c in result.changes}):
+        withheld |= named
+        result = optimize.attempt(source, allowance=Allowance(frozenset(withheld)))
     return result.model
 
 

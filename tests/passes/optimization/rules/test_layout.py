@@ -107,6 +107,11 @@ def test_a_squeeze_of_another_axis_is_not_mistaken_for_one_of_the_axis_that_was_
     )
 
 
+def test_axes_are_inputs_since_13():
+    body, held = "t = Unsqueeze(x, a) y = Unsqueeze(t, b)", "int64[1] a = {0}, int64[1] b = {2}"
+    check_optimized(body, "y = Unsqueeze(x, [0, 2])", 13, constants=held, outputs="float[1,N,1,3,4] y", **IO)
+
+
 @pytest.mark.parametrize("opset", [11, 12])
 def test_axes_that_are_attributes_stay_so(opset):
     body = "t = Unsqueeze<axes=[0]>(x) y = Unsqueeze<axes=[2]>(t)"

@@ -59,6 +59,17 @@ def test_the_same_part_twice_is_one():
     )
 
 
+def test_another_part_that_begins_where_one_does_is_cut_for_itself():
+    check_optimized(
+        "p = Slice(x, o, b, a) q = Slice(x, b, c, a) r = Slice(x, o, d, a) s = Slice(x, b, c, a) t = Neg(s)",
+        "p, q = Split<axis=1>(x, [2, 4])\nr = Slice(x, [0], [4], [1])\nt = Neg(q)",
+        outputs="float[N,2] p, float[N,4] q, float[N,4] r, float[N,4] t",
+        constants=f"{CUTS}, int64[1] d = {{4}}",
+        feeds=FEEDS,
+        **IO,
+    )
+
+
 def test_before_sizes_were_inputs_they_are_an_attribute():
     check_optimized(
         "p = Slice(x, o, b, a) q = Slice(x, b, c, a)",

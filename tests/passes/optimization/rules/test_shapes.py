@@ -97,6 +97,27 @@ def test_a_choice_between_known_numbers_is_made():
     check_optimized(body, "y = Expand(x, [2, 1])", **io)
 
 
+@pytest.mark.parametrize("condition", ["Equal(w, m)", "Equal(m, w)"])
+def test_a_dimension_is_never_negative(condition):
+    body = (
+        f"n = Shape<start=0, end=1>(z) w = Concat<axis=0>(n, two) e = {condition} c = Where(e, one, w) y = Expand(x, c)"
+    )
+    constants = "int64[1] two = {2}, int64[1] m = {-1}, int64[1] one = {1}"
+    io = {"inputs": "float[1,2] x, float[N] z", "outputs": "float[N,2] y", "constants": constants}
+    after = "t1 = Shape<end=1, start=0>(z)\nt2 = Concat<axis=0>(t1, [2])\ny = Expand(x, t2)"
+    check_optimized(body, after, feeds={"x": np.float32([[3, 4]]), "z": np.zeros(3, np.float32)}, **io)
+
+
+def test_a_dimension_may_be_a_number_that_another_is_compared_with():
+    body = "n = Shape(z) e = Equal(n, two) c = Where(e, one, n) y = Expand(x, c)"
+    constants = "int64[1] two = {2}, int64[1] one = {1}"
+    io = {"inputs": "float[1] x, float[N] z", "outputs": "float[N] y", "constants": constants}
+    for size in (2, 3):
+        feeds = {"x": np.float32([3]), "z": np.zeros(size, np.float32)}
+        source = model(body, 18, **io)
+        check_values(source, optimized(source), feeds, rtol=0, atol=0)
+
+
 def test_an_expansion_to_what_is_there_is_gone():
     body = "s = Shape(x) t = Expand(x, s) y = Relu(t)"
     check_optimized(body, "y = Relu(x)", inputs="float[N,K] x", outputs="float[N,K] y")
@@ -122,6 +143,26 @@ def test_a_value_of_an_unknown_shape_is_measured():
     made = optimized(source)
     assert show(made) == "t1 = NonZero(x)\ny = Shape<end=2, start=1>(t1)"
     check_values(source, made, rtol=0, atol=0)
+
+
+def test_a_vector_of_one_becomes_a_scalar():
+    """As Keras' converter writes it: a Reshape to no axes."""
+    body = "n = Shape<start=0, end=1>(x) r = Reshape(n, none) u = Unsqueeze(r, first) w = Concat<axis=0>(u, rest) y = Reshape(x, w)"
+    constants = "int64[0] none = {}, int64[1] first = {0}, int64[1] rest = {-1}"
+    check_optimized(
+        body, "y = Reshape(x, [0, 12])", inputs="float[N,3,4] x", outputs="float[N,12] y", constants=constants
+    )
+
+
+@pytest.mark.parametrize("number", [400, 2**31 - 1, 2**31, -400, -(2**31), -(2**31) - 1])
+def test_int32_holds_what_fits(number):
+    body = "n = Shape<start=0, end=1>(x) w = Concat<axis=0>(n, k) i = Cast<to=6>(w) y = Gather(i, one)"
+    constants = f"int64[1] k = {{{number}}}, int64 one = {{1}}"
+    io = {"inputs": "float[N] x", "outputs": "int32 y", "constants": constants}
+    source = model(body, 18, **io)
+    made = optimized(source)
+    check_values(source, made, rtol=0, atol=0)
+    assert len(made.graph.node) == (1 if -(2**31) <= number < 2**31 else 4)
 
 
 def test_int32_dimensions_are_followed_where_they_fit():

@@ -1,0 +1,55 @@
+"""Models as users give them: a path, an `onnx.ModelProto` or an `onnx_ir.Model`, as messages."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from opshift.files import model_file
+from opshift.passes.errors import InvalidModel
+from opshift.passes.model.messages import ModelProto
+
+
+class Loan(NamedTuple):
+    """The message behind what a user gave, where its external data lie, and what makes the same kind of another."""
+
+    proto: ModelProto
+    folder: str | None
+    back: Callable[[ModelProto], Any]
+
+
+@contextmanager
+def lent(model: Any) -> Iterator[Loan]:
+    """What a user gave as a message; the weights of an `onnx_ir.Model` are not in it, but can be read meanwhile."""
+    if _is_ir(model):
+        from opshift.passes import bridge
+
+        with bridge.lent(model) as (proto, back):
+            yield Loan(proto, None, back)
+    else:
+        proto, folder = loaded(model)
+        yield Loan(
+            proto, folder, (lambda made: model_file.embedded(made, folder)) if folder is not None else lambda made: made
+        )
+
+
+def loaded(model: Any) -> tuple[ModelProto, str | None]:
+    """The message, and the folder of its external data where it has one."""
+    if isinstance(model, (str, os.PathLike)):
+        return model_file.read(model), str(Path(model).resolve().parent)
+    if isinstance(model, ModelProto):
+        return model, None
+    if _is_ir(model):
+        import onnx_ir
+
+        from opshift.passes import bridge
+
+        return onnx_ir.to_proto(model), bridge.folder(model)
+    raise InvalidModel(f"a path, an onnx.ModelProto or an onnx_ir.Model is needed, not {type(model).__name__}")
+
+
+def _is_ir(model: object) -> bool:
+    return type(model).__module__.partition(".")[0] == "onnx_ir"

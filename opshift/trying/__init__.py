@@ -1,0 +1,1 @@
+"""What must be replaced until an installed backend runs a model, found out by trying."""

@@ -1,0 +1,214 @@
+"""Tries what a model becomes for a target in the installed backend, and looks for what makes it run there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from opshift.passes import process, progress
+from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.changes import Result
+from opshift.passes.goals import Goal, operator
+from opshift.passes.model import imports
+from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.traversal import bodies
+from opshift.probing import installed
+from opshift.trying import learning, smallest
+from opshift.trying.remedies import ANNOTATE, AS_IT_IS, CLAIMS, EXPAND, OPSET, OPTIMIZE, SYMBOLS, Remedies
+from opshift.trying.search import IMPOSSIBLE, Answer, Found, Meter, Plan, Search
+from opshift.trying.smallest import Piece
+from opshift.trying.trial import Backend, Expected, expected
+from opshift.trying.tried import Learnt, Manner, Tried
+from opshift.verification import adapters, isolation
+from opshift.verification.engines import EngineError
+from opshift.verification.feeding.asked import Asked
+from opshift.verification.side import Side
+
+
+def backend_of(goal: Goal) -> str:
+    """The backend that is tried for a goal; raises `ValueError` if it is none that can be, or is not installed."""
+    if goal.backend is None:
+        raise ValueError("--try runs the result in a backend; name it: --target")
+    stem = goal.backend.name.rpartition("-")[0]
+    if stem not in adapters.KNOWN:
+        raise ValueError(f"{goal.backend.name} cannot be tried; {', '.join(adapters.KNOWN)} can be")
+    installed.release(stem)
+    return stem
+
+
+def attempt(source: Side, goal: Goal, manner: Manner, wanted: Asked) -> tuple[Result, Tried]:
+    """The result that the backend runs, or what was refused, with what came of trying it.
+
+    Raises:
+        ValueError: there is no such backend.
+    """
+    backend = Backend(manner.backend)
+    try:
+        progress.tell("run the source")
+        held = expected(source, wanted)
+        return _Trying(source, goal, manner, backend, held).run()
+    except EngineError as error:
+        return goal.attempt(source.model, source.folder), Tried(
+            backend.said, IMPOSSIBLE, f"no source to compare: {error}"
+        )
+    finally:
+        backend.stop()
+
+
+class _Trying:
+    def __init__(self, source: Side, goal: Goal, manner: Manner, backend: Backend, held: Expected):
+        self._source, self._manner, self._backend, self._held = source, manner, backend, held
+        self._remedies = Remedies(source.model, goal, source.folder)
+        self._meter = Meter(manner.bound)
+        self._pieces: dict[Plan, Piece | None] = {}
+        self._results: dict[Plan, Result] = {}
+
+    def run(self) -> tuple[Result, Tried]:
+        remedies = self._remedies
+        search = Search(
+            self._answer, remedies.helps, remedies.general(), self._blame, remedies.rest(), meter=self._meter
+        )
+        found = search.run([frozenset(), frozenset({AS_IT_IS})])
+        result = self._result(found.plan)
+        tried = Tried(
+            self._backend.said,
+            found.answer.status,
+            found.answer.why,
+            tuple(self._learnt(found)),
+            found.tries,
+            AS_IT_IS in found.plan,
+            other=self._other(),
+        )
+        if not tried.agrees:
+            return result, self._failed(tried, found, result)
+        target, learn = remedies.goal.backend, self._manner.learn
+        if (
+            learn is not None
+            and target is not None
+            and learning.learn(Path(learn), target, tried, file=self._manner.file)
+        ):
+            tried = replace(tried, learn=learn)
+        return result, tried
+
+    def _other(self) -> str:
+        """The release that the target's file is about, where that is not the installed one."""
+        target = self._remedies.goal.backend
+        of = target.name.rpartition("-")[2] if target is not None else ""
+        return "" if f"{self._backend.release}.".startswith(f"{of}.") else of
+
+    def _result(self, plan: Plan) -> Result:
+        if plan not in self._results:
+            self._results.clear()  # of a large model, one is enough
+            with process.ours():
+                self._results[plan] = self._remedies.made(plan)
+        return self._results[plan]
+
+    def _answer(self, plan: Plan) -> Answer:
+        result = self._result(plan)
+        if result.model is None:
+            return Answer(IMPOSSIBLE, str(result.refusals[0]) if result.refusals else "")
+        progress.tell(f"try it in {self._backend.said}", self._meter.tries + 1, self._manner.bound.tries)
+        return self._backend.answer(result.model, self._source.folder, self._held)
+
+    def _blame(self, plan: Plan) -> list[str]:
+        piece = self._piece(plan)
+        return [] if piece is None else [piece.operator]
+
+    def _piece(self, plan: Plan) -> Piece | None:
+        if plan not in self._pieces:
+            model = self._result(plan).model
+            self._pieces[plan] = (
+                None
+                if model is None
+                else smallest.smallest(model, self._source.folder, self._held.feeds[0], self._fails)
+            )
+        return self._pieces[plan]
+
+    def _fails(self, piece: ModelProto, feeds: smallest.Feeds) -> Answer:
+        """What the backend says of a piece."""
+        if not self._meter.goes_on():
+            return Answer(IMPOSSIBLE)
+        try:
+            outputs = isolation.call(smallest.values_of, piece, feeds)
+        except (EngineError, isolation.Ended):
+            return Answer(IMPOSSIBLE)
+        typed = smallest.typed(piece, outputs)
+        self._meter.count()
+        held = Expected(Side(typed), (feeds,), (outputs,))
+        return self._backend.answer(typed, None, held, plainly=True)
+
+    def _failed(self, tried: Tried, found: Found, result: Result) -> Tried:
+        """With the smallest piece that shows it."""
+        piece = self._piece(found.plan) if result.model is not None else None
+        repro = ""
+        if piece is not None and self._manner.repro is not None:
+            repro = self._manner.repro
+            command = f"opshift inline model.onnx out.onnx --target {self._backend.name} --try --inputs inputs"
+            smallest.write(Path(repro), piece, command, f"{self._backend.said}: {piece.answer.why}")
+        if piece is None:
+            return replace(tried, bounded=found.bounded)
+        return replace(
+            tried,
+            node=piece.named,
+            operator=piece.operator,
+            nodes=len(piece.model.graph.node),
+            repro=repro,
+            bounded=found.bounded,
+        )
+
+    def _learnt(self, found: Found) -> Iterator[Learnt]:
+        for remedy in sorted(found.plan - {AS_IT_IS}):
+            answer = found.reasons.get(remedy, Answer(""))
+            if remedy.kind == EXPAND:
+                answer = self._said(remedy.what) or answer
+            op = remedy.what if remedy.kind == EXPAND else next(iter(answer.blames), self._first_located())
+            calls = list(_calls(self._remedies.sized, op)) if op else []
+            nodes = len(calls)
+            how = {
+                EXPAND: f"expanded, {nodes} node{'s' if nodes != 1 else ''}",
+                OPSET: f"converted to opset {remedy.what}",
+                OPTIMIZE: "computed what is constant",
+                ANNOTATE: "declared the types that follow from the inputs",
+                CLAIMS: "dropped the types that are declared of values",
+                SYMBOLS: "gave symbolic sizes plain names",
+            }[remedy.kind]
+            call, symbolic = self._described(op)
+            yield Learnt(remedy.kind, remedy.what, op, call, symbolic, answer.status, answer.why, nodes, how)
+
+    def _said(self, op: str) -> Answer | None:
+        """What came of the piece that showed an operator to be at fault."""
+        return next((p.answer for p in self._pieces.values() if p is not None and p.operator == op), None)
+
+    def _first_located(self) -> str:
+        """What was found to be at fault first, if anything was."""
+        return next((p.operator for p in self._pieces.values() if p is not None and p.node is not None), "")
+
+    def _described(self, op: str) -> tuple[str, bool]:
+        """How the operator is called in the source: the rank of its first input, and whether its sizes are known."""
+        source = self._remedies.sized
+        scope = self._scope
+        for node in source.graph.node:
+            if (default_domain(node.domain), node.op_type) == operator(op) and node.input:
+                dims = scope.shape(node.input[0])
+                if dims is None:
+                    return "with input of unknown rank", True
+                symbolic = any(not isinstance(dim, int) for dim in dims)
+                return f"with {len(dims)}-D input{' of symbolic sizes' if symbolic else ''}", symbolic
+        return "", False
+
+    @cached_property
+    def _scope(self) -> Scope:
+        source = self._remedies.sized
+        opset = imports.opsets(source).get("", 1)
+        return Scope(source.graph, Context(source, source, self._source.folder), opset, path=())
+
+
+def _calls(model: ModelProto, op: str) -> Iterator[object]:
+    return (
+        node
+        for body in bodies(model)
+        for node in body.node
+        if (default_domain(node.domain), node.op_type) == operator(op)
+    )

@@ -1,0 +1,127 @@
+"""What can be done to a model so that a backend runs it, each as a change of the goal that it is rewritten for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from opshift.passes.changes import Result
+from opshift.passes.errors import InvalidModel, Refusal
+from opshift.passes.goals import Goal, operator
+from opshift.passes.inlining import definable
+from opshift.passes.model import imports, schemas
+from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.traversal import Body, bodies, census
+from opshift.trying import symbols
+from opshift.trying.search import Plan, Remedy
+from opshift.trying.smallest import INPUTS
+
+AS_IT_IS = Remedy(0, "as it is")
+"""The target's file is not asked."""
+EXPAND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE = "expand", "opset", "optimize", "symbols", "claims", "annotate"
+_OPSETS = (18, 17, 15, 13, 11)
+"""Opsets that importers were written for: newest first."""
+_WIDELY = 6
+"""What came with this opset, or an older one, importers have: expanding it is of no use unless it is named."""
+
+
+@dataclass(frozen=True)
+class Remedies:
+    """The remedies for one model and one goal."""
+
+    source: ModelProto
+    goal: Goal
+    folder: str | None
+
+    def helps(self, kind: str) -> Iterator[Remedy]:
+        """What may help where an operator (`Name` or `domain::Name`) is at fault."""
+        if kind == INPUTS:
+            yield from self._renaming()
+            return
+        op = operator(kind)
+        if definable.is_defined(*op) and kind not in self.goal.names:
+            yield _expanding(1, kind)
+        if not op[0]:
+            since = schemas.since("", op[1], self.opset) or 1
+            if since > min(schemas.versions("", op[1]), default=1):
+                yield Remedy(2, OPSET, str(since - 1), OPSET)
+
+    def general(self) -> Iterator[Remedy]:
+        """What may help anywhere."""
+        yield from self._renaming()
+        if any(body.value_info for body in bodies(self.source)):
+            yield Remedy(1, CLAIMS, slot=CLAIMS)
+        if not self.goal.annotate:
+            yield Remedy(1, ANNOTATE, slot=CLAIMS)
+        if not self.goal.refinement.optimize:
+            yield Remedy(2, OPTIMIZE)
+        for opset in _OPSETS:
+            if opset < self.opset:
+                yield Remedy(3, OPSET, str(opset), OPSET)
+
+    @cached_property
+    def sized(self) -> ModelProto:
+        """The source with all that is fixed in it."""
+        return self.goal.sized(self.source)
+
+    def _renaming(self) -> Iterator[Remedy]:
+        if not symbols.are_plain(self.sized):
+            yield Remedy(1, SYMBOLS)
+
+    def rest(self) -> Iterator[Remedy]:
+        """All that can be expanded, and that an importer may not have."""
+        for domain, op in sorted({(default_domain(d), op) for d, op in census(self._bodies)[1]}):
+            if min(schemas.versions(domain, op), default=99) > _WIDELY and definable.is_defined(domain, op):
+                yield _expanding(4, f"{domain}::{op}" if domain else op)
+
+    @property
+    def opset(self) -> int:
+        """That of the model, as it goes to the backend unless something is done about it."""
+        own = imports.opsets(self.source).get("", schemas.latest())
+        newest = self.goal.backend.opset if self.goal.backend is not None else 0
+        return min(own, newest or own)
+
+    @property
+    def _bodies(self) -> list[Body]:
+        return [*self.source.functions, self.source.graph]
+
+    def made(self, plan: Plan) -> Result:
+        """What becomes of the model by a plan; what cannot be expanded is left as it is."""
+        held = {remedy.kind: remedy for remedy in plan}
+        names = {remedy.what for remedy in plan if remedy.kind == EXPAND}
+        while True:
+            result = self._attempt(self._goal(held, names))
+            if result.model is not None and SYMBOLS in held:
+                result = replace(result, model=symbols.plain(result.model))
+            if result.model is not None and CLAIMS in held:
+                for body in bodies(result.model):
+                    del body.value_info[:]
+            refused = {refusal.operator for refusal in result.refusals} & names
+            if result.model is not None or not refused:
+                return result
+            names -= refused
+
+    def _goal(self, held: Mapping[str, Remedy], names: set[str]) -> Goal:
+        goal = replace(self.goal, names=(*self.goal.names, *sorted(names)))
+        if ANNOTATE in held:
+            goal = replace(goal, annotate=True)
+        if OPTIMIZE in held:
+            goal = replace(goal, refinement=replace(goal.refinement, optimize=True))
+        opset = int(held[OPSET].what) if OPSET in held else 0
+        if AS_IT_IS.kind in held:
+            targets = {**goal.targets, "": opset} if opset else goal.targets
+            return replace(goal, backend=None, targets=targets, refinement=replace(goal.refinement, backend=None))
+        if opset and goal.backend is not None:
+            return replace(goal, backend=replace(goal.backend, opset=opset))
+        return goal
+
+    def _attempt(self, goal: Goal) -> Result:
+        try:
+            return goal.attempt(self.source, self.folder)
+        except (InvalidModel, ValueError) as error:
+            return Result(None, (), (Refusal("", "model", "", 0, False, str(error)),))
+
+
+def _expanding(cost: int, op: str) -> Remedy:
+    return Remedy(cost, EXPAND, op, f"{EXPAND} {op}")

@@ -1,0 +1,251 @@
+"""Finds the least that must be done to a model until it is accepted. Of models and backends this file knows nothing.
+
+The words of a refusal name what is at fault, or somebody finds that out; what helps there is tried, cheapest first, and
+kept where the refusal becomes another one. What is not needed in the end is dropped again by halves (delta debugging).
+Tries hence grow with the kinds of things that are at fault, not with their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+AGREES, DIFFERS, REFUSED, DIED, HUNG, IMPOSSIBLE, UNTRIED = (
+    "agrees",
+    "differs",
+    "refused",
+    "died",
+    "hung",
+    "impossible",
+    "untried",
+)
+"""What may come of an attempt: the last two say that there is no such model, and that nothing was left to try it."""
+
+
+@dataclass(frozen=True, order=True)
+class Remedy:
+    """One thing that may be done to a model.
+
+    Attributes:
+        cost: how much it changes; what costs less is tried first.
+        kind: `expand`, `opset` and the like.
+        what: the operator, or the number.
+        slot: of several with one slot, only the last has effect; empty for what goes with everything.
+    """
+
+    cost: int
+    kind: str
+    what: str = ""
+    slot: str = ""
+
+
+Plan = frozenset[Remedy]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of an attempt, in whose words, and the kinds of things that these name."""
+
+    status: str
+    why: str = ""
+    blames: tuple[str, ...] = ()
+
+    @property
+    def agrees(self) -> bool:
+        return self.status == AGREES
+
+
+@dataclass(frozen=True)
+class Bound:
+    """When a search ends without having found anything."""
+
+    tries: int = 40
+    seconds: float = 300.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search came to: the plan, its answer, and for each remedy the answer that led to it."""
+
+    plan: Plan
+    answer: Answer
+    reasons: dict[Remedy, Answer] = field(default_factory=dict)
+    tries: int = 0
+    bounded: bool = False
+    """Whether it ended because it was bounded."""
+
+
+Attempt = Callable[[Plan], Answer]
+Helps = Callable[[str], Iterable[Remedy]]
+"""What may help where a kind is at fault."""
+Blame = Callable[[Plan], Sequence[str]]
+"""Which kind is at fault, found out where no words name it; what that takes counts as tries."""
+
+
+class Meter:
+    """Counts what is tried, and how long."""
+
+    def __init__(self, bound: Bound):
+        self.bound = bound
+        self.tries = 0
+        self._started = perf_counter()
+
+    def goes_on(self) -> bool:
+        """Whether there may be one more."""
+        return self.tries < self.bound.tries and perf_counter() - self._started < self.bound.seconds
+
+    def count(self) -> None:
+        self.tries += 1
+
+
+class Search:
+    """One search.
+
+    `attempt` answers for a plan; `helps` lists what may help where a kind is at fault, `general` what may help
+    anywhere, and `rest` all else that can be done, which is done at once where nothing else is left; `blame` finds who
+    is at fault.
+    """
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        helps: Helps,
+        general: Iterable[Remedy] = (),
+        blame: Blame | None = None,
+        rest: Iterable[Remedy] = (),
+        meter: Meter | None = None,
+    ):
+        self._attempt = attempt
+        self._helps = helps
+        self._general = sorted(general, key=_cost)
+        self._blame = blame
+        self._rest = sorted(rest)
+        self.meter = meter or Meter(Bound())
+        self._answers: dict[Plan, Answer] = {}
+        self._blamed: dict[Plan, tuple[str, ...]] = {}
+        self._fixed: Plan = frozenset()
+        self._reasons: dict[Remedy, Answer] = {}
+
+    def run(self, starts: Sequence[Plan] = (frozenset(),)) -> Found:
+        """Try each start as it is, then go on from the first one that there is."""
+        plan = starts[0]
+        for start in starts:
+            if self.ask(start).agrees:
+                return self._found(start)
+        plan = next((start for start in starts if self.ask(start).status != IMPOSSIBLE), plan)
+        self._fixed = plan
+        answer = self.ask(plan)
+        if answer.status == IMPOSSIBLE:
+            return self._found(plan)
+        while not answer.agrees:
+            step = self._step(plan, answer)
+            if step is None:
+                return self._found(plan)
+            plan, answer = step
+        return self._found(self._least(plan))
+
+    def ask(self, plan: Plan) -> Answer:
+        """The answer for a plan, asked for once."""
+        if plan not in self._answers:
+            if not self.meter.goes_on():
+                return Answer(UNTRIED)
+            self._answers[plan] = self._attempt(plan)
+            if self._answers[plan].status != IMPOSSIBLE:
+                self.meter.count()
+        return self._answers[plan]
+
+    def _found(self, plan: Plan) -> Found:
+        reasons = {remedy: self._reasons[remedy] for remedy in plan if remedy in self._reasons}
+        return Found(plan, self.ask(plan), reasons, self.meter.tries, not self.meter.goes_on())
+
+    def _step(self, plan: Plan, answer: Answer) -> tuple[Plan, Answer] | None:
+        """A plan with one more remedy that is accepted, or fails elsewhere; failing that, with all that there are."""
+        tried: set[Remedy] = set()
+        for remedy, meant in self._remedies(plan, answer):
+            if remedy not in tried | plan:
+                tried.add(remedy)
+                step = self._with(plan, answer, remedy, meant=meant)
+                if step is not None:
+                    return step
+        return self._all(plan, answer, tried)
+
+    def _remedies(self, plan: Plan, answer: Answer) -> Iterator[tuple[Remedy, bool]]:
+        """For what the words name, for what is found to be at fault, and for anything, as far as it comes to that.
+
+        Each with whether it is meant for what is at fault.
+        """
+        for kind in answer.blames:
+            yield from ((remedy, True) for remedy in sorted(self._helps(kind), key=_cost))
+        for kind in self._found_out(plan):
+            yield from ((remedy, True) for remedy in sorted(self._helps(kind), key=_cost))
+        yield from ((remedy, False) for remedy in self._general)
+
+    def _with(self, plan: Plan, answer: Answer, remedy: Remedy, *, meant: bool) -> tuple[Plan, Answer] | None:
+        wider = joined(plan, remedy)
+        found = self.ask(wider)
+        changed = meant or (found.status, found.why) != (answer.status, answer.why)  # the same words may be of others
+        if found.agrees or (changed and self._went_on(plan, answer, wider, found)):
+            self._reasons[remedy] = answer
+            return wider, found
+        return None
+
+    def _went_on(self, plan: Plan, answer: Answer, wider: Plan, found: Answer) -> bool:
+        """Whether something else is at fault than before."""
+        if found.status in (IMPOSSIBLE, UNTRIED):
+            return False
+        before, after = self._at_fault(plan, answer), self._at_fault(wider, found)
+        return bool(before and after) and not set(before) & set(after)
+
+    def _at_fault(self, plan: Plan, answer: Answer) -> Sequence[str]:
+        return answer.blames or self._found_out(plan)
+
+    def _found_out(self, plan: Plan) -> tuple[str, ...]:
+        if plan not in self._blamed:
+            if self._blame is None or not self.meter.goes_on():
+                return ()
+            self._blamed[plan] = tuple(self._blame(plan))
+        return self._blamed[plan]
+
+    def _all(self, plan: Plan, answer: Answer, tried: Iterable[Remedy]) -> tuple[Plan, Answer] | None:
+        """Everything that was tried one by one, and did not help alone; then all that there is."""
+        together = plan
+        for remedy in sorted(tried):
+            if self.ask(joined(plan, remedy)).status not in (IMPOSSIBLE, UNTRIED):
+                together = joined(together, remedy)
+                self._reasons.setdefault(remedy, answer)
+        wider = together
+        for remedy in self._rest:
+            wider = joined(wider, remedy)
+            self._reasons.setdefault(remedy, answer)
+        for whole in (together, wider):
+            found = self.ask(whole)
+            if found.agrees:
+                return whole, found
+        return None
+
+    def _least(self, plan: Plan) -> Plan:
+        """The plan without what it can do without, dropped by halves; what costs most goes first."""
+        items, parts = sorted(plan - self._fixed, reverse=True), 2
+        while len(items) > 1 or (items and parts == 2):
+            size = -(-len(items) // parts)
+            chunks = [items[start : start + size] for start in range(0, len(items), size)]
+            for chunk in chunks:
+                rest = [item for item in items if item not in chunk]
+                if rest != items and self.ask(self._fixed.union(rest)).agrees:
+                    items, parts = rest, max(parts - 1, 2)
+                    break
+            else:
+                if parts >= len(items):
+                    break
+                parts = min(2 * parts, len(items))
+        return self._fixed.union(items)
+
+
+def _cost(remedy: Remedy) -> int:
+    return remedy.cost
+
+
+def joined(plan: Plan, remedy: Remedy) -> Plan:
+    """The plan with one more remedy, in the place of another one that has the same slot."""
+    return frozenset(held for held in plan if not remedy.slot or held.slot != remedy.slot) | {remedy}

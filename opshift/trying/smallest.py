@@ -1,0 +1,202 @@
+"""The smallest piece of a model that a backend fails on, found by halves: delta debugging on what is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opshift.files import external
+from opshift.files.writing import writing
+from opshift.passes import progress
+from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.model import imports
+from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes.model.types import tensor_type
+from opshift.trying.search import DIED, IMPOSSIBLE, REFUSED, Answer
+from opshift.verification import isolation
+from opshift.verification.engines import EngineError, OnnxRuntime
+from opshift.verification.places.pieces import Pieces
+from opshift.verification.places.repro import write_tensors
+
+Feeds = Mapping[str, Any]
+Fails = Callable[[ModelProto, Feeds], Answer]
+"""What a backend answers for a piece on some inputs; `impossible` where no engine tells what it should yield."""
+INPUTS = "inputs"
+_FARTHEST = 64
+"""Nodes above the one at fault that are looked at."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece that a backend fails on: one of its nodes is at fault, alone or after the others, or the inputs are."""
+
+    model: ModelProto
+    feeds: Feeds
+    node: NodeProto | None
+    answer: Answer
+
+    @property
+    def operator(self) -> str:
+        """What is at fault, `Name` or `domain::Name`; `INPUTS` where no operator is."""
+        if self.node is None:
+            return INPUTS
+        domain = default_domain(self.node.domain)
+        return f"{domain}::{self.node.op_type}" if domain else self.node.op_type
+
+    @property
+    def named(self) -> str:
+        """The node at fault, by its name or its first output."""
+        return "" if self.node is None else self.node.name or next(iter(self.node.output), "")
+
+
+def smallest(model: ModelProto, folder: str | None, feeds: Feeds, fails: Fails) -> Piece | None:
+    """The first node up to which the backend fails, with as few nodes before it as show it.
+
+    None where no part that fails can be cut out.
+    """
+    search = _Search(model, folder, feeds, fails)
+    given = search.given()
+    if given.status in (REFUSED, DIED):
+        passing = _passing(model)
+        return Piece(passing, feeds, None, given)
+    found = search.first()
+    return None if found is None else search.shrunk(*found)
+
+
+def _passing(model: ModelProto) -> ModelProto:
+    """A model with the same inputs that yields them as they are."""
+    from onnx import helper
+
+    made = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    made.graph.name = "inputs"
+    held = {tensor.name for tensor in model.graph.initializer}
+    made.graph.input.extend(value for value in model.graph.input if value.name not in held)
+    for value in made.graph.input:
+        made.graph.node.append(helper.make_node("Identity", [value.name], [f"{value.name}/same"]))
+        made.graph.output.add(name=f"{value.name}/same")
+    return made
+
+
+class _Search:
+    def __init__(self, model: ModelProto, folder: str | None, feeds: Feeds, fails: Fails):
+        whole = external.runnable(model, folder, embedded=True) if folder is not None else model
+        self._pieces = Pieces(whole)
+        self._feeds = feeds
+        self._fails = fails
+        self._outputs = {value.name for value in whole.graph.output}
+        self._scope = Scope(whole.graph, Context(whole, whole, None), imports.opsets(whole).get("", 1), path=())
+
+    def given(self) -> Answer:
+        """What the backend says of a model that yields its inputs as they are."""
+        return self._fails(_passing(self._pieces.model), self._feeds)
+
+    def first(self) -> tuple[int, Answer] | None:
+        """The first node up to which the backend fails, and what it says."""
+        fine, failing, words = -1, len(self._pieces.nodes) - 1, None
+        while failing - fine > 1:
+            middle = (fine + failing) // 2
+            progress.tell("look for the first node that fails", len(self._pieces.nodes) - failing + fine)
+            found = self._fails(self._up_to(middle), self._feeds)
+            if found.agrees:
+                fine = middle
+            elif found.status == IMPOSSIBLE:
+                return None
+            else:
+                failing, words = middle, found
+        if words is None:
+            words = self._fails(self._up_to(failing), self._feeds)
+        return None if words.agrees or words.status == IMPOSSIBLE else (failing, words)
+
+    def _up_to(self, last: int) -> ModelProto:
+        """The nodes up to one, with all that the others, or callers, read of what they make."""
+        made = [name for index in range(last + 1) for name in self._pieces.nodes[index].output if name]
+        later = {name for index in range(last + 1, len(self._pieces.nodes)) for name in self._pieces.reads(index)}
+        return self._pieces.cut([name for name in made if name in later or name in self._outputs] or made[-1:], {})
+
+    def shrunk(self, index: int, answer: Answer) -> Piece | None:
+        """The node alone if that fails, too, else with ever more of those before it."""
+        node = self._pieces.nodes[index]
+        wanted = [name for name in node.output if name and (name in self._outputs or self._pieces.readers(name))]
+        inside, distance = {index}, 1
+        while distance <= _FARTHEST:
+            ends = self._ends(inside)
+            found = self._cut(wanted, ends)
+            if found is None:
+                break
+            piece, feeds = found
+            said = self._fails(piece, feeds)
+            if not said.agrees and said.status != IMPOSSIBLE:
+                return Piece(piece, feeds, node, said)
+            if not ends:
+                break
+            for _ in range(distance):
+                inside |= {
+                    self._pieces.makers[n] for i in inside for n in self._pieces.reads(i) if n in self._pieces.makers
+                }
+            distance *= 2
+        return Piece(self._up_to(index), self._feeds, node, answer)
+
+    def _ends(self, inside: Iterable[int]) -> list[str]:
+        """What nodes read of those that are not among them."""
+        made = {name for index in inside for name in self._pieces.nodes[index].output}
+        read = dict.fromkeys(name for index in sorted(inside) for name in self._pieces.reads(index))
+        return [name for name in read if name in self._pieces.makers and name not in made]
+
+    def _cut(self, wanted: Sequence[str], ends: Sequence[str]) -> tuple[ModelProto, Feeds] | None:
+        """What makes some values of others, and what these are."""
+        try:
+            values = isolation.call(values_of, self._pieces.cut(ends), self._feeds) if ends else []
+        except (EngineError, isolation.Ended):
+            return None
+        held = dict(zip(ends, values, strict=True))
+        if not wanted or any(not hasattr(value, "dtype") for value in values):
+            return None
+        types = {name: self._type(name, value) for name, value in held.items()}
+        piece = self._pieces.cut(wanted, types)
+        return piece, {value.name: held.get(value.name, self._feeds.get(value.name)) for value in piece.graph.input}
+
+    def _type(self, name: str, value: Any) -> TypeProto:
+        """Of a value that is given to a piece; what is symbolic in the model, or unknown, is so there."""
+        from onnx import helper
+
+        dims = self._scope.shape(name) or [None] * value.ndim
+        known = dims if len(dims) == value.ndim else [None] * value.ndim
+        return tensor_type(helper.np_dtype_to_tensor_dtype(value.dtype), known)
+
+
+def values_of(model: ModelProto, feeds: Feeds) -> list[Any]:
+    """What onnxruntime makes of a piece; raises `EngineError`."""
+    return OnnxRuntime(model).run(feeds)
+
+
+def typed(model: ModelProto, outputs: Sequence[Any]) -> ModelProto:
+    """The piece with the element types of what it yields declared, which importers ask for."""
+    from onnx import helper
+
+    made = ModelProto()
+    made.CopyFrom(model)
+    for value, held in zip(made.graph.output, outputs, strict=True):
+        if hasattr(held, "dtype") and not value.type.ByteSize():
+            value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(held.dtype)
+    return made
+
+
+def write(folder: Path, piece: Piece, command: str, words: str) -> None:
+    """Write `model.onnx`, `inputs/`, what onnxruntime makes of them as `outputs/`, `command.txt` and `words.txt`.
+
+    Raises:
+        CannotWrite: the folder cannot be written.
+    """
+    outputs = isolation.call(values_of, piece.model, piece.feeds)
+    model = typed(piece.model, outputs)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "model.onnx").write_bytes(model.SerializeToString())
+        write_tensors(folder / "inputs", "input", piece.feeds)
+        write_tensors(
+            folder / "outputs", "output", dict(zip([v.name for v in model.graph.output], outputs, strict=True))
+        )
+        (folder / "command.txt").write_text(f"{command}\n", encoding="utf-8")
+        (folder / "words.txt").write_text(f"{words}\n", encoding="utf-8")

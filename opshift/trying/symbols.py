@@ -1,0 +1,71 @@
+"""Names of symbolic dimensions that importers with a grammar of their own can read: a letter, then digits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+from opshift.passes.model.messages import FunctionProto, ModelProto, ValueInfoProto
+from opshift.passes.model.traversal import bodies
+
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+def are_plain(model: ModelProto) -> bool:
+    """Whether all sizes of a model's inputs are numbers or identifiers."""
+    return all(_is_plain(dim) for value in model.graph.input for dim in _dims(value))
+
+
+def plain(model: ModelProto) -> ModelProto:
+    """The model with other names for the symbols that are none; the same size keeps the same name.
+
+    Sizes of inputs without a name get one each.
+    """
+    made = ModelProto()
+    made.CopyFrom(model)
+    held = {dim.dim_param for value in _values(made) for dim in _dims(value)}
+    fresh = (name for k in count() if (name := f"S{k}") not in held)
+    names: dict[str, str] = {}
+    inputs = {value.name for value in made.graph.input}
+    for value in _values(made):
+        for dim in _dims(value):
+            if (
+                dim.dim_value > 0
+                or _PLAIN.fullmatch(dim.dim_param)
+                or (dim.dim_value == 0 and dim.HasField("dim_value"))
+            ):
+                continue
+            unnamed = not dim.dim_param or dim.dim_param in _UNKNOWN
+            if not unnamed:
+                if dim.dim_param not in names:
+                    names[dim.dim_param] = next(fresh)
+                dim.dim_param = names[dim.dim_param]
+            elif value.name in inputs:
+                dim.dim_param = next(fresh)
+            else:
+                dim.Clear()
+    return made
+
+
+_UNKNOWN = ("?", "-1", "*")
+"""What exporters write where a size has no name: two of them are not the same size."""
+
+
+def _is_plain(dim: Any) -> bool:
+    if dim.HasField("dim_value"):
+        return bool(dim.dim_value >= 0)
+    return _PLAIN.fullmatch(dim.dim_param) is not None
+
+
+def _values(model: ModelProto) -> Iterator[ValueInfoProto]:
+    for body in bodies(model):
+        yield from body.value_info
+        if not isinstance(body, FunctionProto):
+            yield from body.input
+            yield from body.output
+
+
+def _dims(value: ValueInfoProto) -> Iterator[Any]:
+    yield from value.type.tensor_type.shape.dim

@@ -1,0 +1,139 @@
+"""Runs models in an installed backend, in a process of its own, and compares what they yield with the source's run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from opshift.files import external
+from opshift.passes.errors import InvalidModel
+from opshift.passes.model.messages import ModelProto
+from opshift.probing import installed
+from opshift.probing.worker import Run, Verdict, Worker, Yield
+from opshift.trying.search import AGREES, DIED, DIFFERS, HUNG, REFUSED, Answer
+from opshift.trying.words import blamed
+from opshift.verification import adapters, isolation
+from opshift.verification.engines import ENGINES, EngineError
+from opshift.verification.feeding import inputs as feeding
+from opshift.verification.feeding.asked import Asked
+from opshift.verification.side import Side
+
+SECONDS = 30.0
+"""How long a run may take, loading included."""
+_COARSE = 4.0
+"""Backends approximate functions such as Sigmoid to some 5e-7 in all, onnxruntime to 1.5e-7."""
+_SERIALIZED = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a model is run on, and what it yields there."""
+
+    side: Side
+    feeds: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+
+
+def expected(source: Side, wanted: Asked) -> Expected:
+    """What the source yields in onnxruntime, or in onnx.reference where that does not load it.
+
+    Raises:
+        EngineError: no engine runs it.
+    """
+    try:
+        return isolation.call(_expected, source, wanted)
+    except isolation.Ended as ended:
+        raise EngineError(str(ended)) from None
+
+
+def _expected(source: Side, wanted: Asked) -> Expected:
+    reasons = []
+    for engine in ENGINES:
+        side = replace(source, engine=source.in_place_of(engine))
+        try:
+            fits = list(feeding.running(side, side.open().run, wanted))
+        except EngineError as error:
+            reasons.append(str(error))
+            continue
+        return Expected(side, tuple(fed.given for fed in fits), tuple(fed.outputs for fed in fits))
+    raise EngineError("; ".join(dict.fromkeys(reasons)))
+
+
+class Backend:
+    """An installed backend, by the name that it has in `adapters.KNOWN`."""
+
+    def __init__(self, name: str, seconds: float | None = None):
+        self.name = name
+        self.release = installed.release(name)
+        self._worker = Worker(adapters.KNOWN[name], SECONDS if seconds is None else seconds)
+
+    @property
+    def said(self) -> str:
+        """Its name and release, for messages."""
+        return f"{self.name} {self.release}"
+
+    def answer(self, model: ModelProto, folder: str | None, held: Expected, *, plainly: bool = False) -> Answer:
+        """Whether it runs a model, and yields what is expected by the rules of the proof.
+
+        `plainly`, the two runs are compared with each other, without twins.
+        """
+        found = self.outputs(model, folder, held.feeds)
+        if isinstance(found, Verdict):
+            return Answer(DIED if found.status == "died" else HUNG, found.why)
+        if len(found.outputs) < len(held.feeds):
+            return Answer(REFUSED, found.why, blamed(found.why, model))
+        try:
+            tensor, why = isolation.call(_parted, held, Side(model, folder), found.outputs, plainly)
+        except isolation.Ended as ended:
+            return Answer(REFUSED, str(ended))
+        return Answer(DIFFERS, f'"{tensor}": {why}' if tensor else why) if why else Answer(AGREES)
+
+    def outputs(self, model: ModelProto, folder: str | None, feeds: Sequence[Any]) -> Yield | Verdict:
+        """What it makes of some inputs."""
+        try:
+            whole = external.runnable(model, folder, embedded=True) if folder is not None else model
+            if whole.ByteSize() > _SERIALIZED:
+                return Yield(why="the model is larger than the 2 GB that can be handed over")
+            serialized = whole.SerializeToString()
+        except InvalidModel as error:
+            return Yield(why=str(error))
+        return self._worker.ask(Run(serialized, feeds))
+
+    def stop(self) -> None:
+        """End its process."""
+        self._worker.stop()
+
+
+def _parted(held: Expected, after: Side, outputs: Sequence[Sequence[Any]], plainly: bool) -> tuple[str, str]:
+    """The first output that differs from the source's, and how."""
+    from opshift.verification.judge import Pair
+
+    names = [value.name for value in held.side.model.graph.output]
+    pair = Pair(held.side, after, "close", coarse=_COARSE)
+    for given, first, second in zip(held.feeds, held.outputs, outputs, strict=True):
+        if len(second) != len(names):
+            return "", f"{len(second)} outputs instead of {len(names)}"
+        first, second = _alike(first, second)
+        rows = [(name, pair.parted(a, b, name)) for name, a, b in zip(names, first, second, strict=True)]
+        if not plainly and any(why for _, why in rows):
+            rows = [(judged.output, judged.why) for judged in pair.judge(given, first, second).outputs]
+        for name, why in rows:
+            if why:
+                return name, why
+    return "", ""
+
+
+def _alike(first: Sequence[Any], second: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Both in the narrower precision of the two, as backends compute double as float and many integers as int32."""
+    rows = [_narrowed(a, b) for a, b in zip(first, second, strict=True)]
+    return [a for a, _ in rows], [b for _, b in rows]
+
+
+def _narrowed(a: Any, b: Any) -> tuple[Any, Any]:
+    types = str(getattr(a, "dtype", "")), str(getattr(b, "dtype", ""))
+    if set(types) == {"float64", "float32"}:
+        return a.astype("float32"), b.astype("float32")
+    if types == ("int64", "int32") and a.size and abs(a).max() < 1 << 31:
+        return a, b.astype("int64")
+    return a, b

@@ -1,0 +1,97 @@
+"""How a model is to be tried in an installed backend, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from opshift.trying.search import AGREES, Bound
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """One thing that was found: what a backend does not take, and what was done about it.
+
+    Attributes:
+        kind, what: what was done: `expand` and an operator, `opset` and a number, and so on.
+        operator: what is at fault, `Name` or `domain::Name`; empty where nobody knows.
+        call: how it is called, as `with 4-D input of symbolic sizes`.
+        symbolic: whether sizes of its input are not known.
+        status, why: what came of it, in the backend's words.
+        nodes: how many there are of the operator.
+        how: what was done, in words.
+    """
+
+    kind: str
+    what: str
+    operator: str
+    call: str
+    symbolic: bool
+    status: str
+    why: str
+    nodes: int
+    how: str
+
+    def told(self, backend: str) -> str:
+        """In a sentence."""
+        verb = {"differs": "computes otherwise", "died": "ends at", "hung": "does not come to an end at"}
+        subject = self.operator or "the model"
+        said = f"{backend} {verb.get(self.status, 'refuses')} {subject}"
+        if self.call:
+            said += f" {self.call}"
+        return f"{said}: {self.how}"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What came of trying a model in an installed backend.
+
+    Attributes:
+        backend: its name and release.
+        status: `agrees`, or what came of the last attempt.
+        why: the words of the backend, or what differs.
+        learnt: what was found, and done about it.
+        tries: how often something was run.
+        as_it_is: whether what the target's file says was left aside.
+        node, operator, nodes: where the smallest piece fails, and of how many nodes it is.
+        repro: the folder that it was written to.
+        bounded: whether the search ended before it was through.
+        other: the release that the target's file is about, where it is another one.
+        learn: the target file that keeps what was found.
+    """
+
+    backend: str
+    status: str
+    why: str = ""
+    learnt: tuple[Learnt, ...] = ()
+    tries: int = 0
+    as_it_is: bool = False
+    node: str = ""
+    operator: str = ""
+    nodes: int = 0
+    repro: str = ""
+    bounded: bool = False
+    other: str = ""
+    learn: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        return self.status == AGREES
+
+    @property
+    def lines(self) -> list[str]:
+        """What was found, line by line."""
+        return [learnt.told(self.backend) for learnt in self.learnt]
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How to try: in which backend, how often, how long, and where the smallest piece that fails goes.
+
+    `learn` is the target file that keeps what is found, `file` the one that the target is of, if it is the user's own.
+    """
+
+    backend: str
+    bound: Bound = field(default_factory=Bound)
+    repro: str | None = None
+    learn: str | None = None
+    file: str = ""

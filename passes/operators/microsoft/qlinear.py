@@ -1,0 +1,112 @@
+"""Elementwise operators, pools, Softmax, Concat and Where of quantized numbers: the operators on floats between
+DequantizeLinear and QuantizeLinear.
+
+`exact` are those that the kernel looks up in a table made of floats, or copies: a million elements with random scales
+came out the same bit for bit. The others round otherwise where a result is close to the middle between two integers;
+QLinearSoftmax multiplies by the whole part of 1 / y_scale, which makes a step at most.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared.dequantized import ROUNDS, dequantized, quantized
+from opshift.passes.operators.shared.recipes import channels_first, channels_last
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.says import says
+
+_POOLING = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
+_PER_AXIS = 13  # the opset from which on Softmax is along one axis
+
+
+@says("DequantizeLinear of both operands, the operator on floats, and QuantizeLinear.")
+def of_both(node: Node) -> str:
+    node.close(ROUNDS)
+    y = node.build.emit(node.op_type.removeprefix("QLinear"), [dequantized(node, 0), dequantized(node, 3)])
+    return quantized(node, y, 6, node.elem_type(0))
+
+
+@says("DequantizeLinear, the operator on floats, and QuantizeLinear.")
+def of_each(node: Node) -> str:
+    own = {name: node.attributes.get(name) for name in ("alpha",)}
+    y = node.build.emit(node.op_type.removeprefix("QLinear"), [dequantized(node, 0)], own)
+    return quantized(node, y, 3, node.elem_type(0))
+
+
+@says("DequantizeLinear, Softmax along the axis, or below opset 13 over all axes from it on, and QuantizeLinear.")
+def of_softmax(node: Node) -> str:
+    node.close(ROUNDS)
+    build, axis = node.build, node.attributes.get("axis", -1)
+    x = dequantized(node, 0)
+    if node.attributes["opset"] >= _PER_AXIS:
+        y = build.Softmax(x, axis=axis)
+    else:
+        flat = build.Softmax(build.Flatten(x, axis=axis), axis=-1)
+        y = build.Reshape(flat, build.Shape(node.input(0)))
+    return quantized(node, y, 3, node.elem_type(0))
+
+
+@says("DequantizeLinear of each, Concat, and QuantizeLinear.")
+def joined(node: Node) -> str:
+    if len(node.inputs) < 5 or len(node.inputs) % 3 != 2:
+        raise CannotConvert(node, f"{len(node.inputs)} inputs; two and three for each tensor could be expressed")
+    parts = [dequantized(node, at) for at in range(2, len(node.inputs), 3)]
+    return quantized(node, node.build.Concat(*parts, axis=node.attributes["axis"]), 0, node.elem_type(1))
+
+
+@says("DequantizeLinear of both, Where, and QuantizeLinear.")
+def chosen(node: Node) -> str:
+    y = node.build.Where(node.input(0), dequantized(node, 1), dequantized(node, 4))
+    return quantized(node, y, 7, node.elem_type(1))
+
+
+@says("DequantizeLinear, the pool, between Transposes where channels come last, and QuantizeLinear.")
+def pooled(node: Node) -> str:
+    node.close(ROUNDS)
+    last = bool(node.attributes.get("channels_last", 0))
+    x = dequantized(node, 0)
+    x = channels_first(node.build, x, node.rank()) if last else x
+    own = {name: node.attributes.get(name) for name in _POOLING}
+    if own["ceil_mode"] and own["count_include_pad"] and node.attributes.get("auto_pad", "NOTSET") == "NOTSET":
+        x = _padded_to_windows(node, x, own, 1 if last else 2)
+    y = node.build.emit(node.op_type.removeprefix("QLinear"), [x], own)
+    y = channels_last(node.build, y, node.rank()) if last else y
+    return quantized(node, y, 3, node.elem_type(0))
+
+
+def _padded_to_windows(node: Node, x: str, own: dict[str, Any], first: int) -> str:
+    """The kernel divides by the size of a window, also of one that ends behind the padding: zeros up to there."""
+    rank, kernel = node.rank() - 2, own["kernel_shape"]
+    sizes = (node.scope.shape(node.input(0)) or [])[first : first + rank]
+    strides, pads = own["strides"] or [1] * rank, own["pads"] or [0] * 2 * rank
+    if not all(isinstance(size, int) for size in sizes):
+        why = "ceil_mode and count_include_pad of an image of unknown size; a known one could be expressed"
+        raise CannotConvert(node, why)
+    ends = []
+    for size, window, stride, before, behind in zip(sizes, kernel, strides, pads[:rank], pads[rank:], strict=True):
+        assert isinstance(size, int), "all are known"
+        last = -(-(size + before + behind - window) // stride) * stride  # where the last window starts
+        last -= stride if last >= size + before else 0
+        ends.append(last + window - size - before)
+    own.update(ceil_mode=None, pads=None)
+    return str(node.build.Pad(x, [0, 0, *pads[:rank], 0, 0, *(max(end, 0) for end in ends)]))
+
+
+@says("DequantizeLinear, ReduceMean, and QuantizeLinear.")
+def averaged(node: Node) -> str:
+    node.close(ROUNDS)
+    axes, keep = node.attributes.get("axes"), node.attributes.get("keepdims", 1)
+    y = node.build.ReduceMean(dequantized(node, 0), axes=axes or None, keepdims=keep)
+    return quantized(node, y, 3, node.elem_type(0))
+
+
+defined(["QLinearAdd", "QLinearMul"], of_both, opset=13, domain=MICROSOFT)
+defined(["QLinearLeakyRelu", "QLinearSigmoid"], of_each, opset=13, domain=MICROSOFT)
+defined("QLinearSoftmax", of_softmax, opset=13, domain=MICROSOFT)
+defined("QLinearConcat", joined, opset=13, domain=MICROSOFT)
+defined("QLinearWhere", chosen, opset=13, domain=MICROSOFT)
+defined(["QLinearAveragePool", "QLinearGlobalAveragePool"], pooled, opset=13, domain=MICROSOFT)
+defined("QLinearReduceMean", averaged, opset=13, domain=MICROSOFT)

@@ -1,0 +1,111 @@
+"""Operators on quantized numbers as operators on floats, between DequantizeLinear and QuantizeLinear of opset 13.
+
+The names of inputs follow each other as everywhere: values, their scale, their zero point.
+"""
+
+from __future__ import annotations
+
+from opshift.passes.model import tensors
+from opshift.passes.model.lazy_numpy import np
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import Dim
+from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.rewrite.node import Node
+
+T = TensorProto
+ROUNDS = "computed in float32, which rounds otherwise than integers do"
+
+
+def scalar(node: Node, index: int) -> str:
+    """The only element of a scale or zero point; the empty string where it is left out."""
+    name = node.input(index)
+    return name if not name or node.scope.shape(name) == [] else str(node.build.Reshape(name, []))
+
+
+def dequantized(node: Node, at: int, *, scale: int = 0, zero: int = 0) -> str:
+    """What is held with one scale: values, scale and zero point in a row, unless numbers tell where they stand."""
+    values, *of = (node.input(at), scalar(node, scale or at + 1), scalar(node, zero or at + 2))
+    return str(node.build.DequantizeLinear(values, *of))
+
+
+def quantized(node: Node, y: str, scale: int, kind: int) -> str:
+    """A result with the scale and the zero point behind it; one that is left out is 0."""
+    zero = scalar(node, scale + 1) or node.build.constant(0, kind)
+    return str(node.build.QuantizeLinear(y, scalar(node, scale), zero))
+
+
+def dequantized_along(node: Node, at: int, scale: int, zero: int, axis: int) -> str:
+    """The same with one scale for all, or one for each element of an axis, or a shape of them that is broadcast.
+
+    `axis` is -1 for the columns of a matrix and -2 for its rows.
+    """
+    build, scope = node.build, node.scope
+    shapes = [scope.shape(node.input(index)) for index in (scale, zero) if node.input(index)]
+    if all(map(is_one, shapes)):
+        return dequantized(node, at, scale=scale, zero=zero)
+    first = shapes[0]
+    if first is not None and len(first) == 1 and all(shape == first for shape in shapes) and _is_known(first[0]):
+        return str(build.DequantizeLinear(*(node.input(index) for index in (at, scale, zero)), axis=axis))
+    kind = node.elem_type(scale)
+    x = build.Cast(node.input(at), to=kind)
+    if node.input(zero):
+        x = build.Sub(x, build.Cast(_spread(node, zero, axis), to=kind))
+    return str(build.Mul(x, _spread(node, scale, axis)))
+
+
+def _spread(node: Node, index: int, axis: int) -> str:
+    """Numbers of rows as a column; those of columns, and whole tensors of them, are broadcast as they are."""
+    name = node.input(index)
+    if axis == -1 or is_one(node.scope.shape(name)) or node.rank(index) != 1:
+        return name
+    return str(node.build.Unsqueeze(name, [1]))
+
+
+def is_one(dims: list[Dim] | None) -> bool:
+    """Whether a scale holds for the whole tensor."""
+    return dims in ([], [1])
+
+
+def _is_known(dim: Dim) -> bool:
+    return isinstance(dim, int)
+
+
+def product_of_scales(node: Node, *names: str, factor: float = 1.0) -> str:
+    """The scale of products; written out where the scales are constants."""
+    build, held = node.build, [node.scope.array(name) for name in names]
+    known = [scale for scale in held if scale is not None and scale.size <= tensors.SMALL]
+    if len(known) == len(names):
+        total = np.multiply(known[0], known[1], dtype=np.float32)
+        return build.constant(total if factor == 1.0 else np.multiply(total, np.float32(factor)), T.FLOAT)
+    total_name = build.Mul(*names)
+    return str(total_name if factor == 1.0 else build.Mul(total_name, build.constant(factor, T.FLOAT)))
+
+
+def convolution(node: Node, x: str) -> str:
+    """The convolution of what `x` was dequantized to; the inputs are those of QLinearConv."""
+    build, w_scale, bias = node.build, node.input(4), node.input(8)
+    dims = node.scope.shape(w_scale)
+    one = is_one(dims) or (dims is not None and node.scope.shape(node.input(3)) == [])
+    scale, zero = (scalar(node, index) if one else node.input(index) for index in (4, 5))
+    if not one and is_one(node.scope.shape(zero)) and dims is not None:
+        zero = _for_each(node, zero, dims)
+    w = build.DequantizeLinear(node.input(3), scale, zero, axis=None if one else 0)
+    operands = [x, w]
+    if bias:
+        of = product_of_scales(node, scalar(node, 1), scale)
+        operands.append(build.DequantizeLinear(bias, of, axis=None if one else 0))
+    names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+    return str(build.emit("Conv", operands, {name: node.attributes.get(name) for name in names}))
+
+
+def _for_each(node: Node, zero: str, dims: list[Dim]) -> str:
+    """One zero point for each channel, where one is given for all."""
+    held = node.scope.array(zero)
+    if held is not None and _is_known(dims[0]):
+        return node.build.constant(np.full(dims[0], held.reshape(-1)[0]), node.scope.elem_type(zero))
+    return str(node.build.Expand(zero, node.build.Shape(node.input(4))))
+
+
+def in_int32(node: Node, index: int) -> str:
+    """An input in a type that holds its products and their sums."""
+    return recast(node.build, node.input(index), node.elem_type(index), T.INT32)

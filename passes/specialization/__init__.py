@@ -1,0 +1,1 @@
+"""Sizes and inputs that are fixed in a model, and all that follows from them."""

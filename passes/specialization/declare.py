@@ -1,0 +1,93 @@
+"""What a model declares of its values, as it follows from its inputs."""
+
+from __future__ import annotations
+
+from opshift.passes.analysis import claims
+from opshift.passes.analysis.claims import Path
+from opshift.passes.analysis.scope import Context
+from opshift.passes.analysis.type_inference import Inference
+from opshift.passes.model.encoding.fields import retain
+from opshift.passes.model.messages import GraphProto, ModelProto, TypeProto, ValueInfoProto
+from opshift.passes.model.traversal import subgraphs
+from opshift.passes.model.types import elem_type_of, has_shape
+
+
+def mend(model: ModelProto) -> None:
+    """Let the model itself declare of outputs, and where it does so of values between, what is inferred.
+
+    Where inference is silent, what was declared stays. Nothing is declared of what is not there any more.
+    """
+    inference = _inference(model)
+    for path, graph in _graphs(model):
+        made = {name for node in graph.node for name in node.output} | {value.name for value in graph.input}
+        retain(graph.value_info, [value.name in made for value in graph.value_info])
+        for value in (*graph.value_info, *graph.output):
+            _declare(value, _known(inference, path, value.name))
+
+
+def annotate(model: ModelProto) -> int:
+    """Let the model itself declare all that is inferred of values between; returns of how many it says more now."""
+    inference, more = _inference(model), 0
+    for path, graph in _graphs(model):
+        stated = {value.name: value for value in (*graph.output, *graph.input, *graph.value_info)}
+        for name in (name for node in graph.node for name in node.output if name):
+            known = _known(inference, path, name)
+            if known is None:
+                continue
+            value = stated.get(name) or graph.value_info.add(name=name)
+            before = value.type.SerializeToString()
+            _declare(value, known)
+            more += value.type.SerializeToString() != before
+    return more
+
+
+def _inference(model: ModelProto) -> Inference:
+    inference = Context(model, model, trusting=False).inference
+    inference.now()
+    return inference
+
+
+def _graphs(model: ModelProto) -> list[tuple[Path, GraphProto]]:
+    """The graphs of a model with their paths, but for those in functions, whose values have no types of their own."""
+    found: list[tuple[Path, GraphProto]] = []
+    pending: list[tuple[Path, GraphProto]] = [((), model.graph)]
+    while pending:
+        path, graph = pending.pop()
+        found.append((path, graph))
+        for index, node in enumerate(graph.node):
+            if node.attribute:
+                pending += [((*path, (index, attribute, k)), inner) for attribute, k, inner in subgraphs(node)]
+    return found
+
+
+def _known(inference: Inference, path: Path, name: str) -> TypeProto | None:
+    """What is inferred of a value; of one whose sizes hold of 1 or more alone, no symbols."""
+    found = inference.type(path, name)
+    if found is None or name not in inference.granted:
+        return found
+    made = TypeProto()
+    made.CopyFrom(found)
+    for dim in made.tensor_type.shape.dim:
+        dim.ClearField("dim_param")
+    return made
+
+
+def _declare(value: ValueInfoProto, known: TypeProto | None) -> None:
+    if known is None or (not elem_type_of(known) and known.WhichOneof("value") == "tensor_type"):
+        return
+    kind = claims.reconciled(value.type, known) if has_shape(value.type) and has_shape(known) else known
+    if has_shape(value.type) and not has_shape(kind):
+        return
+    value.type.CopyFrom(kind)
+    _forget_made_up(value.type)
+
+
+def _forget_made_up(kind: TypeProto) -> None:
+    """Leave sizes open that inference itself gave a name."""
+    which = kind.WhichOneof("value")
+    if which in ("sequence_type", "optional_type"):
+        _forget_made_up(getattr(kind, which).elem_type)
+    elif which == "tensor_type":
+        for dim in kind.tensor_type.shape.dim:
+            if not dim.HasField("dim_value") and claims.is_made_up(dim.dim_param):
+                dim.Clear()

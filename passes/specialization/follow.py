@@ -1,0 +1,107 @@
+"""What follows from fixed sizes and inputs is computed once: shapes, conditions, and the graphs that hang on them."""
+
+from __future__ import annotations
+
+from opshift.passes.analysis.callers import refers
+from opshift.passes.changes import Change
+from opshift.passes.model import tensors
+from opshift.passes.model.editing import dead_code
+from opshift.passes.model.imports import opsets
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto
+from opshift.passes.model.traversal import shadowed
+from opshift.passes.optimization.rules.axes import state_axes
+from opshift.passes.optimization.visitor import Visit
+from opshift.passes.optimization.whole import Whole
+from opshift.passes.optimization.workspace import Workspace
+
+_MOST_ROUNDS = 12
+_MEASURING = frozenset(["Shape", "Size"])
+_WHOLE = frozenset([TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL])
+_HOLDING = frozenset(["If", "Loop"])
+
+
+def follow(model: ModelProto, values: frozenset[str] = frozenset(), folder: str | None = None) -> list[Change]:
+    """Compute in the model itself what hangs on sizes, on these values, which are constants, and on few integers.
+
+    All of it is exact. Nodes that hang on weights alone stay as they are.
+    """
+    whole = _Whole(model, values, folder)
+    for _ in range(_MOST_ROUNDS):
+        whole.begin()
+        opset = opsets(model).get("", 1)
+        _Follow(_Space(model.graph, whole, opset, path=())).body()
+        for function in model.functions:
+            _Follow(_Space(function, whole, opsets(function).get("", opset))).body()
+        if not whole.changed:
+            break
+        dead_code.drop_unused(model, whole.released)
+        whole.released.clear()
+    return whole.changes
+
+
+class _Whole(Whole):
+    """A model, with what hangs on sizes or on constants that were inputs."""
+
+    def __init__(self, model: ModelProto, values: frozenset[str], folder: str | None):
+        super().__init__(model, model, folder)
+        self.following = set(values) - shadowed(model)
+        self.released: set[str] = set(values)
+        self.context.inference.now()
+
+
+class _Space(Workspace):
+    exact = True
+    whole: _Whole
+
+
+class _Follow(Visit):
+    """A visit that does no more than follows."""
+
+    def __init__(self, space: Workspace):
+        super().__init__(space)
+        self._whole: _Whole = self._whole
+        self._rules = {"Squeeze": [state_axes]}
+        self._is_own = True
+
+    def _share_initializers(self) -> None:
+        """Equal initializers stay apart."""
+
+    def _merge(self, node: NodeProto) -> bool:
+        return False
+
+    def node(self, node: NodeProto, index: int | None) -> list[NodeProto]:
+        own, self._is_own = self._is_own, index is not None
+        read = dead_code.freed(node) if node.op_type in _HOLDING else list(node.input)
+        made = super().node(node, index)
+        if len(made) != 1 or made[0] is not node:
+            self._whole.released.update(filter(None, read))
+        elif node.input[:] != read[: len(node.input)] or len(node.input) < len(read):
+            self._whole.released.update(set(read) - set(node.input) - {""})
+        self._is_own = own
+        return made
+
+    def _fold(self, node: NodeProto) -> bool:
+        if node.op_type == "Constant":
+            return self._hold(node)
+        following = self._whole.following
+        if node.op_type in _MEASURING or not following.isdisjoint(node.input):
+            following.update(filter(None, node.output))
+        elif not all(map(self._is_parameter, filter(None, node.input))):
+            return False
+        return super()._fold(node)
+
+    def _is_parameter(self, name: str) -> bool:
+        """Whether a value is a few constant integers, of which shapes, axes and pads are computed."""
+        held = self._space.tensor(name)
+        return held is not None and held.data_type in _WHOLE and tensors.size(held) <= tensors.SMALL
+
+    def _hold(self, node: NodeProto) -> bool:
+        """Make initializers of what Constants hold that stood inside a graph, as initializers did there."""
+        tensor = tensors.of_constant(node)
+        if tensor is None or refers(node):
+            return False
+        name, fixed = node.output[0], self._whole.fixed
+        if not self._is_own and name not in fixed and self._space.hold(name, tensor):
+            return True
+        self._space.note_constant(name, tensor)
+        return False

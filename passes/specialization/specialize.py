@@ -1,0 +1,87 @@
+"""A model with sizes and inputs fixed: they are written into it, and what follows is computed once."""
+
+from __future__ import annotations
+
+from opshift.passes.analysis.diagnosis import blaming
+from opshift.passes.analysis.type_inference import contradiction
+from opshift.passes.changes import Change, Result
+from opshift.passes.model.imports import check_imports, check_opsets
+from opshift.passes.model.messages import ModelProto
+from opshift.passes.model.traversal import subgraphs
+from opshift.passes.process import collector_paused
+from opshift.passes.specialization import declare
+from opshift.passes.specialization.follow import follow
+from opshift.passes.specialization.wanted import Wanted, resolved
+from opshift.passes.specialization.written import write
+
+ANNOTATED = "What follows of types and sizes is declared of the values between"
+_OPAQUE = "opaque"  # a domain of which inference knows nothing
+
+
+@collector_paused()
+def attempt(source: ModelProto, wanted: Wanted, folder: str | None = None) -> Result:
+    """A copy of `source` with sizes and inputs fixed; nothing is refused. `folder` is where external data lie.
+
+    Raises:
+        ValueError: the model has no such input or dimension, or one of another rank, size or type, or its operators
+            do not take such sizes.
+    """
+    check_opsets(source)
+    check_imports(source)
+    model = _copy(source)
+    changes = write(model, resolved(wanted, source))
+    changes += followed(model, wanted, folder)
+    _check(source, model)
+    return Result(model, tuple(changes), ())
+
+
+def followed(model: ModelProto, wanted: Wanted, folder: str | None = None) -> list[Change]:
+    """Compute in the model itself what follows of sizes and inputs that are fixed in it; returns what was done."""
+    with blaming(model):
+        changes = follow(model, frozenset(wanted.values), folder)
+        declare.mend(model)
+    return changes
+
+
+def sized(source: ModelProto, wanted: Wanted) -> ModelProto:
+    """A copy that declares the sizes, and has the constants, but is the same otherwise; raises as `attempt` does."""
+    model = _copy(source)
+    write(model, resolved(wanted, source))
+    return model
+
+
+def annotated(source: ModelProto) -> Result:
+    """A copy that declares of values between what follows of their types."""
+    model = _copy(source)
+    more = declare.annotate(model)
+    changes = [Change("", "value_info", "", 0, 0, ANNOTATED)] if more else []
+    return Result(model, tuple(changes), ())
+
+
+def _copy(source: ModelProto) -> ModelProto:
+    model = ModelProto()
+    model.CopyFrom(source)
+    return model
+
+
+def _check(source: ModelProto, model: ModelProto) -> None:
+    """Raise `ValueError` where operators do not take the sizes, though nothing was wrong with them before.
+
+    What stands in branches may never run, and is not judged.
+    """
+    why = contradiction(_without_graphs(model))
+    if why and not contradiction(_without_graphs(source)):
+        raise ValueError(f"the model does not take these sizes: {why}")
+
+
+def _without_graphs(model: ModelProto) -> ModelProto:
+    """A copy in which nothing is known of nodes that hold graphs, or declared of values between."""
+    if not any(node.attribute and any(True for _ in subgraphs(node)) for node in model.graph.node):
+        return model
+    bare = _copy(model)
+    for node in bare.graph.node:
+        if any(True for _ in subgraphs(node)):
+            node.domain = _OPAQUE
+            del node.attribute[:]
+    bare.opset_import.add(domain=_OPAQUE, version=1)
+    return bare

@@ -1,0 +1,42 @@
+"""A make-believe backend in a file of its own, as the process that runs it imports it: onnxruntime with chosen faults."""
+
+import os
+import time
+
+from opshift.verification.engines import EngineError, OnnxRuntime
+
+
+class Believed(OnnxRuntime):
+    """Refuses some operators, with words that name the node or with others; dies, hangs, or computes otherwise.
+
+    | operator | what becomes of it |
+    |---|---|
+    | HardSwish | refused, and the node is named |
+    | Mish | refused where sizes are open, without a name |
+    | Elu and Selu in one model | refused, without a name |
+    | Gelu | yields other values |
+    | Celu | ends the process |
+    | ThresholdedRelu | never ends |
+    | Atan | refused, without a name; there is nothing that could take its place |
+    """
+
+    def __init__(self, model, outputs=None, folder=None):
+        ops = {node.op_type for node in model.graph.node}
+        named = [node.name for node in model.graph.node if node.op_type == "HardSwish"]
+        if named:
+            raise EngineError(f"cannot plan node '{named[0]}'")
+        if "Mish" in ops and any(d.dim_param for v in model.graph.input for d in v.type.tensor_type.shape.dim):
+            raise EngineError("shapes must be numbers here")
+        if {"Elu", "Selu"} <= ops:
+            raise EngineError("too many units")
+        if "Atan" in ops:
+            raise EngineError("no arcs")
+        if "Celu" in ops:
+            os._exit(1)
+        if "ThresholdedRelu" in ops:
+            time.sleep(60)
+        super().__init__(model, outputs, folder)
+        self.wrong = "Gelu" in ops
+
+    def run(self, feeds):
+        return [value * 1.01 if self.wrong else value for value in super().run(feeds)]

@@ -1,0 +1,167 @@
+"""`inline --target ... --try`: what is replaced, what is said and kept, and what is not written; with a make-believe backend."""
+
+import json
+
+import onnx
+import pytest
+from opshift.passes.backends import target_files
+
+from opshift.cli import main as cli
+from opshift.trying import trial
+from opshift.verification import adapters
+from tests.support import model
+
+IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y"}
+FIXED = {"inputs": "float[2,3] x", "outputs": "float[2,3] y"}
+TARGET = """
+name = "believed"
+source = "made up"
+[versions."0.5"]
+opset = 22
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(adapters.KNOWN, "believed", "tests.opshift.trying.believed:Believed")
+    monkeypatch.setitem(adapters.DISTRIBUTIONS, "believed", ("numpy",))
+    (tmp_path / "believed.toml").write_text(TARGET)
+    return tmp_path
+
+
+def tried(capsys, body, *more, opset=22, io=IO):
+    onnx.save(model(body, opset, **io), "in.onnx")
+    code = cli.main(["inline", "in.onnx", "out.onnx", "--target", "believed.toml", "--try", "--runs", "1", *more])
+    return code, capsys.readouterr().out
+
+
+def ops():
+    return [node.op_type for node in onnx.load("out.onnx").graph.node]
+
+
+def test_what_runs_stays_as_it_is(here, capsys):
+    code, out = tried(capsys, "a = Abs(x) y = Elu(a)")
+    assert (code, ops()) == (0, ["Abs", "Elu"])
+    assert "and agrees with the source (1 try)" in out
+    assert out.splitlines()[-1] == "written to out.onnx"
+
+
+def test_without_being_asked_it_is_not_tried(here, capsys):
+    onnx.save(model("y = HardSwish(x)", 22, **IO), "in.onnx")
+    assert cli.main(["inline", "in.onnx", "out.onnx", "--target", "believed.toml"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "written to out.onnx; not tried in believed-0.5"
+    assert ops() == ["HardSwish"]
+
+
+def test_what_the_words_name_is_expanded_and_nothing_else(here, capsys):
+    code, out = tried(capsys, "a = HardSwish(x) b = HardSwish(a) y = Mish(b)", io=FIXED)
+    assert code == 0
+    assert "HardSwish" not in ops()
+    assert "Mish" in ops()
+    assert "refuses HardSwish with 2-D input: expanded, 2 nodes" in out
+
+
+def test_what_no_words_name_is_found_by_halves_and_learnt(here, capsys):
+    body = "a = Elu(x) b = Mish(a) c = Abs(b) y = Mul(c, x)"
+    code, out = tried(capsys, body, "--learn", "my.toml")
+    assert (code, "Mish" in ops(), "Elu" in ops()) == (0, False, True)
+    assert "refuses Mish with 2-D input of symbolic sizes: expanded, 1 node" in out
+    assert "kept in my.toml" in out
+    learnt = target_files.read("my.toml")["believed-0.5"]
+    assert [(limit.ops, limit.numbers, limit.why) for limit in learnt.limits] == [
+        (frozenset({("", "Mish")}), True, "shapes must be numbers here")
+    ]
+    assert cli.main(["inline", "in.onnx", "again.onnx", "--target", "my.toml"]) == 0
+    assert [node.op_type for node in onnx.load("again.onnx").graph.node] == ops()
+
+
+@pytest.mark.parametrize("first", ["Elu", "Selu"])
+def test_of_a_combination_one_goes(here, capsys, first):
+    other = "Selu" if first == "Elu" else "Elu"
+    code, _ = tried(capsys, f"a = {first}(x) b = Abs(a) c = {other}(b) y = Abs(c)")
+    assert code == 0
+    assert ({"Elu", "Selu"} & set(ops())) == {first}
+
+
+def test_other_values_and_a_crash_are_mended(here, capsys):
+    code, out = tried(capsys, "a = Gelu(x) b = Abs(a) y = Celu(b)")
+    assert code == 0
+    assert not {"Gelu", "Celu"} & set(ops())
+    assert "computes otherwise Gelu" in out
+    assert "ends at Celu" in out
+
+
+def test_what_stays_wrong_is_not_written(here, capsys):
+    """Of Gelu nothing is left to be tried where it may not be expanded."""
+    code, out = tried(capsys, "y = Gelu(x)", "--tries", "1")
+    assert (code, list(here.glob("out.onnx"))) == (4, [])
+    assert "runs it, and computes otherwise (1 try)" in out
+    assert out.splitlines()[-1].startswith("not written: believed")
+    assert "--tries" in out.splitlines()[-1]
+
+
+def test_what_cannot_be_reached_says_what_remains(here, capsys):
+    code, out = tried(capsys, "a = Abs(x) b = Atan(a) c = Abs(b) y = Neg(c)", "--repro", "piece")
+    assert (code, list(here.glob("out.onnx"))) == (3, [])
+    assert "refuses it" in out
+    assert "no arcs" in out
+    assert "it fails at Atan" in out
+    assert "the smallest piece that shows it has 1 node" in out
+    piece = onnx.load("piece/model.onnx")
+    assert [node.op_type for node in piece.graph.node] == ["Atan"]
+    assert (here / "piece" / "inputs" / "input_0.pb").exists()
+    assert (here / "piece" / "outputs" / "output_0.pb").exists()
+    assert "no arcs" in (here / "piece" / "words.txt").read_text()
+    assert "--try" in (here / "piece" / "command.txt").read_text()
+
+
+def test_what_never_ends_is_ended(here, capsys, monkeypatch):
+    monkeypatch.setattr(trial, "SECONDS", 0.3)
+    code, out = tried(capsys, "y = ThresholdedRelu(x)", "--tries", "1")
+    assert code == 3
+    assert "comes to no end" in out
+
+
+def test_another_release_than_the_targets_is_said(here, capsys):
+    _, out = tried(capsys, "y = Abs(x)")
+    assert "installed is believed" in out
+    assert "the target is 0.5" in out
+
+
+def test_what_the_targets_file_refuses_is_tried_as_it_is(here, capsys):
+    (here / "believed.toml").write_text(TARGET + 'lacks = ["Abs", "Max", "Where", "Neg", "Sub", "Mul", "Sign"]\n')
+    code, out = tried(capsys, "y = Abs(x)")
+    assert (code, ops()) == (0, ["Abs"])
+    assert "what the target's file says was left aside" in out
+
+
+def test_it_is_told_to_programs(here, capsys):
+    _, out = tried(capsys, "y = HardSwish(x)", "--format", "json")
+    found = json.loads(out)["tried"]
+    assert (found["status"], found["learnt"][0]["operator"]) == ("agrees", "HardSwish")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--target", "rknn-2.1", "--try"], "rknn-2.1 cannot be tried"),
+        (["--op", "Abs", "--try"], "name it: --target"),
+        (["--target", "believed.toml", "--tries", "3"], "--tries is of no effect without --try"),
+        (["--target", "believed.toml", "--try", "--tries", "0"], "--tries is 1 or more"),
+        (["--target", "believed.toml", "--try", "--out-dir", "."], "--try is for one model"),
+    ],
+)
+def test_what_has_no_meaning(here, capsys, arguments, complaint):
+    onnx.save(model("y = Abs(x)", 22, **IO), "in.onnx")
+    assert cli.main(["inline", "in.onnx", *arguments]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime", pytest.param("openvino", marks=pytest.mark.newest)])
+def test_real_backends(here, capsys, backend):
+    onnx.save(
+        model("a = LayerNormalization(x, w) y = Gelu(a)", 20, constants="float[3] w = {1, 2, 3}", **IO), "in.onnx"
+    )
+    assert cli.main(["inline", "in.onnx", "out.onnx", "--target", backend, "--try", "--runs", "1"]) == 0
+    assert f"runs in {backend}" in capsys.readouterr().out

@@ -1,0 +1,30 @@
+"""What engines compute otherwise than the text of an operator says: one table, with evidence for each entry.
+
+A judge asks `excuse(engine, model, feeds)` before it believes an engine: the text that comes back says why that engine is
+no judge of that model; empty, it may judge. Without `feeds` only what hangs on the model alone is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from onnx import ModelProto
+
+from tests.node_calls import calls
+from tests.quirks import reference, runtime
+from tests.quirks.entry import Quirk
+
+QUIRKS: tuple[Quirk, ...] = (*reference.QUIRKS, *runtime.QUIRKS)
+
+
+def excuse(engine: str, of: ModelProto, feeds: Mapping[str, Any] | None = None, differs: str = "") -> str:
+    """Why an engine is no judge of a model on these inputs, or of what `differs` there; empty where it may judge."""
+    rows = [quirk for quirk in QUIRKS if engine.startswith(quirk.engine) and (not quirk.only or quirk.only in differs)]
+    found = (
+        f"{quirk.engine}: {call.node.op_type} where {quirk.when} {quirk.gives}"
+        for call in calls(of, feeds)
+        for quirk in rows
+        if call.node.op_type in quirk.operators and quirk.applies(call)
+    )
+    return next(found, "")
