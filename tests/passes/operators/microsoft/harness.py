@@ -147,18 +147,20 @@ def _needed(made: Sequence[Call], rows: list[tuple[int, int]]) -> list[tuple[int
     """Of calls, by index, at opsets those that are judged."""
     if pairs.whole:
         return rows
-    held: dict[str, str] = {}
-    options = [[held.setdefault(option, option) for option in _options(call)] for call in made]
+    held: dict[object, object] = {}
+    inputs = max(len(call.inputs) for call in made)
+    options = [[held.setdefault(option, option) for option in _options(call, inputs)] for call in made]
     values = [dict(enumerate([*options[index], target])) for index, target in rows]
     return [rows[index] for index in sorted(pairs.cover(pairs.numbered(values)))]
 
 
-def _options(call: Call) -> Iterator[str]:
-    """What is chosen of each input, output and attribute that a call may have, as text: arrays of floats by their shape."""
+def _options(call: Call, inputs: int) -> Iterator[str]:
+    """What is chosen of each input, output and attribute, as text: of arrays the type, the shape and a few integers."""
     declared = schemas.schema(call.domain, call.op, schemas.versions(call.domain, call.op)[0])
     assert declared is not None
-    for x in call.inputs:
-        yield "" if x is None else f"{x.dtype}{x.shape}{x.tolist() if x.dtype.kind in 'iub' else ''}"
+    for x in (*call.inputs, *[None] * (inputs - len(call.inputs))):
+        few = x is not None and x.size <= 4 and x.dtype in (np.int32, np.int64)
+        yield "" if x is None else f"{x.dtype}{x.shape}{x.tolist() if few else ''}"
     yield from map(str, call.outputs)
     yield from (str(call.attributes.get(name)) for name in declared.attributes)
 
