@@ -16,7 +16,7 @@ from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.refine import NOTHING, Refinement, refined
-from opshift.passes.specialization import specialize
+from opshift.passes.specialization import sizes
 from opshift.passes.specialization import wanted as fixing
 from opshift.passes.specialization.wanted import Wanted
 from opshift.passes.spelling import hint
@@ -37,6 +37,7 @@ class Goal:
         refinement: what is done then.
         fixed: sizes and inputs that are fixed before anything else.
         annotate: declare what follows of types of the values between, at last.
+        rebatch: how many samples the result takes, or `dynamic` for any number.
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class Goal:
     portable: bool = False
     fixed: Wanted = fixing.NOTHING
     annotate: bool = False
+    rebatch: sizes.Batch | None = None
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
@@ -77,6 +79,8 @@ class Goal:
             reached = [f"ir{self.ir_version}"]
         if self.refinement.fold or self.refinement.optimize:
             return "-".join(reached) or ("folded" if self.refinement.fold else "optimized")
+        if self.rebatch is not None:
+            reached.append(f"batch-{self.rebatch}")
         return "-".join(reached) or ("fixed" if self.fixed else "annotated")
 
     @property
@@ -104,23 +108,29 @@ class Goal:
         return replace(made, refusals=(*made.refusals, *filter(None, more)))
 
     def _attempt(self, source: ModelProto, folder: str | None) -> Result:
-        made = self._fixed(source, folder) if self.fixed else self._reached(source, folder)
+        fixed = self.fixed or self.rebatch is not None
+        made = self._fixed(source, folder) if fixed else self._reached(source, folder)
         if not self.annotate or made.model is None:
             return made
+        from opshift.passes.specialization import specialize
+
         stated = specialize.annotated(made.model)
         return replace(made, model=stated.model, changes=(*made.changes, *stated.changes))
 
     def _fixed(self, source: ModelProto, folder: str | None) -> Result:
-        """With sizes and inputs fixed first; what is brought in hangs on them, too."""
+        """With sizes, inputs and the batch fixed first; what is brought in hangs on them, too."""
+        from opshift.passes.specialization import specialize
+
         convert.checked(source)
-        first = specialize.attempt(source, self.fixed, folder)
-        assert first.model is not None, "specialization refuses nothing"
+        first = specialize.attempt(source, self.fixed, self.rebatch, folder)
+        if first.model is None:
+            return first
         then = self._reached(first.model, folder)
         if then.model is None:
             return replace(then, changes=(*first.changes, *then.changes))
         later = specialize.followed(then.model, self.fixed, folder) if then.changes else []
-        after = None if later else then.after
-        return replace(then, changes=(*first.changes, *then.changes, *later), before=None, after=after)
+        changes, after = (*first.changes, *then.changes, *later), None if later else then.after
+        return replace(then, changes=changes, before=None, after=after, batch=first.batch)
 
     def _reached(self, source: ModelProto, folder: str | None) -> Result:
         survey = convert.checked(source)
@@ -168,7 +178,9 @@ class Goal:
 
     def sized(self, source: ModelProto) -> ModelProto:
         """The source with the sizes and constants that are fixed in it; itself where there are none."""
-        return specialize.sized(source, self.fixed) if self.fixed else source
+        from opshift.passes.specialization import specialize
+
+        return specialize.sized(source, self.fixed)
 
     def nearest(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
         """The opset nearest to the one wanted that can be reached where `result` is a refusal; None if unknown."""
@@ -190,13 +202,14 @@ def versions(
     ir_version: int | None,
     wanted: Refinement,
     fixed: Wanted = fixing.NOTHING,
+    rebatch: sizes.Batch | None = None,
     *,
     annotate: bool = False,
 ) -> Goal:
     """To a target or an IR version; raises `ValueError` for an unknown one, or if there is nothing to be done."""
-    if target is None and ir_version is None and not fixed and not annotate:
+    if target is None and ir_version is None and not fixed and rebatch is None and not annotate:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
-    return replace(conversion(target, ir_version, wanted), fixed=fixed, annotate=annotate)
+    return replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:

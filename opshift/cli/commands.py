@@ -31,12 +31,12 @@ from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.refine import Refinement
+from opshift.passes.specialization.sizes import batch as rebatched
 from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.trying.search import Bound
 from opshift.trying.tried import Manner as Trying
 from opshift.verification.feeding.asked import Asked, asked, checked
 from opshift.verification.side import Side
-from opshift.verification.verify import verify_apart
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def convert(options: argparse.Namespace) -> int:
     """`opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
-    if not goal_named and not (options.fix_shape or options.set or options.annotate):
+    if not goal_named and not (options.fix_shape or options.set or options.rebatch or options.annotate):
         raise ValueError("name what to reach: --opset, --target or --ir-version; or what to fix")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     if options.target is None:
@@ -55,6 +55,7 @@ def convert(options: argparse.Namespace) -> int:
     return _rewrite(options, goals.inlining((), None, _backend(options), options.ir_version, wanted))
 
 
+_TRIED_UNASKED = 200  # nodes: a model of more takes seconds
 _SAME = "--target and --opset say the same thing; give one"
 
 
@@ -125,7 +126,12 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     """One model to a path of its own, or many into a folder."""
     if options.threshold < 0:
         raise ValueError(f"--threshold is 0 or more, not {options.threshold}")
-    goal = replace(goal, fixed=fixed(options.fix_shape, options.set), annotate=options.annotate)
+    if options.no_verify and not getattr(options, "try_", None):
+        for name in ("inputs", "input_shape", "val_range", "runs", "save_inputs", "engine", "rtol", "atol", "repro"):
+            if getattr(options, name):
+                raise ValueError(f"--{name.replace('_', '-')} is about a run of both forms, and --no-verify is none")
+    held = fixed(options.fix_shape, options.set)
+    goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
     manner = Manner(
         options.external_data,
         options.threshold,
@@ -254,6 +260,8 @@ def _folder(model: str) -> str:
 
 def verify(options: argparse.Namespace) -> int:
     """`opshift verify`."""
+    from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
+
     before, after = (_side(path) for path in (options.before, options.after))
     for side in (before, after):
         engine.checked(side.model)
@@ -294,7 +302,8 @@ def _inspect(options: argparse.Namespace) -> int:
     if backend is not None or targets:
         return _prospect(options, source, found, Goal(targets, backend=backend))
     held, of = contents(source, size, folder), fates(source, folder)
-    reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in range(1, schemas.latest() + 1)}
+    tried = range(1, schemas.latest() + 1) if options.reach or found.nodes <= _TRIED_UNASKED else ()
+    reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in tried}
     if options.format == "json":
         print(documents.written(options.command, documents.of_inspection(found, held, of, reach)))
     else:

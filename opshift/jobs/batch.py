@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -26,7 +25,6 @@ from opshift.passes.specialization.sizes import Sizes
 from opshift.passes.specialization.wanted import Values
 from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.spelling import hint
-from opshift.verification import engines
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked
 from opshift.verification.tolerances import Given as Tolerance
 
@@ -93,6 +91,7 @@ def convert_files(
     progress: Heard | None = None,
     fix_shape: Sizes | None = None,
     set: Values | None = None,
+    rebatch: int | str | None = None,
     annotate: bool = False,
 ) -> list[FileResult]:
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
@@ -126,6 +125,7 @@ def convert_files(
         progress: as for `verify`; of what other processes do, it hears nothing.
         fix_shape: as for `convert_version`.
         set: as for `convert_version`.
+        rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
 
     Returns:
@@ -136,7 +136,7 @@ def convert_files(
             one place, an output that is an input, a package that is not installed.
     """
     wanted, held = Refinement(modernize, optimize=optimize), fixed(fix_shape, set)
-    goal = goals.versions(target, ir_version, wanted, held, annotate=annotate)
+    goal = goals.versions(target, ir_version, wanted, held, rebatch, annotate=annotate)
     if external_data not in (None, *external.POLICIES):
         raise ValueError(f"unknown external_data {external_data!r}{hint(external_data, external.POLICIES)}")
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
@@ -246,6 +246,8 @@ def do(job: Job) -> FileResult:
     """One job, wherever it runs; whatever goes wrong is its result."""
     try:
         if job.manner.verify:
+            from opshift.verification import engines
+
             engines.load()
         code, outcome = _rewrite(job)
     except Exception as error:
@@ -288,6 +290,8 @@ def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> P
         import joblib
     except ImportError:
         raise ValueError("--jobs and --backend need joblib: pip install opshift[batch]") from None
+    from concurrent.futures import BrokenExecutor  # slow to import
+
     with joblib.parallel_config(backend or "loky", n_jobs=workers or -1):
         pending = dict(enumerate(jobs))
         while pending:
@@ -302,6 +306,8 @@ def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> P
 
 
 def _alone(place: int, job: Job) -> FileResult:
+    from concurrent.futures import BrokenExecutor  # slow to import
+
     try:
         return next(result for _, result in _parallel({place: job}))
     except BrokenExecutor:
