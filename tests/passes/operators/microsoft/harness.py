@@ -145,13 +145,13 @@ def check(
 
 def _needed(made: Sequence[Call], rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Of calls, by index, at opsets those that are judged."""
-    if pairs.whole:
-        return rows
     held: dict[object, object] = {}
     inputs = max(len(call.inputs) for call in made)
     options = [[held.setdefault(option, option) for option in _options(call, inputs)] for call in made]
-    values = [dict(enumerate([*options[index], target])) for index, target in rows]
-    return [rows[index] for index in sorted(pairs.cover(pairs.numbered(values)))]
+    values = pairs.numbered([dict(enumerate([*options[index], target])) for index, target in rows])
+    if pairs.whole or len(values[0]) < 3:
+        return rows
+    return [rows[index] for index in sorted(pairs.cover(values))]
 
 
 def _options(call: Call, inputs: int) -> Iterator[str]:
