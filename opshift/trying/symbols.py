@@ -9,6 +9,7 @@ from typing import Any
 
 from opshift.passes.model.messages import FunctionProto, ModelProto, ValueInfoProto
 from opshift.passes.model.traversal import bodies
+from opshift.passes.specialization.sizes import NAMELESS
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -37,7 +38,7 @@ def plain(model: ModelProto) -> ModelProto:
                 or (dim.dim_value == 0 and dim.HasField("dim_value"))
             ):
                 continue
-            unnamed = not dim.dim_param or dim.dim_param in _UNKNOWN
+            unnamed = not dim.dim_param or dim.dim_param in NAMELESS
             if not unnamed:
                 if dim.dim_param not in names:
                     names[dim.dim_param] = next(fresh)
@@ -47,10 +48,6 @@ def plain(model: ModelProto) -> ModelProto:
             else:
                 dim.Clear()
     return made
-
-
-_UNKNOWN = ("?", "-1", "*")
-"""What exporters write where a size has no name: two of them are not the same size."""
 
 
 def _is_plain(dim: Any) -> bool:

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 Sizes = str | Mapping[str, int | Sequence[int]] | Iterable[str]
 """By the name of an input or of a symbolic dimension, or as text: `x:1,3,224,224`, `batch=1,seq=128`."""
 
+NAMELESS = ("?", "-1", "*")
+"""What exporters write where a dimension has no name: two of them are two sizes."""
+
 _LIST = re.compile(r"\[?\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)\]?")
 
 
