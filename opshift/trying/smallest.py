@@ -57,12 +57,13 @@ def smallest(model: ModelProto, folder: str | None, feeds: Feeds, fails: Fails) 
     None where no part that fails can be cut out.
     """
     search = _Search(model, folder, feeds, fails)
-    given = search.given()
-    if given.status in (REFUSED, DIED):
-        passing = _passing(model)
-        return Piece(passing, feeds, None, given)
     found = search.first()
-    return None if found is None else search.shrunk(*found)
+    if found is None:
+        return None
+    given = search.given()
+    if (given.status, given.why) == (found[1].status, found[1].why) and given.status in (REFUSED, DIED):
+        return Piece(_passing(model), feeds, None, given)
+    return search.shrunk(*found)
 
 
 def _passing(model: ModelProto) -> ModelProto:
