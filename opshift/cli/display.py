@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TextIO
 
 from opshift.cli import trying
-from opshift.cli.printing import printable
+from opshift.cli.printing import counted, printable
 from opshift.jobs.batch import FileResult
 from opshift.jobs.contents import Contents
 from opshift.jobs.exit_codes import NAMES
@@ -274,12 +274,6 @@ def _changes(changes: Sequence[Change]) -> list[str]:
         rung = Change("", op, "", source, target, how).rung
         lines.append(f"{count} x {op} {rung}, {grade}: {how}{note}")
     return lines
-
-
-def counted(names: Sequence[str], most: int = 3) -> str:
-    """The first of several names, and how many more there are."""
-    more = len(names) - most
-    return f"{', '.join(names[:most])}{f' and {more} more' if more > 0 else ''}"
 
 
 def _taken_back(found: Sequence[TakenBack]) -> list[str]:
