@@ -14,10 +14,12 @@ from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
+from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal, Target
 from opshift.passes.progress import Heard, heard
 from opshift.passes.refine import Refinement
 from opshift.passes.specialization.sizes import Sizes
+from opshift.passes.specialization.sizes import batch as rebatched
 from opshift.passes.specialization.wanted import Values
 from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.spelling import hint
@@ -84,7 +86,9 @@ def convert_version(
     optimize: bool = False,
     fix_shape: Sizes | None = None,
     set: Values | None = None,
+    rebatch: int | str | None = None,
     annotate: bool = False,
+    quantization: str | None = None,
 ) -> Model:
     """Convert a model to another opset, up or down; a drop-in for `onnx.version_converter.convert_version`.
 
@@ -102,20 +106,25 @@ def convert_version(
             `--fix-shape` takes them.
         set: values of inputs, by name, which become constants and are asked for no more: `{"sr": 16000}`; arrays,
             numbers, texts and lists of these, or paths of `.npy` files.
+        rebatch: how many samples the model is to take at once, or `"dynamic"` for any number.
         annotate: declare types and sizes of the values between, as far as they follow.
+        quantization: how quantized operators are written, `"qdq"`: on floats between DequantizeLinear and
+            QuantizeLinear, or `"qoperator"`: as QLinearConv and QLinearMatMul, where all scales are such as these have.
+            It can be asked for alone.
 
     Returns:
         A converted copy of the same kind; an `onnx.ModelProto` for a path (external data stay references). The
         weights of an `onnx_ir.Model` are not copied: the result has the same tensors.
 
     Raises:
-        Refused: the model cannot be expressed at the target; every reason is listed.
+        Refused: the model cannot be expressed at the target, or mixes samples; every reason is listed.
         InvalidModel: the model cannot be read, is not what ONNX allows, or imports opsets that are not known.
         ValueError: an unknown target or IR version, or nothing is given to reach or to fix; an input or a dimension
             that the model does not have, or a size or a value that it does not take.
     """
-    wanted, held = Refinement(modernize, optimize=optimize), fixed(fix_shape, set)
-    return _reached(model, goals.versions(target_version, ir_version, wanted, held, annotate=annotate))
+    wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
+    held = fixed(fix_shape, set)
+    return _reached(model, goals.versions(target_version, ir_version, wanted, held, rebatch, annotate=annotate))
 
 
 @_rewriting
@@ -131,6 +140,7 @@ def inline(
     optimize: bool = False,
     fix_shape: Sizes | None = None,
     set: Values | None = None,
+    rebatch: int | str | None = None,
     annotate: bool = False,
 ) -> Model:
     """Replace operators by their definitions in more elementary operators.
@@ -149,6 +159,7 @@ def inline(
         optimize: as for `convert_version`.
         fix_shape: as for `convert_version`.
         set: as for `convert_version`.
+        rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
 
     Returns:
@@ -165,7 +176,7 @@ def inline(
         raise ValueError("name operators, a domain or a target, or ask for what is portable")
     wanted = Refinement(modernize, optimize=optimize)
     goal = goals.inlining(ops, domain, target, ir_version, wanted, portable=portable)
-    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), annotate=annotate))
+    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), rebatch=rebatched(rebatch), annotate=annotate))
 
 
 @_rewriting
@@ -178,6 +189,7 @@ def fold(
     optimize: bool = False,
     fix_shape: Sizes | None = None,
     set: Values | None = None,
+    rebatch: int | str | None = None,
     annotate: bool = False,
 ) -> Model:
     """Put operators in the place of the nodes that compute them: `inline` run backwards.
@@ -194,6 +206,7 @@ def fold(
         optimize: also optimize the model, as `optimize` does; what comes to light is folded, too.
         fix_shape: as for `convert_version`.
         set: as for `convert_version`.
+        rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
 
     Returns:
@@ -206,7 +219,7 @@ def fold(
             after the model's opset, or is lacked by the target.
     """
     goal = goals.conversion(target, ir_version, goals.folding(ops, optimize=optimize))
-    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), annotate=annotate))
+    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), rebatch=rebatched(rebatch), annotate=annotate))
 
 
 @_rewriting
@@ -215,6 +228,7 @@ def optimize(
     *,
     fix_shape: Sizes | None = None,
     set: Values | None = None,
+    rebatch: int | str | None = None,
     annotate: bool = False,
 ) -> Model:
     """Compute no more what is constant, computed already, or of no effect, and join what one operator can do.
@@ -223,6 +237,7 @@ def optimize(
         model: as for `convert_version`.
         fix_shape: as for `convert_version`.
         set: as for `convert_version`.
+        rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
 
     Returns:
@@ -233,7 +248,7 @@ def optimize(
         ValueError: as for `convert_version`.
     """
     goal = goals.conversion(None, wanted=Refinement(optimize=True))
-    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), annotate=annotate))
+    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), rebatch=rebatched(rebatch), annotate=annotate))
 
 
 def plan(
@@ -246,6 +261,7 @@ def plan(
     optimize: bool = False,
     fix_shape: Sizes | None = None,
     set: Values | None = None,
+    rebatch: int | str | None = None,
     annotate: bool = False,
 ) -> Plan:
     """What bringing `model` to `target` would change, and what would be refused and why; writes nothing.
@@ -260,6 +276,7 @@ def plan(
         optimize: list what would be optimized then, too, as for `convert_version`.
         fix_shape: as for `convert_version`.
         set: as for `convert_version`.
+        rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
 
     Returns:
@@ -271,7 +288,7 @@ def plan(
     """
     wanted = Refinement(modernize, optimize=optimize)
     goal = goals.inlining(ops, domain, target, wanted=wanted)
-    goal = replace(goal, fixed=fixed(fix_shape, set), annotate=annotate)
+    goal = replace(goal, fixed=fixed(fix_shape, set), rebatch=rebatched(rebatch), annotate=annotate)
     with lent(model) as (proto, folder, _):
         result = goal.attempt(proto, folder)
         needs = tuple(open_dimensions(goal.sized(proto), goal.backend)) if goal.backend is not None else ()

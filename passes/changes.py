@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -78,6 +79,17 @@ class Ledger:
     """What arrived in a form that the target does not take; it counts where nothing is refused."""
 
 
+class Batch(NamedTuple):
+    """Where the samples lie that a source takes: how many at once, and the axes of inputs and outputs by name.
+
+    An output without an axis is the same whatever the samples are.
+    """
+
+    size: int
+    inputs: Mapping[str, int]
+    outputs: Mapping[str, int | None]
+
+
 @dataclass(frozen=True)
 class Result:
     """A converted copy with what was done to it, or the reasons why there is none (`model` is None)."""
@@ -94,6 +106,8 @@ class Result:
     """How many operators were recognised and put in the place of what computed them; None where nobody asked."""
     absent: tuple[str, ...] = ()
     """The operators that were to be replaced, and of which there was none, as they were named."""
+    batch: Batch | None = None
+    """Where samples lie, if the model takes another number of them than its source."""
 
     @property
     def grade(self) -> str:

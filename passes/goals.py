@@ -11,12 +11,13 @@ from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refused
+from opshift.passes.fusion.quantization import forms
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
 from opshift.passes.model.traversal import Op
-from opshift.passes.refine import NOTHING, Refinement, refined
-from opshift.passes.specialization import specialize
+from opshift.passes.refine import NOTHING, Refinement, check_available, refined, without_integers
+from opshift.passes.specialization import sizes
 from opshift.passes.specialization import wanted as fixing
 from opshift.passes.specialization.wanted import Wanted
 from opshift.passes.spelling import hint
@@ -37,6 +38,7 @@ class Goal:
         refinement: what is done then.
         fixed: sizes and inputs that are fixed before anything else.
         annotate: declare what follows of types of the values between, at last.
+        rebatch: how many samples the result takes, or `dynamic` for any number.
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -48,6 +50,7 @@ class Goal:
     portable: bool = False
     fixed: Wanted = fixing.NOTHING
     annotate: bool = False
+    rebatch: sizes.Batch | None = None
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
@@ -61,7 +64,7 @@ class Goal:
     @property
     def plain(self) -> Goal:
         """The same without what is done beyond."""
-        return replace(self, refinement=Refinement(backend=self.refinement.backend))
+        return replace(self, refinement=self.refinement.demanded)
 
     @property
     def label(self) -> str:
@@ -75,8 +78,11 @@ class Goal:
         reached = [f"{domain or 'opset'}{opset}" for domain, opset in self.targets.items()]
         if not self.targets and self.ir_version is not None:
             reached = [f"ir{self.ir_version}"]
+        reached += filter(None, [self.refinement.quantization])
         if self.refinement.fold or self.refinement.optimize:
             return "-".join(reached) or ("folded" if self.refinement.fold else "optimized")
+        if self.rebatch is not None:
+            reached.append(f"batch-{self.rebatch}")
         return "-".join(reached) or ("fixed" if self.fixed else "annotated")
 
     @property
@@ -104,30 +110,37 @@ class Goal:
         return replace(made, refusals=(*made.refusals, *filter(None, more)))
 
     def _attempt(self, source: ModelProto, folder: str | None) -> Result:
-        made = self._fixed(source, folder) if self.fixed else self._reached(source, folder)
+        fixed = self.fixed or self.rebatch is not None
+        made = self._fixed(source, folder) if fixed else self._reached(source, folder)
         if not self.annotate or made.model is None:
             return made
+        from opshift.passes.specialization import specialize
+
         stated = specialize.annotated(made.model)
         return replace(made, model=stated.model, changes=(*made.changes, *stated.changes))
 
     def _fixed(self, source: ModelProto, folder: str | None) -> Result:
-        """With sizes and inputs fixed first; what is brought in hangs on them, too."""
+        """With sizes, inputs and the batch fixed first; what is brought in hangs on them, too."""
+        from opshift.passes.specialization import specialize
+
         convert.checked(source)
-        first = specialize.attempt(source, self.fixed, folder)
-        assert first.model is not None, "specialization refuses nothing"
+        first = specialize.attempt(source, self.fixed, self.rebatch, folder)
+        if first.model is None:
+            return first
         then = self._reached(first.model, folder)
         if then.model is None:
             return replace(then, changes=(*first.changes, *then.changes))
         later = specialize.followed(then.model, self.fixed, folder) if then.changes else []
-        after = None if later else then.after
-        return replace(then, changes=(*first.changes, *then.changes, *later), before=None, after=after)
+        changes, after = (*first.changes, *then.changes, *later), None if later else then.after
+        return replace(then, changes=changes, before=None, after=after, batch=first.batch)
 
     def _reached(self, source: ModelProto, folder: str | None) -> Result:
         survey = convert.checked(source)
         used = frozenset(survey.calls)
         ops = [*named(source, self.names, self.domain, used), *self._vendors(source, folder)]
+        ops += sorted(used & forms.on_integers()) if self.refinement.dequantizes else []
         opsets = {**imports.opsets(source), **self.targets}
-        _check_available(self.refinement, opsets)
+        check_available(self.refinement, opsets)
         if self.backend is not None:
             made = fit.attempt(source, self.backend, ops=ops, ir_version=self.ir_version, folder=folder)
         elif self.targets or self.ir_version is not None or ops or self.portable:
@@ -136,6 +149,7 @@ class Goal:
             self._drop_imports(made.model)
         else:
             made = Result(source, (), ())
+        made = without_integers(made, folder) if self.refinement.dequantizes else made
         made = refined(made, self.refinement, lacking=ops, folder=folder)
         made = replace(made, model=_copy(source)) if made.model is source else made
         return replace(made, absent=tuple(self._absent(ops, used, made)))
@@ -148,6 +162,8 @@ class Goal:
             yield f"operator of {self.domain or 'ai.onnx'}"
         if self.portable and not gone:
             yield "operator that is not ONNX's"
+        if self.refinement.dequantizes and not made.refusals and not made.changes:
+            yield "operator on integers"
 
     def _vendors(self, source: ModelProto, folder: str | None) -> set[Op]:
         """What goes without being named."""
@@ -168,7 +184,9 @@ class Goal:
 
     def sized(self, source: ModelProto) -> ModelProto:
         """The source with the sizes and constants that are fixed in it; itself where there are none."""
-        return specialize.sized(source, self.fixed) if self.fixed else source
+        from opshift.passes.specialization import specialize
+
+        return specialize.sized(source, self.fixed)
 
     def nearest(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
         """The opset nearest to the one wanted that can be reached where `result` is a refusal; None if unknown."""
@@ -190,13 +208,15 @@ def versions(
     ir_version: int | None,
     wanted: Refinement,
     fixed: Wanted = fixing.NOTHING,
+    rebatch: sizes.Batch | None = None,
     *,
     annotate: bool = False,
 ) -> Goal:
     """To a target or an IR version; raises `ValueError` for an unknown one, or if there is nothing to be done."""
-    if target is None and ir_version is None and not fixed and not annotate:
+    done = bool(fixed or annotate or wanted.quantization) or rebatch is not None
+    if target is None and ir_version is None and not done:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
-    return replace(conversion(target, ir_version, wanted), fixed=fixed, annotate=annotate)
+    return replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:
@@ -260,17 +280,6 @@ def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
     """The error for the name of what is not known, with the one that is spelled most like it."""
     names = sorted(f"{domain}::{op}" if domain else op for domain, op in known)
     return ValueError(f"unknown {what} {name!r}{hint(name, names)}")
-
-
-def _check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
-    """Operators that are named must exist where they are to be put, and be read by who reads the result."""
-    for domain, op in sorted(wanted.ops or ()):
-        opset, first = opsets.get(domain, 1), min(schemas.versions(domain, op), default=1)
-        if opset < first:
-            why = f"came with opset {first}, and the model is at {opset}; convert it first (--opset {first})"
-            raise ValueError(f"{op} {why}")
-        if wanted.backend is not None and not wanted.backend.has(domain, op, opset):
-            raise ValueError(f"{wanted.backend.name} lacks {op}")
 
 
 def resolve(target: Target) -> tuple[dict[str, int], int | None]:

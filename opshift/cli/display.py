@@ -93,6 +93,9 @@ def inspection(
 ) -> None:
     """What a model consists of, and what stands in the way of each opset: the nearest of each range, or all."""
     _tabulate(_described(found, held, of, verbose=verbose), console)
+    if not reach:
+        say("opsets that can be reached: --reach tries each, --opset N one", console)
+        return
     blocked = [opset for opset, result in reach.items() if result.refusals]
     say(f"opsets that can be reached: {_ranges([opset for opset in reach if opset not in blocked])}", console)
     own = found.opsets.get("", 0)
@@ -272,7 +275,7 @@ def _changes(changes: Sequence[Change]) -> list[str]:
     for (op, source, target, how, grade, remark), count in sorted(counted.items()):
         note = f" ({remark})" if remark else ""
         rung = Change("", op, "", source, target, how).rung
-        lines.append(f"{count} x {op} {rung}, {grade}: {how}{note}")
+        lines.append(f"{count} x {f'{op} {rung}'.strip()}, {grade}: {how}{note}")
     return lines
 
 

@@ -155,7 +155,7 @@ def _changes(changes: Sequence[Change], source: ModelProto | None, result: Model
         first = alike[0]
         rung = first.rung.replace("->", "→")
         note = f" ({first.remark})" if first.remark else ""
-        line = f"{len(alike)} × {first.op} {rung}, {first.grade}: {first.how}{note}"
+        line = f"{len(alike)} × {f'{first.op} {rung}'.strip()}, {first.grade}: {first.how}{note}"
         names = ", ".join(change.node for change in alike[:20]) + (" …" if len(alike) > 20 else "")
         drawn = _drawn(*pieces, first.node) if pieces is not None and number < _MOST_DRAWN else ""
         yield f"<details{' open' if number < 3 else ''}><summary>{escape(line)}</summary>"

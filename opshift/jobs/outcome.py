@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opshift.jobs.optional import TakenBack
 from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN, Known
@@ -17,7 +17,9 @@ from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import census
 from opshift.trying.tried import Tried
 from opshift.verification.judgement import DIRECT, TOLERANCE, TWINS
-from opshift.verification.verify import Verification
+
+if TYPE_CHECKING:
+    from opshift.verification.verify import Verification
 
 
 @dataclass(frozen=True)

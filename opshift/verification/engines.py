@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from opshift.files import external
 from opshift.passes.model import tensor_data
+from opshift.passes.model.traversal import bodies
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -121,7 +122,7 @@ class Reference:
             proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else model
             if folder is not None:
                 proto = external.runnable(proto, folder, embedded=True)
-            self._evaluator = onnx.reference.ReferenceEvaluator(proto)
+            self._evaluator = onnx.reference.ReferenceEvaluator(_with_names(proto))
         except Exception as error:
             raise EngineError(one_line(error)) from None
         self._outputs = list(outputs) if outputs else None
@@ -137,6 +138,19 @@ class Reference:
                 return list(self._evaluator.run(self._outputs, given))
         except Exception as error:
             raise EngineError(one_line(error)) from None
+
+
+def _with_names(model: ModelProto) -> ModelProto:
+    """The model with a name for every output: onnx.reference takes one without for all inputs that are left out."""
+    if all(all(node.output) for body in bodies(model) for node in body.node):
+        return model
+    made = type(model)()
+    made.CopyFrom(model)
+    for number, body in enumerate(bodies(made)):
+        for node in body.node:
+            held = f"no output {number} {node.output[:]}"
+            node.output[:] = [name or f"{held} {k}" for k, name in enumerate(node.output)]
+    return made
 
 
 ENGINES: tuple[type[OnnxRuntime | Reference], ...] = (OnnxRuntime, Reference)

@@ -54,7 +54,8 @@ class Trust:
 
     def compare(self, name: str, inferred: TypeProto | None, answer: TypeProto | None, scope: Believing) -> None:
         """The same, if the answer says more of the value than what is inferred of it."""
-        if self._asked and (self._says_more(answer, inferred) or self.is_custom(name, scope)):
+        told = inferred is not None and has_shape(inferred)
+        if self._asked and (self._says_more(answer, inferred) or (not told and self.is_custom(name, scope))):
             self.take(name, scope)
 
     def take_type(self, name: str, scope: Believing) -> None:
@@ -92,11 +93,14 @@ class Trust:
                 break
             passed.append(name)
             self._origins[scope.path, name] = ""
-            if self.is_custom(name, scope):
+            node = scope.producers.get(name)
+            kind, source = (0, "") if node is None else element_types.told(node, scope.opset, name, scope)
+            if (
+                not kind and not source and self.is_custom(name, scope)
+            ):  # of vendors' operators a table tells most types
                 found = name
                 break
-            node = scope.producers.get(name)
-            name = "" if node is None else element_types.told(node, scope.opset, name, scope)[1]
+            name = source
         self._origins.update({(scope.path, via): found for via in passed})
         return found
 

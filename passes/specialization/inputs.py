@@ -11,6 +11,7 @@ from opshift.passes.spelling import hint
 if TYPE_CHECKING:
     from onnx import TensorShapeProto
 
+_NAMELESS = ("?", "None", "-1")
 _SHOWN = 12  # names in an error
 
 
@@ -29,6 +30,11 @@ def tensor(kind: TypeProto) -> TypeProto.Tensor:
 def is_fixed(dim: TensorShapeProto.Dimension) -> bool:
     """Whether a dimension has a size; exporters write -1 for one that it does not have."""
     return dim.HasField("dim_value") and dim.dim_value >= 0
+
+
+def symbol(dim: TensorShapeProto.Dimension) -> str:
+    """The name of a size that is open; empty where it has none, for which exporters write a question mark, too."""
+    return "" if is_fixed(dim) or dim.dim_param in _NAMELESS else dim.dim_param
 
 
 def known(name: str, names: Iterable[str], what: str, whose: str = "the model") -> None:

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 Sizes = str | Mapping[str, int | Sequence[int]] | Iterable[str]
 """By the name of an input or of a symbolic dimension, or as text: `x:1,3,224,224`, `batch=1,seq=128`."""
 
-NAMELESS = ("?", "-1", "*")
-"""What exporters write where a dimension has no name: two of them are two sizes."""
+Batch = int | str
+"""A number of samples, or `dynamic` for any."""
 
+_DYNAMIC = "dynamic"
 _LIST = re.compile(r"\[?\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)\]?")
 
 
@@ -76,3 +77,12 @@ def size_of(symbol: str, held: Mapping[str, int]) -> int | None:
     if parts is None or not all(part.isdecimal() or part in held for part in parts[::2]):
         return None
     return computed(parts, held, 0)
+
+
+def batch(size: Batch | None) -> Batch | None:
+    """What a user gives, as a number where it is one; raises `ValueError` for what is neither."""
+    if isinstance(size, str) and size.isdecimal():
+        size = int(size)
+    if size is None or size == _DYNAMIC or (isinstance(size, int) and not isinstance(size, bool) and size > 0):
+        return size
+    raise ValueError(f"a batch has a number of samples, 1 or more, or is {_DYNAMIC}, not {size!r}")

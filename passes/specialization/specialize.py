@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from opshift.passes.analysis.diagnosis import blaming
 from opshift.passes.analysis.type_inference import contradiction
 from opshift.passes.changes import Change, Result
@@ -9,8 +11,9 @@ from opshift.passes.model.imports import check_imports, check_opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.process import collector_paused
-from opshift.passes.specialization import declare
+from opshift.passes.specialization import batch, declare
 from opshift.passes.specialization.follow import follow
+from opshift.passes.specialization.sizes import Batch
 from opshift.passes.specialization.wanted import Wanted, resolved
 from opshift.passes.specialization.written import write
 
@@ -19,8 +22,10 @@ _OPAQUE = "opaque"  # a domain of which inference knows nothing
 
 
 @collector_paused()
-def attempt(source: ModelProto, wanted: Wanted, folder: str | None = None) -> Result:
-    """A copy of `source` with sizes and inputs fixed; nothing is refused. `folder` is where external data lie.
+def attempt(source: ModelProto, wanted: Wanted, rebatch: Batch | None = None, folder: str | None = None) -> Result:
+    """A copy of `source` with sizes and inputs fixed, and then with another number of samples in its batch.
+
+    Nothing is refused but nodes that mix samples. `folder` is where external data lie.
 
     Raises:
         ValueError: the model has no such input or dimension, or one of another rank, size or type, or its operators
@@ -32,7 +37,15 @@ def attempt(source: ModelProto, wanted: Wanted, folder: str | None = None) -> Re
     changes = write(model, resolved(wanted, source))
     changes += followed(model, wanted, folder)
     _check(source, model)
-    return Result(model, tuple(changes), ())
+    result = Result(model, tuple(changes), ())
+    return result if rebatch is None else _rebatched(result, batch.places(source), rebatch, wanted, folder)
+
+
+def _rebatched(fixed: Result, samples: batch.Places, size: Batch, wanted: Wanted, folder: str | None) -> Result:
+    assert fixed.model is not None, "what is fixed refuses nothing"
+    result = batch.attempt(fixed.model, samples, size, folder)
+    later = followed(result.model, wanted, folder) if result.model is not None else []
+    return replace(result, changes=(*fixed.changes, *result.changes, *later))
 
 
 def followed(model: ModelProto, wanted: Wanted, folder: str | None = None) -> list[Change]:
@@ -44,7 +57,12 @@ def followed(model: ModelProto, wanted: Wanted, folder: str | None = None) -> li
 
 
 def sized(source: ModelProto, wanted: Wanted) -> ModelProto:
-    """A copy that declares the sizes, and has the constants, but is the same otherwise; raises as `attempt` does."""
+    """A copy that declares the sizes, and has the constants, but is the same otherwise; raises as `attempt` does.
+
+    Where nothing is to be fixed, it is the source itself.
+    """
+    if not wanted:
+        return source
     model = _copy(source)
     write(model, resolved(wanted, source))
     return model

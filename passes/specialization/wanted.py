@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
-from opshift.passes.specialization.inputs import fits, is_fixed, known, of_elements, tensor
-from opshift.passes.specialization.sizes import NAMELESS, Sizes, size_of, sizes
+from opshift.passes.specialization.inputs import fits, is_fixed, known, of_elements, symbol, tensor
+from opshift.passes.specialization.sizes import Sizes, size_of, sizes
 
 Values = str | Mapping[str, Any] | Iterable[str]
 """By the name of an input, or as text: `sr=16000`, `mask=mask.npy`."""
@@ -93,8 +93,7 @@ def resolved(of: Wanted, model: ModelProto) -> Resolved:
     inputs = {value.name: value.type for value in model.graph.input}
     for name in (*of.shapes, *of.values):
         known(name, inputs, "input")
-    named = {dim.dim_param for kind in inputs.values() for dim in tensor(kind).shape.dim if dim.dim_param}
-    symbols = named.difference(NAMELESS)
+    symbols = {name for kind in inputs.values() for dim in tensor(kind).shape.dim if (name := symbol(dim))}
     for name in of.sizes:
         known(name, symbols, "symbolic dimension")
     arrays = {name: array(name, value, inputs[name], of.shapes.get(name)) for name, value in of.values.items()}
@@ -105,9 +104,9 @@ def resolved(of: Wanted, model: ModelProto) -> Resolved:
             raise ValueError(f"input {name!r} is no tensor, and has no shape")
         fits(name, inputs[name], shape)
         for dim, size in zip(tensor(inputs[name]).shape.dim, shape, strict=False):
-            if dim.dim_param in symbols and not is_fixed(dim) and found.setdefault(dim.dim_param, size) != size:
-                raise ValueError(f"{dim.dim_param!r} cannot be {found[dim.dim_param]} and {size} (in {name!r})")
-    computed = {symbol: size for symbol in symbols if (size := size_of(symbol, found)) is not None}
+            if (dimension := symbol(dim)) and found.setdefault(dimension, size) != size:
+                raise ValueError(f"{dimension!r} cannot be {found[dimension]} and {size} (in {name!r})")
+    computed = {name: size for name in symbols if (size := size_of(name, found)) is not None}
     return Resolved(shapes, {**found, **computed}, arrays)
 
 

@@ -12,7 +12,8 @@ from onnx import ModelProto
 from opshift.verification.engines import EngineError
 from tests import quirks
 from tests.conformance.cases import Case, Key
-from tests.conformance.engines import Judge, every_node
+from tests.conformance.engines import Judge
+from tests.runtime import every_node
 
 DRAWING = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}

@@ -25,7 +25,8 @@ from tests import quirks
 from tests.conformance import draws
 from tests.conformance.agreement import difference, mismatch
 from tests.conformance.cases import Case, Key
-from tests.conformance.engines import JUDGES, AsWritten, Judge, Runtime, lacks
+from tests.conformance.engines import JUDGES, AsWritten, Judge, lacks
+from tests.runtime import Runtime
 
 OK, WRONG, INVALID, REFUSED, CRASHED, UNJUDGED = "ok", "wrong", "invalid", "refused", "crashed", "unjudged"
 OK_BY_SOURCE, NOT_VALID = "ok by source", "source not valid"

@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto
 
 from opshift.verification.engines import EngineError, Reference
 from tests.conformance.cases import Case, Key
-from tests.conformance.engines import every_node
+from tests.runtime import every_node
 
 NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16)
 

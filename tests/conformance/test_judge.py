@@ -18,9 +18,10 @@ from opshift.verification.engines import EngineError, Reference
 from tests.conformance import draws
 from tests.conformance.agreement import mismatch
 from tests.conformance.cases import Case
-from tests.conformance.engines import AsWritten, Evaluator, Runtime, newest_loaded, restamped
+from tests.conformance.engines import AsWritten, Evaluator
 from tests.conformance.judge import CRASHED, INVALID, NOT_VALID, OK, OK_BY_SOURCE, REFUSED, UNJUDGED, WRONG, judge
 from tests.conformance.oracle import truth
+from tests.runtime import Runtime, newest_loaded, restamped
 from tests.support import model
 
 X = np.array([-2.0, -0.5, 1.0, 3.0], np.float32)

@@ -13,9 +13,9 @@ from rich.progress import track
 
 from tests.conformance.cases import Case, all_cases
 from tests.conformance.draws import is_random
-from tests.conformance.engines import Runtime
 from tests.conformance.judge import CRASHED, INVALID, OK, WRONG, judge
 from tests.frozen import store
+from tests.runtime import Runtime
 
 LARGEST = 20_000
 

@@ -8,9 +8,9 @@ import onnx.defs
 from onnx import ModelProto
 from opshift.passes.model import schemas
 
-from tests.conformance.engines import every_node
 from tests.random.calls import Corpus, Key
 from tests.random.verdict import REFUSED, UNJUDGED
+from tests.runtime import every_node
 
 
 class Coverage:

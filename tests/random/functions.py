@@ -13,11 +13,11 @@ import onnx.helper
 from onnx import AttributeProto, FunctionProto, NodeProto
 from onnx.defs import OpSchema
 
-from tests.conformance.engines import every_node
 from tests.random.engines import Engines
 from tests.random.graphs import Body, replace_in, run_body
 from tests.random.mutations import is_parameter
 from tests.random.values import drawn, resized, tensor
+from tests.runtime import every_node
 
 DOMAIN = "own.domain"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
-from tests.conformance.engines import every_node
 from tests.random.models import Source
+from tests.runtime import every_node
 
 FIRST_STACKED = {"If": 0, "Scan": 0, "Loop": 1}  # how many results of a body come before those of the node
 

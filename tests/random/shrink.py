@@ -16,7 +16,6 @@ import onnx.numpy_helper
 import onnx.shape_inference
 from onnx import AttributeProto, ModelProto
 
-from tests.conformance.engines import every_node, opset
 from tests.random.engines import Engines
 from tests.random.inside import copied, plain, pruned, unread
 from tests.random.models import Source, valid
@@ -25,6 +24,7 @@ from tests.random.values import resized, tensor
 from tests.random.verbs import Verb
 from tests.random.verdict import CRASHED, Judge, Verdict
 from tests.random.worker import flat
+from tests.runtime import every_node, opset
 
 SECONDS = 5.0
 

@@ -13,7 +13,7 @@ from opshift.passes.model import schemas
 from opshift.passes.refine import Refinement
 
 from tests.conformance.cases import expandable
-from tests.conformance.engines import every_node, opset
+from tests.runtime import every_node, opset
 
 
 @dataclass(frozen=True)

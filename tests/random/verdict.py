@@ -17,13 +17,14 @@ from opshift.passes.errors import InvalidModel
 
 from opshift.verification.compare import compare
 from tests import quirks
-from tests.conformance.engines import OLDEST_WITH_KERNELS, every_node, lacks, opset
+from tests.conformance.engines import OLDEST_WITH_KERNELS, lacks
 from tests.node_calls import calls
 from tests.random.engines import LATE, Engines
 from tests.random.models import Source, complaint, tame
 from tests.random.steadiness import as_unsteady, rocked
 from tests.random.verbs import Verb
 from tests.random.worker import ENGINES, flat
+from tests.runtime import every_node, opset
 from tests.undefined import undefined
 
 OK, NEAR, REFUSED, UNJUDGED = "ok", "near", "refused", "unjudged"

@@ -14,18 +14,8 @@ import onnx.inliner
 from onnx import ModelProto
 
 from tests import quirks
-from tests.conformance.engines import (
-    NO_JUDGE,
-    OLDEST_WITH_KERNELS,
-    AsWritten,
-    EngineError,
-    Evaluator,
-    Judge,
-    Raised,
-    Runtime,
-    every_node,
-    opset,
-)
+from tests.conformance.engines import NO_JUDGE, OLDEST_WITH_KERNELS, AsWritten, EngineError, Evaluator, Judge, Raised
+from tests.runtime import Runtime, every_node, opset
 
 SECONDS = 3.0  # of computing, after which an engine has no answer, unless it is given more
 MEMORY = 6 << 30

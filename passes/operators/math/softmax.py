@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
+from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import Dim
 from opshift.passes.operators.shared.recipes import nonnegative_axis, recast, unless_empty, wider
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
+
+T = TensorProto
+
+
+@says("An axis beyond the rank, of which nothing was said, is refused.")
+def axis_inside(node: Node) -> None:
+    dims = node.scope.shape(node.input(0))
+    if dims is not None:
+        _from_front(node, node.attributes.get("axis", 1), max(len(dims), 1))
 
 
 @says("All axes from `axis` (1 by default) on were taken as one, and now only that axis is (the last by default).")
@@ -19,7 +29,7 @@ def over_one_axis(node: Node) -> Replacement:
         return None
     dims = node.scope.shape(node.input(0))
     if dims is None:
-        return _flattened_unless_empty(node, axis)
+        return _flattened_unless_empty(node, axis, open_sizes=True)
     axis = _from_front(node, axis, len(dims))
     if 0 in dims:
         return node.input(0)  # nothing to normalize, and Reshape would not take every such shape
@@ -33,16 +43,17 @@ def over_one_axis(node: Node) -> Replacement:
     return _flattened_unless_empty(node, axis)
 
 
-def _flattened(node: Node, build: Builder, axis: int) -> str:
-    """The axes made one by Flatten, and taken apart again."""
+def _flattened(node: Node, build: Builder, axis: int, *, open_sizes: bool = False) -> str:
+    """The axes made one by Flatten, and taken apart again; `open_sizes` come as what inference does not see through."""
     x = node.input(0)
-    rows = build.again(node.proto, [build.Flatten(x, axis=axis)], axis=-1)
-    return str(build.Reshape(rows, build.Shape(x)))
+    rows, shape = build.again(node.proto, [build.Flatten(x, axis=axis)], axis=-1), build.Shape(x)
+    return str(build.Reshape(rows, build.Max(shape, build.constant([1], T.INT64)) if open_sizes else shape))
 
 
-def _flattened_unless_empty(node: Node, axis: int) -> str:
-    """The same where there is anything to normalize: Reshape would not take every shape of nothing."""
-    return unless_empty(node, lambda build: _flattened(node, build, axis), "normalized")
+def _flattened_unless_empty(node: Node, axis: int, *, open_sizes: bool = False) -> str:
+    """The same where there is anything to normalize: Reshape would not take every shape of nothing, nor would inference
+    where a function is called with one."""
+    return unless_empty(node, lambda build: _flattened(node, build, axis, open_sizes=open_sizes), "normalized")
 
 
 @says("Only the axis itself was taken (the last by default), and now all from it on are: it is made the last.")
@@ -123,7 +134,7 @@ def _marked(node: Node, build: Builder, axis: int, places: str) -> str:
 
 FAMILY = ["Softmax", "LogSoftmax", "Hardmax"]
 
-changed(FAMILY, 11, Pair(down=nonnegative_axis(default=1)))
+changed(FAMILY, 11, Pair(up=axis_inside, down=nonnegative_axis(default=1)))
 changed(FAMILY, 13, Pair(up=over_one_axis, down=over_all_axes_from))
 defined("Softmax", shares_of_exponentials, opset=13)
 defined("LogSoftmax", logarithms_of_shares, opset=13)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.messages import AttributeProto, TensorProto
+from opshift.passes.model.types import Dim
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Replacement, Step
@@ -219,13 +221,24 @@ def as_image(node: Node) -> Replacement:
     rank = node.rank()
     if rank == 4:
         return None
-    build = node.build
-    image = build.Reshape(node.input(0), [0, 0, -1, 1])
+    if rank < 2:
+        raise CannotConvert(node, f"data of rank {rank}; 2 or more could be expressed")
+    dims, alone = node.scope.shape(node.input(0)) or [], not any(node.outputs[1:])
+    if 0 in dims and alone:
+        return node.input(0)  # there is nothing to compute
+    known = [all(isinstance(dim, int) for dim in part) for part in (dims[:2], dims[2:])]
+    if not any(known) and alone:
+        return unless_empty(node, lambda build: _through_image(node, build, dims)[0], "image")
+    return _through_image(node, node.build, dims)
+
+
+def _through_image(node: Node, build: Builder, dims: list[Dim]) -> list[str]:
+    """The node on an image, with what is taken for -1 only where that can be told of data without an element, too."""
+    sides = [dim if isinstance(dim, int) else -1 for dim in dims[2:]]
+    image = build.Reshape(node.input(0), [0, 0, -1 if {0, -1} & {*sides} else prod(sides), 1])
     results = build.again(node.proto, [image, *node.inputs[1:]])
     result, *rest = [results] if isinstance(results, str) else results
-    dims = node.scope.shape(node.input(0)) or []
-    back = [0, 0, *(dim if isinstance(dim, int) else -1 for dim in dims[2:])]
-    target = build.Shape(node.input(0)) if back.count(-1) > 1 or 0 in back[2:] else back
+    target = build.Shape(node.input(0)) if sides.count(-1) > 1 or 0 in sides else [0, 0, *sides]
     return [build.Reshape(result, target), *rest]
 
 

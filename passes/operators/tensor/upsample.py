@@ -42,6 +42,11 @@ def scales_to_attribute(node: Node) -> Replacement:
         return sampled_by_scales(node)
     if scales.ndim != 1:
         raise CannotConvert(node, f"scales of shape {list(scales.shape)}; a vector could be expressed")
+    dims = node.scope.shape(node.input(0))
+    if dims is not None and len(dims) != len(scales):
+        raise CannotConvert(
+            node, f"{len(scales)} scales of data of rank {len(dims)}; one for each axis could be expressed"
+        )
     node.inputs = node.inputs[:1]
     node.attributes["scales"] = [float(scale) for scale in scales]
     return None

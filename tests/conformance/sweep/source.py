@@ -11,9 +11,10 @@ from opshift.verification.engines import EngineError
 from tests import quirks
 from tests.conformance.agreement import difference
 from tests.conformance.cases import Key
-from tests.conformance.engines import AsWritten, Evaluator, Judge, Runtime
+from tests.conformance.engines import AsWritten, Evaluator, Judge
 from tests.conformance.sweep.calling import Calling
 from tests.conformance.sweep.declared import Change
+from tests.runtime import Runtime
 
 OUTSIDE = re.compile(
     "out of (data )?(bounds|range)|must be within"

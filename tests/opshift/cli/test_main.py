@@ -13,9 +13,9 @@ import onnx.numpy_helper
 import pytest
 
 import opshift
+from opshift.cli import commands
 from opshift.cli import main as cli
 from opshift.files import model_file
-from opshift.jobs import rewrite
 from opshift.verification import verify
 from tests.support import evaluate, model
 
@@ -66,7 +66,7 @@ def test_a_refusal_writes_nothing(tmp_path, capsys):
 
 def test_different_outputs_are_not_written(source, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
-        rewrite,
+        verify,
         "verify_apart",
         lambda *_, **__: verify.Verification("different", "onnxruntime", 1, tensor="y", why="1 instead of 2"),
     )
@@ -304,6 +304,16 @@ def test_inspect_says_what_can_be_reached(source, capsys):
     assert json.loads(capsys.readouterr().out)["reach"]["13"]["reachable"]
 
 
+def test_inspect_does_not_take_a_large_model_to_each_opset_unasked(source, monkeypatch, capsys):
+    monkeypatch.setattr(commands, "_TRIED_UNASKED", 0)
+    assert cli.main(["inspect", str(source)]) == 0
+    assert "opsets that can be reached: --reach tries each, --opset N one\n" in capsys.readouterr().out
+    assert cli.main(["inspect", str(source), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["reach"] == {}
+    assert cli.main(["inspect", str(source), "--reach"]) == 0
+    assert "opsets that can be reached: 1-28\n" in capsys.readouterr().out
+
+
 def test_targets_lists_them_with_their_source(capsys):
     assert cli.main(["targets"]) == 0
     printed = capsys.readouterr().out
@@ -327,7 +337,7 @@ def test_an_interrupt_leaves_nothing(source, tmp_path, monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rewrite, "verify_apart", interrupted)
+    monkeypatch.setattr(verify, "verify_apart", interrupted)
     assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "13"]) == 130
     assert "interrupted" in capsys.readouterr().err
     assert listing(tmp_path) == ["in.onnx"]

@@ -97,7 +97,7 @@ def test_documents_say_what_they_are(here, capsys):
 def test_numbers_that_json_does_not_have_are_null(here, capsys, monkeypatch):
     judged = (Judgement("y", "float64", float("inf"), float("nan"), np.float64(1.5), -float("inf"), why="inf"),)
     seen = verify.Verification("different", absolute=float("inf"), outputs=judged)
-    monkeypatch.setattr("opshift.cli.commands.verify_apart", lambda *_, **__: seen)
+    monkeypatch.setattr("opshift.verification.verify.verify_apart", lambda *_, **__: seen)
     assert cli.main(["verify", "in.onnx", "in.onnx", "--format", "json"]) == 4
     found = json.loads(capsys.readouterr().out)
     jsonschema.validate(found, schema())

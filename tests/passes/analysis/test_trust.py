@@ -94,6 +94,25 @@ def test_an_element_type_alone():
     assert ("Thing", "tensor(int8)[2] of 't'") in named
 
 
+@pytest.mark.parametrize(
+    ("op", "shape", "taken"),
+    [
+        ("com.microsoft.Gelu", "[N,4]", []),
+        ("com.microsoft.Gelu", "[N,5]", []),  # what the operator makes of its input counts
+        ("com.microsoft.Gelu", "[2,4]", ["tensor(float)[2, 4] of 'h'"]),
+        ("own.Gelu", "[N,4]", ["tensor(float)[N, 4] of 'h'"]),
+    ],
+)
+def test_what_is_known_of_an_operator_of_a_vendor_is_no_claim(op, shape, taken):
+    """It is a result of the model, whose type is always declared."""
+    source = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 12, "com.microsoft" : 1, "own" : 1]> g (float[N,4] x) => (float[N,4] y, float{shape} h)
+        {{ h = {op}(x) y = Softmax(h) }}"""
+    )
+    changes = convert.attempt(source, {"": 13}).changes
+    assert [change.remark for change in changes if change.how == TAKEN] == taken
+
+
 def test_text_and_json_name_it(tmp_path, capsys):
     onnx.save(declaring(softmaxes(), t0="float[2,3,4]"), tmp_path / "model.onnx")
     command = ["convert", str(tmp_path / "model.onnx"), str(tmp_path / "out.onnx"), "--opset", "11", "--no-verify"]

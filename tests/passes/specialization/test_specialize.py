@@ -345,13 +345,3 @@ def test_sizes_that_nobody_knows_stay_open():
     body = "n = NonZero(x) y = Transpose(n)"
     made = specialize.annotated(model(body, 18, inputs="float[N] x", outputs="int64[M,1] y")).model
     assert shape(made, "n") == [1, None]
-
-
-def test_a_question_mark_is_no_name():
-    """Some exporters write it for sizes that need not be the same."""
-    source = model("y = Relu(x)", 18, inputs="float[N,C] x", outputs="float[?,?] y")
-    for dim in source.graph.input[0].type.tensor_type.shape.dim:
-        dim.dim_param = "?"
-    assert shape(fixed(source, "x:2,3"), "y") == [2, 3]
-    with pytest.raises(ValueError, match="symbolic dimension"):
-        fixed(source, {"?": 2})

@@ -7,6 +7,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from opshift.passes.conversion import convert
 
+from opshift.verification.engines import OnnxRuntime
 from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model, show
 
 OPS = ["Softmax", "LogSoftmax", "Hardmax"]
@@ -62,6 +63,7 @@ def test_an_unknown_rank_is_flattened_at_run_time():
 def test_an_axis_outside_the_rank_is_refused():
     check_refused("y = Softmax(x)", 12, 13, "axis 1 lies outside rank 1", **io("5"))
     check_refused("y = Softmax<axis=3>(x)", 13, 12, "axis 3 lies outside rank 3", **CUBE)
+    check_refused("y = Hardmax<axis=3>(x)", 10, 11, "axis 3 lies outside rank 2", **io("2,3"))
 
 
 def test_an_empty_tensor_stays_empty():
@@ -141,6 +143,20 @@ def test_what_only_the_callers_of_a_function_know_may_be_empty(shape):
     assert made.functions
     x = np.ones(shape, np.float32)
     np.testing.assert_array_equal(evaluate(made, {"x": x})[0], evaluate(source, {"x": x})[0])
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
+@pytest.mark.parametrize("dims", ["0,1,0", "2,0,3", "0", "2,3,4"])
+@pytest.mark.parametrize("target", [13, 15])
+def test_a_function_that_is_called_with_such_a_shape(target, dims, op):
+    source = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 12, "my" : 1]> g (float[{dims}] x) => (float[{dims}] y) {{ y = my.F(x) }}
+        <domain: "my", opset_import: ["" : 12]> F (x) => (y) {{ y = {op}<axis=0>(x) }}"""
+    )
+    made = convert.attempt(source, {"": target}, ir_version=8).model
+    onnx.checker.check_model(made, full_check=True)
+    x = np.ones([int(n) for n in dims.split(",")], np.float32)
+    np.testing.assert_array_equal(OnnxRuntime(made).run({"x": x})[0], OnnxRuntime(source).run({"x": x})[0])
 
 
 def test_a_hardmax_beside_a_nan_is_what_the_reference_makes_of_it_and_no_more_than_close():

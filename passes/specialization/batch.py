@@ -1,0 +1,248 @@
+"""Another number of samples in a batch, where each sample is computed alone; what mixes them is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from opshift.passes.analysis.diagnosis import blaming
+from opshift.passes.analysis.polynomial import Poly
+from opshift.passes.changes import Batch, Change, Result
+from opshift.passes.errors import Refusal
+from opshift.passes.model import tensors
+from opshift.passes.model.attributes import make_attribute
+from opshift.passes.model.editing import dead_code
+from opshift.passes.model.encoding.fields import put
+from opshift.passes.model.imports import opsets
+from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes.model.traversal import subgraphs
+from opshift.passes.optimization import shape_values
+from opshift.passes.optimization.call import Call
+from opshift.passes.specialization import declare
+from opshift.passes.specialization.inputs import is_fixed, required
+from opshift.passes.specialization.inputs import symbol as named
+from opshift.passes.specialization.sample_rules import RULES
+from opshift.passes.specialization.samples import Batched, Mixes, Samples
+from opshift.passes.specialization.sizes import Batch as Size
+
+_REBATCHED = "It takes another number of samples"
+_RESHAPED = "A shape that it is asked for holds another number of samples"
+_COUNTED = frozenset([("Reshape", 1), ("Expand", 1), ("ConstantOfShape", 0), ("Resize", 3)])
+"""Inputs that may hang on how many samples there are, by operator."""
+_OPEN = "batch"  # a name for a size without one
+
+
+class Places(NamedTuple):
+    """The axis of the samples in each input that holds some, and what their number is called, if it has a name."""
+
+    axes: dict[str, int]
+    name: str = ""
+
+
+def places(model: ModelProto) -> Places:
+    """Where samples lie: along the first axis of the first input, and along those of others that have the same name.
+
+    Where it has no name, along the first axis of all inputs whose first size is the same.
+
+    Raises:
+        ValueError: no input has an axis for samples, or one has several.
+    """
+    given = {name: kind.tensor_type.shape.dim for name, kind in required(model).items() if _has_axes(kind)}
+    if not given:
+        raise ValueError("no input of the model has an axis for samples")
+    first = next(iter(given.values()))[0]
+    name = named(first)
+    found: dict[str, int] = {}
+    for key, dims in given.items():
+        axes = [axis for axis, dim in enumerate(dims) if name and named(dim) == name]
+        if not name and (is_fixed(dims[0]), dims[0].dim_value) == (is_fixed(first), first.dim_value):
+            axes = [0]
+        if len(axes) > 1:
+            raise ValueError(f"input {key!r} has {len(axes)} axes of size {name!r}; samples lie along one")
+        for axis in axes:
+            found[key] = axis
+    return Places(found, name)
+
+
+def attempt(source: ModelProto, of: Places, size: Size, folder: str | None = None) -> Result:
+    """A copy of `source` that takes another number of samples, or the node that mixes them.
+
+    What shapes are computed of has to be computed in it already. Inputs that became constants there hold no samples.
+
+    Raises:
+        ValueError: no input holds samples.
+    """
+    given = required(source)
+    axes = {name: axis for name, axis in of.axes.items() if name in given}
+    if not axes:
+        raise ValueError("no input of the model has an axis for samples")
+    counts = [given[name].tensor_type.shape.dim[axis] for name, axis in axes.items()]
+    held = {dim.dim_value if is_fixed(dim) else None for dim in counts}
+    if len(held) > 1:
+        raise ValueError(f"inputs {', '.join(map(repr, axes))} do not take the same number of samples")
+    with blaming(source):
+        model = ModelProto()
+        model.CopyFrom(source)
+        walk = _Walk(model, Places(axes, of.name), size, held.pop(), folder)
+        refusals = [*walk.refused(), *walk.unyielded()]
+        if refusals:
+            return Result(None, (), tuple(refusals))
+        changes = [*walk.write()]
+    outputs = {value.name: walk.space.where.get(value.name) for value in model.graph.output}
+    return Result(model, tuple(changes), (), batch=Batch(walk.space.held or 1, axes, outputs))
+
+
+def _has_axes(kind: TypeProto) -> bool:
+    return kind.WhichOneof("value") == "tensor_type" and len(kind.tensor_type.shape.dim) > 0
+
+
+class _Walk:
+    """One walk over the main graph, from node to node."""
+
+    def __init__(self, model: ModelProto, of: Places, size: Size, held: int | None, folder: str | None):
+        self._model = model
+        self._size = size
+        self._inputs = of.axes
+        self._name = of.name
+        self._versions = opsets(model)
+        target = size if isinstance(size, int) else None
+        self.space = Samples(model, self._versions.get("", 1), held, target, folder)
+        self.space.where.update(of.axes)
+        self._wanted: list[tuple[int, int, list[int]]] = []
+        self._repeated: list[tuple[int, int, int, str]] = []
+
+    def refused(self) -> Iterator[Refusal]:
+        """The first node that mixes samples, and the reason."""
+        for index, node in enumerate(self._model.graph.node):
+            try:
+                self._node(index, node)
+            except Mixes as mixes:
+                name, domain = node.name or next(iter(node.output), ""), default_domain(node.domain)
+                why = f"the number of samples cannot change: {mixes}"
+                yield Refusal(name, node.op_type, domain, 0, False, why)
+                return
+
+    def unyielded(self) -> Iterator[Refusal]:
+        """Outputs that are how many samples there are."""
+        for value in self._model.graph.output:
+            if value.name in self.space.counts:
+                why = "the number of samples cannot change: it hangs on how many there are"
+                yield Refusal(value.name, "output", "", 0, False, why)
+
+    def _node(self, index: int, node: NodeProto) -> None:
+        space = self.space
+        if node.op_type == "Constant" and not default_domain(node.domain):
+            if (tensor := tensors.of_constant(node)) is not None:
+                space.note_constant(node.output[0], tensor)
+            return
+        holds = any(True for _ in subgraphs(node))
+        read = dead_code.freed(node) if holds else node.input
+        batched, counted = not space.where.keys().isdisjoint(read), not space.counts.isdisjoint(read)
+        if default_domain(node.domain) or holds:
+            if batched or counted:
+                raise Mixes("nobody knows how it treats samples")
+            return
+        call = Call(node, space)
+        if (batched and node.op_type in ("Shape", "Size")) or (counted and not batched and self._is_followed(call)):
+            self._count(call)
+        elif batched or counted:
+            self._place(index, Batched(call, space))
+        elif shape_values.knows(node.op_type):
+            shape_values.follow(call)
+        space.register(node)
+
+    def _is_followed(self, call: Call) -> bool:
+        return shape_values.knows(call.op) and (call.op, 0) not in _COUNTED and call.op != "Expand"
+
+    def _count(self, call: Call) -> None:
+        """Numbers that may hang on how many samples there are."""
+        shape_values.follow(call)
+        found = self.space.numbers.get(call.output)
+        if found is None:
+            raise Mixes("it computes with the number of samples")
+        name = self.space.size.symbol
+        if any(isinstance(n, Poly) and any(name in names for names, _ in n.terms) for n in found.values):
+            self.space.counts.add(call.output)
+
+    def _place(self, index: int, call: Batched) -> None:
+        """Where samples lie in what a node makes of some."""
+        for place, name in enumerate(call.proto.input):
+            if name in self.space.counts and (call.op, place) not in _COUNTED:
+                raise Mixes("it computes with the number of samples")
+        rule = RULES.get(call.op)
+        if rule is None:
+            raise Mixes("nobody knows how it treats samples")
+        try:
+            found = rule(call)
+        except (IndexError, TypeError, ZeroDivisionError):
+            raise Mixes("nobody knows how it treats samples") from None
+        self._wanted += [(index, place, numbers) for place, numbers in call.wanted.items()]
+        like = next((name for name, axis in zip(call.proto.input, call.lies, strict=True) if axis is not None), "")
+        self._repeated += [(index, place, axis, like) for place, axis in call.repeated.items()]
+        for name, axis in zip(call.proto.output, found, strict=False):
+            if name and axis is not None:
+                self.space.where[name] = axis
+        if shape_values.knows(call.op):
+            shape_values.follow(call)
+
+    def write(self) -> Iterator[Change]:
+        """Write the number of samples wherever it is stated."""
+        graph, where, size = self._model.graph, self.space.where, self._size
+        opened = self._name or self._free()
+        for index, place, numbers in self._wanted:
+            node = graph.node[index]
+            node.input[place] = self._constant(node.output[0], numbers)
+            name = node.name or node.output[0]
+            since = self._versions.get("", 1)
+            yield Change(name, node.op_type, "", since, since, _RESHAPED)
+        made: dict[int, list[NodeProto]] = {}
+        for index, place, along, like in self._repeated:
+            made.setdefault(index, []).extend(self._repeat(graph.node[index], place, along, like))
+        put(graph, {index: [*nodes, graph.node[index]] for index, nodes in made.items()})
+        for value in (*graph.input, *graph.value_info, *graph.output):
+            dims, axis = value.type.tensor_type.shape.dim, where.get(value.name)
+            if axis is None or axis >= len(dims):
+                continue
+            if isinstance(size, int):
+                dims[axis].dim_value = size
+            else:
+                dims[axis].dim_param = opened
+        for name in self._inputs:
+            yield Change(name, "input", "", 0, 0, _REBATCHED)
+        declare.mend(self._model)
+
+    def _repeat(self, node: NodeProto, place: int, axis: int, like: str) -> list[NodeProto]:
+        """Nodes by which another reads for each sample what is the same for all; `like` holds samples."""
+        fresh, value = self.space.whole.context.names.fresh, node.input[place]
+        made, rank = fresh(f"{value}/repeated"), len(self.space.shape(value) or ())
+        node.input[place] = made
+        if isinstance(self._size, int):
+            wanted = self._constant(made, [self._size if at == axis else 1 for at in range(rank)])
+            nodes = []
+        else:
+            shape, count, wanted = (fresh(f"{made}/{part}") for part in ("sizes", "count", "shape"))
+            at, one = self._constant(made, [self.space.where[like]]), self._constant(made, [1])
+            parts = [count if number == axis else one for number in range(rank)]
+            nodes = [
+                NodeProto(op_type="Shape", input=[like], output=[shape]),
+                NodeProto(op_type="Gather", input=[shape, at], output=[count]),
+                NodeProto(op_type="Concat", input=parts, output=[wanted], attribute=[make_attribute("axis", 0)]),
+            ]
+        return [*nodes, NodeProto(op_type="Expand", input=[value, wanted], output=[made])]
+
+    def _free(self) -> str:
+        """A name that no size has."""
+        values = (*self._model.graph.input, *self._model.graph.value_info, *self._model.graph.output)
+        taken = {dim.dim_param for value in values for dim in value.type.tensor_type.shape.dim}
+        return _OPEN if _OPEN not in taken else self.space.whole.context.names.fresh(_OPEN)
+
+    def _constant(self, hint: str, numbers: Sequence[int]) -> str:
+        name: str = self.space.whole.context.names.fresh(f"{hint}/numbers")
+        held = self._model.graph.initializer.add()
+        held.CopyFrom(tensors.int64s(numbers))
+        held.name = name
+        if self._model.ir_version < 4:
+            value = self._model.graph.input.add(name=name)
+            value.type.tensor_type.elem_type = held.data_type
+            value.type.tensor_type.shape.dim.add().dim_value = len(numbers)
+        return name

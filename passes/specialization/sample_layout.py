@@ -1,0 +1,218 @@
+"""Where samples lie in what is moved: in other shapes, joined, cut, picked or repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opshift.passes.analysis.polynomial import Number, Poly
+from opshift.passes.optimization import dimensions
+from opshift.passes.specialization.samples import Batched, Mixes, Where
+
+
+def transposed(call: Batched) -> Sequence[Where]:
+    rank = len(call.dims())
+    perm = list(call.attribute("perm") or range(rank)[::-1])
+    return [perm.index(call.axis)]
+
+
+def flattened(call: Batched) -> Sequence[Where]:
+    axis, given = call.axis_of("axis", 1, more=1), call.dims()
+    if call.axis != 0 or axis == 0 or any(dim != 1 for dim in given[1:axis]):
+        raise Mixes("it joins samples with other axes")
+    return [0]
+
+
+def squeezed(call: Batched) -> Sequence[Where]:
+    axes, rank = call.named_axes(), len(call.dims())
+    if axes is None:
+        raise Mixes("the axes that it drops hang on sizes")
+    call.apart(*axes)
+    return [call.axis - sum(axis % rank < call.axis for axis in axes)]
+
+
+def unsqueezed(call: Batched) -> Sequence[Where]:
+    axes = call.named_axes()
+    if axes is None:
+        raise Mixes("the axes that it adds are not known")
+    rank = len(call.dims()) + len(axes)
+    added = {axis % rank for axis in axes}
+    return [[axis for axis in range(rank) if axis not in added][call.axis]]
+
+
+def joined(call: Batched) -> Sequence[Where]:
+    axis, axes = call.axis_of("axis", 1), set(call.lies) - {None}
+    if len(axes) != 1:
+        raise Mixes("samples lie along different axes of what it takes")
+    (where,) = axes
+    if where is None or where == axis:
+        raise Mixes("it joins along the axis of the samples")
+    for index, lies in enumerate(call.lies):
+        if lies is None:
+            call.repeat(index, where)
+    return [where]
+
+
+def sliced(call: Batched) -> Sequence[Where]:
+    """What is cut along the axis of the samples is all of it."""
+    if call.opset < 10:
+        starts, ends, axes = call.attribute("starts"), call.attribute("ends"), call.attribute("axes")
+        steps = None
+    else:
+        starts, ends, axes, steps = (call.ints(index) for index in range(1, 5))
+        if call.input(3) and axes is None:
+            raise Mixes("the axes along which it cuts are not known")
+    count = call.dims(1)[0] if axes is None and call.opset >= 10 else len(starts or ())
+    axes = list(range(count)) if axes is None and isinstance(count, int) else axes
+    if axes is None:
+        raise Mixes("the axes along which it cuts are not known")
+    rank = len(call.dims())
+    for place, axis in enumerate(axes):
+        whole = starts and ends and starts[place] == 0 and ends[place] >= 2**31 - 1
+        if axis % rank == call.axis and not (whole and (not call.input(4) or (steps and steps[place] == 1))):
+            raise Mixes("it cuts along the axis of the samples")
+    return [call.axis]
+
+
+def padded(call: Batched) -> Sequence[Where]:
+    pads, rank = call.attribute("pads") if call.opset < 11 else call.ints(1), len(call.dims())
+    axes = call.ints(3) if call.input(3) else list(range(rank))
+    if pads is None or axes is None:
+        raise Mixes("what it adds is not known")
+    for place, axis in enumerate(axes):
+        if axis % rank == call.axis and (pads[place] or pads[len(axes) + place]):
+            raise Mixes("it pads the axis of the samples")
+    return [call.axis]
+
+
+def gathered(call: Batched) -> Sequence[Where]:
+    axis = call.axis_of("axis", 0)
+    if call.lies[1] is None:
+        where = call.apart(axis)
+        return [where if where < axis else where - 1 + len(call.dims(1))]
+    if call.lies[0] is not None:
+        raise Mixes("each sample picks of all samples")
+    return [axis + call.lies[1]]
+
+
+def one_hot(call: Batched) -> Sequence[Where]:
+    axis = call.axis_of("axis", -1, more=1)
+    return [call.axis if call.axis < axis else call.axis + 1]
+
+
+def resized(call: Batched) -> Sequence[Where]:
+    """Only what is not resized along the first axis; sizes are stated anew."""
+    call.check_first()
+    scales = call.attribute("scales") if call.op == "Upsample" and call.opset < 9 else None
+    at = 1 if call.op == "Upsample" or call.opset < 11 else 2
+    if scales is None and call.input(at) and (held := call.array(at)) is not None and held.size:
+        scales = list(held)
+    if (axes := call.attribute("axes")) is not None and all(axis % len(call.dims()) for axis in axes):
+        return [0]
+    if scales is not None and len(scales) == len(call.dims()) and scales[0] == 1:
+        return [0]
+    sizes = call.known(3)
+    if scales is None and sizes is not None and sizes.values[0] == call.samples.size:
+        return [0]
+    if scales is None and sizes is not None and sizes.values[0] == call.samples.held and axes is None:
+        if call.samples.target is None:
+            raise Mixes("the sizes that it asks for have to be numbers")
+        call.wanted[3] = numbers_of(sizes.values, 0, call.samples.target)
+        return [0]
+    raise Mixes("it may resize the axis of the samples")
+
+
+def reshaped(call: Batched) -> Sequence[Where]:
+    given, known = call.dims(), call.known(1)
+    if known is None or (call.attribute("allowzero", 0) and 0 in known.values):
+        raise Mixes("the shape that it asks for is not known")
+    axis, size = call.axis, call.samples.size
+    stated = [given[at] if number == 0 and at < len(given) else number for at, number in enumerate(known.values)]
+    for place, number in enumerate(stated):
+        if dimensions.product(stated[:place]) != dimensions.product(given[:axis]):
+            continue
+        meant = [*stated[:place], size, *stated[place + 1 :]]
+        if number not in (size, -1, call.samples.held) or not _holds(meant, given):
+            continue
+        if number == call.samples.held:
+            _state(call, list(meant), given, place)
+        return [place]
+    raise Mixes(f"the shape {[n if isinstance(n, int) else '?' for n in known.values]} has no place for the samples")
+
+
+def _holds(meant: Sequence[Number], given: Sequence[Number]) -> bool:
+    """Whether a shape, which may leave one size to what is left, is that of as many elements."""
+    rest = dimensions.product([number for number in meant if number != -1])
+    total = dimensions.product(given)
+    if rest is None or total is None:
+        return False
+    return rest == total if -1 not in meant else dimensions.quotient_of(total, rest) is not None
+
+
+def _state(call: Batched, meant: list[Number], given: Sequence[Number], place: int) -> None:
+    """State a shape with another number of samples: sizes that are open are kept where they are, or follow."""
+    target = call.samples.target
+    size: Number = call.samples.size if target is None else target
+    if -1 in meant:
+        total = dimensions.product(given)
+        rest = dimensions.product([number for number in meant if number != -1])
+        left = None if total is None or rest is None else dimensions.quotient_of(total, rest)
+        if left is None:
+            raise Mixes("the shape that it asks for is not constant")
+        meant[meant.index(-1)] = left
+    meant[place] = size
+    numbers = dimensions.stated(meant, [size if axis == call.axis else dim for axis, dim in enumerate(given)])
+    if numbers is None:
+        raise Mixes("the shape that it asks for is not constant")
+    call.wanted[1] = numbers
+    call.set("allowzero", None)
+
+
+def expanded(call: Batched) -> Sequence[Where]:
+    given, known = call.dims(), call.known(1)
+    if known is None:
+        raise Mixes("the shape that it asks for is not known")
+    rank, wanted, size = max(len(given), len(known.values)), list(known.values), call.samples.size
+    if call.lies[0] is None:
+        return [place_of(wanted, size) + rank - len(wanted)]
+    place = call.lies[0] - len(given) + len(wanted)
+    if place >= 0 and wanted[place] not in (1, size):
+        if wanted[place] != call.samples.held:
+            raise Mixes("it repeats samples")
+        call.wanted[1] = numbers_of(wanted, place, call.samples.target or 1)
+    return [place + rank - len(wanted)]
+
+
+def numbers_of(wanted: Sequence[Number], place: int, size: int) -> list[int]:
+    """A shape that is constant, with another size at one place."""
+    found = [number for number in wanted if isinstance(number, int)]
+    if len(found) != len(wanted):
+        raise Mixes("the shape that it asks for is not constant")
+    found[place] = size
+    return found
+
+
+def filled(call: Batched) -> Sequence[Where]:
+    known = call.known(0)
+    if known is None:
+        raise Mixes("the shape that it asks for is not known")
+    return [place_of(known.values, call.samples.size)]
+
+
+def place_of(wanted: Sequence[Number], size: Number) -> int:
+    """Where a shape names the number of samples, and nothing else that hangs on it."""
+    places = [at for at, number in enumerate(wanted) if number == size]
+    if len(places) != 1 or any(_hangs(number, size) for at, number in enumerate(wanted) if at != places[0]):
+        raise Mixes("the shape that it asks for joins samples with other axes")
+    return places[0]
+
+
+def _hangs(number: Number, size: Number) -> bool:
+    name = size.symbol if isinstance(size, Poly) else None
+    return isinstance(number, Poly) and any(name in names for names, _ in number.terms)
+
+
+def tiled(call: Batched) -> Sequence[Where]:
+    repeats = call.ints(1)
+    if repeats is None or repeats[call.axis] != 1:
+        raise Mixes("it repeats samples")
+    return [call.axis]

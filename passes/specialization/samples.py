@@ -1,0 +1,98 @@
+"""The samples of a batch: along which axis of each value they lie."""
+
+from __future__ import annotations
+
+from opshift.passes.analysis.polynomial import Number, Poly, symbol
+from opshift.passes.model.messages import ModelProto
+from opshift.passes.optimization.call import Call
+from opshift.passes.optimization.whole import Whole
+from opshift.passes.optimization.workspace import Workspace
+
+Where = int | None
+
+
+class Mixes(Exception):
+    """Samples are not computed one by one, or nobody knows."""
+
+
+class Samples(Workspace):
+    """The main graph of a model, with the axis along which the samples of each value lie."""
+
+    def __init__(self, model: ModelProto, opset: int, held: int | None, target: int | None, folder: str | None):
+        whole = Whole(model, model, folder)
+        whole.context.inference.now()
+        super().__init__(model.graph, whole, opset, path=())
+        self.size: Poly = symbol("\0samples")
+        """How many samples there are, whoever counts them."""
+        self.held = held
+        """How many the model takes now; None where that is open."""
+        self.target = target
+        """How many it is to take; None for any number."""
+        self.where: dict[str, int] = {}
+        self.counts: set[str] = set()
+        """Values that hang on how many samples there are."""
+
+    def shape(self, name: str) -> tuple[Number, ...] | None:
+        found, axis = super().shape(name), self.where.get(name)
+        if found is None or axis is None or axis >= len(found):
+            return found
+        return (*found[:axis], self.size, *found[axis + 1 :])
+
+
+class Batched(Call):
+    """One call, of which some inputs hold samples.
+
+    Attributes:
+        lies: the axis of the samples in each input.
+        wanted: shapes that have to be stated anew, by input.
+        repeated: inputs that are the same for all samples, and have to be there for each, along an axis.
+    """
+
+    def __init__(self, call: Call, space: Samples):
+        super().__init__(call.proto, space)
+        self.samples = space
+        self.lies: list[Where] = [space.where.get(name) if name else None for name in call.proto.input]
+        self.wanted: dict[int, list[int]] = {}
+        self.repeated: dict[int, int] = {}
+
+    @property
+    def axis(self) -> int:
+        """That of the first input, which alone holds samples."""
+        if self.lies[0] is None or any(axis is not None for axis in self.lies[1:]):
+            raise Mixes("its parameters hold samples")
+        return self.lies[0]
+
+    def dims(self, index: int = 0) -> tuple[Number, ...]:
+        found = self.shape(index)
+        if found is None:
+            raise Mixes("the rank of what it takes is not known")
+        return found
+
+    def axis_of(self, name: str, default: int, more: int = 0) -> int:
+        """What an attribute names of the axes of the first input."""
+        return int(self.attribute(name, default)) % max(len(self.dims()) + more, 1)
+
+    def named_axes(self) -> list[int] | None:
+        """Those that an attribute or a constant names; None where they are left out, or unknown."""
+        if self.input(1) and self.ints(1) is None:
+            raise Mixes("the axes along which it computes are not known")
+        given = self.attribute("axes")
+        return list(given) if given is not None else self.ints(1)
+
+    def check_first(self) -> None:
+        """Raise `Mixes` where samples do not lie along the first axis."""
+        if self.axis != 0:
+            raise Mixes("samples do not lie along its first axis")
+
+    def repeat(self, index: int, axis: int) -> None:
+        """Take an input that is the same for all samples as if it held some along an axis of size 1."""
+        if self.dims(index)[axis] != 1:
+            raise Mixes("what it takes beside samples has a size along their axis")
+        self.repeated[index] = axis
+
+    def apart(self, *axes: int) -> int:
+        """The samples' axis, which is none of those along which it computes."""
+        rank = len(self.dims())
+        if self.axis in {axis % rank for axis in axes}:
+            raise Mixes("it computes along the axis of the samples")
+        return self.axis

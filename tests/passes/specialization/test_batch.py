@@ -1,0 +1,236 @@
+"""Another number of samples: what computes each alone goes on doing so, what mixes them is refused by name."""
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from opshift.passes.specialization import specialize
+from opshift.passes.specialization.sizes import batch
+from opshift.passes.specialization.wanted import NOTHING, wanted
+
+from opshift.verification.engines import OnnxRuntime
+from opshift.verification.samples import once_a_sample
+from tests.passes.specialization.support import drawn, ops, shape
+from tests.support import model
+
+W = "float[3,3] w = {1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,9.0}, int64[1] one = {1}, int64[1] two = {2}, float[3] v = {1.0,2.0,3.0}"
+
+
+def rebatched(source, size, fixed=NOTHING):
+    """The model with another number of samples, which onnxruntime yields as it does the source's, one after the other."""
+    kept = source.SerializeToString()
+    result = specialize.attempt(source, fixed, size)
+    assert source.SerializeToString() == kept, "the caller's model was changed"
+    assert not result.refusals, result.refusals[0]
+    made = result.model
+    onnx.checker.check_model(made, full_check=True)
+    feeds, run = drawn(made), OnnxRuntime(source).run
+    expected = once_a_sample(run, feeds, result.batch, [value.name for value in source.graph.output])
+    for value, a, b in zip(made.graph.output, expected, OnnxRuntime(made).run(feeds), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-6)
+        sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim]
+        assert all(size in (None, there) for size, there in zip(sizes, b.shape, strict=True)), "a size is wrong"
+    return made
+
+
+def refused(source, size=4):
+    (refusal,) = specialize.attempt(source, NOTHING, size).refusals
+    return refusal
+
+
+ALONE = [
+    "y = Relu(x)",
+    "y = MatMul(x, w)",
+    "y = Gemm<transB=1>(x, w, v)",
+    "y = Softmax<axis=-1>(x)",
+    "s = ReduceSum<keepdims=0>(x, one) u = Unsqueeze(s, one) y = Div(x, u)",
+    "t = Transpose<perm=[1,0]>(x) u = Neg(t) y = Transpose<perm=[1,0]>(u)",
+    "r = Reshape(x, shape) u = Exp(r) y = Reshape(u, back)",
+    "r = Reshape(x, rest) y = Neg(r)",
+    "r = Reshape<allowzero=1>(x, shape) y = Reshape(r, rest)",
+    "s = Shape(x) e = ConstantOfShape(s) y = Add(x, e)",
+    "f = Flatten(x) y = Relu(f)",
+    "a, b = Split<axis=1>(x, parts) y = Concat<axis=1>(b, a)",
+    "c = Concat<axis=1>(x, row) y = Relu(c)",
+    "g = Gather<axis=1>(x, two) y = Add(x, g)",
+    "p = Pad(x, pads) q = Slice(p, one, many, one) y = Relu(q)",
+    "k, i = TopK(x, two) y = Neg(k)",
+    "y = Where(mask, x, v)",
+    "e = Expand(row, full) y = Add(x, e)",
+    "e = Expand(x, full) y = Neg(e)",
+    "a = LayerNormalization(x, v) y = Neg(a)",
+    "y = CumSum(x, last)",
+]
+HELD = """
+    int64[3] shape = {1, 3, 1}, int64[2] back = {1, 3}, int64[2] rest = {-1, 3}, int64[2] parts = {1, 2},
+    float[1,2] row = {5.0, 6.0}, int64[4] pads = {0, 1, 0, 1}, int64[1] many = {99}, bool[3] mask = {1, 0, 1},
+    int64[2] full = {1, 1}, int64 last = {1}
+"""
+
+
+@pytest.mark.parametrize("size", [4, "dynamic"])
+@pytest.mark.parametrize("body", ALONE)
+def test_each_sample_is_computed_alone(body, size):
+    row = "e = Expand(row" in body
+    held = HELD.replace("float[1,2] row = {5.0, 6.0}", "float[1,1] row = {5.0}") if row else HELD
+    source = model(body, 18, inputs="float[1,3] x", outputs="float[?,?] y", constants=f"{W}, {held}")
+    made = rebatched(source, size)
+    assert shape(made, "x") == [4 if size == 4 else "batch", 3]
+
+
+@pytest.mark.parametrize("size", [4, "dynamic"])
+def test_images_and_their_features(size):
+    body = """
+        a = Conv<kernel_shape=[1,1]>(x, k) b = BatchNormalization(a, c, c, c, c) d = MaxPool<kernel_shape=[2,2]>(b)
+        e = GlobalAveragePool(d) f = Flatten(e) y = Reshape(f, flat)
+    """
+    constants = "float[2,1,1,1] k = {1.0, -1.0}, float[2] c = {1.0, 2.0}, int64[2] flat = {1, 2}"
+    source = model(body, 18, inputs="float[1,1,4,4] x", outputs="float[1,2] y", constants=constants)
+    made = rebatched(source, size)
+    assert shape(made, "y") == [4 if size == 4 else "batch", 2]
+
+
+RESIZED = [
+    ("Resize(x, , scales)", 18, "dynamic"),
+    ("Resize<axes=[2,3]>(x, , , sizes)", 18, "dynamic"),
+    ("Resize(x, , , all)", 18, 4),
+    ("Resize(x, roi, scales)", 11, 4),
+    ("Upsample(x, scales)", 9, "dynamic"),
+]
+
+
+@pytest.mark.parametrize(("call", "opset", "size"), RESIZED)
+def test_images_are_resized_each_alone(call, opset, size):
+    constants = (
+        "float[4] scales = {1.0,1.0,2.0,2.0}, int64[2] sizes = {4,6}, int64[4] all = {1,1,4,6}, float[0] roi = {}"
+    )
+    rebatched(
+        model(f"y = {call}", opset, inputs="float[1,1,2,3] x", outputs="float[?,?,?,?] y", constants=constants), size
+    )
+
+
+def test_sizes_of_any_number_of_images_cannot_be_stated():
+    source = model(
+        "y = Resize(x, , , all)",
+        18,
+        inputs="float[1,1,2,3] x",
+        outputs="float[?,?,?,?] y",
+        constants="int64[4] all = {1,1,4,6}",
+    )
+    assert refused(source, "dynamic").op == "Resize"
+
+
+@pytest.mark.parametrize("size", [3, "dynamic"])
+def test_states_that_are_the_same_for_all_samples_are_repeated(size):
+    body = "y, h, c = LSTM<hidden_size=1>(x, w, r, , , s, s)"
+    constants = "float[1,4,1] w = {1.0,2.0,3.0,4.0}, float[1,4,1] r = {1.0,2.0,3.0,4.0}, float[1,1,1] s = {0.5}"
+    source = model(f"t = Transpose<perm=[1,0,2]>(x0) {body.replace('(x,', '(t,')}", 18, inputs="float[1,5,1] x0",
+                   outputs="float[?,?,?,?] y, float[?,?,?] h", constants=constants)  # fmt: skip
+    assert ops(rebatched(source, size)).count("Expand") == 2
+
+
+def test_an_open_batch_gets_a_number_wherever_its_name_stands():
+    source = model("y = Concat<axis=2>(x, z)", 18, inputs="float[N,2,3] x, float[N,2,1] z", outputs="float[N,2,4] y")
+    made = rebatched(source, 4)
+    assert [shape(made, name) for name in "xzy"] == [[4, 2, 3], [4, 2, 1], [4, 2, 4]]
+
+
+def test_inputs_of_other_sizes_are_the_same_for_all_samples():
+    source = model("y = Add(x, z)", 18, inputs="float[1,3] x, float[3] z", outputs="float[1,3] y")
+    made = rebatched(source, "dynamic")
+    assert [shape(made, name) for name in "xzy"] == [["batch", 3], [3], ["batch", 3]]
+
+
+def test_what_is_fixed_is_fixed_before():
+    source = model("y = Mul(x, s)", 18, inputs="float[N,C] x, float s", outputs="float[N,C] y")
+    result = specialize.attempt(source, wanted("N=1,C=3", {"s": 2}), 4)
+    assert [shape(result.model, name) for name in "xy"] == [[4, 3], [4, 3]]
+    assert result.batch.size == 1
+
+
+def test_a_batch_of_several_becomes_a_larger_one():
+    source = model(
+        "r = Reshape(x, shape) y = Neg(r)",
+        18,
+        inputs="float[2,3] x",
+        outputs="float[?,?,?] y",
+        constants="int64[3] shape = {2, 1, 3}",
+    )
+    assert shape(rebatched(source, 5), "y") == [5, 1, 3]
+
+
+MIXING = [
+    ("y = ReduceMean(x)", "ReduceMean"),
+    ("y = ReduceMean(x, zero)", "ReduceMean"),
+    ("y = Softmax<axis=0>(x)", "Softmax"),
+    ("y = Reshape(x, flat)", "Reshape"),
+    ("y = Reshape(x, turned)", "Reshape"),
+    ("y = Concat<axis=0>(x, x)", "Concat"),
+    ("t = Transpose(x) y = MatMul(x, t)", "MatMul"),
+    ("t = Transpose(x) y = MatMul(w, t) z = MatMul(t, x)", "MatMul"),
+    ("y = Slice(x, zero, one, zero)", "Slice"),
+    ("y = Gather(x, zero)", "Gather"),
+    ("y, m, v2 = BatchNormalization<training_mode=1>(x, v, v, v, v)", "BatchNormalization"),
+    ("q, s, z = DynamicQuantizeLinear(x) y = DequantizeLinear(q, s, z)", "DynamicQuantizeLinear"),
+    ("y = Flatten<axis=0>(x)", "Flatten"),
+    ("y = Squeeze(x, zero)", "Squeeze"),
+    ("y = Tile(x, twice)", "Tile"),
+    ("y = NonZero(x)", "NonZero"),
+    ("y = CumSum(x, first)", "CumSum"),
+    (
+        "y = If <then_branch = g () => (float[?,?] t) { t = Neg(x) }, else_branch = h () => (float[?,?] f) { f = Abs(x) }> (c)",
+        "If",
+    ),
+]
+
+
+@pytest.mark.parametrize("size", [4, "dynamic"])
+@pytest.mark.parametrize(("body", "op"), MIXING)
+def test_what_mixes_samples_is_refused_by_name(body, op, size):
+    constants = f"{W}, int64[1] zero = {{0}}, int64[1] flat = {{3}}, int64[2] turned = {{3, 1}}, int64[2] twice = {{2, 1}}, int64 first = {{0}}, bool c = {{1}}"
+    inputs = "float[1,3] x, bool c" if op == "If" else "float[1,3] x"
+    constants = constants.replace(", bool c = {1}", "") if op == "If" else constants
+    source = model(body, 18, inputs=inputs, outputs="float[?,?] y", constants=constants)
+    found = refused(source, size)
+    assert found.op == op
+    assert "the number of samples cannot change" in found.why
+
+
+def test_an_operand_of_its_own_for_each_sample_is_refused():
+    assert (
+        refused(model("y = Add(x, w)", 18, inputs="float[3,3] x", outputs="float[3,3] y", constants=W), 4).op == "Add"
+    )
+
+
+def test_how_many_samples_there_are_is_no_output():
+    source = model("y = Relu(x) n = Shape(x)", 18, inputs="float[N,3] x", outputs="float[N,3] y, int64[2] n")
+    assert refused(source, "dynamic").node == "n"
+
+
+def test_numbers_that_hang_on_how_many_there_are_are_refused():
+    body = "s = Shape(x) c = Cast<to=1>(s) t = ReduceProd(c) y = Mul(x, t)"
+    assert refused(model(body, 18, inputs="float[N,3] x", outputs="float[N,3] y"), "dynamic").op == "Cast"
+    assert shape(rebatched(model(body, 18, inputs="float[1,3] x", outputs="float[1,3] y"), 4), "y") == [4, 3]
+
+
+def test_what_a_function_does_with_samples_is_not_known():
+    source = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 18, "own" : 1]> g (float[1,3] x) => (float[1,3] y) { y = own.F(x) }
+        <domain: "own", opset_import: ["" : 18]> F (a) => (b) { b = Neg(a) }
+    """)
+    assert refused(source).op == "F"
+
+
+def test_without_an_axis_there_are_no_samples():
+    with pytest.raises(ValueError, match="an axis for samples"):
+        specialize.attempt(model("y = Neg(x)", 18, inputs="float x", outputs="float y"), NOTHING, 4)
+
+
+@pytest.mark.parametrize("size", [0, -1, "many", True, 1.5])
+def test_a_batch_is_a_number_or_dynamic(size):
+    with pytest.raises(ValueError, match="dynamic"):
+        batch(size)
+
+
+def test_numbers_may_be_typed():
+    assert [batch(given) for given in ("8", 8, "dynamic", None)] == [8, 8, "dynamic", None]
