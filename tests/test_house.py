@@ -87,7 +87,7 @@ TOPICS = {  # tests of what a whole room does, which are named after that
     "passes/fusion": {"fold_attention", "fold_by_name", "fold_exported", "fold_near", "fold_published", "neighbours"},
     "passes/openvino": {"attributes"},
     "passes/operators": {"ledger", "on_request", "over_boundaries"},
-    "passes/operators/microsoft": {"places", "recurrences"},
+    "passes/operators/microsoft": {"nothing", "places", "recurrences"},
     "passes/operators/nn": {"bfloat16", "inside", "places"},
     "passes/operators/tensor": {"bfloat16", "inside", "resize_expanded"},
     "passes/optimization/rules": {"growth", "held"},

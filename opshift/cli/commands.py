@@ -126,6 +126,10 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     """One model to a path of its own, or many into a folder."""
     if options.threshold < 0:
         raise ValueError(f"--threshold is 0 or more, not {options.threshold}")
+    if options.no_verify and not getattr(options, "try_", None):
+        for name in ("inputs", "input_shape", "val_range", "runs", "save_inputs", "engine", "rtol", "atol", "repro"):
+            if getattr(options, name):
+                raise ValueError(f"--{name.replace('_', '-')} is about a run of both forms, and --no-verify is none")
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
     manner = Manner(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from opshift.passes.errors import CannotConvert
 from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.messages import NodeProto
 from opshift.passes.rewrite.node import Node
@@ -19,8 +20,14 @@ def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
     nodes, scope = node.build.nodes, node.scope
     made = {name for proto in nodes for name in proto.output}
     taken: dict[str, str] = {}
-    for output, value in zip(node.outputs, values, strict=True):
-        if not output or not value or output in scope.context.dissolved:
+    for index, (output, value) in enumerate(zip(node.outputs, values, strict=True)):
+        if not output or output in scope.context.dissolved:
+            continue
+        if not value:
+            if node.is_used(index):
+                raise CannotConvert(
+                    node, f'"{output}" is read, and nothing says what it is; a call without it could be'
+                )
             continue
         value = taken.get(value, value)
         if value in made:

@@ -177,9 +177,7 @@ def checked(wanted: Asked, model: ModelProto) -> Asked:
         if name not in given:  # a default, which is set
             continue
         fits(name, given[name], shape)
-        for dim, size in zip(tensor(given[name]).shape.dim, shape, strict=False):
-            if wanted.sizes.get(dim.dim_param, size) != size:
-                raise ValueError(f"{dim.dim_param!r} cannot be {wanted.sizes[dim.dim_param]} and {size} (in {name!r})")
+        _agree(name, given[name], shape, wanted.sizes)
     for name in filter(None, wanted.tolerances):
         known(name, [value.name for value in model.graph.output], "output")
     for name, bounds in wanted.ranges.items():
@@ -190,6 +188,8 @@ def checked(wanted: Asked, model: ModelProto) -> Asked:
     sets = files.read(wanted.inputs, given) if isinstance(wanted.inputs, (str, os.PathLike)) else _several(wanted)
     if not sets:
         raise ValueError("no inputs are given")
+    if (wanted.runs or 0) > len(sets):
+        raise ValueError(f"--runs {wanted.runs} is more than the sets of inputs that are given, {len(sets)}")
     return replace(wanted, inputs=tuple(_of_types(held, given, wanted) for held in sets))
 
 
@@ -229,7 +229,17 @@ def _of_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -> Fee
         asked_for = wanted.shapes.get(name)
         if asked_for is not None and getattr(found[name], "shape", asked_for) != asked_for:
             raise ValueError(f"input {name!r} is of shape {list(found[name].shape)}, not {list(asked_for)}")
+        if name in wanted.ranges:
+            raise ValueError(f"input {name!r} is given; a range is for what is drawn")
+        _agree(name, given[name], getattr(found[name], "shape", ()), wanted.sizes)
     return found
+
+
+def _agree(name: str, kind: TypeProto, shape: Sequence[int], sizes: Mapping[str, int]) -> None:
+    """Raise `ValueError` for a shape in which a symbol is another size than was asked for."""
+    for dim, size in zip(tensor(kind).shape.dim, shape, strict=False):
+        if sizes.get(dim.dim_param, size) != size:
+            raise ValueError(f"{dim.dim_param!r} cannot be {sizes[dim.dim_param]} and {size} (in {name!r})")
 
 
 def _holds(name: str, kind: TypeProto, bounds: tuple[float, float]) -> None:

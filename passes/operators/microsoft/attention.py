@@ -15,7 +15,7 @@ from opshift.passes.operators.shared.attention import (
     with_bias,
 )
 from opshift.passes.operators.shared.flat_indices import Size
-from opshift.passes.operators.shared.shapes import share_along
+from opshift.passes.operators.shared.shapes import regrouped, share_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -56,7 +56,7 @@ def _of_projected(node: Node, projected: str, *, mask: int, past: int, added: in
     allowed = allowed_keys(node, mask, batch, keys, starts=True) if node.input(mask) else ""
     causal = bool(node.attributes.get("unidirectional", 0))
     later = earlier_keys(build, queries, earlier, keys) if causal and (cache or allowed) else ""
-    total = addend(node, allowed, later, "" if added is None else node.input(added), kind)
+    total = addend(node, allowed, later, "" if added is None else node.input(added), kind, queries)
     outputs = 3 if node.is_used(1) else 1
     y, *present = attended(node, inputs, total, before, kind, causal=causal and not later, outputs=outputs)
     return [y, build.Concat(*(build.Unsqueeze(of, [0]) for of in present), axis=0)] if present else [y]
@@ -83,9 +83,10 @@ def attention_of_heads(node: Node) -> list[str]:
     if causal and not (queries == new and isinstance(new, int) and not past and not mask and not node.is_used(3)):
         later = _earlier_or_last(node, queries, past, keys)
     used = max((i for i in (1, 2, 3) if node.is_used(i)), default=0)
-    total = addend(node, allowed, later, added, kind)
+    total = addend(node, allowed, later, added, kind, queries)
     before = [past_key, past_value] if past_key else []
-    made = attended(node, [query, key, value], total, before, kind, causal=causal and not later, outputs=1 + used)
+    values, causal = [query, key, value], causal and not later
+    made = attended(node, values, total, before, kind, apart=length == 2, causal=causal, outputs=1 + used)
     return [*made[:3], *(scores_as_declared(node, scores) for scores in made[3:])]
 
 
@@ -115,7 +116,7 @@ def _unpacked(node: Node) -> list[str]:
 def _parts(node: Node, packed: str, parts: int) -> list[str]:
     build = node.build
     each = build.emit("Split", [packed], {"axis": 3, "num_outputs": parts}, outputs=parts)
-    return [str(build.Reshape(part, [0, 0, -1])) for part in each]
+    return [regrouped(node, part, 2, [None]) for part in each]
 
 
 def _refuse_flags(node: Node, *names: str) -> None:

@@ -39,9 +39,11 @@ def gathered_and_dequantized(node: Node) -> str:
     if kind == T.UINT8:
         if gathered:
             raise CannotConvert(node, f"gather_axis={gathered} of bytes, which the kernel does not run; 0 could be")
-        values, scales, zeros = _rows(node, indices)
-        axis = quantized + node.rank(INDICES) - 1 if quantized else 0
+        single = rank + node.rank(INDICES) == 2  # of one row, a vector of one scale would be that of a whole tensor
+        values, scales, zeros = _rows(node, build.Unsqueeze(indices, [0]) if single else indices)
+        axis = quantized + (1 if single else node.rank(INDICES)) - 1 if quantized else 0
         y = build.DequantizeLinear(values, scales, zeros, axis=axis, block_size=block)
+        y = build.Squeeze(y, [0]) if single else y
     else:  # of which there is no Gather
         y = build.DequantizeLinear(*_inputs(node), axis=quantized, block_size=block)
         y = build.Gather(y, indices, axis=gathered)

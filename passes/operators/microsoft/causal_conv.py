@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared.shapes import regrouped
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -43,7 +44,7 @@ def convolution_after_state(node: Node) -> list[str]:
 
 def _channels_first(node: Node, x: str, last: int) -> str:
     """(batch, channels, length), of (batch, length, ...) where the channels come last, on one axis or more."""
-    return str(node.build.Transpose(node.build.Reshape(x, [0, 0, -1]), perm=[0, 2, 1])) if last else x
+    return str(node.build.Transpose(regrouped(node, x, 2, [None]), perm=[0, 2, 1])) if last else x
 
 
 def _as_given(node: Node, y: str, last: int) -> str:

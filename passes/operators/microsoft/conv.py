@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.dequantized import ROUNDS, convolution, dequantized, quantized
 from opshift.passes.operators.shared.fused import activated_convolution_of
@@ -24,15 +23,20 @@ def activated_convolution(node: Node) -> str:
     return activated_convolution_of(node, made)
 
 
-@says("ConvTranspose-22 with the pads that are constant.")
-def transposed_with_constant_pads(node: Node) -> str:
-    pads = node.scope.ints(node.input(2)) if node.input(2) else None
-    if node.input(2) and pads is None:
-        raise CannotConvert(node, f'Pads "{node.input(2)}" is computed; a constant could be expressed')
+@says("ConvTranspose-22 with the pads that are constant; those that are computed are cut off its result.")
+def transposed_with_pads(node: Node) -> str:
+    build, pads = node.build, node.input(2)
     own = {name: node.attributes.get(name) for name in (*_SHARED, "output_padding")}
-    return str(
-        node.build.emit("ConvTranspose", [node.input(0), node.input(1), node.input(3) or None], {**own, "pads": pads})
-    )
+    operands = [node.input(0), node.input(1), node.input(3) or None]
+    if str(own["auto_pad"] or "").startswith("SAME") or not pads:  # which the kernel asks first
+        return str(build.emit("ConvTranspose", operands, own))
+    held = node.scope.ints(pads)
+    made = build.emit("ConvTranspose", operands, {**own, "auto_pad": None, "pads": held})
+    if held is not None:
+        return str(made)
+    spatial = node.rank() - 2
+    begin, end = (build.Slice(pads, [k * spatial], [(k + 1) * spatial], [0]) for k in range(2))
+    return str(build.Slice(made, begin, build.Sub(build.Shape(made, start=2), end), list(range(2, 2 + spatial))))
 
 
 @says("DequantizeLinear, Conv, between Transposes where channels come last, and QuantizeLinear.")
@@ -71,7 +75,7 @@ refused(
     domain=MICROSOFT,
 )
 defined("FusedConv", activated_convolution, opset=22, domain=MICROSOFT)
-defined("ConvTransposeWithDynamicPads", transposed_with_constant_pads, opset=22, domain=MICROSOFT)
+defined("ConvTransposeWithDynamicPads", transposed_with_pads, opset=22, domain=MICROSOFT)
 refused(
     "MaxpoolWithMask",
     'its text is "For internal use.", and the kernel starts at element (c * size) mod (N * C) of the mask and ends '

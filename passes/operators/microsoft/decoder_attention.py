@@ -13,7 +13,7 @@ from opshift.passes.operators.shared.attention import (
     scores_as_declared,
     with_bias,
 )
-from opshift.passes.operators.shared.shapes import share_along
+from opshift.passes.operators.shared.shapes import regrouped, share_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -29,6 +29,7 @@ def attention_of_one_query(node: Node) -> list[str]:
     node.close("attention rounds in its own order")
     build, (query, key, value) = node.build, node.inputs[:3]
     heads, scores = node.attributes["num_heads"], bool(node.attributes.get("output_qk", 0)) and node.is_used(3)
+    apart = bool(node.input(PAST_KEY)) or (bool(key) and node.rank(1) == 4)
     if not key:
         query, key, value = build.emit("Split", [query], {"axis": 2, "num_outputs": 3}, outputs=3)
     query, key, value = with_bias(node, [query, key, value], node.input(BIAS))
@@ -40,8 +41,8 @@ def attention_of_one_query(node: Node) -> list[str]:
         keys = build.Add(filled, 1)
         at = build.Expand(filled, build.Shape(query, end=1))
         for past, new in ((PAST_KEY, key), (PAST_VALUE, value)):
-            apart = build.Reshape(new, [0, heads, 1, -1])
-            present.append(build.TensorScatter(node.input(past), apart, at, axis=2))
+            row = regrouped(node, new, 1, [heads, 1, None])
+            present.append(build.TensorScatter(node.input(past), row, at, axis=2))
         key, value = (build.Slice(cache, [0], keys, [2]) for cache in present)
         number = build.Squeeze(keys)
     elif node.is_used(1) or node.is_used(2):
@@ -50,8 +51,8 @@ def attention_of_one_query(node: Node) -> list[str]:
         number = share_along(node, key, 2, 1)
     mask = allowed_keys(node, MASK, share_along(node, query, 0, 1), number) if node.input(MASK) else ""
     kind = kind_of_scores(node, node.elem_type(), bool(mask))
-    total = addend(node, mask, "", node.input(ADDED), kind)
-    made = attended(node, [query, key, value], total, [], kind, outputs=4 if scores else 1)
+    total = addend(node, mask, "", node.input(ADDED), kind, 1)
+    made = attended(node, [query, key, value], total, [], kind, apart=apart, outputs=4 if scores else 1)
     results = [made[0], *(present or ["", ""]), scores_as_declared(node, made[3]) if scores else ""]
     return results[: len(node.outputs)]
 

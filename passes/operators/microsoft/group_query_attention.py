@@ -14,7 +14,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
-from opshift.passes.operators.shared.shapes import share_along
+from opshift.passes.operators.shared.shapes import regrouped, share_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -70,7 +70,7 @@ def _apart(node: Node, heads: int, shared: int) -> list[str]:
         widths = flat_indices.vector(build, [flat_indices.times(build, size, n) for n in counts])
         values = build.emit("Split", [values[0], widths], {"axis": 2}, outputs=3)
     pairs = zip(values, counts, strict=True)
-    return [str(build.Transpose(build.Reshape(x, [0, 0, n, -1]), perm=[0, 2, 1, 3])) for x, n in pairs]
+    return [str(build.Transpose(regrouped(node, x, 2, [n, None]), perm=[0, 2, 1, 3])) for x, n in pairs]
 
 
 def _lengths(node: Node) -> _Lengths:
@@ -153,7 +153,7 @@ def _attended(node: Node, values: list[str], lengths: _Lengths) -> tuple[str, st
         query = build.Neg(query)
     made = build.emit("Attention", [query, key, value, mask], attributes, outputs=4 if saved else 1)
     y, *rest = [made] if isinstance(made, str) else made
-    y = build.Reshape(build.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, -1])
+    y = regrouped(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [None])
     return y, build.Where(allowed, _without_sink(node, rest[-1], sink), build.constant(0.0, kind)) if rest else ""
 
 
@@ -162,7 +162,8 @@ def _allowed(node: Node, lengths: _Lengths) -> str:
     build, window = node.build, node.attributes.get("local_window_size", -1)
     key = flat_indices.count(build, lengths.total)
     if not node.attributes.get("causal", 1):
-        return str(build.Less(key, build.Unsqueeze(lengths.end, [1, 2, 3])))
+        rows = flat_indices.vector(build, [lengths.new, 1])
+        return str(build.Less(key, build.Expand(build.Unsqueeze(lengths.end, [1, 2, 3]), rows)))
     query = build.Unsqueeze(flat_indices.count(build, lengths.new), [1])
     if lengths.begin:
         query = build.Add(build.Unsqueeze(lengths.begin, [1, 2, 3]), query)

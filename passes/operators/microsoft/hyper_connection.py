@@ -6,6 +6,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.recipes import recast, wider
+from opshift.passes.operators.shared.shapes import regrouped
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -34,7 +35,7 @@ def streams_mixed(node: Node) -> str:
         mixed = build.MatMul(build.Transpose(_wide(node, 3), perm=perm), mixed)
     total = build.Add(mixed, build.Mul(_gates(node, 2), build.Unsqueeze(_wide(node, 1), [-2])))
     if node.attributes.get("num_branches", 0):
-        total = build.Reshape(total, [0] * (node.rank() - 1) + [-1])
+        total = regrouped(node, total, node.rank() - 1, [None])
     return recast(build, total, T.FLOAT, kind)
 
 
@@ -45,7 +46,7 @@ def _wide(node: Node, index: int) -> str:
 def _grouped(node: Node) -> str:
     """The streams as (..., branches, size) in float32."""
     branches, x = node.attributes.get("num_branches", 0), _wide(node, 0)
-    return str(node.build.Reshape(x, [0] * (node.rank() - 1) + [branches, -1])) if branches else x
+    return regrouped(node, x, node.rank() - 1, [branches, None]) if branches else x
 
 
 def _gates(node: Node, index: int) -> str:
@@ -58,7 +59,7 @@ def _gates(node: Node, index: int) -> str:
         raise CannotConvert(node, f"gates of rank {rank} for streams of rank {grouped}; one less could be expressed")
     if not branches:
         return str(node.build.Unsqueeze(gates, [-1]))
-    return str(node.build.Reshape(gates, [0] * (rank - 1) + [branches, -1]))
+    return regrouped(node, gates, rank - 1, [branches, None])
 
 
 @says("Sigmoid of the signed root of the product of the normalized key and query, times the value.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
@@ -88,13 +90,14 @@ def without_repetition(node: Node) -> str:
         raise CannotConvert(node, f"ngram_size={size}; 1 and more could be expressed")
     scores, ends = node.input(1), [1 << 62]
     last = build.Slice(ids, [size - 1], ends, [1])
-    repeats = build.Cast(build.Equal(last, last), to=T.BOOL)
+    repeats = build.Equal(last, last)
     for offset in range(size - 1):
         context = build.Slice(ids, [offset - size + 1], [offset - size + 2] if offset < size - 2 else ends, [1])
         window = build.Slice(ids, [offset], [offset - size + 1], [1])
         repeats = build.And(repeats, build.Equal(window, context))
-    low, high = (build.constant(sign * float("inf"), T.FLOAT) for sign in (-1, 1))
-    return str(build.ScatterElements(scores, last, build.Where(repeats, low, high), axis=1, reduction="min"))
+    nowhere = build.Expand(build.constant(0.0, T.FLOAT), build.Shape(scores))
+    found = build.ScatterElements(nowhere, last, build.Cast(repeats, to=T.FLOAT), axis=1, reduction="max")
+    return str(build.Where(build.Cast(found, to=T.BOOL), build.constant(-inf, T.FLOAT), scores))
 
 
 @says("Whether no element of any input is NaN or infinite, or only one of both where asked for.")

@@ -30,6 +30,10 @@ def product_of_dequantized(node: Node) -> str:
         raise CannotConvert(
             node, "g_idx with zero_points, which the kernel ignores then; one of them could be expressed"
         )
+    if node.input(GROUPS) and checked_bits(node) != 4:
+        raise CannotConvert(
+            node, f"g_idx with bits={checked_bits(node)}, of which the kernel makes numbers of its own; 4 could be"
+        )
     node.close("products round in their own order")
     build, blocks = node.build, -(-node.attributes["K"] // node.attributes["block_size"])
     scales = _by_rows(node, SCALES, blocks)
@@ -94,6 +98,7 @@ def _by_formula(node: Node, scales: str, blocks: int) -> str:
     values = build.DequantizeLinear(values, one) if of == T.UINT4 else build.Cast(values, to=kind)
     values = first_of(build, values, size) if size < blocks * block else values
     group = node.input(GROUPS) or build.constant(np.arange(size) // block, T.INT32)
+    group = group if node.scope.shape(group) == [size] else build.Slice(group, [0], [size], [0])
     zeros, scales = (build.Gather(each, group, axis=1) for each in (zeros, scales))
     return str(build.Mul(build.Sub(values, zeros), scales))
 

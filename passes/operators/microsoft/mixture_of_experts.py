@@ -112,7 +112,8 @@ def _shares_of_best(node: Node) -> str:
     if not node.input(ROUTER_WEIGHTS):
         return _spread(node, logits, places, build.Softmax(best, axis=-1))
     told = _backward(build, recast(build, node.input(ROUTER_WEIGHTS), node.elem_type(), wide))
-    return _spread(node, logits, places, _normalized(node, build.GatherElements(told, places, axis=1)))
+    shares = _normalized(node, build.GatherElements(told, places, axis=1))
+    return _spread(node, logits, places, build.Relu(shares))  # a negative one counts for nothing
 
 
 def _best(node: Node, values: str) -> list[str]:

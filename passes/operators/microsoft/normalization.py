@@ -9,6 +9,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.recipes import recast, wider
+from opshift.passes.operators.shared.shapes import regrouped
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -73,14 +74,14 @@ def normalized_branches(node: Node) -> str:
         raise CannotConvert(
             node, f"X of {'unknown rank' if shape is None else f'rank {len(shape)}'} and {branches} branches"
         )
-    grouped = build.Reshape(x, [*[0] * (len(shape) - 1), branches, -1]) if branches else x
+    grouped = regrouped(node, x, len(shape) - 1, [branches, None]) if branches else x
     normal = build.RMSNormalization(grouped, build.constant([1.0], FLOAT), epsilon=node.attributes.get("epsilon", 1e-5))
     if node.input(1):
         scale = recast(build, node.input(1), node.elem_type(1), FLOAT)
         normal = build.Mul(
             normal, _scale_of_branches(node, scale, branches or shape[-2], shape[-1], flat=bool(branches))
         )
-    result = build.Reshape(normal, build.Shape(node.input(0))) if branches else normal
+    result = regrouped(node, normal, len(shape) - 1, [None]) if branches else normal
     return recast(build, result, FLOAT, kind)
 
 
@@ -110,9 +111,10 @@ def gated_normalization(node: Node) -> str:
         raise CannotConvert(node, f"activation={activation!r}; {', '.join(_GATES)} could be expressed")
     node.close(_RECIPROCAL)
     x, scale, gate = (recast(build, node.input(index), kind, FLOAT) for index in range(3))
-    grouped = build.Reshape(x, build.Concat([-1], build.Shape(node.input(1)), axis=0))
+    each, before = (node.scope.shape(node.input(1)) or [None])[0], node.rank() - 1
+    grouped = regrouped(node, x, before, [None, each if isinstance(each, int) else build.Shape(node.input(1))])
     normal = build.RMSNormalization(grouped, scale, epsilon=node.attributes.get("epsilon", 1e-5))
-    back = build.Reshape(normal, build.Shape(node.input(0)))
+    back = regrouped(node, normal, before, [None])
     opened = build.Sigmoid(gate)
     opened = opened if activation == "sigmoid" else build.Mul(gate, opened)
     return recast(build, build.Mul(back, opened), FLOAT, kind)

@@ -7,7 +7,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.recipes import recast
-from opshift.passes.operators.shared.shapes import share_along
+from opshift.passes.operators.shared.shapes import regrouped, share_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -71,9 +71,9 @@ def _turned(node: Node, angles: list[str]) -> str:
     if heads:
         return str(build.emit("RotaryEmbedding", [x, *angles], {**attributes, "num_heads": heads}))
     each = build.Mul(build.Shape(node.input(2), start=-1), 2)  # the caches turn all of a head
-    apart = build.Reshape(x, build.Concat([0, 0, -1], each, axis=0))
+    apart = regrouped(node, x, 2, [None, each])
     y = build.emit("RotaryEmbedding", [build.Transpose(apart, perm=[0, 2, 1, 3]), *angles], attributes)
-    return str(build.Reshape(build.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, -1]))
+    return regrouped(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [None])
 
 
 @says("q * cos(emb) + q_rot * sin(emb), and the same of k; sine and cosine in float32.")

@@ -13,13 +13,15 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.operators.shared.recipes import recast
-from opshift.passes.operators.shared.shapes import share_along
+from opshift.passes.operators.shared.shapes import regrouped, share_along
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 
 T = TensorProto
 WITH_MASK = 2  # of what Attention yields of the scores
 LEAST: dict[int, float] = {T.FLOAT: -3.4028234663852886e38, T.FLOAT16: -65504.0, T.BFLOAT16: -3.3895313892515355e38}
+FINITE: dict[int, float] = {T.FLOAT: -3.4028232635611926e38, T.FLOAT16: -65472.0, T.BFLOAT16: -3.376256e38}
+"""What comes next to those: onnxruntime's kernel of Attention takes the least number for -inf."""
 
 
 def allowed_keys(node: Node, index: int, batch: Size, keys: Size, *, starts: bool = False) -> str:
@@ -75,14 +77,19 @@ def _filter(node: Node) -> float:
     return float(node.attributes.get("mask_filter_value", -10000.0))
 
 
-def addend(node: Node, allowed: str, causal: str, bias: str, kind: int) -> str:
-    """The sum of what is added to the scores, in their type; "" for nothing."""
+def addend(node: Node, allowed: str, causal: str, bias: str, kind: int, queries: Size) -> str:
+    """The sum of what is added to the scores, in their type; "" for nothing.
+
+    It has a row for each query, as onnxruntime's kernel of Attention asks.
+    """
     build, mask = node.build, ""
     if allowed:
-        filtered = build.constant(max(_filter(node), LEAST[kind]), kind)
-        mask = build.Where(allowed, build.constant(0.0, kind), filtered)
+        filtered, nothing = build.constant(max(_filter(node), FINITE[kind]), kind), build.constant(0.0, kind)
+        if not causal and not bias and queries != 1:
+            nothing = build.Expand(nothing, flat_indices.vector(build, [queries, 1]))
+        mask = build.Where(allowed, nothing, filtered)
     if causal:  # no number of 16 bits is as little as the kernel's, which computes in float32
-        least = build.constant(LEAST[kind] if kind == T.FLOAT else -inf, kind)
+        least = build.constant(FINITE[kind] if kind == T.FLOAT else -inf, kind)
         mask = build.Where(causal, mask or build.constant(0.0, kind), least)
     if not bias:
         return mask
@@ -110,16 +117,23 @@ def with_bias(node: Node, values: list[str], bias: str) -> list[str]:
 
 
 def attended(
-    node: Node, values: list[str], mask: str, past: list[str], kind: int, *, causal: bool = False, outputs: int = 1
+    node: Node,
+    values: list[str],
+    mask: str,
+    past: list[str],
+    kind: int,
+    *,
+    apart: bool = False,
+    causal: bool = False,
+    outputs: int = 1,
 ) -> list[str]:
-    """Attention-23 of query, key and value, computed in a type; where those two are (batch, heads, length, size), the
-    query is made so."""
+    """Attention-23 of query, key and value, computed in a type; where those two are (batch, heads, length, size), which
+    is `apart`, the query is made so."""
     build, heads, of = node.build, node.attributes["num_heads"], node.build.scope.elem_type(values[0])
     query, key, value, *past = (recast(build, name, of, kind) for name in (*values, *past))
     scale = node.attributes.get("scale", 0.0)
-    apart = len(build.scope.shape(key) or []) == 4
     if apart:
-        query = build.Transpose(build.Reshape(query, [0, 0, heads, -1]), perm=[0, 2, 1, 3])
+        query = build.Transpose(regrouped(node, query, 2, [heads, None]), perm=[0, 2, 1, 3])
     if scale < 0:  # of which Attention takes the root
         query = build.Neg(query)
     attributes = {
@@ -132,7 +146,7 @@ def attended(
     made = build.emit("Attention", [query, key, value, mask, *past], attributes, outputs=outputs)
     y, *rest = [recast(build, name, kind, of) for name in ([made] if isinstance(made, str) else made)]
     if apart:
-        y = build.Reshape(build.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, -1])
+        y = regrouped(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [None])
     return [y, *rest]
 
 

@@ -171,9 +171,12 @@ def unpacked(build: Builder, data: str, bits: int) -> str:
     shifts = build.constant(list(range(0, 8, bits)), T.UINT8)
     moved = build.BitShift(build.Unsqueeze(data, [-1]), shifts, direction="RIGHT")
     apart = build.BitwiseAnd(moved, build.constant(2**bits - 1, T.UINT8))
-    made = build.Reshape(apart, build.Concat(build.Shape(data, end=-1), [-1], axis=0))
     *dims, last = build.scope.shape(data) or [None]
-    return build.typed(made, T.UINT8, [*dims, last * 8 // bits if isinstance(last, int) else None])
+    known = last * 8 // bits if isinstance(last, int) else None
+    many = build.Mul(build.Shape(data, start=-1), [8 // bits]) if known is None else [known]
+    return build.typed(
+        build.Reshape(apart, build.Concat(build.Shape(data, end=-1), many, axis=0)), T.UINT8, [*dims, known]
+    )
 
 
 def first_of(build: Builder, values: str, count: Size) -> str:

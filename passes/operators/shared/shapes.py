@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
@@ -74,6 +75,25 @@ def reshaped_behind(node: Node, name: str, kept: int, sizes: Sequence[Size]) -> 
         return str(build.Reshape(name, [0] * kept + [size for size in sizes if isinstance(size, int)]))
     shape = build.Concat(build.Shape(name, end=kept), flat_indices.vector(build, [*sizes]), axis=0)
     return str(build.Reshape(name, shape, allowzero=1))
+
+
+def regrouped(node: Node, name: str, kept: int, sizes: Sequence[Size | None]) -> str:
+    """A value with its first axes kept and new ones behind them.
+
+    The size that is None takes what the others leave: beside an axis that may be 0, nothing tells what a -1 is.
+    """
+    build, dims = node.build, node.build.scope.shape(name)
+    behind: Sequence[Dim] = [None, None] if dims is None else dims[kept:]
+    given, known = [size for size in sizes if size is not None], [dim for dim in behind if isinstance(dim, int)]
+    if len(known) == len(behind) and all(isinstance(size, int) for size in given):
+        left = prod(known) // prod(size for size in given if isinstance(size, int))
+        return reshaped_behind(node, name, kept, [left if size is None else size for size in sizes])
+    rest = build.Shape(name, start=kept)
+    rest = build.ReduceProd(rest, keepdims=1) if len(behind) > 1 else rest
+    for size in given:
+        rest = build.Div(rest, size)
+    shape = flat_indices.vector(build, [*[0] * kept, *(rest if size is None else size for size in sizes)])
+    return str(build.Reshape(name, shape))
 
 
 def in_shape_of_data(node: Node, value: str) -> str:

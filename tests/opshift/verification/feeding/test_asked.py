@@ -51,6 +51,30 @@ def test_what_has_no_meaning_is_usage(source, capsys, options, why):
     assert why in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--runs", "2"], "--runs 2 is more than the sets of inputs that are given, 1"),
+        (["--input-shape", "batch=5"], "'batch' cannot be 5 and 2 (in 'image')"),
+        (["--val-range", "image:[0,1]"], "input 'image' is given; a range is for what is drawn"),
+    ],
+)
+def test_what_contradicts_the_inputs_given_is_usage(source, tmp_path, capsys, options, why):
+    np.savez(tmp_path / "held.npz", image=np.ones((2, 3), np.float32))
+    assert run(source, "--inputs", tmp_path / "held.npz", *options) == 2
+    assert why in capsys.readouterr().err
+    assert run(source, "--inputs", tmp_path / "held.npz", "--runs", 1, "--val-range", "ids:[0,1]") == 0
+
+
+@pytest.mark.parametrize("option", ["--inputs", "--input-shape", "--val-range", "--runs", "--save-inputs", "--engine", "--rtol", "--repro"])  # fmt: skip
+def test_what_nothing_runs_on_is_usage(source, tmp_path, capsys, option):
+    given = {"--runs": "1", "--rtol": "1", "--engine": "reference", "--input-shape": "batch=2", "--val-range": "[0,1]"}
+    typed = ["convert", source, tmp_path / "out.onnx", "--opset", 13, "--no-verify", option, given.get(option, "new")]
+    assert cli.main([str(word) for word in typed]) == 2
+    assert f"{option} is about a run of both forms, and --no-verify is none" in capsys.readouterr().err
+    assert not (tmp_path / "out.onnx").exists()
+
+
 @pytest.mark.parametrize("verb", [["convert", "--opset", "13"], ["inline", "--op", "Add", "--opset", "13"], ["fold"]])
 def test_each_verb_that_verifies_takes_them(source, tmp_path, capsys, verb):
     command = [*verb, str(source), str(tmp_path / "out.onnx")]

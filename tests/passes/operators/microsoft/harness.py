@@ -123,7 +123,7 @@ def check(
             value.type.CopyFrom(onnx.helper.make_tensor_type_proto(_elem_type(want), [None] * want.ndim))
         result = inlined(source, target)
         onnx.checker.check_model(result)
-        actual = evaluate(result, feeds(of))
+        actual = OnnxRuntime(result).run(feeds(of)) if target <= 26 else evaluate(result, feeds(of))
         for value, want, got in zip(result.graph.output, expected, actual, strict=True):
             call = of[int(value.name.split("_")[1])]
             assert (got.dtype, got.shape) == (want.dtype, want.shape), f"{call}: {value.name} at opset {target}"

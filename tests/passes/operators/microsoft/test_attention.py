@@ -5,6 +5,7 @@ import onnx
 import pytest
 from opshift.passes.conversion import convert
 
+from opshift.verification.engines import OnnxRuntime
 from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused, feeds, inlined, model
 from tests.support import evaluate, show
 
@@ -100,6 +101,20 @@ def test_at_the_opset_of_attention(op):
     made = calls(op, given[op], {"num_heads": [N], "unidirectional": [None, 1]}, types=[FLOAT])
     made = [call for call in made if call.inputs[2] is not None and call.inputs[1] is not None]
     assert check(made, grade="close", opsets=(23, 24, 26)) == (12 if op == "Attention" else 4)
+
+
+@pytest.mark.parametrize("opset", [23, 26])
+@pytest.mark.parametrize("attributes", [{}, {"unidirectional": 1}])
+@pytest.mark.parametrize("mask", [[[1, 1, 0], [0, 0, 0]], [3, 0]])
+def test_the_kernel_of_attention_itself(mask, attributes, opset):
+    """It asks for a row of the mask for each query, and takes the least number of all for -inf."""
+    rng = np.random.default_rng(0)
+    x = [rng.normal(size=(B, S, 8)).astype(FLOAT) for _ in range(3)]
+    for least in (-10000.0, -3.4028234663852886e38):
+        inputs = (*x, None, np.array(mask, np.int32))
+        call = Call("MultiHeadAttention", inputs, (True,), {"num_heads": N, "mask_filter_value": least, **attributes})
+        (want,), (got,) = (OnnxRuntime(m).run(feeds([call])) for m in (model([call]), inlined(model([call]), opset)))
+        np.testing.assert_allclose(got, want, rtol=2e-3, atol=1e-5)
 
 
 def test_without_bias_and_packed():

@@ -21,6 +21,13 @@ def test_bytes_are_gathered(bits, given):
     assert check(found, grade="close", held=(0, 2, 3), opsets=(21, 13)) == 6
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+def test_one_row_with_one_scale(bits):
+    data = RNG.integers(0, 256, (4, 16 * bits // 8)).astype(np.uint8)
+    shapes = {"data": data, "indices": [np.array(2), np.array(-5)], "scales": np.abs(RNG.normal(size=(4, 1)))}
+    assert check(calls("GatherBlockQuantized", shapes, {"bits": [bits], "block_size": [16]}), grade="close") == 4
+
+
 @pytest.mark.parametrize("kind", [ml_dtypes.int4, ml_dtypes.uint4])
 def test_integers_of_four_bits_are_gathered_along_each_axis(kind):
     for gathered, quantized in ((0, 1), (1, 2), (2, 1), (1, 1)):

@@ -39,9 +39,19 @@ def test_pads_that_are_constant():
     assert check(made, held=[2]) == 12
 
 
-def test_pads_that_are_computed_are_refused():
-    made = calls("ConvTransposeWithDynamicPads", {**TRANSPOSED, "Pads": np.array([1, 1, 1, 1])}, types=[FLOAT])
-    check_refused(made[:1], "is computed; a constant could be expressed")
+def test_pads_that_are_computed():
+    pads = [np.array([1, 1, 1, 1]), np.array([0, 2, 1, 0])]
+    made = calls("ConvTransposeWithDynamicPads", {**TRANSPOSED, "Pads": pads}, {"strides": [None, [2, 1]], "output_padding": [None, [1, 0]]}, types=[FLOAT])  # fmt: skip
+    assert check(made, grade="close") == 12
+
+
+@pytest.mark.parametrize("held", [(), (2,)])
+def test_pads_beside_automatic_ones(held):
+    """SAME decides, VALID does not."""
+    automatic = {"auto_pad": ["SAME_UPPER", "SAME_LOWER", "VALID"], "strides": [None, [2, 2]]}
+    made = calls("ConvTransposeWithDynamicPads", {**TRANSPOSED, "Pads": np.array([1, 0, 0, 1])}, automatic, types=[FLOAT])  # fmt: skip
+    ran = [call for call in made if call.inputs[2] is not None]
+    assert check(ran, held=held, grade="close") == 12
 
 
 def test_a_masked_pool_is_refused():

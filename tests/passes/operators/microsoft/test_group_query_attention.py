@@ -61,8 +61,10 @@ def test_every_form(form):
 @pytest.mark.parametrize("form", ["prompt", "continued"])
 def test_scores(form):
     attributes = {"qk_output": [1, 2], "softcap": [None, 0.5], "local_window_size": [None, 2]}
-    found = made(form, attributes, ["output_qk"], every=5, head_sink=(N,))
-    assert check(found, grade="close", opsets=(24, 13)) == 7
+    found = made(
+        form, attributes, ["output_qk"], every=5, head_sink=(N,)
+    )  # onnxruntime mixes up the buffers of several
+    assert sum(check([call], grade="close", opsets=(24, 13)) for call in found) == 7
 
 
 def test_part_of_a_head_is_turned_and_positions_are_given():
@@ -83,6 +85,11 @@ def test_what_cannot_be_said_is_refused():
     check_refused(made("token", window)[:1], "sliding_window_cache=1")
     check_refused(made("token", {"k_quant_type": ["PER_TENSOR"]})[:1], "k_quant_type='PER_TENSOR'")
     check_refused(made("prompt", {"do_rotary": [1]})[:1], "do_rotary=1 without cos_cache")
+
+
+def test_scores_that_are_not_asked_for_are_refused():
+    """The kernel leaves what lies in memory."""
+    check_refused(made("prompt", {}, ["output_qk"])[:1], "is read, and nothing says what it is")
 
 
 def test_heads_are_normalized_as_the_text_says():

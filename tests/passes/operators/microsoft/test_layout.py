@@ -68,6 +68,11 @@ def test_unfold():
     assert check(made) == 84
 
 
+def test_a_repeated_token_without_a_score():
+    made = calls("NGramRepeatBlock", {"input_ids": i64([[1, 2, 1]]), "scores": np.full((1, 4), np.nan)}, {"ngram_size": [2]}, types=F)  # fmt: skip
+    assert check(made) == 1
+
+
 def test_repeated_n_grams():
     ids = [RNG.integers(0, 4, (3, 9)), i64([[1, 2, 1, 2, 1]]), i64([[1]]), i64([[0, 0, 0, 0]])]
     made = calls("NGramRepeatBlock", {"input_ids": ids, "scores": [(3, 6), (1, 6)]}, {"ngram_size": [1, 2, 3, 4]}, types=F)  # fmt: skip

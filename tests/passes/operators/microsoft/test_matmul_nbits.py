@@ -56,7 +56,17 @@ def test_groups_choose_scales():
     check_refused(found[:1], "g_idx with zero_points")
 
 
+def test_groups_of_what_is_padded():
+    groups = np.random.default_rng(1).integers(0, 3, 48).astype(np.int32)
+    found = calls("MatMulNBits", given(4, 40, 16, zero_points=None, g_idx=[groups, groups[:40]]), attributes(4, 40, 16))
+    assert check([call for call in found if call.inputs[4] is not None], grade="close", held=(1, 2, 4)) == 16
+    assert check([call for call in found if call.inputs[4] is not None], grade="close") == 16
+
+
 def test_what_cannot_be_said_is_refused():
+    groups = np.zeros(32, np.int32)
+    found = calls("MatMulNBits", given(2, 32, 16, zero_points=None, g_idx=groups), attributes(2, 32, 16))
+    check_refused(found[:1], "g_idx with bits=2")
     found = calls("MatMulNBits", given(4, 32, 16), {**attributes(4, 32, 16), "weight_prepacked": [1]})
     check_refused(found[:1], "weight_prepacked")
     check_refused(calls("MatMulNBits", given(4, 32, 16), {**attributes(4, 32, 16), "bits": [3]})[:1], "bits=3")
