@@ -102,6 +102,17 @@ def test_another_batch_is_proved_sample_by_sample(here, capsys):
     assert "the source once a sample, 3 runs" in capsys.readouterr().out
 
 
+def test_inputs_of_another_batch_are_those_of_the_result(here, capsys):
+    onnx.save(model("y = Mul(x, s)", 18, inputs="float[1,2] x, float s", outputs="float[1,2] y"), "one.onnx")
+    np.save("two.npy", np.array([[1, 2], [3, 4]], np.float32))
+    given = ["--set", "s=2", "--rebatch", "2", "--inputs"]
+    assert cli.main(["convert", "one.onnx", "out.onnx", *given, "two.npy"]) == 0
+    assert "verified with x [2,2]" in capsys.readouterr().out
+    np.save("three.npy", np.ones((3, 2), np.float32))
+    assert cli.main(["convert", "one.onnx", "out.onnx", *given, "three.npy"]) == 2
+    assert "does not fit" in capsys.readouterr().err
+
+
 def test_what_mixes_samples_is_refused_by_its_name(here, capsys):
     onnx.save(model("y = Softmax<axis=0>(x)", 18, inputs="float[1,4] x", outputs="float[1,4] y"), "one.onnx")
     assert cli.main(["convert", "one.onnx", "out.onnx", "--rebatch", "8", "--format", "json"]) == 3
