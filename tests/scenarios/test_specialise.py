@@ -7,6 +7,7 @@ import onnx
 import onnx.numpy_helper
 import onnx_ir
 import pytest
+from opshift.passes import FixPass
 
 import opshift
 from opshift.cli import main as cli
@@ -152,6 +153,13 @@ def test_an_onnx_ir_model_comes_back_as_one():
     fed = {"x": np.ones((3, 2), np.float32)}
     before = OnnxRuntime(rates()).run({**fed, "sr": np.array(16000)})
     np.testing.assert_array_equal(OnnxRuntime(onnx_ir.to_proto(made)).run(fed)[0], before[0])
+
+
+def test_a_pipeline_fixes_it_too():
+    found = FixPass("batch=3", {"sr": 16000})(onnx_ir.from_proto(rates()))
+    assert found.modified
+    assert [node.op_type for node in found.model.graph] == ["Add"]
+    assert not FixPass({"x": (3, 2)})(found.model).modified
 
 
 def test_a_path_becomes_a_message_with_another_batch(here):
