@@ -6,6 +6,7 @@ import onnx
 import pytest
 from opshift.passes.conversion import convert
 from opshift.passes.fusion import fold
+from opshift.passes.fusion.quantization.forms import MOVED
 from opshift.passes.model.schemas import MICROSOFT
 
 from tests.support import evaluate, model, show
@@ -142,3 +143,18 @@ def test_in_a_function_and_a_branch():
     source = held(branch, inputs="uint8[2,3] x, bool k", outputs="uint8[2,3] y")
     then = next(a.g for a in folded(source, "com::QLinearAdd").graph.node[0].attribute if a.name == "then_branch")
     assert [node.op_type for node in then.node] == ["QLinearAdd"]
+
+
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize("moves", ["MaxPool<kernel_shape = [2, 2]>(a)", "Transpose(a)", "Reshape(a, k)", "Relu(a)"])
+def test_what_only_moves_numbers_moves_integers(moves, same):
+    result = "xs, xz" if same else "ys, yz"
+    source = held(
+        f"{A} f = {moves} y = QuantizeLinear(f, {result})", k=np.array([-1, 1, 1, 1]) if "k)" in moves else None
+    )
+    made = fold.attempt(source, ops=[MOVED])
+    name = moves.partition("(")[0].partition("<")[0]
+    kept = ["DequantizeLinear", name, "QuantizeLinear"]
+    assert operators(made.model) == ([name] if same and name != "Relu" else kept)
+    assert made.grade == "exact"
+    check(source, made.model, 0)
