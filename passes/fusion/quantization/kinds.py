@@ -312,7 +312,8 @@ def _moved(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
 
 MOVING: Mapping[str, int] = {
     "MaxPool": 12,
-    **dict.fromkeys("Expand Flatten Gather Identity Reshape Slice Squeeze Tile Transpose Unsqueeze".split(), 10),
+    **dict.fromkeys(("Expand", "Flatten", "Gather", "Identity", "Reshape"), 10),
+    **dict.fromkeys(("Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze"), 10),
 }
 """Operators whose results are some of the numbers of the first input, and since when they take 8 bits."""
 
