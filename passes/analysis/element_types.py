@@ -48,17 +48,21 @@ def told(node: NodeProto, opset: int, output: str, scope: Known) -> tuple[int, s
         return (held.data_type if held is not None else 0), ""
     if domain in schemas.VENDORS and (domain, node.op_type) in scope.context.local:
         return 0, ""
-    fixed, alike = _typing(domain, node.op_type, opset, list(node.output).index(output))
-    return fixed, next((name for i, name in enumerate(node.input) if name and i in alike), "")
+    outputs = node.output
+    fixed, alike = _typing(domain, node.op_type, opset, 0 if outputs[0] == output else list(outputs).index(output))
+    for i in alike:
+        if i < len(node.input) and node.input[i]:
+            return fixed, node.input[i]
+    return fixed, ""
 
 
 @cache
-def _typing(domain: str, op: str, opset: int, output: int) -> tuple[int, frozenset[int]]:
+def _typing(domain: str, op: str, opset: int, output: int) -> tuple[int, tuple[int, ...]]:
     """The element type that an output always has, or the inputs whose type it has."""
     schema = schemas.schema(domain, op, opset)
     formal = None if schema is None else schema.output(output)
     if schema is None or formal is None or any(a.type in _GRAPHS for a in schema.attributes.values()):
-        return 0, frozenset()
-    alike = [i for i, other in enumerate(schema.inputs) if other.type == formal.type and other.homogeneous]
+        return 0, ()
+    alike = tuple(i for i, other in enumerate(schema.inputs) if other.type == formal.type and other.homogeneous)
     only = next(iter(formal.types)) if len(formal.types) == 1 else ""
-    return ELEMENT_TYPES.get(only, 0), frozenset(alike)
+    return ELEMENT_TYPES.get(only, 0), alike

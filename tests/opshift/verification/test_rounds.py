@@ -9,8 +9,7 @@ import pytest
 
 import opshift
 from opshift.cli import main as cli
-from opshift.jobs import rewrite
-from opshift.verification import rounds
+from opshift.verification import rounds, verify
 from opshift.verification.engines import OnnxRuntime
 from opshift.verification.feeding import inputs
 from opshift.verification.feeding.asked import DRAWN
@@ -78,8 +77,8 @@ def test_what_was_optimized_does_not_decide(tmp_path, monkeypatch, options, plai
     path, seen = tmp_path / "in.onnx", []
     held = "float z = {0}, int64[1] a = {1}"
     onnx.save(model("t = Add(x, z) y = ReduceMax(t, a)", 18, **{**IO, "outputs": "float[N,1] y"}, constants=held), path)
-    real = rewrite.verify_apart
-    monkeypatch.setattr(rewrite, "verify_apart", lambda *sides, **how: seen.append(how["plain"]) or real(*sides, **how))
+    real = verify.verify_apart
+    monkeypatch.setattr(verify, "verify_apart", lambda *sides, **how: seen.append(how["plain"]) or real(*sides, **how))
     assert cli.main(["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "13", *options]) == 0
     assert seen[0] is plain
 
