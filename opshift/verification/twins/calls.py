@@ -192,7 +192,7 @@ def _feeds(inputs: Sequence[Array | None]) -> dict[str, Array]:
 
 def _key(node: NodeProto, opset: int, inputs: Sequence[Array | None]) -> Any:
     attributes = tuple(sorted(a.SerializeToString() for a in node.attribute))
-    types = tuple(None if v is None else "list" if isinstance(v, list) else v.dtype.str + v.dtype.name for v in inputs)
+    types = tuple(None if v is None else "list" if isinstance(v, list) else v.dtype for v in inputs)
     return node.domain, node.op_type, opset, attributes, types, tuple(map(bool, node.output))
 
 

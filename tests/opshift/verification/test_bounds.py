@@ -78,3 +78,9 @@ def test_maps_are_equal_or_not():
     one = {"cat": 0.5, "dog": 0.25}
     assert compare(one, dict(one)).equal
     assert compare(one, {"cat": 0.5}).why == compare(one, A).why == compare(A, one).why == "the maps differ"
+
+
+@pytest.mark.parametrize("size", range(6))
+def test_the_median_is_that_of_numpy(size):
+    values = np.random.default_rng(size).standard_normal((size, 2 if size % 2 else 1))
+    assert bounds._median(values) == (np.median(values) if size else 0)
