@@ -27,7 +27,7 @@ HEAD = """
 ## Where people wait
 
 Seconds of the processor, medians: whole processes beside a peer in one run, while other work ran on the machine.
-`python -m benchmarks waits` writes this table anew, with the models of a folder, each within one process: `--models FOLDER`.
+`python -m benchmarks waits` writes this table anew; `--models FOLDER` adds models, each within one process.
 
 | what | seconds | peer | seconds | ratio |
 |---|---|---|---|---|"""

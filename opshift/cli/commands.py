@@ -27,6 +27,7 @@ from opshift.passes import goals, process
 from opshift.passes.backends.backend import Backend
 from opshift.passes.backends.obstacles import obstacles, open_dimensions
 from opshift.passes.conversion import convert as engine
+from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
@@ -45,9 +46,11 @@ if TYPE_CHECKING:
 def convert(options: argparse.Namespace) -> int:
     """`opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
-    if not goal_named and not (options.fix_shape or options.set or options.rebatch or options.annotate):
-        raise ValueError("name what to reach: --opset, --target or --ir-version; or what to fix")
-    wanted = Refinement(options.modernize, optimize=options.optimize)
+    fixing = options.fix_shape or options.set or options.rebatch or options.annotate
+    if not goal_named and not fixing and options.quantization is None:
+        raise ValueError("name what to reach: --opset, --target or --ir-version, or a --quantization; or what to fix")
+    form = known(options.quantization)
+    wanted = Refinement(options.modernize, optimize=options.optimize, quantization=form)
     if options.target is None:
         return _rewrite(options, _conversion(options, wanted))
     if options.opset:

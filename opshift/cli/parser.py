@@ -73,6 +73,12 @@ def _parser() -> Parser:
         metavar="N|latest|TARGET|DOMAIN=N",
         help="the opset to reach, the newest, or that of a target; again for another domain",
     )
+    convert.add_argument(
+        "--quantization",
+        metavar="qdq|qoperator",
+        help="write quantized operators on floats between DequantizeLinear and QuantizeLinear, or as QLinearConv and "
+        "QLinearMatMul",
+    )
     _add_target(convert)
     _add_trying(convert)
 

@@ -18,6 +18,7 @@ from opshift.jobs.outcome import Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals
 from opshift.passes.errors import InvalidModel
+from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal
 from opshift.passes.progress import Heard, heard
 from opshift.passes.refine import Refinement
@@ -93,6 +94,7 @@ def convert_files(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    quantization: str | None = None,
 ) -> list[FileResult]:
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
 
@@ -127,6 +129,7 @@ def convert_files(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        quantization: as for `convert_version`.
 
     Returns:
         What became of each, in the order of `paths`.
@@ -135,8 +138,8 @@ def convert_files(
         ValueError: before anything is written: an unknown target or policy, no models, two that would be written to
             one place, an output that is an input, a package that is not installed.
     """
-    wanted, held = Refinement(modernize, optimize=optimize), fixed(fix_shape, set)
-    goal = goals.versions(target, ir_version, wanted, held, rebatch, annotate=annotate)
+    wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
+    goal = goals.versions(target, ir_version, wanted, fixed(fix_shape, set), rebatch, annotate=annotate)
     if external_data not in (None, *external.POLICIES):
         raise ValueError(f"unknown external_data {external_data!r}{hint(external_data, external.POLICIES)}")
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)

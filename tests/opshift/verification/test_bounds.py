@@ -6,6 +6,7 @@ import pytest
 
 from opshift.verification import bounds
 from opshift.verification.compare import compare
+from opshift.verification.judgement import TWINS
 
 A = np.float32([[1, 2, 3], [4, 5, 6]])
 
@@ -52,6 +53,25 @@ def test_what_is_not_finite_on_one_side_is_told(value):
     assert bounds.direct("y", A, b, "close").why == said
     assert compare(A, b, "close").why == said
     assert not bounds.direct("y", b, b, "exact").why
+
+
+X = np.linspace(-2, 2, 64)
+ROUNDED = X.astype(np.float16)
+
+
+@pytest.mark.parametrize(
+    ("runs", "told"),
+    [
+        ((ROUNDED, ROUNDED, X, X), ""),
+        ((ROUNDED, 1.25 * ROUNDED, X, X), "of the second model in its own precision and in float64"),
+        ((ROUNDED, ROUNDED, X, 1.25 * X), ", in float64"),
+    ],
+)
+@pytest.mark.parametrize("grade", ["exact", "close"])
+def test_each_form_is_judged_by_its_twin(runs, told, grade):
+    found = bounds.judge("y", bounds.Runs(*runs), grade)
+    assert (found.judge, bool(found.why)) == (TWINS, bool(told))
+    assert found.why.endswith(told)
 
 
 def test_maps_are_equal_or_not():

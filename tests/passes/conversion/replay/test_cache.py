@@ -16,7 +16,17 @@ from opshift.passes.model.messages import ModelProto
 from tests.exported import store as exported
 from tests.frozen import store
 from tests.replays import behind_claims, differences, four_times
-from tests.support import model
+from tests.support import check_values, model
+
+
+@pytest.mark.parametrize("first", [[2, 3], [2, 3, 4]])
+def test_calls_of_other_shapes_are_others(first, monkeypatch):
+    """Softmax along one axis is the older one where it is the last axis, and needs others moved."""
+    shapes = [first] * 3 + [[2, 3], [2, 3, 4], [4, 3], [2, 3], [5, 3, 1]]
+    body = " ".join(f"y{k} = Softmax<axis=1>(x{k})" for k in range(len(shapes)))
+    inputs, outputs = (", ".join(f"float{shape} {v}{k}" for k, shape in enumerate(shapes)) for v in "xy")
+    made = check_replayed(model(body, 13, inputs=inputs, outputs=outputs), 12, monkeypatch)
+    check_values(model(body, 13, inputs=inputs, outputs=outputs), made, rtol=1e-6, atol=1e-7)
 
 
 def check_replayed(
