@@ -21,7 +21,7 @@ Agrees = Callable[[Sample], bool]
 def measured(samples: Iterable[Sample], agrees: Agrees, runtime: Worker) -> Measured:
     """With which ranks of its first input, and whether with open sizes, a backend agrees with onnxruntime.
 
-    `samples` are those that it agrees with as they are; onnxruntime says which of others there are, and what they yield.
+    `samples` are those that it agrees with as they are; onnxruntime says which others there are, and what they yield.
     """
     held = [sample for sample in samples if _first(sample) is not None]
     ranks, bases = {_first(sample).ndim for sample in held}, held[:_BASES]
@@ -53,7 +53,7 @@ def _loadable(source: ModelProto) -> ModelProto:
 
 
 def of_rank(sample: Sample, rank: int) -> Iterator[Sample]:
-    """The sample with its first input of another rank: with all inputs of its rank, alone, and without lists of axes."""
+    """The sample with its first input of another rank: all inputs of its rank, it alone, no lists of axes."""
     first = _first(sample)
     if first is None or not all(first.shape):
         return
