@@ -40,25 +40,26 @@ def elem_type(scope: Known, name: str) -> int:
 
 def told(node: NodeProto, opset: int, output: str, scope: Known) -> tuple[int, str]:
     """The element type of an output, or an input that has the same one; neither where the schema does not tell."""
-    domain = default_domain(node.domain)
-    if node.op_type == "Cast" and not domain:
+    domain, op, outputs, inputs = default_domain(node.domain), node.op_type, node.output, node.input
+    if op == "Cast" and not domain:
         return next((a.i for a in node.attribute if a.name == "to"), 0), ""
-    if node.op_type == "Constant" and not domain:
+    if op == "Constant" and not domain:
         held = tensors.of_constant(node)
         return (held.data_type if held is not None else 0), ""
-    if domain in schemas.VENDORS and (domain, node.op_type) in scope.context.local:
+    if domain in schemas.VENDORS and (domain, op) in scope.context.local:
         return 0, ""
-    fixed, alike = _typing(domain, node.op_type, opset, list(node.output).index(output))
-    return fixed, next((name for i, name in enumerate(node.input) if name and i in alike), "")
+    at = 0 if outputs[0] == output else list(outputs).index(output)
+    fixed, alike = _typing(domain, op, opset, at)
+    return fixed, next((name for i in alike if i < len(inputs) and (name := inputs[i])), "")
 
 
 @cache
-def _typing(domain: str, op: str, opset: int, output: int) -> tuple[int, frozenset[int]]:
+def _typing(domain: str, op: str, opset: int, output: int) -> tuple[int, tuple[int, ...]]:
     """The element type that an output always has, or the inputs whose type it has."""
     schema = schemas.schema(domain, op, opset)
     formal = None if schema is None else schema.output(output)
     if schema is None or formal is None or any(a.type in _GRAPHS for a in schema.attributes.values()):
-        return 0, frozenset()
+        return 0, ()
     alike = [i for i, other in enumerate(schema.inputs) if other.type == formal.type and other.homogeneous]
     only = next(iter(formal.types)) if len(formal.types) == 1 else ""
-    return ELEMENT_TYPES.get(only, 0), frozenset(alike)
+    return ELEMENT_TYPES.get(only, 0), tuple(alike)
