@@ -14,6 +14,7 @@ from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
+from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal, Target
 from opshift.passes.progress import Heard, heard
 from opshift.passes.refine import Refinement
@@ -87,6 +88,7 @@ def convert_version(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    quantization: str | None = None,
 ) -> Model:
     """Convert a model to another opset, up or down; a drop-in for `onnx.version_converter.convert_version`.
 
@@ -106,6 +108,9 @@ def convert_version(
             numbers, texts and lists of these, or paths of `.npy` files.
         rebatch: how many samples the model is to take at once, or `"dynamic"` for any number.
         annotate: declare types and sizes of the values between, as far as they follow.
+        quantization: how quantized operators are written, `"qdq"`: on floats between DequantizeLinear and
+            QuantizeLinear, or `"qoperator"`: as QLinearConv and QLinearMatMul, where all scales are such as these have.
+            It can be asked for alone.
 
     Returns:
         A converted copy of the same kind; an `onnx.ModelProto` for a path (external data stay references). The
@@ -117,7 +122,8 @@ def convert_version(
         ValueError: an unknown target or IR version, or nothing is given to reach or to fix; an input or a dimension
             that the model does not have, or a size or a value that it does not take.
     """
-    wanted, held = Refinement(modernize, optimize=optimize), fixed(fix_shape, set)
+    wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
+    held = fixed(fix_shape, set)
     return _reached(model, goals.versions(target_version, ir_version, wanted, held, rebatch, annotate=annotate))
 
 

@@ -11,11 +11,12 @@ from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refused
+from opshift.passes.fusion.quantization import forms
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
 from opshift.passes.model.traversal import Op
-from opshift.passes.refine import NOTHING, Refinement, refined
+from opshift.passes.refine import NOTHING, Refinement, check_available, refined, without_integers
 from opshift.passes.specialization import sizes
 from opshift.passes.specialization import wanted as fixing
 from opshift.passes.specialization.wanted import Wanted
@@ -63,7 +64,7 @@ class Goal:
     @property
     def plain(self) -> Goal:
         """The same without what is done beyond."""
-        return replace(self, refinement=Refinement(backend=self.refinement.backend))
+        return replace(self, refinement=self.refinement.demanded)
 
     @property
     def label(self) -> str:
@@ -77,6 +78,7 @@ class Goal:
         reached = [f"{domain or 'opset'}{opset}" for domain, opset in self.targets.items()]
         if not self.targets and self.ir_version is not None:
             reached = [f"ir{self.ir_version}"]
+        reached += filter(None, [self.refinement.quantization])
         if self.refinement.fold or self.refinement.optimize:
             return "-".join(reached) or ("folded" if self.refinement.fold else "optimized")
         if self.rebatch is not None:
@@ -136,8 +138,9 @@ class Goal:
         survey = convert.checked(source)
         used = frozenset(survey.calls)
         ops = [*named(source, self.names, self.domain, used), *self._vendors(source, folder)]
+        ops += sorted(used & forms.on_integers()) if self.refinement.dequantizes else []
         opsets = {**imports.opsets(source), **self.targets}
-        _check_available(self.refinement, opsets)
+        check_available(self.refinement, opsets)
         if self.backend is not None:
             made = fit.attempt(source, self.backend, ops=ops, ir_version=self.ir_version, folder=folder)
         elif self.targets or self.ir_version is not None or ops or self.portable:
@@ -146,6 +149,7 @@ class Goal:
             self._drop_imports(made.model)
         else:
             made = Result(source, (), ())
+        made = without_integers(made, folder) if self.refinement.dequantizes else made
         made = refined(made, self.refinement, lacking=ops, folder=folder)
         made = replace(made, model=_copy(source)) if made.model is source else made
         return replace(made, absent=tuple(self._absent(ops, used, made)))
@@ -158,6 +162,8 @@ class Goal:
             yield f"operator of {self.domain or 'ai.onnx'}"
         if self.portable and not gone:
             yield "operator that is not ONNX's"
+        if self.refinement.dequantizes and not made.refusals and not made.changes:
+            yield "operator on integers"
 
     def _vendors(self, source: ModelProto, folder: str | None) -> set[Op]:
         """What goes without being named."""
@@ -207,7 +213,8 @@ def versions(
     annotate: bool = False,
 ) -> Goal:
     """To a target or an IR version; raises `ValueError` for an unknown one, or if there is nothing to be done."""
-    if target is None and ir_version is None and not fixed and rebatch is None and not annotate:
+    done = bool(fixed or annotate or wanted.quantization) or rebatch is not None
+    if target is None and ir_version is None and not done:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
     return replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
 
@@ -273,17 +280,6 @@ def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
     """The error for the name of what is not known, with the one that is spelled most like it."""
     names = sorted(f"{domain}::{op}" if domain else op for domain, op in known)
     return ValueError(f"unknown {what} {name!r}{hint(name, names)}")
-
-
-def _check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
-    """Operators that are named must exist where they are to be put, and be read by who reads the result."""
-    for domain, op in sorted(wanted.ops or ()):
-        opset, first = opsets.get(domain, 1), min(schemas.versions(domain, op), default=1)
-        if opset < first:
-            why = f"came with opset {first}, and the model is at {opset}; convert it first (--opset {first})"
-            raise ValueError(f"{op} {why}")
-        if wanted.backend is not None and not wanted.backend.has(domain, op, opset):
-            raise ValueError(f"{wanted.backend.name} lacks {op}")
 
 
 def resolve(target: Target) -> tuple[dict[str, int], int | None]:

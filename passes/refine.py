@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from opshift.passes.analysis import diagnosis
 from opshift.passes.analysis.claims import CONTRADICTED
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance, Result, Withheld
+from opshift.passes.fusion.quantization.forms import INTEGERS, MOVED, QDQ, QOPERATOR, SCALED
+from opshift.passes.model import schemas
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import Op
@@ -22,6 +24,7 @@ class Refinement:
         fold: put operators in the place of the nodes that compute them.
         ops: these alone; None for all that exporters write.
         optimize: compute no more what is constant, computed already, or of no effect.
+        quantization: how quantized operators are to be written; empty where they stay as they are.
         backend: what has to read the result; nothing is done that it would not read.
         withheld, most: which changes are not made; see `opshift.passes.changes.Allowance`.
     """
@@ -29,9 +32,20 @@ class Refinement:
     fold: bool = False
     ops: frozenset[Op] | None = None
     optimize: bool = False
+    quantization: str = ""
     backend: Backend | None = None
     withheld: Withheld = frozenset()
     most: int | None = None
+
+    @property
+    def dequantizes(self) -> bool:
+        """Whether no operator is to be left that computes in integers between scales."""
+        return self.quantization == QDQ
+
+    @property
+    def demanded(self) -> Refinement:
+        """What of it does not yield to the proof."""
+        return Refinement(backend=self.backend, quantization=QDQ if self.dequantizes else "")
 
 
 NOTHING = Refinement()
@@ -47,7 +61,7 @@ def refined(made: Result, wanted: Refinement, *, lacking: Iterable[Op] = (), fol
     Raises:
         InvalidModel: the model is not valid.
     """
-    if made.model is None or not (wanted.fold or wanted.optimize):
+    if made.model is None or not (wanted.fold or wanted.optimize or wanted.quantization == QOPERATOR):
         return made
     away = {*lacking, *_missing(made.model, wanted.backend)}
     if wanted.optimize and wanted.ops is None and wanted.backend is None:
@@ -59,6 +73,29 @@ def refined(made: Result, wanted: Refinement, *, lacking: Iterable[Op] = (), fol
             return result
         away |= unread
     return replace(made, folded=0 if wanted.fold else None)
+
+
+def check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
+    """Operators that are named must exist where they are to be put, and be read by who reads the result."""
+    for domain, op in sorted(wanted.ops or ()):
+        opset, first = opsets.get(domain, 1), min(schemas.versions(domain, op), default=1)
+        if opset < first:
+            why = f"came with opset {first}, and the model is at {opset}; convert it first (--opset {first})"
+            raise ValueError(f"{op} {why}")
+        if wanted.backend is not None and not wanted.backend.has(domain, op, opset):
+            raise ValueError(f"{wanted.backend.name} lacks {op}")
+
+
+def without_integers(made: Result, folder: str | None) -> Result:
+    """The same with scaled products of integers as products of what is dequantized."""
+    if made.model is None:
+        return made
+    from opshift.passes.fusion import fold
+
+    found = fold.attempt(made.model, ops=[SCALED], folder=folder)
+    if not found.changes:
+        return made
+    return replace(made, model=found.model, changes=(*made.changes, *found.changes), after=found.after)
 
 
 def _missing(model: ModelProto, backend: Backend | None) -> set[Op]:
@@ -85,7 +122,7 @@ def _refined(made: Result, wanted: Refinement, lacking: set[Op], folder: str | N
     """Optimizing shares what two forms compute alike, and brings others to light: folding comes before and after."""
     allowance = Allowance(wanted.withheld, wanted.most)
     if not wanted.fold:
-        result = _optimized(made, allowance, folder)
+        result = _optimized(made, allowance, folder) if wanted.optimize else made
     else:
         result = _folded(replace(made, folded=0), wanted, lacking, allowance, folder)
         if wanted.optimize:
@@ -93,6 +130,8 @@ def _refined(made: Result, wanted: Refinement, lacking: set[Op], folder: str | N
             result = _folded(optimized, wanted, lacking, allowance, folder)
             if result.folded != optimized.folded:  # values that only the written out form kept apart
                 result = _optimized(result, allowance, folder)
+    if wanted.quantization == QOPERATOR:
+        result = _folded(result, replace(wanted, ops=INTEGERS | {MOVED}), lacking, allowance, folder)
     return replace(result, optional=tuple(allowance.made))
 
 

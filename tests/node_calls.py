@@ -34,10 +34,11 @@ class Call:
 
     def shape(self, index: int) -> tuple[int, ...] | None:
         """The sizes of an input; None where it is left out or unknown."""
+        name = self.node.input[index] if index < len(self.node.input) else ""
+        if name in self.values.shapes:
+            return self.values.shapes[name]
         value = self.given(index)
-        if isinstance(value, np.ndarray):
-            return value.shape
-        return self.values.shapes.get(self.node.input[index]) if index < len(self.node.input) else None
+        return value.shape if isinstance(value, np.ndarray) else self.values.shapes_of_computed.get(name)
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """The value of an attribute that is not the caller's of a function."""
@@ -94,6 +95,14 @@ class Known(Mapping[str, Any]):
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The sizes of values inside of graphs, too, as far as they follow from those of what is fed."""
+        return self._shapes({})
+
+    @cached_property
+    def shapes_of_computed(self) -> dict[str, tuple[int, ...]]:
+        """The same with those of what is computed, for which an engine runs."""
+        return self._shapes(self._computed)
+
+    def _shapes(self, computed: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
         if self.feeds is None:
             return {}
         told = ModelProto()
@@ -103,7 +112,7 @@ class Known(Mapping[str, Any]):
                 del value.type.tensor_type.shape.dim[:]
                 for size in fed.shape:
                     value.type.tensor_type.shape.dim.add(dim_value=size)
-        made = {name: value for name, value in self._computed.items() if isinstance(value, np.ndarray)}
+        made = {name: value for name, value in computed.items() if isinstance(value, np.ndarray)}
         for value in [v for v in told.graph.value_info if v.name in made]:
             told.graph.value_info.remove(value)
         for name, value in made.items():

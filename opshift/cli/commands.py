@@ -25,8 +25,10 @@ from opshift.jobs.outcome import Facts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
 from opshift.passes.backends.backend import Backend
+from opshift.passes.backends.knowledge import known as known_calls
 from opshift.passes.backends.obstacles import obstacles, open_dimensions
 from opshift.passes.conversion import convert as engine
+from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
@@ -37,7 +39,6 @@ from opshift.trying.search import Bound
 from opshift.trying.tried import Manner as Trying
 from opshift.verification.feeding.asked import Asked, asked, checked
 from opshift.verification.side import Side
-from opshift.verification.verify import verify_apart
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,9 +47,11 @@ if TYPE_CHECKING:
 def convert(options: argparse.Namespace) -> int:
     """`opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
-    if not goal_named and not (options.fix_shape or options.set or options.rebatch or options.annotate):
-        raise ValueError("name what to reach: --opset, --target or --ir-version; or what to fix")
-    wanted = Refinement(options.modernize, optimize=options.optimize)
+    fixing = options.fix_shape or options.set or options.rebatch or options.annotate
+    if not goal_named and not fixing and options.quantization is None:
+        raise ValueError("name what to reach: --opset, --target or --ir-version, or a --quantization; or what to fix")
+    form = known(options.quantization)
+    wanted = Refinement(options.modernize, optimize=options.optimize, quantization=form)
     if options.target is None:
         return _rewrite(options, _conversion(options, wanted))
     if options.opset:
@@ -56,6 +59,7 @@ def convert(options: argparse.Namespace) -> int:
     return _rewrite(options, goals.inlining((), None, _backend(options), options.ir_version, wanted))
 
 
+_TRIED_UNASKED = 200  # nodes: a model of more takes seconds
 _SAME = "--target and --opset say the same thing; give one"
 
 
@@ -260,6 +264,8 @@ def _folder(model: str) -> str:
 
 def verify(options: argparse.Namespace) -> int:
     """`opshift verify`."""
+    from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
+
     before, after = (_side(path) for path in (options.before, options.after))
     for side in (before, after):
         engine.checked(side.model)
@@ -300,7 +306,8 @@ def _inspect(options: argparse.Namespace) -> int:
     if backend is not None or targets:
         return _prospect(options, source, found, Goal(targets, backend=backend))
     held, of = contents(source, size, folder), fates(source, folder)
-    reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in range(1, schemas.latest() + 1)}
+    tried = range(1, schemas.latest() + 1) if options.reach or found.nodes <= _TRIED_UNASKED else ()
+    reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in tried}
     if options.format == "json":
         print(documents.written(options.command, documents.of_inspection(found, held, of, reach)))
     else:
@@ -312,13 +319,15 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
     """What a backend, or an opset, would refuse of a model, and what would be rewritten for it."""
     folder, backend = _folder(options.model), goal.backend
     result = goal.attempt(source, folder)
+    in_the_way = tuple(obstacles(source, backend, folder)) if backend is not None else ()
     prospect = outcome_.Prospect(
         backend.name if backend is not None else goal.said.removeprefix("at "),
-        tuple(obstacles(source, backend, folder)) if backend is not None else (),
+        in_the_way,
         result.changes,
         result.refusals,
         tuple(open_dimensions(source, backend)) if backend is not None else (),
         backend is None,
+        outcome_.knowledge(known_calls(source, backend, folder, in_the_way)) if backend is not None else (),
     )
     if options.format == "json":
         print(documents.written(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))

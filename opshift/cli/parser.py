@@ -73,6 +73,12 @@ def _parser() -> Parser:
         metavar="N|latest|TARGET|DOMAIN=N",
         help="the opset to reach, the newest, or that of a target; again for another domain",
     )
+    convert.add_argument(
+        "--quantization",
+        metavar="qdq|qoperator",
+        help="write quantized operators on floats between DequantizeLinear and QuantizeLinear, or as QLinearConv and "
+        "QLinearMatMul",
+    )
     _add_target(convert)
     _add_trying(convert)
 
@@ -123,6 +129,7 @@ def _parser() -> Parser:
     inspect.add_argument("model")
     inspect.add_argument("--target", help="show what this target would refuse, and what would be rewritten for it")
     inspect.add_argument("--opset", metavar="N", help="show what would be refused at this opset, and what rewritten")
+    inspect.add_argument("--reach", action="store_true", help="try each opset, of a large model, too")
     _add_format(inspect)
     _add_verbose(inspect)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -19,6 +18,7 @@ from opshift.jobs.outcome import Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals
 from opshift.passes.errors import InvalidModel
+from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal
 from opshift.passes.progress import Heard, heard
 from opshift.passes.refine import Refinement
@@ -26,7 +26,6 @@ from opshift.passes.specialization.sizes import Sizes
 from opshift.passes.specialization.wanted import Values
 from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.spelling import hint
-from opshift.verification import engines
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked
 from opshift.verification.tolerances import Given as Tolerance
 
@@ -95,6 +94,7 @@ def convert_files(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    quantization: str | None = None,
 ) -> list[FileResult]:
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
 
@@ -129,6 +129,7 @@ def convert_files(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        quantization: as for `convert_version`.
 
     Returns:
         What became of each, in the order of `paths`.
@@ -137,8 +138,8 @@ def convert_files(
         ValueError: before anything is written: an unknown target or policy, no models, two that would be written to
             one place, an output that is an input, a package that is not installed.
     """
-    wanted, held = Refinement(modernize, optimize=optimize), fixed(fix_shape, set)
-    goal = goals.versions(target, ir_version, wanted, held, rebatch, annotate=annotate)
+    wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
+    goal = goals.versions(target, ir_version, wanted, fixed(fix_shape, set), rebatch, annotate=annotate)
     if external_data not in (None, *external.POLICIES):
         raise ValueError(f"unknown external_data {external_data!r}{hint(external_data, external.POLICIES)}")
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
@@ -248,6 +249,8 @@ def do(job: Job) -> FileResult:
     """One job, wherever it runs; whatever goes wrong is its result."""
     try:
         if job.manner.verify:
+            from opshift.verification import engines
+
             engines.load()
         code, outcome = _rewrite(job)
     except Exception as error:
@@ -290,6 +293,8 @@ def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> P
         import joblib
     except ImportError:
         raise ValueError("--jobs and --backend need joblib: pip install opshift[batch]") from None
+    from concurrent.futures import BrokenExecutor  # slow to import
+
     with joblib.parallel_config(backend or "loky", n_jobs=workers or -1):
         pending = dict(enumerate(jobs))
         while pending:
@@ -304,6 +309,8 @@ def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> P
 
 
 def _alone(place: int, job: Job) -> FileResult:
+    from concurrent.futures import BrokenExecutor  # slow to import
+
     try:
         return next(result for _, result in _parallel({place: job}))
     except BrokenExecutor:

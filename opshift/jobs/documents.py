@@ -66,7 +66,7 @@ def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
 
 
 def of_inspection(found: Facts, held: Contents, of: Fates, reach: Mapping[int, Result]) -> dict[str, Any]:
-    """What a model consists of, and which opsets it can reach."""
+    """What a model consists of, and which opsets it can reach, as far as they were tried."""
     reached = {
         str(opset): {"reachable": not result.refusals, "grade": result.grade, "why": list(map(str, result.refusals))}
         for opset, result in reach.items()

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from opshift.passes import progress
 from opshift.passes.changes import Change, Result, Withheld
 from opshift.passes.goals import Goal
-from opshift.verification.verify import Verification
+
+if TYPE_CHECKING:
+    from opshift.verification.verify import Verification
 
 MOST_TRIES, MOST_SECONDS = 60, 120.0
 """How often a rewritten model is run, and how long there is a next time, before all that was optional is taken back."""
@@ -18,7 +20,7 @@ _ALIKE = 2
 """At fault so often, a manner of change is taken back wherever it was made."""
 
 Attempt = Callable[[Goal], Result]
-Prove = Callable[[Result], Verification]
+Prove = Callable[[Result], "Verification"]
 
 
 class TakenBack(NamedTuple):

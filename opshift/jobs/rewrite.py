@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from opshift.files import external, model_file, openvino_ir
-from opshift.jobs.advice import advice
 from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
 from opshift.jobs.optional import TakenBack, yielded
 from opshift.jobs.outcome import Outcome, facts
@@ -16,13 +16,16 @@ from opshift.passes import process, progress
 from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
+from opshift.passes.model.messages import ModelProto
 from opshift.trying.search import DIFFERS
 from opshift.trying.tried import Manner as Trying
 from opshift.trying.tried import Tried
 from opshift.verification.feeding.asked import DRAWN, Asked, at
 from opshift.verification.samples import verify_samples_apart
 from opshift.verification.side import Side
-from opshift.verification.verify import Verification, verify_apart
+
+if TYPE_CHECKING:
+    from opshift.verification.verify import Verification
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     if goal.backend is not None and tried is None:
         outcome = replace(outcome, untried=goal.backend.name)
     if result.model is None:
-        with process.ours():
-            nearest = goal.nearest(source, result, folder)
-            return REFUSED, replace(outcome, nearest=nearest, tries=advice(source, goal, result, nearest, folder))
+        return REFUSED, _refused(outcome, source, goal, result, folder)
     outcome = replace(outcome, grade=result.grade, folded=result.folded)
     if manner.dry_run:
         return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
@@ -91,6 +92,15 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     assert result.model is not None, "what was refused has ended above"
     outcome = replace(outcome, after=facts(result.model, size, result.after), verification=verification)
     return code, replace(outcome, output=str(output) if code == DONE else "", taken_back=taken_back)
+
+
+def _refused(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, folder: str) -> Outcome:
+    """What a refused model does reach, and what to try."""
+    from opshift.jobs.advice import advice  # slow to import, and not wanted elsewhere
+
+    with process.ours():
+        nearest = goal.nearest(source, result, folder)
+        return replace(outcome, nearest=nearest, tries=advice(source, goal, result, nearest, folder))
 
 
 @dataclass(frozen=True)
@@ -149,6 +159,8 @@ class _Job:
         return self._verified(Side(result.model, self.source.folder), result, quietly)
 
     def _verified(self, after: Side, result: Result, wanted: Asked) -> Verification:
+        from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
+
         plain = not result.optional
         if result.batch is not None:
             return verify_samples_apart(self.source, after, result.batch, grade=result.grade, wanted=wanted)

@@ -96,7 +96,7 @@ class _Definitions:
     def fields(self, kind: type) -> dict[str, Schema]:
         """The keys of a class, with what its docstring says of them."""
         told = _told(kind)
-        hints = get_type_hints(kind)
+        hints = get_type_hints(kind, localns={"Verification": Verification})
         names = [each.name for each in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else list(hints)
         keys = {name: {**self.of(hints[name]), **told.get(name, {})} for name in names}
         if kind is Refusal:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from opshift.passes.backends import target_files
+from opshift.passes.backends.backend import Measured as Called
 from opshift.passes.conversion import convert
 from opshift.passes.model import schemas
 from opshift.passes.model.editing.renaming import rename
@@ -18,7 +19,7 @@ from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, de
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.spelling import hint
-from opshift.probing import installed, tasks
+from opshift.probing import installed, shapes, tasks
 from opshift.probing.cases import Case, bind, exported, parameters, published
 from opshift.probing.worker import Verdict, Worker
 from opshift.verification import adapters
@@ -38,12 +39,14 @@ class Finding:
         missing: the oldest version above it that was tried and does not; 0 if there is none.
         verdicts: how the cases at the newest version that it reads came out.
         constant: the inputs, by formal name, that had to be constants.
+        called: the ranks that it was seen to agree with, and whether open sizes, too.
     """
 
     newest: int = 0
     missing: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     constant: frozenset[str] = frozenset()
+    called: Called | None = None
 
 
 def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = None) -> str:
@@ -57,13 +60,14 @@ def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = Non
         if not any(schemas.versions(domain, op) for domain in schemas.domains()):
             raise ValueError(f"unknown operator {op!r}{hint(op, schemas.operators(''))}")
     release = installed.release(backend)
-    worker = Worker(adapters.KNOWN[backend])
+    worker, runtime = Worker(adapters.KNOWN[backend]), Worker(adapters.KNOWN["onnxruntime"])
     try:
         if not worker.run(tasks.simple(7, 3)).agrees:
             raise ValueError(f"{backend} does not run a model of one Relu: {worker.run(tasks.simple(7, 3)).why}")
-        return text(backend, release, measure(worker, set(ops), progress))
+        return text(backend, release, measure(worker, set(ops), progress, runtime))
     finally:
         worker.stop()
+        runtime.stop()
 
 
 @dataclass
@@ -80,7 +84,7 @@ class Measured:
     findings: dict[Op, Finding]
 
 
-def measure(worker: Worker, ops: set[str], progress: Progress | None = None) -> Measured:
+def measure(worker: Worker, ops: set[str], progress: Progress | None = None, runtime: Worker | None = None) -> Measured:
     """Try versions, types and shapes with models of one Relu or Identity, operators with their published cases."""
     opset = _newest(range(schemas.latest(), 6, -1), lambda v: worker.run(tasks.simple(v, 3)))
     ir = _newest(range(schemas.ir_version("", schemas.latest()), 2, -1), lambda v: worker.run(tasks.simple(7, v)))
@@ -107,28 +111,43 @@ def measure(worker: Worker, ops: set[str], progress: Progress | None = None) -> 
         if progress is not None:
             progress(op[1], place, len(groups))
         limit = (ml or schemas.latest(op[0])) if op[0] else opset
-        findings[op] = judge(worker, op, cases, limit, witnesses.get(op, []))
+        findings[op] = judge(worker, op, cases, limit, witnesses.get(op, []), runtime)
     return Measured(opset, ir, ml, not dynamic, functions, folds_sizes, types, findings)
 
 
-def judge(worker: Worker, op: Op, cases: list[Case], newest: int, witnesses: Iterable[Case] = ()) -> Finding:
+def judge(
+    worker: Worker,
+    op: Op,
+    cases: list[Case],
+    newest: int,
+    witnesses: Iterable[Case] = (),
+    runtime: Worker | None = None,
+) -> Finding:
     """From the newest version on downwards, until one agrees with a case.
 
     A version is tried with the cases that are published for it; if none agrees, with some of other versions,
-    converted to it, and with exported models that use the operator, `witnesses`.
+    converted to it, and with exported models that use the operator, `witnesses`. What it agrees with is tried in other
+    shapes, as onnxruntime takes them (`runtime`).
     """
     found = Finding()
     for version in reversed([v for v in schemas.versions(*op) if v <= newest]):
         stamp = min(newest, next((v - 1 for v in schemas.versions(*op) if v > version), newest))
         own = [c for c in cases if schemas.since(*op, opsets(c.model).get(op[0], 1)) == version]
-        outcomes = [_outcome(worker, _stamped(case, op[0], stamp)) for case in own]
+        tried = [_stamped(case, op[0], stamp) for case in own]
+        outcomes = [_outcome(worker, case) for case in tried]
         if not any(verdict.agrees for verdict, _, _ in outcomes):
             for others in ([c for c in cases if c not in own], witnesses):
-                outcomes += [_outcome(worker, case) for case in islice(_converted(op, others, stamp), _DERIVED)]
+                more = list(islice(_converted(op, others, stamp), _DERIVED))
+                tried += more
+                outcomes += [_outcome(worker, case) for case in more]
         if any(verdict.agrees for verdict, _, _ in outcomes):
             found.newest = version
             found.verdicts = Counter(verdict.status for verdict, _, _ in outcomes)
             found.constant = _needed(outcomes)
+            if runtime is not None:
+                pairs = zip(tried, outcomes, strict=True)
+                agreed = [case for case, (verdict, _, _) in pairs if verdict.agrees]
+                found.called = shapes.measured(agreed, lambda case: _outcome(worker, case)[0].agrees, runtime)
             return found
         if outcomes:
             found.missing = version
@@ -270,6 +289,11 @@ def text(backend: str, release: str, found: Measured) -> str:
     ]
     facts["lacks_types"] = [kind.removeprefix("tensor(").removesuffix(")") for kind in found.lacks_types]
     facts["lacks"] = lacks
+    facts["measured"] = {
+        _name(*op): target_files.spelled(finding.called)
+        for op, finding in sorted(found.findings.items())
+        if finding.newest and finding.called is not None
+    }
     tests = f"the node tests of onnx {importlib.metadata.version('onnx')}"
     source = f"measured by `opshift probe` with {backend} {release} and {tests}"
     version = ".".join(release.split(".")[:2])

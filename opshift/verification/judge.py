@@ -146,7 +146,8 @@ class Pair:
                 self.why = "a weight is too large to be widened"
                 return None
             loose = unrounded(one.model, other.model)
-            self._twins = Twin(one.model, one.folder, loose[0]), Twin(other.model, other.folder, loose[1])
+            first = Twin(one.model, one.folder, loose[0])
+            self._twins = first, Twin(other.model, other.folder, loose[1], first)
         return self._twins if not self.why else None
 
     def _output(self, name: str, a: Any, b: Any, x: Any, y: Any, unit: float) -> Judgement:

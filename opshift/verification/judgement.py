@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 TWINS, DIRECT, BITS, SHAPE = "float64", "printed bound", "bit for bit", "type and shape"
-TOLERANCE = "tolerance"
+TOLERANCE, STEP = "tolerance", "one step"
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Judgement:
     Attributes:
         output: its name.
         judge: `bit for bit`; `float64`, its twins; or `printed bound`, the two runs compared with each other;
-            `tolerance`, the same with numbers that the user gave.
+            `tolerance`, the same with numbers that the user gave; `one step`, integers that are made of the same.
         function: how far the twins are apart, at the element that is nearest to its bound, or above it.
         function_bound: that bound.
         accuracy: how far the result is from its twin, or without twins from the source.

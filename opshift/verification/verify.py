@@ -22,7 +22,7 @@ from opshift.verification.side import Side
 from opshift.verification.turns import Turns
 
 if TYPE_CHECKING:
-    from opshift.verification.judge import Pair
+    from opshift.verification.judge import Pair, Verdict
     from opshift.verification.rounds import Tried
 
 # onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
@@ -227,6 +227,8 @@ def _judged(
 ) -> Verification:
     """The verification with one more run."""
     verdict = pair.judge(given, expected, actual)
+    if pair.grade == "close" and any(found.why for found in verdict.outputs):
+        verdict = _stepwise(pair, given) or verdict
     outputs, drawn = {found.output: found for found in verdict.outputs}, list[str]()
     for name, a, b in zip(outputs, expected, actual, strict=True):
         if not outputs[name].why:
@@ -250,6 +252,18 @@ def _judged(
     ties = dict(Counter(total.ties) + Counter(verdict.ties))
     names = tuple(dict.fromkeys([*total.drawn, *fed.drawn]))
     return replace(_worse(total, fed), outputs=merged, ties=ties, drawn=names, float64=fed.float64 or total.float64)
+
+
+def _stepwise(pair: Pair, given: Any) -> Verdict | None:
+    """What is found from one quantized value to the next, where the models have such and agree so."""
+    from opshift.verification.places import steps
+
+    if pair.cast:
+        return None
+    try:
+        return steps.judge(pair.before, pair.after, given, pair.grade, pair.asked)
+    except EngineError:
+        return None
 
 
 def _located(found: Verification, pair: Pair, given: Any, repro: str | None, *, plainly: bool) -> Verification:

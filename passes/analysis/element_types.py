@@ -60,6 +60,6 @@ def _typing(domain: str, op: str, opset: int, output: int) -> tuple[int, tuple[i
     formal = None if schema is None else schema.output(output)
     if schema is None or formal is None or any(a.type in _GRAPHS for a in schema.attributes.values()):
         return 0, ()
-    alike = [i for i, other in enumerate(schema.inputs) if other.type == formal.type and other.homogeneous]
+    alike = tuple(i for i, other in enumerate(schema.inputs) if other.type == formal.type and other.homogeneous)
     only = next(iter(formal.types)) if len(formal.types) == 1 else ""
-    return ELEMENT_TYPES.get(only, 0), tuple(alike)
+    return ELEMENT_TYPES.get(only, 0), alike

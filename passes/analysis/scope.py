@@ -146,6 +146,7 @@ class Scope:
         self._producers: dict[str, NodeProto] | None = None
         self.shared: dict[bytes, str] = {}
         self.spelled: dict[bytes, tuple[str, bytes]] = {}  # the same, and as a file holds it, where scripts asked
+        self.answered: dict[tuple[str, str], tuple[Any, object]] = {}  # of initializers here, what replays asked
         self.constants_made: set[str] = set()
 
     def inside(self, body: GraphProto, opset: int) -> Scope:
@@ -222,6 +223,11 @@ class Scope:
             return self.written(name)
         node = self.producers.get(name)
         return None if node is None else (node, self.opset)
+
+    def is_new(self, name: str) -> bool:
+        """Whether the conversion made a value, of which the source says nothing."""
+        owner = self.owner(name)
+        return owner is not None and name in owner.made and name not in owner.producers
 
     def is_opaque(self, name: str) -> bool:
         """Whether a value is known to be none that can be evaluated, without a look at the nodes that make it."""
@@ -497,6 +503,8 @@ class Scope:
         for known in {"_tensors", "initializers"} & vars(self).keys():  # else it will be read with the others
             vars(self)[known][name] = added
         self._held_types.pop(name, None)
+        for kind in ("tensor", "small"):
+            self.answered.pop((kind, name), None)
 
 
 def of_model(model: ModelProto, opset: int) -> Scope:

@@ -24,7 +24,7 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import bodies, subgraphs, with_nested
+from opshift.passes.model.traversal import bodies, graphless, subgraphs, with_nested
 from opshift.passes.model.types import elem_type_of, has_shape
 
 from opshift import functions
@@ -140,9 +140,8 @@ def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, Typ
             for value in (*graph.value_info, *graph.output, *graph.input)
             if elem_type_of(value.type) or value.type.WhichOneof("value") not in (None, "tensor_type")
         }
-        for index, node in enumerate(graph.node):
-            if node.attribute:
-                pending += [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
+        for index, node in _holding(graph):
+            pending += [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
     return found, frozenset(claims.granted(inferred))
 
 
@@ -220,11 +219,12 @@ def _add_ranks(light: GraphProto, inferred: GraphProto, lengths: dict[str, int])
             lengths[name] = dims[0].dim_value
     stated = {value.name: value for value in (*light.value_info, *light.output)}
     found = False
-    for node, told in zip(light.node, inferred.node, strict=True):
-        for (_, _, graph), (_, _, other) in zip(subgraphs(node), subgraphs(told), strict=True):
+    for index, node in _holding(light):
+        for (_, _, graph), (_, _, other) in zip(subgraphs(node), subgraphs(inferred.node[index]), strict=True):
             found |= _add_ranks(graph, other, lengths)
-        at = _SHAPES.get(node.op_type) if not node.domain else None
-        if at is None or len(node.input) <= at or node.input[at] not in lengths:
+    for node in [node for node in light.node if node.op_type in _SHAPES and not node.domain]:
+        at = _SHAPES[node.op_type]
+        if len(node.input) <= at or node.input[at] not in lengths:
             continue
         name = node.output[0]
         known = kinds.get(name)
@@ -246,6 +246,12 @@ def _add_ranks(light: GraphProto, inferred: GraphProto, lengths: dict[str, int])
             value.type.tensor_type.shape.dim.add()
         found = True
     return found
+
+
+def _holding(graph: GraphProto) -> list[tuple[int, NodeProto]]:
+    """The nodes that may hold graphs, with their places."""
+    apart = graphless()
+    return [(index, node) for index, node in enumerate(graph.node) if node.op_type not in apart or node.domain]
 
 
 def contradiction(source: ModelProto) -> str:

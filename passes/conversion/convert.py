@@ -10,7 +10,7 @@ from opshift.passes.analysis import claims, formals
 from opshift.passes.analysis.diagnosis import blaming
 from opshift.passes.analysis.scope import Context
 from opshift.passes.changes import Change, Ledger, Result
-from opshift.passes.conversion import dead_branches, declared, ir_versions, narrow_integers
+from opshift.passes.conversion import alike, dead_branches, declared, ir_versions, narrow_integers
 from opshift.passes.conversion.transitions import needs_work
 from opshift.passes.conversion.worklist import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
@@ -163,8 +163,10 @@ def _converted(
     ir_version: int | None,
     folder: str | None,
     survey: Survey | None,
+    *,
+    merge: bool = True,
 ) -> Result:
-    """One conversion, in which these functions of the model are inlined."""
+    """One conversion, in which these functions of the model are inlined; those that are alike as one, if `merge`."""
     if "" in targets and (missing := tuple(legality.missing_types(source, targets[""]))):
         return Result(None, (), missing)
     ledger = Ledger(refusals=list(_training(source, targets, ops | inlined)))
@@ -174,6 +176,7 @@ def _converted(
         raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
     model = ModelProto()
     model.CopyFrom(source)
+    merged = alike.merge(model, before, inlined) if merge and inlined else alike.Alike()
     context = Context(model, source, folder, before)
     climb = Climb(context, targets, Expander(ops, _taken_out(model, source, before, inlined)), ledger, before)
     brought = brought_in(source, before.calls)
@@ -183,8 +186,11 @@ def _converted(
         where = _where(default_domain(function.domain), function.name)
         climb.body(function, layout, {**brought, **opsets(function)}, where)
         stamp_imports(function, targets, required=False)
+    if ledger.refusals and merged.names:  # which are told in the names of the functions themselves
+        return _converted(given, targets, ops, inlined, ir_version, folder, None, merge=False)
     if ledger.refusals:
         return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
+    ledger.changes = merged.as_written(ledger.changes)
     if dead_code.drop_unused(model, context.released):
         held, calls = census([*reversed(model.functions), model.graph])
     else:

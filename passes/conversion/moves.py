@@ -14,7 +14,7 @@ from opshift.passes.inlining.expand import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.messages import GraphProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Op
-from opshift.passes.model.types import has_shape, tensor_type, type_text
+from opshift.passes.model.types import has_shape, tensor_text, tensor_type, type_text
 from opshift.passes.model.validity import is_theirs
 from opshift.passes.rewrite import registry
 from opshift.passes.rewrite.node import Node
@@ -145,12 +145,23 @@ def _check_types(node: Node, before: int, after: int) -> None:
     for typed, allowed in narrowed(default_domain(node.domain), node.op_type, before, after):
         names = [n for i, n in enumerate(node.inputs) if variable(new.input(i)) == typed]
         names += [n for i, n in enumerate(node.outputs) if variable(new.output(i)) == typed]
-        known = {n: t for n in filter(None, names) if (k := node.scope.type(n)) and (t := type_text(k))}
+        known = {n: t for n in filter(None, names) if (t := _type_text(n, node.scope))}
         for name, text in known.items():
             if text not in allowed:
                 raise CannotConvert(node, f'"{name}" is {text}; {_listed(allowed)} could be expressed')
         if any(names) and not known:
             raise CannotConvert(node, f'the type of "{next(filter(None, names))}" is unknown')
+
+
+def _type_text(name: str, scope: Scope) -> str | None:
+    """A type as schemas spell it: by the element type, which follows from schemas alone, where it is a tensor.
+
+    What is new is inferred as long as it is written at a version that tells more than an older one.
+    """
+    if not scope.is_new(name) and (elem_type := scope.elem_type(name)):
+        return tensor_text(elem_type)
+    known = scope.type(name)
+    return None if known is None else type_text(known)
 
 
 def _note(ledger: Ledger, node: Node, op: str, source: int, target: int, how: str, *, replaced: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from opshift.functions import OPENVINO, defined
 from opshift.passes.fusion.patterns import ROTARY, Axes, Call, Splat, Tensor
+from opshift.passes.fusion.quantization.kinds import FLOATS, KINDS, anchors
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import AttributeProto, TensorProto
 from opshift.passes.model.schemas import MICROSOFT
@@ -339,10 +340,8 @@ BY_NAME: dict[Op, Family] = {
 }
 """The others that can be recognised, when asked for: those that exporters do not write, or write out on purpose."""
 
-QUANTIZED: dict[Op, Family] = {
-    ("", op): _family(lambda op, clues: iter(()), "QuantizeLinear") for op in ("QLinearConv", "QLinearMatMul")
-}
-"""Operators on integers, found between DequantizeLinear and QuantizeLinear when asked for (`quantized.py`)."""
+QUANTIZED: dict[Op, Family] = {op: _family(lambda op, clues: iter(()), *anchors(op)) for op in (*KINDS, *FLOATS)}
+"""Operators on integers, found between DequantizeLinear and QuantizeLinear when asked for (`quantization/kinds.py`)."""
 
 UNRUN: dict[Op, range] = {("", "Swish"): range(25, 27)}
 """The opsets that onnxruntime 1.31 reads without a kernel or body for an operator, which comes in there only by name.
@@ -353,5 +352,7 @@ It runs the body of Swish at opset 24 alone, and reads no opset above 26.
 
 def family(op: Op) -> Family | None:
     """How an operator is looked for, also one that is only looked for by name; None where nobody knows how."""
-    found = FAMILIES.get(op) or BY_NAME.get(op) or QUANTIZED.get(op)
+    if op in QUANTIZED:
+        return QUANTIZED[op]
+    found = FAMILIES.get(op) or BY_NAME.get(op)
     return found if found is not None and (op[0] != OPENVINO or defined(*op)) else None

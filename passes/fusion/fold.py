@@ -11,7 +11,8 @@ from opshift.passes.conversion import ir_versions
 from opshift.passes.fusion import families
 from opshift.passes.fusion.group import Uses
 from opshift.passes.fusion.proposals import Known
-from opshift.passes.fusion.quantized import KINDS, Quantizer
+from opshift.passes.fusion.quantization.kinds import FLOATS, KINDS
+from opshift.passes.fusion.quantization.quantizer import Quantizer
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.fusion.reading.all import RULES
 from opshift.passes.fusion.search import Search
@@ -99,7 +100,7 @@ class _Folder:
             readers.append(reader)
             reader.postpone(scope.body.node)
             taken = Search(reader, self._ops, self._least, self._allowance, self._pinned, self._known).taken()
-            if any(op in KINDS for op in self._ops):
+            if any(op in KINDS or op in FLOATS for op in self._ops):
                 uses = Uses(scope.body, pinned=set(self._pinned))
                 taken |= Quantizer(scope, uses, self._allowance).taken(self._ops)
             found.append((scope.body, taken))

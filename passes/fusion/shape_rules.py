@@ -11,7 +11,10 @@ Shape = Sequence[Dim] | None
 
 
 def fits(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
-    """Whether the call's result is known to have the shape that the nodes gave it."""
+    """Whether the call's result is known to have the shape that the nodes gave it, and to hold anything: of data
+    without an element runtimes do not run every operator."""
+    if any(0 in shape for shape in (result, *shapes) if shape is not None):
+        return False
     rule = _RULES.get(call.op[1])
     if rule is not None:
         return rule(call, shapes, result)

@@ -197,13 +197,21 @@ def ir_version(domain: str, opset: int) -> int:
 @cache
 def types_at(opset: int) -> frozenset[str]:
     """Every type that some operator of the default domain takes at `opset`."""
-    table = _table()
-    held: set[int] = set()
-    for op, rows in table["schemas"][""].items():
-        at = since("", op, opset)
-        if at is not None:
-            held.update(formal[3] for way in ("inputs", "outputs") for formal in rows[str(at)][way])
-    return frozenset().union(*(table["types"][index] for index in held))
+    pool = _table()["types"]
+    return frozenset().union(*(pool[index] for index, opsets in _opsets_of_types().items() if opsets >> opset & 1))
+
+
+@cache
+def _opsets_of_types() -> dict[int, int]:
+    """By its place in the table, at which opsets some operator of the default domain takes a set of types, as bits."""
+    held: dict[int, int] = {}
+    for rows in _table()["schemas"][""].values():
+        ends = sorted(map(int, rows))
+        for first, end in zip(ends, (*ends[1:], 64), strict=True):
+            row, opsets = rows[str(first)], (1 << end) - (1 << first)
+            for formal in (*row["inputs"], *row["outputs"]):
+                held[formal[3]] = held.get(formal[3], 0) | opsets
+    return held
 
 
 @cache

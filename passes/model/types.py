@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from opshift.passes.model.messages import TensorProto, TypeProto
@@ -111,6 +112,12 @@ def elem_type_of(kind: TypeProto) -> int:
 
 def _spelled(elem_type: int) -> str:
     return ELEMENTS[elem_type].name if elem_type in ELEMENTS else str(elem_type)
+
+
+@cache
+def tensor_text(elem_type: int) -> str:
+    """The type of a tensor as the schemas' type constraints spell it."""
+    return f"tensor({_spelled(elem_type)})"
 
 
 def type_text(kind: TypeProto) -> str | None:

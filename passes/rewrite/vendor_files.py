@@ -146,3 +146,13 @@ _FILES: dict[str, dict[str, tuple[str, ...]]] = {
 
 FILES = {domain: {op: file for file, ops in files.items() for op in ops} for domain, files in _FILES.items()}
 """The file by domain and operator."""
+
+_QUANTIZED = (
+    *("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QAttention", "QEmbedLayerNormalization", "QGemm"),
+    "QLinearConv",
+)
+
+
+def quantized() -> frozenset[tuple[str, str]]:
+    """The operators that compute in integers between scales."""
+    return frozenset((MICROSOFT, op) for op in (*_FILES[MICROSOFT]["microsoft.qlinear"], *_QUANTIZED))

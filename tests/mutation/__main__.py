@@ -22,8 +22,7 @@ def main() -> int:
     options = _options()
     folder = options.folder.resolve()
     if options.markdown:
-        known = {area: list(_known(folder / f"{area}.jsonl").values()) for area in AREAS}
-        options.markdown.write_text(markdown(known, equivalents()), encoding="utf-8")
+        _publish(options.markdown, folder)
         return 0
     tree = Tree(folder / "tree")
     tree.fill()
@@ -43,10 +42,25 @@ def main() -> int:
         print(_said(trial), flush=True)
 
     inside = [given for given in tasks if given.mutant.inside and given.tests]
+    earlier = len(_lines(results))
     apart(lambda: judge_bodies(tree, inside, report))
-    judged = {name for name, row in _known(results).items() if row["fate"] != UNJUDGED}
+    judged = {name for name, row in _known(results, earlier).items() if row["fate"] != UNJUDGED}
     judge_imports(tree, [given for given in tasks if key(asdict(given.mutant)) not in judged], report)
     return 0
+
+
+def _publish(page: Path, folder: Path) -> None:
+    """Write what became of those mutants that are in the code now; say which arguments are about others."""
+    known, argued = dict[str, list[Row]](), equivalents()
+    stale = set(argued)
+    for name in AREAS:
+        rows = _known(folder / f"{name}.jsonl")
+        mutants = [asdict(mutant) for mutant in Area(name).all()]
+        known[name] = [{**rows[key(mutant)], "mutant": mutant} for mutant in mutants if key(mutant) in rows]
+        stale -= set(map(place, mutants))
+    page.write_text(markdown(known, argued), encoding="utf-8")
+    for file, line, change, _ in sorted(stale):
+        print(f"not in the code any more: {file}: `{line}`: {change}")
 
 
 def _recording(tree: Tree, folder: Path, *, renew: bool) -> Recording:
@@ -60,10 +74,13 @@ def _recording(tree: Tree, folder: Path, *, renew: bool) -> Recording:
     return recording
 
 
-def _known(results: Path) -> dict[Key, Row]:
-    """Of each mutant, what was found last."""
-    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
-    return {key(row["mutant"]): row for row in map(json.loads, lines)}
+def _known(results: Path, since: int = 0) -> dict[Key, Row]:
+    """Of each mutant, what was found last, from a line of the results on."""
+    return {key(row["mutant"]): row for row in map(json.loads, _lines(results)[since:])}
+
+
+def _lines(results: Path) -> list[str]:
+    return results.read_text(encoding="utf-8").splitlines() if results.exists() else []
 
 
 def _said(trial: Trial) -> str:

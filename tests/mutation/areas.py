@@ -37,7 +37,7 @@ class Area:
     def drawn(self, recording: Recording, seed: int, count: int) -> list[Mutant]:
         """One mutant of each of `count` lines that tests execute."""
         by_line: dict[tuple[str, int], list[Mutant]] = {}
-        for mutant in self._all():
+        for mutant in self.all():
             if mutant.line in recording.lines.get(mutant.file, ()):
                 by_line.setdefault((mutant.file, mutant.line), []).append(mutant)
         chance = random.Random(seed)
@@ -47,9 +47,10 @@ class Area:
     def again(self, wanted: Iterable[Key]) -> list[Mutant]:
         """The same mutants in the code as it is now."""
         keys = set(wanted)
-        return [m for m in self._all() if (m.file, m.text, m.old, m.new, m.nth) in keys]
+        return [m for m in self.all() if (m.file, m.text, m.old, m.new, m.nth) in keys]
 
-    def _all(self) -> Iterator[Mutant]:
+    def all(self) -> Iterator[Mutant]:
+        """Every mutant of the code as it is now."""
         for file, source in self.sources.items():
             yield from mutants(file, source)
 

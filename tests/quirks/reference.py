@@ -127,6 +127,20 @@ QUIRKS: tuple[Quirk, ...] = (
     Quirk(REFERENCE, "1.23.2", ("LpNormalization",), "p is 1", "divides by the sum of the numbers", "by that of their magnitudes",
           lambda call: call.attribute("p", 2) == 1,
           Evidence("y = LpNormalization<p=1>(x)", 22, "float[2] x", "float[2] y", {"x": f(1, -3)}, (f(0.25, -0.75),))),
+    Quirk(REFERENCE, "1.23.2", ("Unsqueeze",), "the opset is below 13 and axes are in no order", "counts each by those before it",
+          "places of the result", lambda call: call.opset < 13 and list(call.attribute("axes", ())) != sorted(call.attribute("axes", ())),
+          Evidence("y = Unsqueeze<axes=[0,2,1]>(x)", 11, "float[2] x", "float[1,1,1,2] y", {"x": f(1, 2)}, (f(1, 2, shape=(1, 1, 1, 2)),))),
+    Quirk(REFERENCE, "1.23.2", ("QuantizeLinear",), "the types of data and scale differ", "divides in that of the data", "in that of the scale",
+          lambda call: call.opset >= 23 and getattr(call.given(0), "dtype", None) != getattr(call.given(1), "dtype", None),
+          Evidence("y = QuantizeLinear(x, s, z)", 23, "float[1] x, bfloat16 s, int16 z", "int16[1] y",
+                   {"x": f(-514), "s": np.array(2, bfloat16), "z": np.array(256, np.int16)}, (np.array([0], np.int16),))),
+    *(
+        Quirk(engine, seen, ("MaxPool",), "there may be NaN", "loses it", "the maximum, which ReduceMax and Max keep NaN for",
+              lambda call: call.given(0) is None or when.nan(0)(call),
+              Evidence("y = MaxPool<kernel_shape=[2]>(x)", 12, "float[1,1,3] x", "float[1,1,2] y", {"x": f(2, NAN, 1, shape=(1, 1, 3))},
+                       (f(NAN, NAN, shape=(1, 1, 2)),)), "nan")
+        for engine, seen in ((RUNTIME, "1.31.1"), (REFERENCE, "1.23.2"))
+    ),
     # what onnx.reference leaves out
     Quirk(REFERENCE, "1.23.2", RECURRENT, "sequences have lengths of their own", "runs all of them to the end",
           "each runs as many steps as it has", when.shorter, RUN),

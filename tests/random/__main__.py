@@ -16,7 +16,7 @@ from tests.random.calls import published
 from tests.random.coverage import Coverage
 from tests.random.report import markdown, table
 from tests.random.runner import Row, Wanted, again, run
-from tests.random.verdict import DIED
+from tests.random.verdict import DIED, FINDINGS
 
 
 def main() -> int:
@@ -33,13 +33,14 @@ def main() -> int:
     counts: Counter[Row] = Counter()
     seen: Counter[tuple[str, ...]] = Counter()
     unjudged: Counter[str] = Counter()
-    coverage, started, last = Coverage(), time.monotonic(), 0
+    coverage, started, last, wrong = Coverage(), time.monotonic(), 0, list[int]()
     wanted = Wanted(options.verbs, options.kind, options.jobs, 1 if options.op else 40)
     found = run(corpus, options.seed + 1, options.seconds, wanted)
     for judged in again(corpus, options.seeds, wanted) if options.seeds else found:
         counts.update(judged.rows)
         coverage.update(judged.coverage)
         last = max(last, judged.seed)
+        wrong += [judged.seed] if any(status in FINDINGS for _, _, status in judged.rows) else []
         unjudged.update(re.sub(r"-?[\d.]+(e[-+]\d+)?", "N", why)[:140] for why in judged.unjudged)
         if any(status == DIED for _, _, status in judged.rows):
             console.print(f"died     the process that judged seed {judged.seed}: {judged.rows[-1][1]}")
@@ -53,6 +54,7 @@ def main() -> int:
     total = sum(count for (_, verb, _), count in counts.items() if verb != "-")
     console.print(f"{total} judged in {spent:.0f} s, {total / spent:.0f} a second; the last seed was {last}")
     console.print(table(counts))
+    console.print(f"went wrong: {' '.join(map(str, wrong)) or 'none'}")
     for why, count in unjudged.most_common(options.most):
         console.print(f"unjudged {count:5} {why}")
     console.print(coverage.text(corpus))
@@ -63,7 +65,8 @@ def main() -> int:
     if options.json:
         rows = [[*key, count] for key, count in sorted(counts.items())]
         Path(options.json).write_text(
-            json.dumps({"counts": rows, "judged": total, "seconds": spent, "last": last}, indent=0), encoding="utf-8"
+            json.dumps({"counts": rows, "judged": total, "seconds": spent, "last": last, "wrong": wrong}, indent=0),
+            encoding="utf-8",
         )
     return int(bool(seen))
 

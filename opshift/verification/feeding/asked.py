@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
@@ -123,6 +122,8 @@ def _engines(given: Engines | None) -> tuple[str, ...]:
 
 
 def _require(package: str) -> None:
+    from importlib.metadata import PackageNotFoundError, version  # slow to import, and hardly ever asked
+
     try:
         version(package)
     except PackageNotFoundError:

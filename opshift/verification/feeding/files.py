@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +30,8 @@ def read(path: str | os.PathLike[str], inputs: Mapping[str, TypeProto]) -> list[
         ValueError: it holds inputs that the model does not have.
         OSError: it cannot be read.
     """
+    from zipfile import BadZipFile
+
     import numpy as np
 
     place = Path(path)
@@ -42,7 +43,7 @@ def read(path: str | os.PathLike[str], inputs: Mapping[str, TypeProto]) -> list[
             if isinstance(loaded, np.ndarray):
                 return [_alone(place, loaded, inputs)]
             return _sets({name: loaded[name] for name in loaded.files}, inputs)
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, BadZipFile) as error:
         if isinstance(error, _Unfit):
             raise
         raise _unreadable(place, "neither .npz nor .npy that numpy reads without running code") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -103,7 +103,8 @@ def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
     fits: Choice | None = None
     for number in range(wanted.runs or len(SIZES if problem.open_dims() else SIZES[:2])):
         turn, seed = number % turns, wanted.seed + number
-        plain = Choice([*SIZES, *_MORE][number % (len(SIZES) + len(_MORE))], turn=turn, seed=seed)
+        size = [*SIZES, *_MORE][number % (len(SIZES) + len(_MORE))]
+        plain = Choice(size, turn=turn, seed=seed, wide=number > 0)
         tries = _varied(problem, bases[turn], number, seed) if turn in bases else _tries(plain)
         fed, failure = _first_that_runs(problem, run, tries)
         why = why or failure
@@ -136,7 +137,7 @@ def _varied(problem: Problem, base: Choice, number: int, seed: int) -> Iterator[
 
     Dimensions of one size are changed together before each is changed alone; at last only the numbers are others.
     """
-    base = replace(base, turn=number, seed=seed)
+    base = replace(base, turn=number, seed=seed, wide=True)
     compared = problem.meanings.compared
     turned = replace(base, fills={name: fill for name, fill in base.fills.items() if not compared.get(name)})
     held = {dim: base.sizes.get(dim, base.size) for dim in problem.open_dims()}
@@ -156,10 +157,23 @@ def _first_that_runs(problem: Problem, run: Run, choices: Iterator[Choice]) -> t
     for choice in islice(choices, _ATTEMPTS):
         try:
             given = problem.draw(choice)
-            return Fed(given, run(given), choice), ""
+            fed = Fed(given, run(given), choice)
+            if choice.wide and not _is_finite(fed.outputs):  # too large for what is computed of them
+                choice = replace(choice, wide=False)
+                given = problem.draw(choice)
+                fed = Fed(given, run(given), choice)
+            return fed, ""
         except EngineError as error:
             why = why or str(error)
     return None, why
+
+
+def _is_finite(values: Sequence[Any]) -> bool:
+    """Whether no float is NaN or infinite, as far as these are arrays."""
+    import numpy as np
+
+    arrays = [value for value in values if isinstance(value, np.ndarray) and value.dtype.kind in "fc"]
+    return all(np.isfinite(value).all() for value in arrays)
 
 
 def _searched(side: Side, problem: Problem, first: Choice) -> Choice | None:

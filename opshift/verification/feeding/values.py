@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MOST = 1 << 30  # elements of an input: more is hardly meant
 AXES = 32  # which every numpy has
 FALLBACKS = ("fitting", "zeros", "ones", "counting")
+_LARGER, _SMALLER, _RARE = 8.0, 2.0**-12, 17
 _UNKNOWN = 8  # below which integers of no known meaning lie
 
 
@@ -34,6 +35,7 @@ class Choice:
         fills: numbers that fill the whole of an input.
         fallback: what integers are, where they are not what their meaning says.
         turn: which of several constants an input takes that the model compares with them.
+        wide: whether floats are drawn of more magnitudes than around 1.
     """
 
     size: int
@@ -42,6 +44,7 @@ class Choice:
     fallback: str = FALLBACKS[0]
     turn: int = 0
     seed: int = 0
+    wide: bool = False
 
 
 def place(name: str, axis: int) -> str:
@@ -138,7 +141,15 @@ class _Drawn:
         values = np.asarray(self.random.standard_normal(shape))
         if dtype.kind == "c":
             values = values + 1j * self.random.standard_normal(shape)
-        return self._of_both_signs(values).astype(dtype)
+        return self._of_both_signs(self._of_more_magnitudes(values)).astype(dtype)
+
+    def _of_more_magnitudes(self, values: Any) -> Any:
+        """Every other number beyond the bounds that networks have, as 6, and some below any threshold."""
+        flat = values.reshape(-1)
+        if self.choice.wide:
+            flat[self.choice.seed % 2 :: 2] *= _LARGER
+            flat[_RARE // 2 :: _RARE] *= _SMALLER
+        return flat.reshape(values.shape)
 
     def _of_both_signs(self, values: Any) -> Any:
         """A few numbers may be all positive, where a Relu is nothing: every other one turns, a single one in turn."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import proxy
@@ -104,6 +104,9 @@ class Stage(Scope):
 
     def _defines(self, name: str) -> bool:
         return name in self._names or super()._defines(name)
+
+    def is_new(self, name: str) -> bool:
+        return name not in self._names and super().is_new(name)
 
     def producer(self, name: str) -> NodeProto | None:
         if name in self._names and name not in self.made:
@@ -225,11 +228,19 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
     if kind == "origin":
         origin = scope.origin(name) is not None
         return origin, origin
-    if kind == "small":
-        value: Any = scope.tensor(name, tensors.SMALL)
-    else:
-        asked: dict[str, Callable[[str], Any]] = {"type": scope.type, "stated": scope.stated, "tensor": scope.tensor}
-        value = asked[kind](name)
+    if kind in ("tensor", "small"):
+        if (kind, name) not in scope.answered:
+            told = _tensor(kind, name, scope)
+            if name not in scope.initializers:
+                return told
+            scope.answered[kind, name] = told
+        return scope.answered[kind, name]
+    value = scope.type(name) if kind == "type" else scope.stated(name)
+    return value, value and value.SerializeToString(deterministic=True)
+
+
+def _tensor(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
+    value = scope.tensor(name, tensors.SMALL if kind == "small" else None)
     if kind == "tensor" and value is not None and tensors.size(value) > tensors.SMALL:
         return None, _TOO_LARGE
     return value, value and value.SerializeToString(deterministic=True)

@@ -28,6 +28,10 @@ def drop_unused(model: ModelProto, released: set[str]) -> bool:
     if not unused:
         return False
     held = list(bodies(model))
+    if unused <= {tensor.name for body in held for tensor in getattr(body, "initializer", ())}:
+        for body in held:
+            _drop(body, set(), unused)
+        return False
     uses = Counter(chain.from_iterable(_reads(body) for body in held))
     makers: dict[str, list[tuple[int, int]]] = {}
     for b, body in enumerate(held):

@@ -6,7 +6,9 @@ from functools import cached_property
 
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import ModelProto, NodeProto
+from opshift.passes.model.traversal import graphless
 
+_LARGE = 512  # bytes of a node, most of which are those of a tensor
 _MOST_ENDINGS = 64  # of fresh names that are searched for one by one
 
 
@@ -71,9 +73,17 @@ class Names:
             return b"\n".join([*held, "\n".join(stated).encode()])
         graph = self._model.graph
         held = [function.SerializeToString() for function in self._model.functions]
-        if not graph.initializer and not graph.sparse_initializer:
+        if not graph.initializer and not graph.sparse_initializer and graph.ByteSize() <= _LARGE * len(graph.node):
             return b"\n".join([*held, graph.SerializeToString()])
-        held += map(NodeProto.SerializeToString, graph.node)
+        held += map(_spelled, graph.node)
         held += [value.name.encode() for value in (*graph.input, *graph.output, *graph.value_info)]
         tensors = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
         return b"\n".join([*held, *(tensor.name.encode() for tensor in tensors)])
+
+
+def _spelled(node: NodeProto) -> bytes:
+    """Bytes that hold every name in a node, without the weights that it holds itself."""
+    data = node.SerializeToString()
+    if len(data) <= _LARGE or node.domain or node.op_type not in graphless():
+        return data
+    return "\n".join([node.name, *node.input, *node.output]).encode()

@@ -42,8 +42,9 @@ def _addend(node: Node, alpha: float) -> str:
     """C, which is held in the scale of the products."""
     build, one = node.build, is_one(node.scope.shape(node.input(4)))
     scale = product_of_scales(node, scalar(node, 1), scalar(node, 4) if one else node.input(4), factor=alpha)
-    if one:
-        return str(build.DequantizeLinear(node.input(6), scale))
+    dims, columns = node.scope.shape(node.input(6)), node.scope.shape(scale)
+    if one or (dims and columns is not None and len(columns) == 1 and dims[-1] == columns[0]):
+        return str(build.DequantizeLinear(node.input(6), scale, axis=None if one else -1))
     return str(build.Mul(build.Cast(node.input(6), to=T.FLOAT), scale))
 
 

@@ -7,6 +7,7 @@ from math import prod
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size, never_negative
 from opshift.passes.operators.shared.recipes import FLOAT8, axis_within, counted_from_front, recast
@@ -19,6 +20,9 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 COMBINES = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 OF_TRUTHS = {"add": "Or", "mul": "And", "max": "Or", "min": "And"}
+NARROW = {"int4": T.INT8, "uint4": T.UINT8, "float4e2m1": T.FLOAT, "float8e8m0": T.FLOAT}
+CARRIERS = FLOAT8 | {ELEMENT_TYPES[f"tensor({n})"]: to for n, to in NARROW.items() if f"tensor({n})" in ELEMENT_TYPES}
+"""What elements are scattered as that ScatterElements does not take."""
 FLOATS = (T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE)
 
 
@@ -160,6 +164,8 @@ def combined_outside(*known: str) -> Step:
         if reduction == "none":
             return None
         floats, once = node.elem_type() in FLOATS, _no_target_twice(node)
+        if not once and node.op_type == "ScatterND" and (node.scope.shape(node.input(1)) or [1])[-1] == 0:
+            raise CannotConvert(node, "updates of the whole one after another; of one axis or more could be expressed")
         if floats and reduction in ("max", "min"):
             node.close(f"runtimes differ on the {reduction} of NaN")
         elif floats and not once:
@@ -187,7 +193,7 @@ def _no_target_twice(node: Node) -> bool:
     if indices is None or (dims is None and (indices < 0).any()):
         return False
     if node.op_type == "ScatterND":
-        rows = indices.reshape(-1, indices.shape[-1])
+        rows = indices.reshape(prod(indices.shape[:-1]), indices.shape[-1])
         sizes = (dims or [])[: indices.shape[-1]]
         if (rows < 0).any():
             if not all(isinstance(size, int) for size in sizes):
@@ -238,10 +244,12 @@ def scattered_rows(node: Node) -> str:
         place = build.Mod(place, flat_indices.sizes(node, cache)[axis])
     indices = build.Expand(place, flat_indices.vector(build, dims))
     elem_type = node.elem_type()
-    if elem_type in FLOAT8:
-        cache, update = (build.Cast(name, to=FLOAT8[elem_type]) for name in (cache, update))
+    carrier = CARRIERS.get(elem_type, elem_type)
+    cache, update = (recast(build, name, elem_type, carrier) for name in (cache, update))
     result = build.ScatterElements(cache, indices, update, axis=axis)
-    return str(build.Cast(result, to=elem_type, saturate=0) if elem_type in FLOAT8 else result)
+    if elem_type in FLOAT8:
+        return str(build.Cast(result, to=elem_type, saturate=0))
+    return recast(build, result, carrier, elem_type)
 
 
 changed("Scatter", 9, Pair(down=gathered_from_data_and_updates))

@@ -12,7 +12,6 @@ import pytest
 
 from opshift.cli import main as cli
 from opshift.cli import start
-from opshift.jobs import rewrite
 from opshift.verification import verify
 from tests.support import model
 
@@ -68,7 +67,7 @@ def test_a_later_release_is_tried(here, capsys):
 
 def test_outputs_that_differ_end_with_what_to_try(here, capsys, monkeypatch):
     found = verify.Verification("different", "onnxruntime", 1, tensor="y", why="1 instead of 2")
-    monkeypatch.setattr(rewrite, "verify_apart", lambda *_, **__: found)
+    monkeypatch.setattr(verify, "verify_apart", lambda *_, **__: found)
     code, lines, _ = run(capsys, "convert in.onnx out.onnx --opset 13")
     assert (code, lines[-1]) == (
         4,

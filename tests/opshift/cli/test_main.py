@@ -13,9 +13,9 @@ import onnx.numpy_helper
 import pytest
 
 import opshift
+from opshift.cli import commands
 from opshift.cli import main as cli
 from opshift.files import model_file
-from opshift.jobs import rewrite
 from opshift.verification import verify
 from tests.support import evaluate, model
 
@@ -66,7 +66,7 @@ def test_a_refusal_writes_nothing(tmp_path, capsys):
 
 def test_different_outputs_are_not_written(source, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
-        rewrite,
+        verify,
         "verify_apart",
         lambda *_, **__: verify.Verification("different", "onnxruntime", 1, tensor="y", why="1 instead of 2"),
     )
@@ -244,11 +244,31 @@ def test_inspect_for_a_target(norm, npu, source, capsys):
     assert "would be rewritten: 1 x ReduceL2" in printed
     assert "opshift inline --target npu-1" in printed
     assert cli.main(["inspect", str(norm), "--target", "onnxruntime-1.31"]) == 0
-    assert "reads this model as it is" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "believed (documented): 1 x ReduceL2" in printed
+    assert "reads this model as it is, as far as is documented" in printed
     assert cli.main(["inspect", str(norm), "--target", npu, "--format", "json"]) == 0
     held = json.loads(capsys.readouterr().out)["target"]
     assert held["obstacles"][1]["text"] == 'ReduceL2 "y": it is not read'
     assert held["needs"][0]["node"] == "x"
+
+
+def test_inspect_says_as_it_is_of_nothing_that_is_unknown(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    of = model("a = Relu(x) y = my.F(a)", 13, inputs="float[N,2] x", outputs="float[N,2] y", domains='"my" : 1')
+    onnx.save(of, "custom.onnx")
+    onnx.save(model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y"), "relu.onnx")
+    Path("tract.toml").write_text(
+        'name = "tract"\nsource = "measured"\n[versions."1"]\nopset = 13\n[versions."1".measured]\nRelu = "1-2"\n'
+    )
+    assert cli.main(["inspect", "relu.onnx", "--target", "tract.toml"]) == 0
+    read = capsys.readouterr().out
+    assert "read (measured): 1 x Relu" in read
+    assert read.splitlines()[-1] == "tract-1 reads this model as it is"
+    cli.main(["inspect", "custom.onnx", "--target", "tract.toml"])
+    unknown = capsys.readouterr().out
+    assert "unknown: 1 x Relu (sizes without a number were not measured), 1 x my::F (nothing is said of my)" in unknown
+    assert "as it is" not in unknown
 
 
 def test_inspect_exits_with_3_for_a_model_that_cannot_be_rewritten(npu, tmp_path, capsys):
@@ -284,6 +304,16 @@ def test_inspect_says_what_can_be_reached(source, capsys):
     assert json.loads(capsys.readouterr().out)["reach"]["13"]["reachable"]
 
 
+def test_inspect_does_not_take_a_large_model_to_each_opset_unasked(source, monkeypatch, capsys):
+    monkeypatch.setattr(commands, "_TRIED_UNASKED", 0)
+    assert cli.main(["inspect", str(source)]) == 0
+    assert "opsets that can be reached: --reach tries each, --opset N one\n" in capsys.readouterr().out
+    assert cli.main(["inspect", str(source), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["reach"] == {}
+    assert cli.main(["inspect", str(source), "--reach"]) == 0
+    assert "opsets that can be reached: 1-28\n" in capsys.readouterr().out
+
+
 def test_targets_lists_them_with_their_source(capsys):
     assert cli.main(["targets"]) == 0
     printed = capsys.readouterr().out
@@ -307,7 +337,7 @@ def test_an_interrupt_leaves_nothing(source, tmp_path, monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rewrite, "verify_apart", interrupted)
+    monkeypatch.setattr(verify, "verify_apart", interrupted)
     assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "13"]) == 130
     assert "interrupted" in capsys.readouterr().err
     assert listing(tmp_path) == ["in.onnx"]

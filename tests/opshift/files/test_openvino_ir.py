@@ -141,6 +141,12 @@ DAMAGES = {
     "no weights": (r"net", "net", "there is no net.bin"),
     "depth": (r"<layers>", "<a>" * 200 + "</a>" * 200 + "<layers>", "nested more than"),
     "an edge without an end": (r' from-layer="0"', "", "<edge> has no from-layer"),
+    "an input with two outputs": (
+        r'(<layer id="0"[^§]*?<output>)',
+        r'\1<port id="7" precision="FP32"><dim>3</dim></port>',
+        "Parameter layer 0 has 0 inputs and 2 outputs",
+    ),
+    "an empty dimension": (r"<dim>3</dim>", "<dim/>", "a dimension is ''"),
     "a dimension that is none": (r"<dim>3</dim>", "<dim>3.5</dim>", "a dimension is '3.5'"),
 }
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from opshift.verification import bounds
-from opshift.verification.compare import compare
+from opshift.verification.compare import compare, identical
+from opshift.verification.judgement import DIRECT, TWINS
 
 A = np.float32([[1, 2, 3], [4, 5, 6]])
 
@@ -54,7 +55,45 @@ def test_what_is_not_finite_on_one_side_is_told(value):
     assert not bounds.direct("y", b, b, "exact").why
 
 
+X = np.linspace(-2, 2, 64)
+ROUNDED = X.astype(np.float16)
+
+
+@pytest.mark.parametrize(
+    ("runs", "told"),
+    [
+        ((ROUNDED, ROUNDED, X, X), ""),
+        ((ROUNDED, 1.25 * ROUNDED, X, X), "of the second model in its own precision and in float64"),
+        ((ROUNDED, ROUNDED, X, 1.25 * X), ", in float64"),
+    ],
+)
+@pytest.mark.parametrize("grade", ["exact", "close"])
+def test_each_form_is_judged_by_its_twin(runs, told, grade):
+    found = bounds.judge("y", bounds.Runs(*runs), grade)
+    assert (found.judge, bool(found.why)) == (TWINS, bool(told))
+    assert found.why.endswith(told)
+
+
+def test_what_is_compared_directly_says_nothing_of_float64():
+    found = bounds.direct("y", A, A * np.float32(1.000001), "close")
+    assert (found.judge, found.why, found.function, found.function_bound) == (DIRECT, "", 0.0, 0.0)
+    assert 0 < found.accuracy < found.accuracy_bound
+
+
+@pytest.mark.parametrize("words", [["a", "b"], ["a", ""]])
+def test_texts_are_the_same_or_not(words):
+    one, other = np.array(["a", "b"], object), np.array(words, object)
+    assert identical(one, other) is (words == ["a", "b"])
+    assert identical([one, A], [other, A]) is (words == ["a", "b"])
+
+
 def test_maps_are_equal_or_not():
     one = {"cat": 0.5, "dog": 0.25}
     assert compare(one, dict(one)).equal
     assert compare(one, {"cat": 0.5}).why == compare(one, A).why == compare(A, one).why == "the maps differ"
+
+
+@pytest.mark.parametrize("size", range(6))
+def test_the_median_is_that_of_numpy(size):
+    values = np.random.default_rng(size).standard_normal((size, 2 if size % 2 else 1))
+    assert bounds._median(values) == (np.median(values) if size else 0)

@@ -10,7 +10,6 @@ import pytest
 
 import opshift
 from opshift.cli import main as cli
-from opshift.verification.feeding import asked
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerance, judge, tolerances
 from opshift.verification.verify import verify_sides
@@ -79,7 +78,7 @@ def test_an_engine_that_is_not_installed_is_usage(pair, capsys, monkeypatch):
     def none(package):
         raise PackageNotFoundError(package)
 
-    monkeypatch.setattr(asked, "version", none)
+    monkeypatch.setattr("importlib.metadata.version", none)
     assert cli.main(["verify", *pair, "--engine", "openvino"]) == 2
     assert "openvino is not installed: pip install opshift[openvino]" in capsys.readouterr().err
 

@@ -54,6 +54,44 @@ def test_an_invalid_call_leaves_the_other_types_known():
     assert scope.elem_type("u") == T.INT64
 
 
+def test_ranks_follow_from_the_lengths_of_shapes():
+    """Behind one of which nothing is known, too."""
+    scope = scope_of(
+        "h = my.Draw(x) e = Expand(h, t) r = Reshape(x, s) y = Identity(r) z = Identity(e)",
+        inputs="float[N,4] x, int64[3] s, int64[2] t", outputs="float[A,B,C] y, float z",
+    )  # fmt: skip
+    assert [len(scope.shape(name) or "") for name in ("r", "y", "e")] == [3, 3, 0]
+
+
+def test_constants_are_computed_wherever_they_stand():
+    scope = scope_of(
+        "a = Relu(x) b = Mod(k, l) r = Reshape(a, b) y = my.Draw(r)",
+        inputs="float[N,4] x", outputs="float y", constants="int64[3] k = {7, 8, 10}, int64[3] l = {5, 5, 7}",
+    )  # fmt: skip
+    assert scope.shape("r") == [2, 3, 3]
+
+
+@pytest.mark.parametrize("held", ["int64 zero = {0}, int64 one = {1}, int64[1] last = {1}", ""])
+@pytest.mark.parametrize(
+    "size", ["t = Gather(s, one)", "g = Gather(s, last) t = Squeeze(g)", "g = Shape<start=1>(x) t = Squeeze(g)"]
+)
+def test_what_counts_to_a_size_is_as_long(held, size):
+    nodes = "zero = Constant<value_int=0>() one = Constant<value_int=1>() last = Constant<value_ints=[1]>() "
+    scope = scope_of(
+        f"{'' if held else nodes} s = Shape(x) {size} r = Range(zero, t, one) y = my.Draw(r)",
+        inputs="float[N,T] x", outputs="float y", constants=held,
+    )  # fmt: skip
+    assert scope.shape("r") == ["T"]
+
+
+def test_weights_that_are_left_out_have_types():
+    source = model(
+        "y = MatMul(x, w) z = my.Draw(y)", 18, inputs="float[N,128] x", outputs="float z", domains='"my" : 1'
+    )
+    source.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros((128, 200), np.float32), "w"))
+    assert Scope(source.graph, Context(source, source), 18, path=()).shape("y") == ["N", 200]
+
+
 def made_if(then_value, else_value):
     """The scope and the name of the output of an If whose branches call `then_value` and `else_value`."""
     scope = scope_of("y = Neg(x)", inputs="float[2,3] x, bool c", outputs="float[2,3] y")

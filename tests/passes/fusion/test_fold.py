@@ -552,3 +552,12 @@ def test_what_onnxruntime_does_not_run_comes_in_by_name(opset):
     assert [node.op_type for node in made.graph.node] == ["Swish"]
     with pytest.raises(EngineError):  # else it need not be asked for by name any more
         ENGINES[0](made)
+
+
+@pytest.mark.parametrize("dims", ["0,1,0,1", "0,2,3,4", "2,2,0,4"])
+def test_what_has_no_element_stays(dims):
+    source = model(
+        "y = InstanceNormalization(x, s, b)", 20, inputs=f"float[{dims}] x, float[C] s, float[C] b",
+        outputs=f"float[{dims}] y",
+    )  # fmt: skip
+    check_stays(convert.attempt(source, {}, ops=[("", "InstanceNormalization")]).model)

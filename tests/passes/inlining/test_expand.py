@@ -21,6 +21,25 @@ def operators(of):
     return {node.op_type for body in bodies(of) for node in body.node}
 
 
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        ('Gelu<approximate="fast">(x)', "approximate='fast'; none or tanh could be expressed"),
+        (
+            'opshift.openvino.NormalizeL2<eps=0.5, eps_mode="mul">(x, a)',
+            "eps_mode='mul'; add or max could be expressed",
+        ),
+    ],
+)
+def test_a_text_that_no_definition_knows_is_refused(call, why):
+    io = {"inputs": "float[N,4] x", "outputs": "float[N,4] y", "constants": "int64[1] a = {1}"}
+    source = model(f"y = {call}", 20, domains='"opshift.openvino" : 1', **io)
+    ops = [((node.domain, node.op_type)) for node in source.graph.node]
+    result = convert.attempt(source, opsets(source), ops=ops)
+    assert result.model is None
+    assert why in str(result.refusals[0])
+
+
 def inlined(source, *ops, target=None, **options):
     wanted = [tuple(op.rpartition("::")[::2]) for op in ops]
     result = convert.attempt(source, {"": target or opsets(source)[""]}, ops=wanted, **options)

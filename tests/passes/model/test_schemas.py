@@ -65,3 +65,21 @@ def test_ir_versions_and_types_by_opset():
     assert [schemas.ir_version("", opset) for opset in (7, 9, 13, 15, 21, 28)] == [3, 4, 7, 8, 10, 14]
     assert "tensor(bfloat16)" not in schemas.types_at(12)
     assert "tensor(bfloat16)" in schemas.types_at(13)
+
+
+def test_inputs_and_outputs_have_their_parameters():
+    add, concat, split = (schemas.schema("", op, 18) for op in ("Add", "Concat", "Split"))
+    assert [add.input(k) and add.input(k).name for k in range(3)] == ["A", "B", None]
+    assert [concat.input(k).name for k in (0, 7)] == ["inputs", "inputs"]
+    assert [split.output(k).name for k in (0, 7)] == ["outputs", "outputs"]
+    assert (add.output(0).name, add.output(1)) == ("C", None)
+    assert schemas.versions("", "Add") == (1, 6, 7, 13, 14)
+    assert schemas.versions("", "Nothing") == ()
+
+
+@pytest.mark.parametrize(
+    ("op", "older", "newer", "expected"),
+    [("Abs", 6, 6, "none"), ("GRU", 14, 22, "widened"), ("GRU", 22, 14, "narrowed"), ("Softmax", 11, 13, "changed")],
+)
+def test_what_schemas_alone_tell_of_two_versions(op, older, newer, expected):
+    assert schemas.difference("", op, older, newer) == expected

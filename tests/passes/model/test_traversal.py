@@ -1,6 +1,7 @@
-"""Fresh names: used nowhere else, however many are asked for."""
+"""Fresh names, used nowhere else, however many are asked for; and what a walk over a model finds."""
 
 import pytest
+from opshift.passes.model import traversal
 from opshift.passes.model.editing.names import Names
 
 from tests.support import model
@@ -51,3 +52,23 @@ def test_many_names_at_once_are_those_asked_for_one_by_one():
     tails = ("/Mul", "/Add", "/Mul", "/in/Add", "/x")
     for stem in ("a", "b", "a/in", ""):
         assert at_once.fresh_all(stem, tails) == [one_by_one.fresh(stem + tail) for tail in tails]
+
+
+def test_what_training_updates_is_known():
+    body = "y, m, v = BatchNormalization<training_mode = {}>(x, s, b, mean, variance)"
+    io = {"inputs": "float[N,3] x, float[3] s, float[3] b, float[3] mean, float[3] variance", "outputs": "float[N,3] y"}
+    assert traversal.updated(model(body.format(1), 15, **io)) == {"mean", "variance"}
+    assert traversal.updated(model("y = BatchNormalization(x, s, b, mean, variance)", 15, **io)) == set()
+
+
+def test_what_nobody_reads_is_known_unless_training_may():
+    source = model("a, unread = Dropout(x) y = Neg(a)", 15, inputs="float[N] x", outputs="float[N] y")
+    assert traversal.unread(source) == {"unread"}
+    source.training_info.add().algorithm.name = "t"
+    assert traversal.unread(source) == set()
+
+
+def test_operators_that_hold_graphs():
+    holders = {"If", "Loop", "Scan", "SequenceMap"}
+    assert traversal.graphless() >= {"Add", "Conv", "Constant"}
+    assert not traversal.graphless() & holders

@@ -236,6 +236,14 @@ def test_external_data_without_a_place():
     assert checker(made)
 
 
+def test_external_data_beside_its_own():
+    place = [onnx.StringStringEntryProto(key="location", value="w.bin")]
+    made = held(external_data=place, data_location=TensorProto.EXTERNAL, dims=[1], data_type=TensorProto.FLOAT,
+                float_data=[1.0])  # fmt: skip
+    assert "holds data in float_data" in verdict(made)
+    assert checker(made)
+
+
 def test_a_layer_normalization_may_have_more_attributes():
     source = model("y = LayerNormalization<axis=-1, more=1>(x, s)", 17, inputs="float[2,3] x, float[3] s", outputs="float[2,3] y")  # fmt: skip
     assert verdict(source) == checker(source) == ""

@@ -34,6 +34,27 @@ def test_what_hangs_on_constants_is_computed():
 CONSTANTS = "float[3] c = {1.0, -1.0, 0.25}, float[3] d = {2.5, 2.5, 1.0}"
 
 
+@pytest.mark.parametrize(
+    "node",
+    [
+        "Gemm(a, b)",
+        "Gemm(a, b, c)",
+        "Gemm<transA=1>(d, b)",
+        "Gemm<transB=1, alpha=0.5>(b, d)",
+        "Gemm<transA=1, beta=2.0>(d, b, c)",
+        "Transpose(d)",
+        "Transpose<perm=[1, 0]>(d)",
+    ],
+)
+def test_products_of_constants_are_those_of_the_engine(node):
+    constants = "float[2,3] a = {1, 2, 3, 4, 5, 6}, float[3,2] b = {1, -2, 3, 4, 0, 5}, float[2] c = {7, 8}, "
+    constants += "float[3,2] d = {1, 3, 5, 7, 9, 11}"
+    source = model(f"k = {node} y = Add(x, k)", 18, inputs="float x", outputs="float[A,B] y", constants=constants)
+    made = optimize.attempt(source).model
+    assert [n.op_type for n in made.graph.node] == ["Add"]
+    check_values(source, made, {"x": np.float32(0.5)}, rtol=0, atol=0)
+
+
 def test_a_constant_node_becomes_an_initializer():
     made = check_optimized(
         "c = Constant<value_floats=[1.5, 2.5, 3.5]>() y = Mul(x, c)", "y = Mul(x, [1.5, 2.5, 3.5])", **IO

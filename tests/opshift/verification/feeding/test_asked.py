@@ -210,6 +210,14 @@ def test_ranges_hold_for_what_is_drawn(source, tmp_path):
     assert set(held["ids"].tolist()) == {5, 6}
 
 
+@pytest.mark.parametrize(("given", "equal"), [(None, False), ("[0,1]", True), ((0, 1), True), ({"x": (0, 1)}, True)])
+def test_a_range_without_a_name_holds_for_all(given, equal):
+    before, after = (
+        model(f"y = {op}(x)", 17, inputs="float[64] x", outputs="float[64] y") for op in ("Abs", "Identity")
+    )
+    assert opshift.verify(before, after, grade="close", val_range=given).equal == equal
+
+
 @pytest.mark.parametrize(
     ("given", "shapes", "sizes"),
     [

@@ -50,6 +50,11 @@ DEMANDS = {
         f"int64[1] a = {{1}}, {weights(w=(1, 1, 400), v=(1, 98))}",
     ),
     "blocks": ("y = DepthToSpace<blocksize=2>(x)", "float[N,C,H,W] x", ""),
+    "frames of no usual length": (
+        "f = Unsqueeze(x, a) c = Conv<strides=[160], kernel_shape=[400]>(f, w) y = Add(c, v)",
+        "float[N,T] x",
+        f"int64[1] a = {{1}}, {weights(w=(1, 1, 400), v=(1, 71))}",
+    ),
     "positions": (
         "s = Shape(i) t = Gather(s, one) r = Range(zero, t, one) y = Gather(w, r)",
         "int64[N,T] i",
@@ -210,6 +215,34 @@ def test_few_numbers_are_of_both_signs(shape, seed):
     after = model("y = Identity(x)", 18, inputs=f"{kind} x, float[4] z", outputs=f"{kind} y")
     sides = Side(before), Side(after)
     assert verify_sides(*sides, grade="close", wanted=asked(seed=seed)).status == "different"
+
+
+@pytest.mark.parametrize("kind", ["float", "float16"])
+@pytest.mark.parametrize("shape", ["N,3", "64", "1,3,4,4"])
+@pytest.mark.parametrize("grade", ["exact", "close"])
+def test_numbers_lie_beyond_the_bounds_that_networks_have(kind, shape, grade):
+    """A Relu6 is no Relu, and what is cut at 6 is not what it was."""
+    io = {"inputs": f"{kind}[{shape}] x", "outputs": f"{kind}[{shape}] y"}
+    held = f"{kind} z = {{0}}, {kind} s = {{6}}, {kind} m = {{-6}}"
+    for before, after in (("Relu(x)", "Clip(x, z, s)"), ("Identity(x)", "Max(x, m)")):
+        one, other = (model(f"y = {text}", 18, constants=held, **io) for text in (before, after))
+        assert opshift.verify(one, other, grade=grade).status == "different"
+
+
+def test_numbers_lie_near_a_threshold():
+    io = {"inputs": "float[4,64] x", "outputs": "float[4,64] y"}
+    one, other = (model(f"y = {text}(x)", 18, **io) for text in ("Relu", "ThresholdedRelu<alpha=0.001>"))
+    assert opshift.verify(one, other, grade="exact").status == "different"
+
+
+def test_numbers_that_are_too_large_for_a_model_are_not_taken():
+    """Where the run would show nothing but infinities."""
+    source = model("a = Mul(x, x) b = Mul(a, a) y = Mul(b, b)", 18, inputs="float16[64] x", outputs="float16[64] y")
+    side = Side(source)
+    found = list(inputs.running(side, side.open().run, asked()))
+    assert len(found) == 2
+    assert all(np.isfinite(fed.outputs[0]).all() for fed in found)
+    assert all(np.abs(fed.given["x"]).max() < 6 for fed in found)
 
 
 def test_a_search_that_waits_for_ever_ends_and_is_begun_again(monkeypatch, tmp_path):

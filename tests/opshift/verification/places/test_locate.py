@@ -13,7 +13,6 @@ from opshift.passes.rewrite.says import says
 
 import opshift
 from opshift.cli import main as cli
-from opshift.jobs import rewrite
 from opshift.verification import verify
 from opshift.verification.compare import compare
 from opshift.verification.places import repro
@@ -211,7 +210,7 @@ def test_a_conversion_keeps_the_types_of_the_interface(tmp_path, monkeypatch, ca
     source = model("y = Cos(x)", 13, inputs=IN, outputs=OUT)
     onnx.save(source, tmp_path / "a.onnx")
     seen = verify.Verification("equal", "onnxruntime", 1, cast=("y",))
-    monkeypatch.setattr(rewrite, "verify_apart", lambda *_, **__: seen)
+    monkeypatch.setattr(verify, "verify_apart", lambda *_, **__: seen)
     assert cli.main(["convert", str(tmp_path / "a.onnx"), str(tmp_path / "o.onnx"), "--opset", "12"]) == 4
     assert "of another type: y" in capsys.readouterr().out
 

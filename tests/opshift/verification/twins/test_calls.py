@@ -37,6 +37,7 @@ def changed(value, at, by):
 def test_whether_two_kernels_compute_the_same(made, narrow, near):
     assert calls._near([made], [narrow]) is near
     assert calls._near([WIDE[0], made], [SINGLE[0], narrow]) is near
+    assert calls._near([np.array([1, 2]), None, made], [np.array([1, 2]), None, narrow]) is near
 
 
 def test_a_call_of_another_domain_runs_with_its_attributes():
@@ -55,9 +56,41 @@ def test_a_call_on_a_sequence_and_without_an_input():
     np.testing.assert_array_equal(made[0], [0, 1, 1])
 
 
+def test_a_kernel_that_computes_something_else_is_not_believed(monkeypatch):
+    """What numpy yields is compared with onnxruntime in float32."""
+    x = np.linspace(-2, 2, 9)
+    node, expected = onnx.helper.make_node("Erf", ["x"], ["y"]), [math.erf(value) for value in x]
+    monkeypatch.setattr(calls.kernels, "compute", lambda *_: [1.5 * np.array(expected)])
+    made = calls.Calls()
+    np.testing.assert_allclose(made.run(node, 13, [x], [np.dtype(np.float32)])[0], expected, rtol=1e-5)
+    assert (made.narrow, made.elsewhere) == ({"Erf": 1}, {})
+    monkeypatch.setattr(calls.kernels, "compute", lambda *_: [np.array(expected)])
+    made = calls.Calls()
+    assert (made.run(node, 13, [x], [np.dtype(np.float32)])[0] == expected).all()
+    assert (made.narrow, made.elsewhere) == ({}, {"Erf": 1})
+
+
+@pytest.mark.parametrize(("opset", "axes"), [(11, (1, 2)), (13, (1,))])
+def test_an_operator_is_the_one_of_its_opset(opset, axes):
+    """Softmax until 12 works on all axes from one on."""
+    x = np.linspace(-2, 2, 12).reshape(1, 3, 4)
+    (made,) = calls.Calls().run(onnx.helper.make_node("Softmax", ["x"], ["y"], axis=1), opset, [x], [None])
+    np.testing.assert_allclose(made, np.exp(x) / np.exp(x).sum(axes, keepdims=True), rtol=1e-14)
+
+
 def test_a_call_runs_at_its_own_version():
     node = onnx.helper.make_node("Squeeze", ["x"], ["y"], axes=[0])
     np.testing.assert_array_equal(calls.Calls().run(node, 11, [np.ones((1, 3))], [None])[0], np.ones(3))
+
+
+def test_what_was_prepared_serves_others_which_count_for_themselves(monkeypatch):
+    opened, session = [], calls.OnnxRuntime
+    monkeypatch.setattr(calls, "OnnxRuntime", lambda model: opened.append(1) or session(model))
+    one, x = calls.Calls(), np.linspace(-2, 2, 9)
+    node = onnx.helper.make_node("Erf", ["x"], ["y"])
+    made = [user.run(node, 13, [x], [np.dtype(np.float32)])[0] for user in (one, one.beside(), one.beside())]
+    assert (made[0] == made[1]).all()
+    assert (one.elsewhere, len(opened)) == ({"Erf": 1}, 2), "in double, which it does not load, and in float32"
 
 
 def test_what_was_prepared_for_a_call_is_not_taken_for_another():

@@ -32,8 +32,20 @@ def twin_of(body, opset=18, given=X, **io):
             "h = Cast<to = 10>(x) t = Transpose(h) u = Cast<to = 1>(t) y = Transpose(u)",
             lambda x: x.astype("f2").astype("f8"),
         ),
+        (  # nothing is cut that was computed since
+            "h = Cast<to = 10>(x) t = Mul(h, h) y = Cast<to = 1>(t)",
+            lambda x: x**2,
+        ),
+        (
+            "h = Cast<to = 10>(x) p = Mul(h, h) t = Transpose(p) u = Cast<to = 1>(t) y = Transpose(u)",
+            lambda x: x**2,
+        ),
         ("c = Constant<value_float = 0.1>() y = Mul(x, c)", lambda x: x * np.float64(np.float32(0.1))),
         ("i = Cast<to = 7>(x) y = Cast<to = 1>(i)", lambda x: np.trunc(x)),
+        (  # 1 - 2**-26 is 1 in float32
+            "c = Constant<value_float = 1.490116e-08>() o = Abs(x) d = Sub(o, c) i = Cast<to = 7>(d) y = Cast<to = 1>(i)",
+            lambda x: np.trunc(np.abs(x) - 1.49e-8),
+        ),
         ("y = LeakyRelu<alpha = 0.5>(x)", lambda x: np.where(x < 0, x / 2, x)),
         ("y = Gelu(x)", None),
     ],
@@ -60,6 +72,27 @@ def with_weights(body, kind, shape, result=None, **weights):
     return made
 
 
+def test_what_sequences_hold_is_double():
+    io = {"inputs": "float[3,4] x", "outputs": "seq(float[A,B]) y"}
+    (made,) = Twin(model("e = Exp(x) y = SequenceConstruct(x, e)", 18, **io)).run({"x": X})
+    assert [value.dtype for value in made] == [np.float64, np.float64]
+    np.testing.assert_allclose(made[1], np.exp(X.astype(np.float64)), rtol=1e-15)
+    given = {"s": [X, X]}
+    (joined,) = Twin(model("e = ConcatFromSequence<axis=0>(s) y = Exp(e)", 18,
+                           inputs="seq(float[3,4]) s", outputs="float[A,B] y")).run(given)  # fmt: skip
+    np.testing.assert_allclose(joined, np.exp(np.concatenate([X, X]).astype(np.float64)), rtol=1e-15)
+
+
+def test_weights_in_files_need_a_folder(tmp_path):
+    source = model("y = Mul(x, w)", 18, inputs="float[3,4] x", outputs="float[3,4] y")
+    source.graph.initializer.append(onnx.numpy_helper.from_array(X, "w"))
+    onnx.save(source, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="w.bin")
+    stored = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    np.testing.assert_allclose(Twin(stored, str(tmp_path)).run({"x": X})[0], X.astype("f8") ** 2, rtol=1e-15)
+    with pytest.raises(EngineError, match="external data without a folder"):
+        Twin(stored).run({"x": X})
+
+
 BODIES = {
     "If": """c = ReduceMax<keepdims = 0>(x) b = Cast<to = 9>(c) y = If(b) <
         then_branch = t () => (float[3,4] v) { v = Exp(x) }, else_branch = e () => (float[3,4] u) { u = Neg(x) }>""",
@@ -73,6 +106,26 @@ BODIES = {
 
 WIDE = X.astype(np.float64) / 4
 EXPECTED = {"If": np.exp(WIDE), "Loop": np.exp(np.exp(np.exp(WIDE))), "Scan": np.cumsum(WIDE[::-1], 0)}
+
+
+def test_a_scan_along_another_axis():
+    body = """z = Constant<value_floats = [0.0, 0.0, 0.0]>() t, y = Scan<num_scan_inputs = 1, scan_input_axes = [1],
+        scan_output_axes = [1], body = b (float[3] a, float[3] v) => (float[3] w, float[3] u) {
+            w = Add(a, v) u = Identity(w) }>(z, x)"""
+    made = Twin(model(body, 18, inputs="float[3,4] x", outputs="float[A,B] y")).run({"x": X})[0]
+    np.testing.assert_allclose(made, np.cumsum(X.astype(np.float64), 1), rtol=1e-14)
+
+
+def test_a_function_with_inputs_left_out():
+    text = """<ir_version: 8, opset_import: ["" : 18, "own" : 1]> g (float[3,4] x) => (float[3,4] y) { y = own.f(x) }
+    <domain: "own", opset_import: ["" : 18]> f (p, low, high) => (q) { e = Exp(p) q = Clip(e, low, high) }"""
+    np.testing.assert_allclose(Twin(onnx.parser.parse_model(text)).run({"x": X})[0], np.exp(X.astype("f8")), rtol=1e-15)
+
+
+def test_a_loop_of_one_turn():
+    body = BODIES["Loop"].replace("value_int = 3", "value_int = 1").replace("y, s = Loop", "s, y = Loop")
+    made = twin_of(body, outputs="float[T,A,B] y")
+    np.testing.assert_allclose(made, np.sin(X.astype(np.float64))[None], rtol=1e-15)
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -219,7 +272,14 @@ def test_both_bounds_are_reported():
     assert 0 < judged.function < judged.function_bound
     assert 0 < judged.accuracy < judged.accuracy_bound
     assert "in float64 the forms are" in outcome.verdict(found)
+    assert found.float64 == ""
     assert one.graph.input[0].type.tensor_type.elem_type == TensorProto.FLOAT
+    one, other = (
+        model(f"t = {by} y = Erf(t)", 18, inputs="float[9] x", outputs="float[9] y",
+              constants="float k = {0.3}, float q = {3.3333333}")
+        for by in ("Mul(x, k)", "Div(x, q)")
+    )  # fmt: skip
+    assert "nodes in numpy or onnx.reference (Erf " in opshift.verify(one, other, grade="close").float64
 
 
 def test_without_twins_a_stricter_bound_is_printed(monkeypatch):

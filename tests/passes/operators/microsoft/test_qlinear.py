@@ -22,6 +22,11 @@ def scale(*shape, low=0.01):
     return RNG.uniform(low, 0.05, shape).astype(FLOAT)
 
 
+def triple(kind, *shape):
+    """Numbers, their scale and their zero point."""
+    return eight_bits(kind, *shape), scale(), eight_bits(kind)
+
+
 def held(kind, **shapes):
     """Numbers, scales and zero points by name: 8 bits where nothing else is said."""
     return {name: scale(*of) if name.endswith("scale") else eight_bits(kind, *of) for name, of in shapes.items()}

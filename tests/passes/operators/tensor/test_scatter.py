@@ -1,9 +1,12 @@
 """The scatter family: renamed, combined, and before it existed."""
 
 import numpy as np
+import onnx.checker
+import onnx.helper
 import pytest
 from opshift.passes.conversion import convert
 
+from opshift.verification.engines import Reference
 from tests.support import check, check_down, check_refused, check_unchanged, check_values, model, show
 
 IO = {"inputs": "float[3,3] x, float[2,3] u", "outputs": "float[3,3] y"}
@@ -199,3 +202,37 @@ def test_truths_are_combined_as_truths(reduction, indices):
         feeds=feeds | ({"i": np.array([[1, 1]])} if indices else {}), constants=held,
         inputs=", ".join(filter(None, ["bool[1,2] x", indices, "bool[1,2] u"])), outputs="bool[1,2] y",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("dims", "refused"), [("2,0", True), ("0,0", False), ("0", False), ("1,0", False)])
+def test_slices_that_are_the_whole(dims, refused):
+    shape = [*map(int, dims.split(","))][:-1]
+    updates = ",".join(map(str, [*shape, 2, 3]))
+    source = model(
+        'y = ScatterND<reduction="add">(x, i, u)', 18, inputs=f"float[2,3] x, float[{updates}] u", outputs="float[2,3] y",
+        constants=f"int64[{dims}] i = {{}}",
+    )  # fmt: skip
+    result = convert.attempt(source, {"": 15})
+    assert (result.model is None) is refused
+    if not refused:
+        feeds = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "u": np.ones([*shape, 2, 3], np.float32)}
+        check_values(source, result.model, feeds, rtol=0, atol=0)
+
+
+KINDS = ["float4e2m1", "int4", "uint4", "float8e5m2"]
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize(
+    ("kind", "target"), [*((kind, to) for kind in KINDS for to in (23, None)), ("float8e8m0", None)]
+)
+def test_what_scatter_elements_does_not_take_is_scattered_as_something_else(kind, target):
+    io = {"inputs": f"{kind}[1,3,2] p, {kind}[1,2,2] u", "outputs": f"{kind}[1,3,2] y"}
+    source = model("y = TensorScatter(p, u)", 24, **io)
+    after = convert.attempt(source, {"": target} if target else {}, ops=[("", "TensorScatter")]).model
+    onnx.checker.check_model(after, full_check=True)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(getattr(onnx.TensorProto, kind.upper()))
+    feeds = {"p": np.array([[[1, 2], [4, 2], [1, 1]]]).astype(dtype), "u": np.array([[[2, 4], [1, 2]]]).astype(dtype)}
+    made = Reference(after).run(feeds)[0]
+    assert made.dtype == dtype
+    np.testing.assert_array_equal(made.astype(np.float32), [[[2, 4], [1, 2], [1, 1]]])

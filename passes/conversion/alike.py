@@ -1,0 +1,88 @@
+"""Functions that differ in their names alone, as exporters write one for each layer: calls of them all become calls of
+one, so that what is done to the first calls is replayed for the others, and the changes name what the user wrote."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from opshift.passes.changes import Change
+from opshift.passes.model import schemas
+from opshift.passes.model.kinds import Kind, Layout, Survey
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.traversal import Body, Op, subgraphs
+
+from opshift import functions
+
+_FEWEST = 16  # that are worth a look at each call
+
+
+@dataclass
+class Alike:
+    """What calls were of before one function stood for all, by the names that changes give to nodes."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    chosen: frozenset[Op] = frozenset()
+
+    def as_written(self, changes: list[Change]) -> list[Change]:
+        """The changes, as if each function had been inlined itself."""
+        if not self.names:
+            return changes
+        return [
+            change._replace(op=self.names.get(change.node, change.op))
+            if (change.domain, change.op) in self.chosen
+            else change
+            for change in changes
+        ]
+
+
+def merge(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> Alike:
+    """Let one function stand for those that are inlined and differ in nothing else; edits calls, and their kinds."""
+    chosen = _chosen(model, survey, inlined)
+    if len(chosen) < _FEWEST:
+        return Alike()
+    calls = list(_calls(model, survey, {*chosen, *chosen.values()}))
+    names = {node.name or next(iter(node.output), ""): node.op_type for node, _, _ in calls}
+    if len(names) < len(calls):
+        return Alike()  # names that are given twice tell nothing
+    kinds: dict[tuple[str, str, int, int, int, str, bool], Kind] = {}
+    for node, layout, index in calls:
+        kind = layout.kinds[index]
+        domain, op = default_domain(kind.domain), kind.op
+        node.op_type = chosen.get((domain, op), (domain, op))[1]
+        same = kind.same and not kind.attributes
+        form = (kind.domain, node.op_type, kind.inputs, kind.outputs, kind.attributes, kind.overload, same)
+        if form not in kinds:
+            kinds[form] = Kind(*form)
+        layout.kinds[index] = kinds[form]
+    return Alike(names, frozenset(chosen.values()))
+
+
+def _chosen(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> dict[Op, Op]:
+    """The function that stands for each that is not chosen itself."""
+    ops = [(default_domain(function.domain), function.name) for function in model.functions]
+    times = Counter(ops)
+    first: dict[int, Op] = {}
+    found: dict[Op, Op] = {}
+    for op, layout in zip(ops, survey.functions, strict=True):
+        if op not in inlined or times[op] > 1 or schemas.known_domain(op[0]) or functions.defined(*op):
+            continue
+        one = first.setdefault(id(layout.values), op)  # a survey looks at one of those that are alike
+        if one != op:
+            found[op] = one
+    return found
+
+
+def _calls(model: ModelProto, survey: Survey, ops: Collection[Op]) -> Iterator[tuple[NodeProto, Layout, int]]:
+    pending: list[tuple[Body, Layout]] = [(model.graph, survey.graph)]
+    pending += zip(model.functions, survey.functions, strict=True)
+    while pending:
+        body, layout = pending.pop()
+        if isinstance(body, FunctionProto) and (default_domain(body.domain), body.name) in ops:
+            continue  # it goes
+        for index, kind in enumerate(layout.kinds):
+            if (default_domain(kind.domain), kind.op) in ops:
+                yield body.node[index], layout, index
+        for index, inner in layout.inner.items():
+            pending += zip((graph for _, _, graph in subgraphs(body.node[index])), inner, strict=True)

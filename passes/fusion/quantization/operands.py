@@ -1,0 +1,178 @@
+"""What values of one body are dequantized from: numbers, scale and zero point, as operators on integers take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from opshift.passes.analysis.scope import Scope
+from opshift.passes.fusion.group import Uses
+from opshift.passes.model.attributes import attribute_value
+from opshift.passes.model.lazy_numpy import np
+from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.traversal import integer
+from opshift.passes.rewrite.builder import Builder
+
+T = TensorProto
+BYTES = (T.UINT8, T.INT8)
+WIDER: dict[int, int] = {T.UINT4: T.UINT8, T.INT4: T.INT8}
+"""Constants of 4 bits are written in 8, which hold the same numbers."""
+FIRST, LAST = "first", "last"
+
+
+class Dequantized(NamedTuple):
+    """What a DequantizeLinear reads, and along which axis its scale goes."""
+
+    values: str
+    scale: str
+    zero_point: str
+    axis: int
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Reads the values of one body."""
+
+    scope: Scope
+    uses: Uses
+
+    def made_by(self, name: str, *ops: str, domain: str = "") -> NodeProto | None:
+        """The node of this body that makes a value, if it is a call of one of some operators."""
+        at = self.uses.makers.get(name)
+        node = None if at is None else self.scope.body.node[at]
+        return node if node is not None and node.op_type in ops and default_domain(node.domain) == domain else None
+
+    def alone(self, name: str) -> bool:
+        """Whether one node of this body reads a value, and nothing else."""
+        return name not in self.uses.pinned and len(self.uses.users.get(name, ())) == 1
+
+    def is_one(self, *names: str) -> bool:
+        """Whether all that are there have one element."""
+        return all(self.scope.shape(name) in ([], [1]) for name in names if name)
+
+    def dequantized(self, name: str) -> Dequantized | None:
+        """What a value is dequantized from, with a scale in float32."""
+        node = self.made_by(name, "DequantizeLinear")
+        if (
+            node is None
+            or {a.name for a in node.attribute} - {"axis"}
+            or self.scope.elem_type(node.input[1]) != T.FLOAT
+        ):
+            return None
+        return Dequantized(node.input[0], node.input[1], given(node, 2), integer(node, "axis", 1))
+
+    def operand(self, build: Builder, name: str, axis: int | None = None, rank: int = 0) -> list[str] | None:
+        """Values, scale and zero point of an operand with one scale, or with one for each element of an axis."""
+        found = self.dequantized(name)
+        kind = 0 if found is None else self.scope.elem_type(found.values)
+        if found is None or (kind not in BYTES and kind not in WIDER):
+            return None
+        one = self.is_one(found.scale, found.zero_point)
+        if not one and (axis is None or not rank or found.axis % rank != axis % rank):
+            return None
+        values, zero = found.values, self.bare(found.zero_point)
+        if kind in WIDER:
+            held = self.scope.array(values), self.scope.array(zero) if zero else np.zeros(())
+            if held[0] is None or held[1] is None:
+                return None
+            values = build.constant(held[0].astype(np.int16), WIDER[kind])
+            zero = build.constant(held[1].astype(np.int16), WIDER[kind]) if zero else ""
+        return [values, self.bare(found.scale), zero or self.zeros(build, found.scale, WIDER.get(kind, kind))]
+
+    def bare(self, name: str) -> str:
+        """A scale or zero point before a Reshape that makes a scalar of it; operators on integers take both."""
+        made = self.scope.maker(name) if name else None
+        is_one = made is not None and made.op_type == "Reshape" and self.is_one(name, made.input[0])
+        return made.input[0] if made is not None and is_one and not default_domain(made.domain) else name
+
+    def zeros(self, build: Builder, scale: str, kind: int) -> str:
+        """A zero point of 0 for each scale."""
+        dims = self.scope.shape(scale) or []
+        return build.constant(np.zeros([dim for dim in dims if isinstance(dim, int)]), kind, "zero_point")
+
+    def bias(self, name: str, x_scale: str, w_scale: str, factor: float = 1.0) -> str | None:
+        """The int32 numbers of a bias that is held in the scale of the products."""
+        found = self.dequantized(name)
+        if found is None or self.scope.elem_type(found.values) != T.INT32:
+            return None
+        zero = self.scope.array(found.zero_point) if found.zero_point else np.zeros(1)
+        if zero is None or zero.any():
+            return None
+        if factor == 1.0 and self.is_product(found.scale, x_scale, w_scale):
+            return found.values
+        scales = [self.scope.array(scale) for scale in (found.scale, x_scale, w_scale)]
+        if any(scale is None for scale in scales):
+            return None
+        own, x, w = (np.ravel(scale) for scale in scales if scale is not None)
+        product = np.multiply(np.multiply(x, w, dtype=np.float32), np.float32(factor), dtype=np.float32)
+        return found.values if own.size in (1, product.size) and (own == product).all() else None
+
+    def is_product(self, name: str, *factors: str) -> bool:
+        """Whether a value is the product of two others, which may be reshaped for it."""
+        made = self.scope.maker(name)
+        return (
+            made is not None
+            and made.op_type == "Mul"
+            and sorted(map(self.bare, made.input)) == sorted(map(self.bare, factors))
+        )
+
+    def same(self, name: str, other: str) -> bool:
+        """Whether two scales or zero points are the same, by name or as constants."""
+        if self.bare(name) == self.bare(other):
+            return True
+        one, another = self.number(name), self.number(other)
+        return one is not None and one == another
+
+    def turned(self, name: str) -> tuple[str, str]:
+        """What a Transpose brings the channels of, and where to: to the second axis or to the last."""
+        node = self.made_by(name, "Transpose")
+        perm = (
+            list(next((attribute_value(a) for a in node.attribute if a.name == "perm"), ())) if node is not None else []
+        )
+        rank = len(perm)
+        if node is not None and rank > 2:
+            if perm == [0, rank - 1, *range(1, rank - 1)]:
+                return node.input[0], FIRST
+            if perm == [0, *range(2, rank), 1]:
+                return node.input[0], LAST
+        return name, ""
+
+    def number(self, name: str) -> float | None:
+        """The only element of a constant."""
+        held = self.scope.array(name) if name else None
+        return None if held is None or held.size != 1 else float(held.reshape(()))
+
+    def wide(self, name: str, to: int) -> tuple[str, str] | None:
+        """Integers that are cast to a wider type, and the zero point that is subtracted there, if one is."""
+        minus = self.made_by(name, "Sub")
+        cast = self.made_by(minus.input[0] if minus is not None else name, "Cast")
+        if cast is None or integer(cast, "to", 0) != to:
+            return None
+        zero = "" if minus is None else minus.input[1]
+        moved = self.made_by(zero, "Cast") if zero else None
+        if zero and (moved is None or integer(moved, "to", 0) != to):
+            return None
+        return cast.input[0], "" if moved is None else self.level(moved.input[0])
+
+    def level(self, name: str) -> str:
+        """A vector before an Unsqueeze that makes it one of rows or channels."""
+        made = self.made_by(name, "Unsqueeze")
+        return made.input[0] if made is not None and len(self.scope.shape(made.input[0]) or ()) == 1 else name
+
+    def above(self, *nodes: NodeProto) -> Iterator[str]:
+        """What some nodes read, and what that is dequantized and shaped from."""
+        names = [name for node in nodes for name in node.input]
+        for _ in range(4):
+            yield from names
+            names = [up for name in names if (made := self.scope.maker(name)) is not None for up in made.input]
+
+
+def given(node: NodeProto, index: int) -> str:
+    """An input; the empty string where it is left out."""
+    return node.input[index] if index < len(node.input) else ""
+
+
+def value_of(node: NodeProto, name: str, default: Any) -> Any:
+    """An attribute's value."""
+    return next((attribute_value(a) for a in node.attribute if a.name == name), default)

@@ -1,0 +1,152 @@
+"""QDQ as QOperator: DequantizeLinear, an operator on floats and QuantizeLinear are the operator on integers.
+
+The scales stay what they are: one for a tensor, or one for each channel of the weights where the operator has that.
+A bias is taken where it is held in int32 in the scale of the products. Nothing is quantized that was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opshift.passes.analysis.scope import Scope
+from opshift.passes.changes import Allowance, Change
+from opshift.passes.fusion.group import Uses
+from opshift.passes.fusion.quantization.kinds import FLOATS, INTEGERS, KINDS, MIXED, Call, Kind, Made
+from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, given, value_of
+from opshift.passes.model.attributes import make_attribute
+from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.traversal import Op
+from opshift.passes.rewrite.builder import Builder
+
+T = TensorProto
+_LOWEST: dict[int, int] = {T.UINT8: 0, T.INT8: -128}
+_REMARK = "computed in integers and rounded once, which differs by a step where that rounds otherwise"
+_EXACT = frozenset(("QLinearConcat", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearWhere"))
+"""Operators that are tables of what is computed in floats, or copies."""
+
+
+@dataclass(frozen=True)
+class Quantizer:
+    """Finds the calls of quantized operators in one body."""
+
+    scope: Scope
+    uses: Uses
+    allowance: Allowance
+
+    def taken(self, ops: Sequence[Op]) -> dict[int, list[NodeProto]]:
+        """The nodes that take the places of others, by index."""
+        found: dict[int, list[NodeProto]] = {}
+        nodes = self.scope.body.node
+        wanted: dict[str, list[Op]] = {}
+        for op in ops:
+            if op in KINDS:
+                wanted.setdefault(KINDS[op].of, []).append(op)
+        for index, node in enumerate(nodes):
+            if node.op_type == "QuantizeLinear" and not default_domain(node.domain):
+                found |= self._quantized(index, node, wanted)
+        roots = [(op, root) for op in FLOATS if op in ops for root in FLOATS[op]]
+        for op, root in roots:
+            for index, node in enumerate(nodes):
+                if node.op_type == root.of and not default_domain(node.domain) and index not in found:
+                    found |= self._in_floats(index, node, op, root, found)
+        return found
+
+    def _quantized(self, index: int, node: NodeProto, wanted: Mapping[str, Sequence[Op]]) -> dict[int, list[NodeProto]]:
+        operands = Operands(self.scope, self.uses)
+        kind = _output_kind(operands, node)
+        call = _before(operands, node, kind) if kind else None
+        for op in wanted.get(call.node.op_type, ()) if call is not None else ():
+            assert call is not None, "it is looked for above"
+            build = Builder(self.scope, self.scope.opset, node)
+            made = KINDS[op].make(operands, build, call, kind)
+            if made is None:
+                continue
+            zero = operands.bare(given(node, 2)) or build.constant(0, kind)
+            at = KINDS[op].result
+            inputs = [*made.inputs[:at], operands.bare(node.input[1]), zero, *made.inputs[at:]]
+            how = f"{op[1]} from DequantizeLinear, {call.node.op_type}, QuantizeLinear"
+            return self._replaced(index, node, op, how, Made(inputs, made.attributes), build, call)
+        return {}
+
+    def _in_floats(
+        self, index: int, node: NodeProto, op: Op, root: Kind, found: Mapping[int, Any]
+    ) -> dict[int, list[NodeProto]]:
+        operands, build = Operands(self.scope, self.uses), Builder(self.scope, self.scope.opset, node)
+        call = Call(node, list(node.input), [])
+        made = root.make(operands, build, call, 0)
+        if made is None or any(at in found for at in call.inside):
+            return {}
+        how = made.how or f"{made.op or op[1]} from what {node.op_type} is computed of"
+        return self._replaced(index, node, op, how, made, build, call)
+
+    def _replaced(
+        self, index: int, node: NodeProto, op: Op, how: str, made: Made, build: Builder, call: Call
+    ) -> dict[int, list[NodeProto]]:
+        name, exact = node.name or node.output[0], op[1] in _EXACT or op in INTEGERS
+        op = ("", made.op) if made.op else op
+        if not self.allowance.permits(name, op[1], how):
+            return {}
+        inputs = list(made.inputs)
+        while inputs and not inputs[-1]:
+            inputs.pop()
+        result = NodeProto(op_type=op[1], domain=op[0], name=node.name, doc_string=node.doc_string, input=inputs)
+        result.output.append(node.output[0])
+        result.attribute.extend(
+            make_attribute(key, value) for key, value in made.attributes.items() if value is not None
+        )
+        operands, opset = Operands(self.scope, self.uses), self.scope.opset
+        gone = [self.scope.body.node[at] for at in call.inside]
+        self.scope.context.released.update(operands.above(node, call.node, *gone))
+        grade, remark = ("exact", "") if exact else ("close", _REMARK)
+        self.allowance.made.append(Change(name, op[1], op[0], opset, opset, how, grade, remark))
+        return {**{at: [] for at in call.inside}, index: [*build.nodes, result]}
+
+
+def _output_kind(of: Operands, node: NodeProto) -> int:
+    """The type of 8 bits that a QuantizeLinear with one scale gives; 0 for any other."""
+    bare = not {a.name for a in node.attribute} & {"block_size", "precision"}
+    if not bare or not of.is_one(*node.input[1:]) or of.scope.elem_type(node.input[1]) != T.FLOAT:
+        return 0
+    zero = given(node, 2)
+    kind = of.scope.elem_type(zero) if zero else value_of(node, "output_dtype", 0) or T.UINT8
+    return int(kind) if kind in MIXED else 0
+
+
+def _before(of: Operands, node: NodeProto, kind: int) -> Call | None:
+    """The call whose result is quantized: behind a Relu that the lowest number stands for, and between Transposes."""
+    name, inside = node.input[0], list[int]()
+
+    def step(name: str) -> NodeProto | None:
+        at = of.uses.makers.get(name)
+        made = None if at is None else of.scope.body.node[at]
+        if at is None or made is None or default_domain(made.domain) or not of.alone(name):
+            return None
+        inside.append(at)
+        return made
+
+    made = step(name)
+    if made is not None and made.op_type == "Relu" and of.number(given(node, 2)) == _LOWEST[kind]:
+        made = step(made.input[0])
+    if made is not None and made.op_type == "Transpose" and of.turned(made.output[0])[1] == LAST:
+        made = step(made.input[0])
+        x, turned = of.turned(made.input[0]) if made is not None and made.input else ("", "")
+        if made is None or turned != FIRST:
+            return None
+        return Call(made, [x, *made.input[1:]], inside, {"channels_last": 1})
+    if made is not None and made.op_type == "Reshape":  # Softmax over several axes
+        return _softmax_of_rows(of, made, step, inside)
+    return None if made is None else Call(made, list(made.input), inside)
+
+
+def _softmax_of_rows(of: Operands, node: NodeProto, step: Callable[[str], Any], inside: list[int]) -> Call | None:
+    """Softmax as it was below opset 13: of a matrix that is shaped as the data were."""
+    shape, softmax = of.made_by(node.input[1], "Shape"), step(node.input[0])
+    flat = of.made_by(softmax.input[0], "Flatten") if softmax is not None and softmax.op_type == "Softmax" else None
+    found = of.dequantized(flat.input[0]) if flat is not None else None
+    if shape is None or shape.attribute or flat is None or found is None:
+        return None
+    if shape.input[0] not in (flat.input[0], found.values) or value_of(softmax, "axis", -1) not in (1, -1):
+        return None
+    return Call(softmax, [flat.input[0]], inside, {"opset": 12, "axis": value_of(flat, "axis", 1)})
