@@ -85,7 +85,15 @@ def test_each_room_says_in_a_sentence_what_it_is_as_contributing_does():
 TOPICS = {  # tests of what a whole room does, which are named after that
     "opshift/cli": {"endings", "misspelt", "schema", "wildcards", "fold_command", "ledger_command"},
     "opshift/verification": {"mutants"},
-    "passes/fusion": {"fold_attention", "fold_by_name", "fold_exported", "fold_near", "fold_published", "neighbours"},
+    "passes/fusion": {
+        "fold_attention",
+        "fold_by_name",
+        "fold_exported",
+        "fold_near",
+        "fold_published",
+        "fold_vendors",
+        "neighbours",
+    },
     "passes/openvino": {"attributes"},
     "passes/operators": {"ledger", "on_request", "over_boundaries"},
     "passes/operators/microsoft": {"nothing", "places", "recurrences"},
