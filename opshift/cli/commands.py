@@ -25,6 +25,7 @@ from opshift.jobs.outcome import Facts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
 from opshift.passes.backends.backend import Backend
+from opshift.passes.backends.knowledge import known as known_calls
 from opshift.passes.backends.obstacles import obstacles, open_dimensions
 from opshift.passes.conversion import convert as engine
 from opshift.passes.fusion.quantization.forms import known
@@ -318,13 +319,15 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
     """What a backend, or an opset, would refuse of a model, and what would be rewritten for it."""
     folder, backend = _folder(options.model), goal.backend
     result = goal.attempt(source, folder)
+    in_the_way = tuple(obstacles(source, backend, folder)) if backend is not None else ()
     prospect = outcome_.Prospect(
         backend.name if backend is not None else goal.said.removeprefix("at "),
-        tuple(obstacles(source, backend, folder)) if backend is not None else (),
+        in_the_way,
         result.changes,
         result.refusals,
         tuple(open_dimensions(source, backend)) if backend is not None else (),
         backend is None,
+        outcome_.knowledge(known_calls(source, backend, folder, in_the_way)) if backend is not None else (),
     )
     if options.format == "json":
         print(documents.written(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))

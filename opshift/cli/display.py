@@ -11,17 +11,19 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TextIO
 
 from opshift.cli import trying
-from opshift.cli.printing import printable
+from opshift.cli.printing import counted, printable
 from opshift.jobs.batch import FileResult
 from opshift.jobs.contents import Contents
 from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.fates import Fates
 from opshift.jobs.optional import TakenBack
-from opshift.jobs.outcome import Facts, Outcome, Prospect, blamed, fed, remarked, several, verdict
+from opshift.jobs.outcome import Facts, Knowledge, Outcome, Prospect, blamed, fed, remarked, several, verdict
 from opshift.passes.backends.backend import Backend
+from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN
 from opshift.passes.changes import Change, Result
 from opshift.passes.errors import Refusal, grouped
 from opshift.passes.model import schemas
+from opshift.verification.adapters import KNOWN
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -129,6 +131,8 @@ def _described(found: Facts, held: Contents, of: Fates, *, verbose: bool) -> lis
 def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: bool = False) -> None:
     """What a target thinks of a model, the nodes of one operator and one reason in one line."""
     _tabulate([*(row[:2] for row in _rows(found, found)), ("target", held.target)], console)
+    for line in _known(held.known):
+        say(line, console)
     for line in _refused(held.obstacles, verbose=verbose, said="not read"):
         say(line, console)
     if not held.refusals:
@@ -145,7 +149,37 @@ def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: 
     elif held.obstacles:
         say(f"`opshift inline --target {held.target}` makes it a model that {held.target} reads", console)
     else:
-        say(f"{held.target} reads this model as it is", console)
+        say(_as_it_is(held), console)
+
+
+_WORDS = {READ: "read (measured)", BELIEVED: "believed (documented)", UNKNOWN: "unknown"}
+
+
+def _known(held: Sequence[Knowledge]) -> list[str]:
+    """One line for each word; of what nobody knows with the reasons."""
+    lines = []
+    for word, said in _WORDS.items():
+        rows = [row for row in held if row.word == word]
+        ops = [f"{row.count} x {row.operator}{f' ({row.why})' if row.why else ''}" for row in rows]
+        lines += [f"{said}: {', '.join(ops)}"] if rows else []
+    return lines
+
+
+def _as_it_is(held: Prospect) -> str:
+    """The verdict where nothing is in the way that anybody knows of."""
+    unknown = sum(row.count for row in held.known if row.word == UNKNOWN)
+    if unknown:
+        return (
+            f"whether {held.target} reads {several(unknown, 'call')} of this model is not known; {_asking(held.target)}"
+        )
+    if any(row.word == BELIEVED for row in held.known):
+        return f"{held.target} reads this model as it is, as far as is documented"
+    return f"{held.target} reads this model as it is"
+
+
+def _asking(target: str) -> str:
+    stem = target.rpartition("-")[0]
+    return f"`opshift inline --target {target} --try` tries it" if stem in KNOWN else "try it there"
 
 
 def targets(backends: Sequence[Backend], console: Console | None) -> None:
@@ -243,12 +277,6 @@ def _changes(changes: Sequence[Change]) -> list[str]:
         rung = Change("", op, "", source, target, how).rung
         lines.append(f"{count} x {f'{op} {rung}'.strip()}, {grade}: {how}{note}")
     return lines
-
-
-def counted(names: Sequence[str], most: int = 3) -> str:
-    """The first of several names, and how many more there are."""
-    more = len(names) - most
-    return f"{', '.join(names[:most])}{f' and {more} more' if more > 0 else ''}"
 
 
 def _taken_back(found: Sequence[TakenBack]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def printable(line: str) -> str:
     """A line with what names in a model may hold and a terminal would obey, or not show, spelled out."""
@@ -11,3 +13,9 @@ def printable(line: str) -> str:
     if line.isprintable():
         return line
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
+def counted(names: Sequence[str], most: int = 3) -> str:
+    """The first of several names, and how many more there are."""
+    more = len(names) - most
+    return f"{', '.join(names[:most])}{f' and {more} more' if more > 0 else ''}"

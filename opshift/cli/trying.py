@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opshift.cli.printing import counted
 from opshift.trying.search import DIED, DIFFERS, HUNG, IMPOSSIBLE
 from opshift.trying.tried import Tried
 
@@ -36,7 +37,7 @@ def told(tried: Tried) -> list[str]:
 
 def ending(tried: Tried) -> str:
     """Why nothing was written, and what to try."""
-    left = []
+    left = [f"--fix-shape with numbers for {counted(tried.open)}"] if tried.open else []
     if tried.bounded:
         left.append("--tries or --seconds, as the search ended early")
     if tried.operator and not tried.repro:

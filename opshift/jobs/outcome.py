@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opshift.jobs.optional import TakenBack
+from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN, Known
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal
 from opshift.passes.model.imports import opsets
@@ -68,7 +69,8 @@ class Outcome:
 class Prospect:
     """What a target thinks of a model: what it does not read, what would be rewritten for it, what would be refused.
 
-    `needs` is what is left to the user: dimensions without a number. An opset is a target, too (`opset`).
+    `needs` is what is left to the user: dimensions without a number. An opset is a target, too (`opset`). `known` says
+    of the rest what is known of it, with the number of calls: `read` (measured), `believed` (documented) or `unknown`.
     """
 
     target: str
@@ -77,6 +79,25 @@ class Prospect:
     refusals: tuple[Refusal, ...]
     needs: tuple[Refusal, ...]
     opset: bool = False
+    known: tuple[Knowledge, ...] = ()
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What is known of calls of one operator, how many they are, and the reason where nobody knows."""
+
+    word: str
+    operator: str
+    count: int
+    why: str = ""
+
+
+def knowledge(calls: Iterable[Known]) -> tuple[Knowledge, ...]:
+    """The same by word, operator and reason."""
+    counted = Counter(calls)
+    order = [READ, BELIEVED, UNKNOWN]
+    rows = [Knowledge(word, op, count, why) for (op, word, why), count in counted.items()]
+    return tuple(sorted(rows, key=lambda row: (order.index(row.word), row.operator, row.why)))
 
 
 def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | None = None) -> Facts:

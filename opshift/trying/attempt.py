@@ -16,7 +16,7 @@ from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import bodies
 from opshift.probing import installed
 from opshift.trying import learning, smallest
-from opshift.trying.remedies import ANNOTATE, AS_IT_IS, CLAIMS, EXPAND, OPSET, OPTIMIZE, SYMBOLS, Remedies
+from opshift.trying.remedies import ANNOTATE, AS_IT_IS, CLAIMS, EXPAND, OPSET, OPTIMIZE, SPLIT, SYMBOLS, Remedies
 from opshift.trying.search import IMPOSSIBLE, Answer, Found, Meter, Plan, Search
 from opshift.trying.smallest import Piece
 from opshift.trying.trial import Backend, Expected, expected
@@ -114,7 +114,7 @@ class _Trying:
 
     def _blame(self, plan: Plan) -> list[str]:
         piece = self._piece(plan)
-        return [] if piece is None else [piece.operator]
+        return [] if piece is None else piece.operators
 
     def _piece(self, plan: Plan) -> Piece | None:
         if plan not in self._pieces:
@@ -148,7 +148,7 @@ class _Trying:
             command = f"opshift inline model.onnx out.onnx --target {self._backend.name} --try --inputs inputs"
             smallest.write(Path(repro), piece, command, f"{self._backend.said}: {piece.answer.why}")
         if piece is None:
-            return replace(tried, bounded=found.bounded)
+            return replace(tried, bounded=found.bounded, open=self._open())
         return replace(
             tried,
             node=piece.named,
@@ -156,19 +156,29 @@ class _Trying:
             nodes=len(piece.model.graph.node),
             repro=repro,
             bounded=found.bounded,
+            open=self._open(),
         )
+
+    def _open(self) -> tuple[str, ...]:
+        """The dimensions of the inputs that are no numbers, by name, or by the input and the place."""
+        model = self._remedies.sized
+        held = {tensor.name for tensor in model.graph.initializer}
+        dims = [(v.name, v.type.tensor_type.shape.dim) for v in model.graph.input if v.name not in held]
+        open_ = [d.dim_param or f"{name}[{at}]" for name, of in dims for at, d in enumerate(of) if d.dim_value <= 0]
+        return tuple(dict.fromkeys(open_))
 
     def _learnt(self, found: Found) -> Iterator[Learnt]:
         for remedy in sorted(found.plan - {AS_IT_IS}):
             answer = found.reasons.get(remedy, Answer(""))
-            if remedy.kind == EXPAND:
+            if remedy.kind in (EXPAND, SPLIT):
                 answer = self._said(remedy.what) or answer
-            op = remedy.what if remedy.kind == EXPAND else next(iter(answer.blames), self._first_located())
+            op = remedy.what if remedy.kind in (EXPAND, SPLIT) else next(iter(answer.blames), self._first_located())
             calls = list(_calls(self._remedies.sized, op)) if op else []
             nodes = len(calls)
             how = {
                 EXPAND: f"expanded, {nodes} node{'s' if nodes != 1 else ''}",
                 OPSET: f"converted to opset {remedy.what}",
+                SPLIT: "one axis after the other",
                 OPTIMIZE: "computed what is constant",
                 ANNOTATE: "declared the types that follow from the inputs",
                 CLAIMS: "dropped the types that are declared of values",
@@ -179,7 +189,7 @@ class _Trying:
 
     def _said(self, op: str) -> Answer | None:
         """What came of the piece that showed an operator to be at fault."""
-        return next((p.answer for p in self._pieces.values() if p is not None and p.operator == op), None)
+        return next((p.answer for p in self._pieces.values() if p is not None and op in p.operators), None)
 
     def _first_located(self) -> str:
         """What was found to be at fault first, if anything was."""

@@ -13,13 +13,21 @@ from opshift.passes.inlining import definable
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Body, bodies, census
-from opshift.trying import symbols
+from opshift.trying import splitting, symbols
 from opshift.trying.search import Plan, Remedy
 from opshift.trying.smallest import INPUTS
 
 AS_IT_IS = Remedy(0, "as it is")
 """The target's file is not asked."""
-EXPAND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE = "expand", "opset", "optimize", "symbols", "claims", "annotate"
+EXPAND, SPLIT, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE = (
+    "expand",
+    "split",
+    "opset",
+    "optimize",
+    "symbols",
+    "claims",
+    "annotate",
+)
 _OPSETS = (18, 17, 15, 13, 11)
 """Opsets that importers were written for: newest first."""
 _WIDELY = 6
@@ -42,6 +50,8 @@ class Remedies:
         op = operator(kind)
         if definable.is_defined(*op) and kind not in self.goal.names:
             yield _expanding(1, kind)
+        if not op[0] and op[1] in splitting.SPLIT:
+            yield Remedy(1, SPLIT, kind)
         if not op[0]:
             since = schemas.since("", op[1], self.opset) or 1
             if since > min(schemas.versions("", op[1]), default=1):
@@ -97,6 +107,11 @@ class Remedies:
             if result.model is not None and CLAIMS in held:
                 for body in bodies(result.model):
                     del body.value_info[:]
+            if result.model is not None and SPLIT in held:
+                for remedy in plan:
+                    if remedy.kind == SPLIT and result.model is not None:
+                        model, changes = splitting.split(result.model, remedy.what)
+                        result = replace(result, model=model, changes=(*result.changes, *changes))
             refused = {refusal.operator for refusal in result.refusals} & names
             if result.model is not None or not refused:
                 return result

@@ -195,7 +195,7 @@ class Search:
         if found.status in (IMPOSSIBLE, UNTRIED):
             return False
         before, after = self._at_fault(plan, answer), self._at_fault(wider, found)
-        return bool(before and after) and not set(before) & set(after)
+        return bool(before and after) and before[0] != after[0]
 
     def _at_fault(self, plan: Plan, answer: Answer) -> Sequence[str]:
         return answer.blames or self._found_out(plan)

@@ -42,13 +42,25 @@ class Piece:
         """What is at fault, `Name` or `domain::Name`; `INPUTS` where no operator is."""
         if self.node is None:
             return INPUTS
-        domain = default_domain(self.node.domain)
-        return f"{domain}::{self.node.op_type}" if domain else self.node.op_type
+        return operator_of(self.node)
+
+    @property
+    def operators(self) -> list[str]:
+        """What is at fault, and then what it is at fault together with, the nearest first."""
+        if self.node is None:
+            return [INPUTS]
+        return list(dict.fromkeys([self.operator, *(operator_of(node) for node in reversed(self.model.graph.node))]))
 
     @property
     def named(self) -> str:
         """The node at fault, by its name or its first output."""
         return "" if self.node is None else self.node.name or next(iter(self.node.output), "")
+
+
+def operator_of(node: NodeProto) -> str:
+    """The operator that a node calls, as `Name` or `domain::Name`."""
+    domain = default_domain(node.domain)
+    return f"{domain}::{node.op_type}" if domain else node.op_type
 
 
 def smallest(model: ModelProto, folder: str | None, feeds: Feeds, fails: Fails) -> Piece | None:
@@ -57,12 +69,13 @@ def smallest(model: ModelProto, folder: str | None, feeds: Feeds, fails: Fails) 
     None where no part that fails can be cut out.
     """
     search = _Search(model, folder, feeds, fails)
-    given = search.given()
-    if given.status in (REFUSED, DIED):
-        passing = _passing(model)
-        return Piece(passing, feeds, None, given)
     found = search.first()
-    return None if found is None else search.shrunk(*found)
+    if found is None:
+        return None
+    given = search.given()
+    if (given.status, given.why) == (found[1].status, found[1].why) and given.status in (REFUSED, DIED):
+        return Piece(_passing(model), feeds, None, given)
+    return search.shrunk(*found)
 
 
 def _passing(model: ModelProto) -> ModelProto:
@@ -172,14 +185,14 @@ def values_of(model: ModelProto, feeds: Feeds) -> list[Any]:
 
 
 def typed(model: ModelProto, outputs: Sequence[Any]) -> ModelProto:
-    """The piece with the element types of what it yields declared, which importers ask for."""
+    """The piece with the types and ranks of what it yields declared: without them, importers refuse, or crash."""
     from onnx import helper
 
     made = ModelProto()
     made.CopyFrom(model)
     for value, held in zip(made.graph.output, outputs, strict=True):
         if hasattr(held, "dtype") and not value.type.ByteSize():
-            value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(held.dtype)
+            value.type.CopyFrom(tensor_type(helper.np_dtype_to_tensor_dtype(held.dtype), [None] * held.ndim))
     return made
 
 

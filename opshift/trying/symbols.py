@@ -9,6 +9,7 @@ from typing import Any
 
 from opshift.passes.model.messages import FunctionProto, ModelProto, ValueInfoProto
 from opshift.passes.model.traversal import bodies
+from opshift.passes.specialization.inputs import symbol
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -31,14 +32,9 @@ def plain(model: ModelProto) -> ModelProto:
     inputs = {value.name for value in made.graph.input}
     for value in _values(made):
         for dim in _dims(value):
-            if (
-                dim.dim_value > 0
-                or _PLAIN.fullmatch(dim.dim_param)
-                or (dim.dim_value == 0 and dim.HasField("dim_value"))
-            ):
+            if _is_plain(dim):
                 continue
-            unnamed = not dim.dim_param or dim.dim_param in _UNKNOWN
-            if not unnamed:
+            if symbol(dim):
                 if dim.dim_param not in names:
                     names[dim.dim_param] = next(fresh)
                 dim.dim_param = names[dim.dim_param]
@@ -47,10 +43,6 @@ def plain(model: ModelProto) -> ModelProto:
             else:
                 dim.Clear()
     return made
-
-
-_UNKNOWN = ("?", "-1", "*")
-"""What exporters write where a size has no name: two of them are not the same size."""
 
 
 def _is_plain(dim: Any) -> bool:

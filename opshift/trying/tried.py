@@ -56,6 +56,7 @@ class Tried:
         repro: the folder that it was written to.
         bounded: whether the search ended before it was through.
         other: the release that the target's file is about, where it is another one.
+        open: symbolic dimensions of the inputs: numbers for them may help.
         learn: the target file that keeps what was found.
     """
 
@@ -71,6 +72,7 @@ class Tried:
     repro: str = ""
     bounded: bool = False
     other: str = ""
+    open: tuple[str, ...] = ()
     learn: str = ""
 
     @property

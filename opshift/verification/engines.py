@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -32,10 +33,21 @@ class Session(Protocol):
         """The outputs in the graph's order: arrays, lists of arrays for sequences, None for an empty optional."""
 
 
+def runtime() -> Any:
+    """onnxruntime, which tells its makers nothing of the models that it runs, unless the environment says otherwise.
+
+    It would in a thread, which copies of this process do not have: they wait for ever for a lock that it holds.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # looked at when it is imported
+    import onnxruntime
+
+    return onnxruntime
+
+
 def load() -> None:
     """Import what engines need, so that processes that are forked from this one have it already."""
     with suppress(ImportError):
-        import onnxruntime  # noqa: F401
+        runtime()
 
 
 _MEMORY = re.compile("bfc_arena|bad_alloc|[Ff]ailed to allocate memory|Unable to allocate|Cannot allocate memory")
@@ -60,7 +72,7 @@ class OnnxRuntime:
 
     def __init__(self, model: ModelProto | bytes, outputs: Sequence[str] | None = None, folder: str | None = None):
         try:
-            import onnxruntime as ort
+            ort = runtime()
         except ImportError as error:
             raise EngineError(f"{ABSENT} ({one_line(error)})") from None
 
@@ -85,6 +97,10 @@ class OnnxRuntime:
         except Exception as error:
             raise EngineError(one_line(error)) from None
         self._outputs = list(outputs) if outputs else None
+        given = (*self._session.get_inputs(), *self._session.get_overridable_initializers())
+        self._known = {value.name for value in given}
+        self._options = ort.RunOptions()
+        self._options.log_severity_level = 4
 
     def _lend(self, options: Any, model: ModelProto, aside: external.Aside) -> None:
         """Let the session use values that lie neither in the message nor in external data."""
@@ -97,14 +113,9 @@ class OnnxRuntime:
 
     def run(self, feeds: Feeds) -> list[Any]:
         """See `Session.run`; raises `EngineError`."""
-        import onnxruntime as ort
-
-        run_options = ort.RunOptions()
-        run_options.log_severity_level = 4
-        known = {value.name for value in (*self._session.get_inputs(), *self._session.get_overridable_initializers())}
         try:
-            given = {name: value for name, value in feeds.items() if name in known and value is not None}
-            return list(self._session.run(self._outputs, given, run_options))
+            given = {name: value for name, value in feeds.items() if name in self._known and value is not None}
+            return list(self._session.run(self._outputs, given, self._options))
         except Exception as error:
             raise EngineError(one_line(error)) from None
 

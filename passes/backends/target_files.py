@@ -35,7 +35,7 @@ _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "meas
 _LIMIT = {
     "ops", "attribute", "takes", "constant", "unused", "types", "ranks", "symbolic", "why", "source", "first", "last"
 }  # fmt: skip
-_RANKS = re.compile(r"(\d)(?:-(\d))?( symbolic)?")
+_RANKS = re.compile(r"(any|\d(?:-\d)?(?:, \d(?:-\d)?)*)( symbolic)?")
 
 
 def loads(text: str) -> dict[str, Any]:
@@ -203,16 +203,31 @@ def _limit(row: Mapping[str, Any]) -> Limit:
 
 
 def _measured(rows: Mapping[str, str]) -> dict[Op, Measured]:
-    """How operators were called: `{ Relu = "1-6 symbolic", Conv = "4" }`, ranks of the first input."""
+    """How operators were called: `{ Relu = "1-6 symbolic", Conv = "3-5" }`, ranks of the first input."""
     found: dict[Op, Measured] = {}
     for name, text in rows.items():
         read = _RANKS.fullmatch(text)
         if read is None:
-            raise ValueError(f"{name} was measured with {text!r}; ranks are said as 4, 1-6, or 1-6 symbolic")
-        first, last = int(read[1]), int(read[2] or read[1])
+            raise ValueError(f"{name} was measured with {text!r}; ranks are said as 4, 1-6, or 1, 3-5 symbolic")
+        ranks: list[int] = []
+        for part in read[1].split(", ") if read[1] != "any" else ():
+            first, _, last = part.partition("-")
+            ranks += range(int(first), int(last or first) + 1)
         for op in _operators([name]):
-            found[op] = Measured(tuple(range(first, last + 1)), bool(read[3]))
+            found[op] = Measured(tuple(ranks), bool(read[2]))
     return found
+
+
+def spelled(held: Measured) -> str:
+    """How a file says with which ranks an operator was measured."""
+    parts: list[list[int]] = []
+    for rank in sorted(held.ranks):
+        if parts and rank == parts[-1][-1] + 1:
+            parts[-1].append(rank)
+        else:
+            parts.append([rank])
+    said = ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+    return f"{said or 'any'}{' symbolic' if held.symbolic else ''}"
 
 
 def _places(row: Mapping[str, Any], order: Sequence[str]) -> range:

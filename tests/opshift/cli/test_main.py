@@ -19,6 +19,8 @@ from opshift.files import model_file
 from opshift.verification import verify
 from tests.support import evaluate, model
 
+pytestmark = pytest.mark.posix
+
 EXAMPLE = Path(__file__).parents[3] / "examples" / "encoder.onnx"
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
 
@@ -244,11 +246,31 @@ def test_inspect_for_a_target(norm, npu, source, capsys):
     assert "would be rewritten: 1 x ReduceL2" in printed
     assert "opshift inline --target npu-1" in printed
     assert cli.main(["inspect", str(norm), "--target", "onnxruntime-1.31"]) == 0
-    assert "reads this model as it is" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "believed (documented): 1 x ReduceL2" in printed
+    assert "reads this model as it is, as far as is documented" in printed
     assert cli.main(["inspect", str(norm), "--target", npu, "--format", "json"]) == 0
     held = json.loads(capsys.readouterr().out)["target"]
     assert held["obstacles"][1]["text"] == 'ReduceL2 "y": it is not read'
     assert held["needs"][0]["node"] == "x"
+
+
+def test_inspect_says_as_it_is_of_nothing_that_is_unknown(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    of = model("a = Relu(x) y = my.F(a)", 13, inputs="float[N,2] x", outputs="float[N,2] y", domains='"my" : 1')
+    onnx.save(of, "custom.onnx")
+    onnx.save(model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y"), "relu.onnx")
+    Path("tract.toml").write_text(
+        'name = "tract"\nsource = "measured"\n[versions."1"]\nopset = 13\n[versions."1".measured]\nRelu = "1-2"\n'
+    )
+    assert cli.main(["inspect", "relu.onnx", "--target", "tract.toml"]) == 0
+    read = capsys.readouterr().out
+    assert "read (measured): 1 x Relu" in read
+    assert read.splitlines()[-1] == "tract-1 reads this model as it is"
+    cli.main(["inspect", "custom.onnx", "--target", "tract.toml"])
+    unknown = capsys.readouterr().out
+    assert "unknown: 1 x Relu (sizes without a number were not measured), 1 x my::F (nothing is said of my)" in unknown
+    assert "as it is" not in unknown
 
 
 def test_inspect_exits_with_3_for_a_model_that_cannot_be_rewritten(npu, tmp_path, capsys):

@@ -162,3 +162,13 @@ def test_dimensions_without_a_number_are_left_to_the_user():
     assert open_dimensions(of, Backend("npu-1")) == []
     of.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 3
     assert open_dimensions(of, Backend("npu-1", static_shapes=True)) == []
+
+
+def test_ranks_and_sizes_without_a_number():
+    of = model("y = Relu(x)", 13, **IO)
+    assert found(of, **limited("Relu", ranks=(3, 4))) == ['Relu "y": "x" has rank 2; 3 or 4 is read']
+    assert found(of, **limited("Relu", ranks=(2,))) == []
+    said = 'Relu "y": "x" has sizes without a number; only numbers are read'
+    assert found(of, **limited("Relu", numbers=True)) == [said]
+    fixed = model("y = Relu(x)", 13, inputs="float[2,4] x", outputs="float[2,4] y")
+    assert found(fixed, **limited("Relu", numbers=True)) == []

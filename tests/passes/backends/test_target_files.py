@@ -4,6 +4,7 @@ from importlib.resources import files
 
 import onnx.defs
 import pytest
+from opshift.passes.backends.backend import Measured
 from opshift.passes.backends.target_files import find, loads, parse, read, targets, write
 from opshift.passes.model import schemas
 
@@ -152,3 +153,33 @@ def test_what_is_written_is_read_back():
     backend = parse(text, "npu.toml")["npu-1.0"]
     assert (backend.opset, backend.functions, backend.source) == (13, True, 'measured with "npu" 1.0')
     assert set(backend.lacks) == {("", op) for op in ops}
+
+
+def test_a_file_can_build_on_a_known_target(tmp_path):
+    text = """
+        name = "tract"
+        base = "tract-0.23"
+        source = "tried"
+        limits = [{ ops = ["Attention"], symbolic = false, why = "codegen", source = "tried with 0.23.9" }]
+        [versions."0.23"]
+        lacks = ["Gelu"]
+        [versions."0.23".measured]
+        Relu = "1-6 symbolic"
+        Conv = "1, 3-4"
+        LSTM = "any"
+    """
+    path = tmp_path / "my.toml"
+    path.write_text(text)
+    held, base = read(path)["tract-0.23"], find("tract-0.23")
+    assert (held.opset, held.types, held.folds_sizes) == (base.opset, base.types, base.folds_sizes)
+    assert set(held.lacks) == {*base.lacks, ("", "Gelu")}
+    assert held.limits[:-1] == base.limits
+    assert (held.limits[-1].numbers, held.limits[-1].source) == (True, "tried with 0.23.9")
+    assert held.measured["", "Relu"] == Measured((1, 2, 3, 4, 5, 6), True)
+    assert held.measured["", "Conv"] == Measured((1, 3, 4), False)
+    assert held.measured["", "LSTM"] == Measured((), False)
+
+
+def test_measurements_that_are_none_are_refused():
+    with pytest.raises(ValueError, match="ranks are said as"):
+        parse('name = "a"\nsource = ""\n[versions."1"]\nmeasured = { Relu = "all" }', "a.toml")

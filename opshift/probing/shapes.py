@@ -1,0 +1,127 @@
+"""Samples of other ranks than the published ones, and with sizes that are not numbers, made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from opshift.passes.backends import target_files
+from opshift.passes.backends.backend import Measured
+from opshift.passes.model.messages import ModelProto
+from opshift.probing.samples import Sample
+from opshift.probing.worker import Run, Worker, Yield
+
+RANKS = range(1, 7)
+_BASES = 3  # samples of an operator that others are made of
+
+Agrees = Callable[[Sample], bool]
+
+
+def measured(samples: Iterable[Sample], agrees: Agrees, runtime: Worker) -> Measured:
+    """With which ranks of its first input, and whether with open sizes, a backend agrees with onnxruntime.
+
+    `samples` are those that it agrees with as they are; onnxruntime says which others there are, and what they yield.
+    """
+    held = [sample for sample in samples if _first(sample) is not None]
+    ranks, bases = {_first(sample).ndim for sample in held}, held[:_BASES]
+    for rank in RANKS:
+        if rank not in ranks and any(agrees(sample) for sample in _judged(bases, rank, runtime)):
+            ranks.add(rank)
+    return Measured(tuple(sorted(ranks)), any(agrees(opened(sample)) for sample in bases))
+
+
+def _judged(bases: Iterable[Sample], rank: int, runtime: Worker) -> Iterator[Sample]:
+    """The samples of a rank that onnxruntime takes, with what it makes of them."""
+    for base in bases:
+        for sample in of_rank(base, rank):
+            found = runtime.ask(Run(_loadable(sample.model).SerializeToString(), [sample.feeds]))
+            if isinstance(found, Yield) and found.outputs:
+                yield replace(sample, expected=list(found.outputs[0]), rtol=1e-3, atol=1e-6)
+
+
+def _loadable(source: ModelProto) -> ModelProto:
+    """The model at an opset that onnxruntime loads; an operator that changed since then it refuses, or judges by it."""
+    newest = target_files.find("onnxruntime")
+    model = ModelProto()
+    model.CopyFrom(source)
+    model.ir_version = min(model.ir_version, newest.ir_version)
+    for entry in model.opset_import:
+        if not entry.domain:
+            entry.version = min(entry.version, newest.opset)
+    return model
+
+
+def of_rank(sample: Sample, rank: int) -> Iterator[Sample]:
+    """The sample with its first input of another rank: all inputs of its rank, it alone, no lists of axes."""
+    first = _first(sample)
+    if first is None or not all(first.shape):
+        return
+    alike = {name for name, value in sample.feeds.items() if getattr(value, "ndim", -1) == first.ndim}
+    alone = {next(iter(sample.feeds))}
+    for names in [alike, alone] if alike != alone else [alone]:
+        feeds = {name: _ranked(value, rank) if name in names else value for name, value in sample.feeds.items()}
+        model = _reshaped(sample.model, {name: value.shape for name, value in feeds.items() if name in names})
+        yield replace(sample, model=model, feeds=feeds)
+        plain = _without_lists(model)
+        if plain is not None:
+            yield replace(sample, model=plain, feeds=feeds)
+
+
+def opened(sample: Sample) -> Sample:
+    """The sample with sizes of its first input that are not numbers."""
+    model = ModelProto()
+    model.CopyFrom(sample.model)
+    first = next(iter(sample.feeds))
+    for value in model.graph.input:
+        if value.name == first:
+            for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+                dim.dim_param = f"D{axis}"
+    for value in model.graph.output:
+        for dim in value.type.tensor_type.shape.dim:
+            dim.Clear()
+    return replace(sample, model=model)
+
+
+def _first(sample: Sample) -> Any:
+    """The first input, if it is an array."""
+    value = next(iter(sample.feeds.values()), None)
+    return value if hasattr(value, "ndim") else None
+
+
+def _ranked(value: Any, rank: int) -> Any:
+    """A value with axes of two before its own, or without its first ones."""
+    import numpy as np
+
+    for _ in range(rank, value.ndim):
+        value = value[0]
+    for _ in range(value.ndim, rank):
+        value = np.stack([value, value])
+    return np.ascontiguousarray(value)
+
+
+def _reshaped(source: ModelProto, shapes: dict[str, tuple[int, ...]]) -> ModelProto:
+    model = ModelProto()
+    model.CopyFrom(source)
+    for value in model.graph.input:
+        if value.name in shapes:
+            held = value.type.tensor_type.shape
+            del held.dim[:]
+            for size in shapes[value.name]:
+                held.dim.add().dim_value = size
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    return model
+
+
+def _without_lists(source: ModelProto) -> ModelProto | None:
+    """The model without attributes that say something for each axis; None where there are none."""
+    model = ModelProto()
+    model.CopyFrom(source)
+    node = model.graph.node[0]
+    kept = [attribute for attribute in node.attribute if not attribute.ints]
+    if len(kept) == len(node.attribute):
+        return None
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    return model

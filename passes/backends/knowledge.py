@@ -1,0 +1,73 @@
+"""What is known of each call in a model: that the backend reads it, that somebody says so, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.backends.backend import Backend
+from opshift.passes.errors import Refusal
+from opshift.passes.model import schemas
+from opshift.passes.model.imports import opsets
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.traversal import Body, subgraphs
+from opshift.passes.model.validity import is_theirs
+
+READ, BELIEVED, UNKNOWN = "read", "believed", "unknown"
+"""Somebody saw such a call run; somebody says that it does; nobody knows."""
+
+
+class Known(NamedTuple):
+    """What is known of calls of one operator: one of the three words, and for what nobody knows the reason."""
+
+    operator: str
+    word: str
+    why: str = ""
+
+
+def known(
+    model: ModelProto, backend: Backend, folder: str | None = None, obstacles: Iterable[Refusal] = ()
+) -> Iterator[Known]:
+    """For each call that is none of the obstacles, in the order of the model: what is known of it."""
+    blocked = {(refusal.node, refusal.op) for refusal in obstacles}
+    context = Context(model, model, folder)
+    local = {(default_domain(function.domain), function.name) for function in model.functions}
+    bodies: list[Body] = [model.graph, *model.functions]
+    for body in bodies:
+        imports = opsets(body if isinstance(body, FunctionProto) else model)
+        pending = [Scope(body, context, imports.get("", 1), path=None if isinstance(body, FunctionProto) else ())]
+        while pending:
+            scope = pending.pop()
+            for index, node in enumerate(scope.body.node):
+                op = default_domain(node.domain), node.op_type
+                named = node.name or next(iter(node.output), ""), node.op_type
+                if op not in local and named not in blocked and backend.has(*op, imports.get(op[0], 1)):
+                    yield _call(node, scope, backend, imports.get(op[0], 1))
+                for attribute, k, graph in subgraphs(node):
+                    inner = None if scope.path is None else (*scope.path, (index, attribute, k))
+                    pending.append(Scope(graph, context, scope.opset, scope, inner))
+
+
+def _call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Known:
+    domain, op = default_domain(node.domain), node.op_type
+    name = f"{domain}::{op}" if domain else op
+    if is_theirs(domain, op, opset) or (domain, op) in backend.vendors:
+        return Known(name, BELIEVED)
+    if not schemas.known_domain(domain):
+        listed = backend.supports is not None and (domain, op) in backend.supports
+        return Known(name, BELIEVED) if listed else Known(name, UNKNOWN, f"nothing is said of {domain}")
+    if not backend.measured:
+        return Known(name, BELIEVED)
+    held = backend.measured.get((domain, op))
+    if held is None:
+        return Known(name, UNKNOWN, "nobody has measured it")
+    first = next(filter(None, node.input), "")
+    dims = scope.shape(first) if first and held.ranks else []
+    if dims is None:
+        return Known(name, UNKNOWN, "the rank of its input is not known")
+    if held.ranks and first and len(dims) not in held.ranks:
+        return Known(name, UNKNOWN, f"rank {len(dims)} was not measured")
+    if not held.symbolic and any(not isinstance(dim, int) for dim in dims):
+        return Known(name, UNKNOWN, "sizes without a number were not measured")
+    return Known(name, READ)
