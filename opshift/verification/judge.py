@@ -289,12 +289,8 @@ class Pair:
     def _forced(self, given: Mapping[str, Any], forced: Mapping[str, Any]) -> Verdict | None:
         """Both forms judged with the same decisions."""
         try:
-            runs = [
-                _cut(side, forced, (), mark).open().run({**feeds, **forced})
-                for side, feeds, mark in zip(
-                    (self.before, self.after), self._feeds(given), ("before", "after"), strict=True
-                )
-            ]
+            sides = zip((self.before, self.after), self._feeds(given), ("before", "after"), strict=True)
+            runs = [_cut(side, forced, (), mark).open().run({**feeds, **forced}) for side, feeds, mark in sides]
         except EngineError:
             return None
         rest = [value.name for value in self.before.model.graph.output if value.name not in forced]
