@@ -19,6 +19,8 @@ from opshift.files import model_file
 from opshift.verification import verify
 from tests.support import evaluate, model
 
+pytestmark = pytest.mark.posix
+
 EXAMPLE = Path(__file__).parents[3] / "examples" / "encoder.onnx"
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
 
