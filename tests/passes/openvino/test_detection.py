@@ -15,7 +15,8 @@ openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional depen
 
 from openvino import opset13 as op  # noqa: E402
 
-from tests.passes.openvino.test_translate import BOXES, C, drawn, ints, made, network, of_any_size  # noqa: E402
+from tests.passes.openvino.computing import BOXES  # noqa: E402
+from tests.passes.openvino.networks import C, drawn, ints, made, network, of_any_size  # noqa: E402
 
 PRIORS, CLASSES, BATCH = 6, 3, 2
 
