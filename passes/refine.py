@@ -9,7 +9,7 @@ from opshift.passes.analysis import diagnosis
 from opshift.passes.analysis.claims import CONTRADICTED
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance, Result, Withheld
-from opshift.passes.fusion.quantization.forms import INTEGERS, QDQ, QOPERATOR, SCALED
+from opshift.passes.fusion.quantization.forms import INTEGERS, MOVED, QDQ, QOPERATOR, SCALED
 from opshift.passes.model import schemas
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
@@ -131,7 +131,7 @@ def _refined(made: Result, wanted: Refinement, lacking: set[Op], folder: str | N
             if result.folded != optimized.folded:  # values that only the written out form kept apart
                 result = _optimized(result, allowance, folder)
     if wanted.quantization == QOPERATOR:
-        result = _folded(result, replace(wanted, ops=INTEGERS), lacking, allowance, folder)
+        result = _folded(result, replace(wanted, ops=INTEGERS | {MOVED}), lacking, allowance, folder)
     return replace(result, optional=tuple(allowance.made))
 
 

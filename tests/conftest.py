@@ -13,6 +13,7 @@ from tests import order, pairs
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # as `engines.runtime` does, before tests import it
 gc.disable()  # while tests are collected, none of which is garbage
 
 
@@ -26,6 +27,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--whole", action="store_true", help="every combination of parameters, not each pair of values")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    pairs.whole = config.getoption("--whole")
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Mark what cannot run everywhere, and leave out what shows no pair of values that others do not."""
@@ -34,7 +39,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if needs(item.path):
             item.add_marker(pytest.mark.posix)
     yield  # what is asked for by name or mark is known then
-    if not config.getoption("--whole"):
+    if not pairs.whole:
         items[:], left_out = pairs.split(items)
         config.hook.pytest_deselected(items=left_out)
     if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):

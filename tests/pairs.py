@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from itertools import combinations
-from typing import Any
+from collections.abc import Iterable, Sequence
+from itertools import combinations, cycle, product
+from typing import Any, TypeVar
 
 import pytest
 
 Row = tuple[int, ...]
+T = TypeVar("T")
+U = TypeVar("U")
+whole = False
+"""Whether every combination is asked for (`--whole`)."""
+
+
+def some(rows: Sequence[T], step: int) -> Sequence[T]:
+    """One row in so many, or each where every combination is asked for."""
+    return rows if whole else rows[::step]
+
+
+def in_turn(rows: Iterable[T], values: Sequence[U]) -> list[tuple[T, U]]:
+    """Each row with one of the values, which take turns, or with each of them where every combination is asked for."""
+    if whole:
+        return list(product(rows, values))
+    return list(zip(rows, cycle(values), strict=False))
 
 
 def split(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:

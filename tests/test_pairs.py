@@ -5,6 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from tests import pairs
 from tests.pairs import cover, numbered
 
 
@@ -15,6 +16,15 @@ def test_every_pair_of_values_is_there_and_few_are_there_twice(sizes):
     for (a, first), (b, second) in combinations(enumerate(sizes), 2):
         assert {(row[a], row[b]) for row in chosen} == set(product(range(first), range(second)))
     assert len(chosen) <= 1.5 * max(first * second for first, second in combinations(sizes, 2))
+
+
+def test_values_take_turns_unless_the_whole_is_asked_for(monkeypatch):
+    monkeypatch.setattr(pairs, "whole", False)
+    assert pairs.some("abcd", 3) == "ad"
+    assert pairs.in_turn("abc", [1, 2]) == [("a", 1), ("b", 2), ("c", 1)]
+    monkeypatch.setattr(pairs, "whole", True)
+    assert pairs.some("abcd", 3) == "abcd"
+    assert pairs.in_turn("ab", [1, 2]) == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
 
 
 def test_what_is_asked_for_alone_is_needed():

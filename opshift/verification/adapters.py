@@ -13,6 +13,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from opshift.files import external
+from opshift.verification import isolation
 from opshift.verification.engines import EngineError, Feeds, OnnxRuntime, Reference, Session, one_line
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class OpenVino:
     engine = "openvino"
 
     def __init__(self, model: ModelProto, outputs: Sequence[str] | None = None, folder: str | None = None):
+        isolation.refuse_copies("openvino")
         import openvino
 
         try:
@@ -65,6 +67,7 @@ class OpenVinoNetwork(OpenVino):
     def __init__(
         self, network: str, model: ModelProto, outputs: Sequence[str] | None = None, folder: str | None = None
     ):
+        isolation.refuse_copies("openvino")
         try:
             import openvino
         except ImportError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -32,10 +33,21 @@ class Session(Protocol):
         """The outputs in the graph's order: arrays, lists of arrays for sequences, None for an empty optional."""
 
 
+def runtime() -> Any:
+    """onnxruntime, which tells its makers nothing of the models that it runs, unless the environment says otherwise.
+
+    It would in a thread, which copies of this process do not have: they wait for ever for a lock that it holds.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # looked at when it is imported
+    import onnxruntime
+
+    return onnxruntime
+
+
 def load() -> None:
     """Import what engines need, so that processes that are forked from this one have it already."""
     with suppress(ImportError):
-        import onnxruntime  # noqa: F401
+        runtime()
 
 
 _MEMORY = re.compile("bfc_arena|bad_alloc|[Ff]ailed to allocate memory|Unable to allocate|Cannot allocate memory")
@@ -60,7 +72,7 @@ class OnnxRuntime:
 
     def __init__(self, model: ModelProto | bytes, outputs: Sequence[str] | None = None, folder: str | None = None):
         try:
-            import onnxruntime as ort
+            ort = runtime()
         except ImportError as error:
             raise EngineError(f"{ABSENT} ({one_line(error)})") from None
 

@@ -29,7 +29,9 @@ _SERVE = (
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _LATE = 124  # the exit code of a process whose time is over, where the system sends no signal for that
 _POLL, _PATIENCE = 1.0, 20  # seconds, and how often in a row a copy may be found to have done nothing
+_AFRESH = 125  # the exit code of a copy that cannot do what a process that begins afresh can
 _apart = False  # whether this is a process that `call` began
+_copied: frozenset[str] = frozenset()  # the modules that the process had of which this is a copy
 
 
 class Ended(RuntimeError):
@@ -44,8 +46,8 @@ class Ended(RuntimeError):
         self.late = code == _LATE or (code < 0 and -code == getattr(signal, "SIGALRM", 0))
 
 
-class _Stuck(Exception):
-    """A copy of this process waits for what no thread will ever give: locks are copied, those who hold them are not."""
+class _Stuck(BaseException):
+    """A copy of this process waits, or would, for what no thread will ever give: threads are not copied."""
 
 
 def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -53,9 +55,9 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
 
     The other process sees memory as it is now where the system can fork; elsewhere, and in a thread, it begins afresh.
     It prints nothing, and takes no more memory than there is; what it tells of its progress is told here. An interrupt
-    ends both. A copy that waits for a lock which was held when it was made is ended, and the function called once more
-    in a process that begins afresh, if it can be sent to one. A worker of a pool, whose end its pool takes notice of,
-    calls the function itself.
+    ends both. A copy that waits for a lock which was held when it was made is ended, as is one that needs threads which
+    are not copied, and the function called once more in a process that begins afresh, if it can be sent there. A worker
+    of a pool, whose end its pool takes notice of, calls the function itself.
 
     Raises:
         Ended: the process ended, as an engine's may by a damaged model.
@@ -94,6 +96,15 @@ def end_after(seconds: int) -> None:
         timer = threading.Timer(seconds, os._exit, [_LATE])
         timer.daemon = True
         timer.start()
+
+
+def refuse_copies(library: str) -> None:
+    """End this process, for one that begins afresh, if it is a copy of one where a library may have begun threads.
+
+    The library would wait for them, for they are not copied.
+    """
+    if library in _copied:
+        raise _Stuck
 
 
 def silence() -> None:
@@ -156,12 +167,16 @@ def _forked(work: Callable[[], object]) -> tuple[bytes, int, bool]:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
-    return answer, os.waitstatus_to_exitcode(status), 0 < room < 2 * usage.ru_maxrss * 1024
+    code = os.waitstatus_to_exitcode(status)
+    if code == _AFRESH and not answer:
+        raise _Stuck
+    return answer, code, 0 < room < 2 * usage.ru_maxrss * 1024
 
 
 def _work(target: int, work: Callable[[], object], held: set[int | signal.Signals]) -> NoReturn:
     """The whole life of the copy, which must never return into what its parent was doing."""
-    code = 1
+    global _copied
+    code, _copied = 1, frozenset(sys.modules)
     gc.freeze()  # what the parent left to be collected may wait for threads that are not here
     try:
         for number in _ENDING:
@@ -172,6 +187,8 @@ def _work(target: int, work: Callable[[], object], held: set[int | signal.Signal
             progress.relayed(lambda *said: _send(stream, pickle.dumps((said, None))))
             _send(stream, pickle.dumps((None, _answer(work))))
         code = 0
+    except _Stuck:
+        code = _AFRESH
     finally:
         os._exit(code)
 
@@ -244,6 +261,8 @@ def _answer(work: Callable[[], object]) -> bytes:
     outcome: tuple[bool, object]
     try:
         outcome = True, work()
+    except _Stuck:
+        raise
     except BaseException as error:  # an interrupt, too: raised again where the answer is read
         outcome = False, error
     try:
@@ -253,13 +272,15 @@ def _answer(work: Callable[[], object]) -> bytes:
 
 
 def _prepare() -> None:
-    """Print nothing, write no core file, and let what asks for more memory than there is hear so."""
+    """Print and report nothing, write no core file, and let what asks for more memory than there is hear so."""
     global _apart
     _apart = True
     silence()
-    faults = sys.modules.get("faulthandler")
+    faults, runtime = sys.modules.get("faulthandler"), sys.modules.get("onnxruntime")
     if faults is not None:
         faults.disable()
+    if hasattr(runtime, "disable_telemetry_events"):
+        runtime.disable_telemetry_events()  # the thread that would send them is not here, but may have held a lock
     with suppress(ImportError, OSError, ValueError):  # not every system has these
         import resource
 

@@ -14,6 +14,7 @@ from onnx import ModelProto
 from opshift.passes.model.traversal import bodies
 
 import opshift
+from tests import pairs
 from tests.conformance.agreement import mismatch
 from tests.conformance.cases import Case
 from tests.exported import store
@@ -79,9 +80,9 @@ def test_exports_compute_what_their_framework_does_once_refined(framework: str):
 
 
 def test_a_modernized_export_has_the_operators_that_the_exporter_writes_at_the_newer_opset():
-    """But for those of `LEFT`, none of which may be there everywhere."""
+    """But for those of `LEFT`, none of which may be there everywhere; a third of them, or all with `--whole`."""
     complaints, left = [], defaultdict(set)
-    for old, new in _pairs():
+    for old, new in pairs.some(list(_pairs()), 3):
         made = opshift.convert_version(old.model, new.opset, modernize=True)
         family = f"{old.framework}/{old.family}"
         missing = set(_census(new.model) - _census(made))
@@ -91,7 +92,7 @@ def test_a_modernized_export_has_the_operators_that_the_exporter_writes_at_the_n
         if complaint:
             complaints.append(f"{old.name} to {new.opset} {complaint}")
     assert not complaints, "\n".join(complaints)
-    assert {family: ops for family, ops in left.items() if ops} == LEFT
+    assert not pairs.whole or {family: ops for family, ops in left.items() if ops} == LEFT
 
 
 @pytest.mark.newest

@@ -1,7 +1,7 @@
 """What a release once converted, every later one converts: frozen models reach what they reached, with their outputs.
 
 Each case goes to a sample of opsets that its name settles: the ends of all opsets and of those it reached, those next
-to its own, and one more that it reached. `python -m tests.frozen --reach` goes to all of them.
+to its own, and one more that it reached, or three of these without `--whole`. `python -m tests.frozen --reach` goes to all of them.
 """
 
 import random
@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests import pairs
 from tests.conformance.cases import Case
 from tests.conformance.draws import is_random
 from tests.conformance.judge import CRASHED, INVALID, OK, UNJUDGED, WRONG, judge
@@ -18,10 +19,11 @@ from tests.frozen.__main__ import LARGEST, size
 
 
 def sampled(case: Case, reached: list[int]) -> list[int]:
-    everywhere = store.targets()
-    chosen = {everywhere[0], everywhere[-1], case.opset - 1, case.opset + 1, *reached[:1], *reached[-1:]}
-    chosen |= set(random.Random(case.name).sample(reached, min(1, len(reached))))
-    return sorted(chosen & set(everywhere))
+    everywhere, drawn = store.targets(), random.Random(case.name)
+    chosen = [everywhere[0], everywhere[-1], case.opset - 1, case.opset + 1, *reached[:1], *reached[-1:]]
+    chosen += drawn.sample(reached, min(1, len(reached)))
+    chosen = chosen if pairs.whole else [case.opset + drawn.choice((-1, 1)), *drawn.sample(chosen, 2)]
+    return sorted(set(chosen) & set(everywhere))
 
 
 @pytest.mark.parametrize("opset", store.frozen_opsets())

@@ -3,7 +3,6 @@
 import pytest
 
 from opshift.files import openvino_ir
-from opshift.verification import isolation
 from tests.random.layers import RECIPES
 
 openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional dependency")
@@ -12,7 +11,7 @@ from tests.random import openvino as networks  # noqa: E402
 
 
 def test_random_networks_agree():
-    outcomes = isolation.call(networks.judged, 1, range(9))
+    outcomes = networks.judged(1, range(9))
     assert not [found for found in outcomes if found[0] not in networks.FINE]
     assert sum(outcome == "agrees" for outcome, _, _ in outcomes) >= 3
 
@@ -34,7 +33,7 @@ def test_a_network_that_is_read_wrong_is_found(monkeypatch):
         return made
 
     monkeypatch.setattr(networks.openvino_ir, "read", wrong)
-    outcomes = isolation.call(networks.judged, 0, range(4), "binary")
+    outcomes = networks.judged(0, range(4), "binary")
     assert "differs" in {outcome for outcome, _, _ in outcomes}
 
 

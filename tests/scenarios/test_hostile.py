@@ -12,6 +12,7 @@ from opshift.passes import process
 from opshift.cli import main as cli
 from opshift.jobs import exit_codes
 from opshift.verification import isolation
+from tests import pairs
 
 HUGE = 1 << 42
 MEMORY = 4 << 30  # bytes more than the tests have, engines included
@@ -125,8 +126,7 @@ def attempt(model, target, folder, *options):
     return code, err.getvalue(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
-@pytest.mark.parametrize("target", [9, 21])
-@pytest.mark.parametrize("name", BYTES)
+@pytest.mark.parametrize(("name", "target"), pairs.in_turn(BYTES, [9, 21]))
 def test_it_is_said_in_one_line(name, target, tmp_path):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     code, said, most = isolation.call(attempt, BYTES[name], target, tmp_path)

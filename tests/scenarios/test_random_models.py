@@ -463,7 +463,7 @@ def judge(source, target):
 
 
 @pytest.mark.newest
-@settings(max_examples=125, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_a_converted_model_computes_the_same(data):
     source = make(data.draw)
@@ -471,7 +471,7 @@ def test_a_converted_model_computes_the_same(data):
 
 
 @pytest.mark.newest
-@settings(max_examples=75, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_an_optimized_model_computes_the_same(data):
     source = make(data.draw)

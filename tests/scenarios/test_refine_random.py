@@ -160,7 +160,7 @@ class Maker:
 
 @pytest.mark.newest
 @pytest.mark.parametrize("wanted", [Refinement(fold=True), Refinement(optimize=True), Refinement(True, optimize=True)])
-@settings(max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_a_refined_model_computes_the_same(wanted, data):
     maker = Maker(data.draw)

@@ -18,7 +18,7 @@ from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, ValueInfoProto, default_domain
 from opshift.verification.bounds import half_unit
-from opshift.verification.engines import EngineError, OnnxRuntime, Reference
+from opshift.verification.engines import EngineError, OnnxRuntime, Reference, runtime
 from opshift.verification.twins import kernels
 
 Array = Any
@@ -137,7 +137,7 @@ class Calls:
 def _kernels() -> dict[tuple[str, str], list[tuple[int, int]]]:
     """The versions of operators that onnxruntime has for double."""
     try:
-        from onnxruntime.capi import onnxruntime_pybind11_state as state
+        state = runtime().capi.onnxruntime_pybind11_state
     except ImportError:
         return {}
     found: dict[tuple[str, str], list[tuple[int, int]]] = {}

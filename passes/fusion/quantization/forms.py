@@ -13,6 +13,8 @@ INTEGERS: frozenset[Op] = frozenset([("", "QLinearConv"), ("", "QLinearMatMul")]
 """The operators of ONNX that compute in integers between quantized values."""
 SCALED: Op = ("quantization", QDQ)
 """What is looked for where products of integers are scaled: no operator of any domain."""
+MOVED: Op = ("quantization", "moved")
+"""What is looked for where numbers are dequantized only to be moved: operators that take them as they are."""
 
 
 def on_integers() -> frozenset[Op]:

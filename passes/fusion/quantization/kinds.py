@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from opshift.passes.fusion.quantization.forms import SCALED
+from opshift.passes.fusion.quantization.forms import MOVED, SCALED
 from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, given, value_of
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.model.schemas import MICROSOFT
@@ -44,7 +44,9 @@ class Made(NamedTuple):
     inputs: list[str]
     attributes: Mapping[str, Any]
     op: str = ""
-    """The operator, if it is not the one that is looked for."""
+    """The operator of ONNX, if it is not the one that is looked for."""
+    how: str = ""
+    """What is done, if it is not that one operator comes of others."""
 
 
 Make = Callable[[Operands, Builder, Call, int], Made | None]
@@ -290,6 +292,32 @@ def _integer_convolution(of: Operands, build: Builder, call: Call, kind: int) ->
     return Made([x, w, x_zero, w_zero], {a.name: value_of(conv, a.name, None) for a in conv.attribute})
 
 
+def _moved(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+    """An operator that moves numbers, between a DequantizeLinear and a QuantizeLinear of the same scale."""
+    node = of.made_by(call.inputs[0], *MOVING)
+    found = of.dequantized(node.input[0]) if node is not None else None
+    if node is None or found is None or len(node.output) > 1 or not of.alone(call.inputs[0]):
+        return None
+    scale, zero, own = call.inputs[1], call.input(2), of.scope.elem_type(found.values)
+    least = MOVING[node.op_type]
+    if own not in MIXED or not zero or of.scope.elem_type(zero) != own or of.scope.opset < least:
+        return None
+    if not of.is_one(found.scale, scale) or not of.same(found.scale, scale) or not of.same(found.zero_point, zero):
+        return None
+    call.inside.append(of.uses.makers[call.inputs[0]])
+    attributes = {a.name: value_of(node, a.name, None) for a in node.attribute}
+    how = "numbers are moved as they are, and neither dequantized nor quantized for it"
+    return Made([found.values, *node.input[1:]], attributes, node.op_type, how)
+
+
+MOVING: Mapping[str, int] = {
+    "MaxPool": 12,
+    **dict.fromkeys(("Expand", "Flatten", "Gather", "Identity", "Reshape"), 10),
+    **dict.fromkeys(("Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze"), 10),
+}
+"""Operators whose results are some of the numbers of the first input, and since when they take 8 bits."""
+
+
 def _pool_with_channels_last(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
     pool = of.made_by(call.inputs[0], "MaxPool")
     x, turned = of.turned(pool.input[0]) if pool is not None else ("", "")
@@ -327,6 +355,7 @@ FLOATS: dict[Op, tuple[Kind, ...]] = {
         *(Kind("Add", _with_bias(_scaled)), Kind("MatMul", _scaled), Kind("Mul", _scaled)),
     ),
     SCALED: (Kind("Mul", _dequantized_product),),
+    MOVED: (Kind("QuantizeLinear", _moved),),
     ("", "MatMulInteger"): (Kind("MatMul", _integers),),
     ("", "ConvInteger"): (Kind("Cast", _integer_convolution),),
     (MICROSOFT, "MatMulInteger16"): (Kind("MatMul", _sixteen_bits),),
@@ -335,9 +364,9 @@ FLOATS: dict[Op, tuple[Kind, ...]] = {
 """Those whose result is not."""
 
 INTEGERS: frozenset[Op] = frozenset(
-    [("", "MatMulInteger"), ("", "ConvInteger"), (MICROSOFT, "MatMulInteger16"), (MICROSOFT, "NhwcMaxPool")]
+    [("", "MatMulInteger"), ("", "ConvInteger"), (MICROSOFT, "MatMulInteger16"), (MICROSOFT, "NhwcMaxPool"), MOVED]
 )
-"""Those that are exact in integers, however they are spelled."""
+"""What is exact in integers, however it is spelled."""
 
 
 def anchors(op: Op) -> Iterator[str]:

@@ -117,6 +117,13 @@ class Operands:
             and sorted(map(self.bare, made.input)) == sorted(map(self.bare, factors))
         )
 
+    def same(self, name: str, other: str) -> bool:
+        """Whether two scales or zero points are the same, by name or as constants."""
+        if self.bare(name) == self.bare(other):
+            return True
+        one, another = self.number(name), self.number(other)
+        return one is not None and one == another
+
     def turned(self, name: str) -> tuple[str, str]:
         """What a Transpose brings the channels of, and where to: to the second axis or to the last."""
         node = self.made_by(name, "Transpose")

@@ -78,19 +78,19 @@ class Quantizer:
         made = root.make(operands, build, call, 0)
         if made is None or any(at in found for at in call.inside):
             return {}
-        how = f"{(made and made.op) or op[1]} from what {node.op_type} is computed of"
+        how = made.how or f"{made.op or op[1]} from what {node.op_type} is computed of"
         return self._replaced(index, node, op, how, made, build, call)
 
     def _replaced(
         self, index: int, node: NodeProto, op: Op, how: str, made: Made, build: Builder, call: Call
     ) -> dict[int, list[NodeProto]]:
-        name = node.name or node.output[0]
+        name, exact = node.name or node.output[0], op[1] in _EXACT or op in INTEGERS
+        op = ("", made.op) if made.op else op
         if not self.allowance.permits(name, op[1], how):
             return {}
         inputs = list(made.inputs)
         while inputs and not inputs[-1]:
             inputs.pop()
-        op = ("", made.op) if made.op else op
         result = NodeProto(op_type=op[1], domain=op[0], name=node.name, doc_string=node.doc_string, input=inputs)
         result.output.append(node.output[0])
         result.attribute.extend(
@@ -99,7 +99,6 @@ class Quantizer:
         operands, opset = Operands(self.scope, self.uses), self.scope.opset
         gone = [self.scope.body.node[at] for at in call.inside]
         self.scope.context.released.update(operands.above(node, call.node, *gone))
-        exact = op[1] in _EXACT or op in INTEGERS
         grade, remark = ("exact", "") if exact else ("close", _REMARK)
         self.allowance.made.append(Change(name, op[1], op[0], opset, opset, how, grade, remark))
         return {**{at: [] for at in call.inside}, index: [*build.nodes, result]}

@@ -267,11 +267,14 @@ def test_nothing_new_is_left_at_a_url_where_sending_fails(memory, tmp_path, monk
 
 @dataclass(frozen=True)
 class Deadly(Goal):
-    """Ends the process that works on a model of a certain name, in the middle of its work."""
+    """Ends the process that works on a model of a certain name, in the middle of its work; notes what it had fetched."""
+
+    out: str = ""
 
     def attempt(self, source, folder):
         if source.graph.name == "deadly":
-            Path(folder).parent.joinpath("out", f".deadly.onnx.{'0' * 12}.part").touch()
+            Path(self.out, f".deadly.onnx.{'0' * 12}.part").touch()
+            Path(self.out).with_name("note").write_text(folder)
             os._exit(7)
         return super().attempt(source, folder)
 
@@ -287,46 +290,22 @@ def cluster():
 
 
 @pytest.mark.parametrize("backend", [None, "dask"])
-def test_a_process_that_dies_is_one_failed_model(here, tmp_path, backend, request):
+def test_a_process_that_dies_is_one_failed_model(here, tmp_path, backend, request, monkeypatch):
+    """Neither what it wrote is left, nor what it had fetched."""
     if backend == "dask":
         request.getfixturevalue("cluster")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     deadly = rows()
     deadly.graph.name = "deadly"
     onnx.save(deadly, here / "deadly.onnx")
-    paths = [str(here / name) for name in ("deadly.onnx", "a.onnx", "b.onnx")]
+    paths = [f"local://{here}/deadly.onnx", str(here / "a.onnx"), str(here / "b.onnx")]
     told = []
-    jobs = batch.arrange(paths, str(tmp_path / "out"), Deadly({"": 13}), Manner())
+    jobs = batch.arrange(paths, str(tmp_path / "out"), Deadly({"": 13}, out=str(tmp_path / "out")), Manner())
     results = batch.run(jobs, 2, backend, advance=lambda result, count: told.append(count))
     assert [result.code for result in results] == [5, 0, 0]
     assert results[0].why == "the process that worked on it died of it"
     assert told == [1, 2, 3]
     assert listing(tmp_path / "out") == ["a.onnx", "b.onnx"]
-
-
-@dataclass(frozen=True)
-class Killed(Goal):
-    """Ends the process that works on a model; says where what was fetched lay."""
-
-    note: str = ""
-
-    def attempt(self, source, folder):
-        Path(self.note).write_text(folder)
-        os._exit(7)
-
-
-@pytest.mark.parametrize("backend", [None, "dask"])
-def test_what_a_process_that_died_had_fetched_is_not_left(here, tmp_path, backend, request, monkeypatch):
-    if backend == "dask":
-        request.getfixturevalue("cluster")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    jobs = batch.arrange(
-        [f"local://{here}/{name}.onnx" for name in "ab"],
-        str(tmp_path / "out"),
-        Killed({"": 13}, note=str(tmp_path / "note")),
-        Manner(),
-    )
-    results = batch.run(jobs, 2, backend)
-    assert [result.code for result in results] == [5, 5]
     fetched = Path((tmp_path / "note").read_text())
     assert fetched.relative_to(tmp_path).parts[0].startswith("opshift-")
     assert not fetched.exists()

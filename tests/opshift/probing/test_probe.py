@@ -4,9 +4,11 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
+import onnx.backend.test.loader
 import pytest
 from opshift.passes.backends.target_files import parse
 
@@ -15,6 +17,7 @@ from opshift.probing import cases, probe
 from opshift.probing.worker import Task, Verdict, Worker
 from opshift.verification import adapters
 from opshift.verification.engines import EngineError, OnnxRuntime
+from tests.conformance.cases import installed
 from tests.support import model
 
 X = np.array([1.0, -2.0], np.float32)
@@ -23,7 +26,16 @@ X = np.array([1.0, -2.0], np.float32)
 PICKY = "tests.opshift.picky:Picky"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module", autouse=True)
+def kept():
+    """The published tests from the file of who made them before: generators take seconds."""
+    found = [SimpleNamespace(**vars(case), data_sets=[(case.inputs.values(), case.outputs)]) for case in installed()]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(onnx.backend.test.loader, "load_model_tests", lambda kind: found)
+        yield
+
+
+@pytest.fixture(scope="module")
 def worker():
     made = Worker(PICKY, timeout=20)
     yield made
@@ -64,7 +76,8 @@ def test_nan_and_rounding_agree_and_more_does_not(worker):
 
 
 @pytest.mark.newest
-def test_what_is_measured(worker):
+def test_what_is_measured(worker, monkeypatch):
+    monkeypatch.setattr(probe, "_DERIVED", 2)  # each test of Abs ends the worker
     found = probe.measure(worker, {"Relu", "Ceil", "Floor", "Clip", "Abs"})
     assert (found.opset, found.ir_version, found.ml_opset) == (26, 13, 5)
     assert (found.static_shapes, found.functions, found.folds_sizes) == (True, False, True)

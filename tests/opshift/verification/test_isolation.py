@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from opshift.passes import progress
 from opshift.passes.errors import InvalidModel
@@ -19,6 +21,9 @@ from opshift.passes.errors import InvalidModel
 from opshift.cli import main as cli
 from opshift.jobs import batch, exit_codes
 from opshift.verification import engines, isolation
+from opshift.verification.feeding.asked import asked
+from opshift.verification.side import Side
+from opshift.verification.verify import verify_apart, verify_sides
 from tests.support import model
 
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
@@ -41,6 +46,23 @@ def refuse(name):
 def test_a_module_that_another_thread_imports_just_now_is_no_pool(monkeypatch):
     monkeypatch.setitem(sys.modules, "multiprocessing.process", type(sys)("multiprocessing.process"))
     assert isolation.call(max, [1, 3, 2]) == 3
+
+
+def test_onnxruntime_tells_nobody_what_it_runs(monkeypatch):
+    """Nor has it the thread that would, whose locks a copy of this process may wait for in vain."""
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
+    engines.load()
+    assert os.environ["ORT_DISABLE_TELEMETRY"] == "1"
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", "0")
+    engines.load()
+    assert os.environ["ORT_DISABLE_TELEMETRY"] == "0"
+
+
+def test_a_copy_of_a_process_that_tells_does_not(monkeypatch):
+    said = []
+    monkeypatch.setattr(onnxruntime, "disable_telemetry_events", lambda: said.append(1))
+    assert isolation.call(lambda: said) == [1]
+    assert not said
 
 
 def test_values_come_back(call):
@@ -144,6 +166,30 @@ def held(monkeypatch):
 @pytest.mark.parametrize("function", [locked, locked_further])
 def test_a_copy_that_waits_for_ever_is_ended_and_the_work_begun_afresh(held, function):
     assert isolation.call(function, 3) == 4
+
+
+def threaded(library):
+    try:
+        isolation.refuse_copies(library)
+    except Exception:
+        return "refused"
+    return "used"
+
+
+def test_a_library_whose_threads_are_not_copied_is_used_afresh(monkeypatch):
+    monkeypatch.setattr(isolation, "_spawned", lambda _: (pickle.dumps((True, "afresh")), 0, False))
+    assert isolation.call(threaded, "json") == "afresh"
+    assert isolation.call(isolation.call, threaded, "json") == "afresh"
+    assert isolation.call(threaded, "nothing") == "used"
+    assert threaded("json") == "used"
+
+
+def test_openvino_runs_in_a_process_of_its_own_where_it_has_run_before():
+    """Its threads would wait for those of the process that was copied."""
+    pytest.importorskip("openvino")
+    of = model("y = Neg(x)", 13, inputs="float[2] x", outputs="float[2] y")
+    for run in (verify_sides, verify_apart):
+        assert run(Side(of), Side(of), wanted=asked(engine="openvino")).engine == "openvino"
 
 
 def test_what_cannot_be_begun_afresh_is_late(held):

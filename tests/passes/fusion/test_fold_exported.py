@@ -6,6 +6,7 @@ import pytest
 from opshift.passes.conversion import convert
 from opshift.passes.fusion import fold
 
+from tests import pairs
 from tests.exported import store
 from tests.support import evaluate
 
@@ -46,7 +47,7 @@ def modernized(export):
     return raised.model, fold.attempt(raised.model)
 
 
-@pytest.mark.parametrize("name", EXPORTS)
+@pytest.mark.parametrize("name", pairs.some(list(EXPORTS), 3))
 def test_a_folded_model_computes_what_its_framework_did(name):
     export = EXPORTS[name]
     raised, result = modernized(export)

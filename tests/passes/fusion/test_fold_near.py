@@ -11,6 +11,7 @@ from opshift.passes.conversion import convert
 from opshift.passes.fusion import families, fold
 
 from opshift.verification.engines import ENGINES, EngineError
+from tests import pairs
 from tests.support import model
 
 INPUTS = (
@@ -142,7 +143,7 @@ def test_what_was_changed_folds_only_where_it_computes_the_same(call):
     op = ("", re.split(r"\W", call)[0])
     ops = None if op in families.FAMILIES else [op]
     chance, draw, base, folded = random.Random(call), np.random.default_rng(0), expanded(call), 0
-    for _ in range(30):
+    for _ in pairs.some(range(30), 2):
         changed = ModelProto()
         changed.CopyFrom(base)
         for change in chance.choices(CHANGES, k=chance.choice([1, 1, 2])):

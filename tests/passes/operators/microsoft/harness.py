@@ -25,6 +25,7 @@ from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.verification import bounds
 from opshift.verification.compare import compare
 from opshift.verification.engines import EngineError, OnnxRuntime
+from tests import pairs
 from tests.support import evaluate, show
 
 HALF, FLOAT, DOUBLE = np.float16, np.float32, np.float64
@@ -108,16 +109,20 @@ def check(
     opset: int = NEWEST,
     steps: int = 0,
 ) -> int:
-    """How many of the calls the kernel runs, each of which is inlined at every opset and computes the same there.
+    """How many of the calls the kernel runs, which are inlined at the opsets and compute the same there.
 
-    The inputs with an index in `held` are initializers. Shapes are known at the first opset, and have symbols at
-    others. Differences are judged as those of a model of this grade are; integers may be so many `steps` apart.
+    Each is at every opset with `--whole`, else as few as show each pair of an option and another or an opset. The inputs
+    with an index in `held` are initializers. Shapes are known at the first opset, and have symbols at others.
+    Differences are judged as those of a model of this grade are; integers may be so many `steps` apart.
     """
     running = dict(_running(list(made), held, opset))
     assert running, "the kernel runs none of the calls"
-    of = [made[index] for index in sorted(running)]
-    expected = [value for index in sorted(running) for value in running[index]]
-    for target in opsets:
+    shares: dict[int, list[int]] = {target: [] for target in opsets}
+    for index, target in _needed(made, list(product(sorted(running), opsets))):
+        shares[target].append(index)
+    for target, indices in shares.items():
+        of = [made[index] for index in indices]
+        expected = [value for index in indices for value in running[index]]
         source = model(of, held, symbolic=symbolic and target != opsets[0], opset=opset)
         for value, want in zip(source.graph.output, expected, strict=True):
             value.type.CopyFrom(onnx.helper.make_tensor_type_proto(_elem_type(want), [None] * want.ndim))
@@ -135,7 +140,29 @@ def check(
                 bounds.direct(value.name, want, got, grade) if want.dtype.kind == "f" else compare(want, got, grade)
             )
             assert not judged.why, f"{call} at opset {target}: {value.name}: {judged.why}"
-    return len(of)
+    return len(running)
+
+
+def _needed(made: Sequence[Call], rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Of calls, by index, at opsets those that are judged."""
+    held: dict[object, object] = {}
+    inputs = max(len(call.inputs) for call in made)
+    options = [[held.setdefault(option, option) for option in _options(call, inputs)] for call in made]
+    values = pairs.numbered([dict(enumerate([*options[index], target])) for index, target in rows])
+    if pairs.whole or len(values[0]) < 3:
+        return rows
+    return [rows[index] for index in sorted(pairs.cover(values))]
+
+
+def _options(call: Call, inputs: int) -> Iterator[str]:
+    """What is chosen of each input, output and attribute, as text: of arrays the type, the shape and a few integers."""
+    declared = schemas.schema(call.domain, call.op, schemas.versions(call.domain, call.op)[0])
+    assert declared is not None
+    for x in (*call.inputs, *[None] * (inputs - len(call.inputs))):
+        few = x is not None and x.size <= 4 and x.dtype in (np.int32, np.int64)
+        yield "" if x is None else f"{x.dtype}{x.shape}{x.tolist() if few else ''}"
+    yield from map(str, call.outputs)
+    yield from (str(call.attributes.get(name)) for name in declared.attributes)
 
 
 def check_refused(made: Sequence[Call], why: str, *, opset: int = NEWEST, held: Sequence[int] = ()) -> None:
