@@ -9,6 +9,7 @@
 `python -m benchmarks folding [--nodes N ...]` tells what it costs to find operators, see `benchmarks.folding`;
 `python -m benchmarks checks [--nodes N ...] [--models FOLDER]` tells what the check of a source costs;
 `python -m benchmarks proofs [--name REGEX]` measures what proofs of small models cost;
+`python -m benchmarks waits [--models FOLDER] [--beside PYTHON]` measures where people wait, see `benchmarks.waits`;
 `python -m benchmarks memory [--layers N]` measures the memory that proofs of large models take;
 `python -m benchmarks optimizers [--models FOLDER] [--name REGEX]` compares optimizers, see `benchmarks.optimizers`.
 """
@@ -39,6 +40,7 @@ def main() -> None:
         "checks",
         "memory",
         "proofs",
+        "waits",
     ]
     parser.add_argument("what", nargs="?", choices=subjects, default="conversions")
     parser.add_argument("--op", action="append", default=[], help="only these operators, of the definitions")
@@ -47,11 +49,10 @@ def main() -> None:
     parser.add_argument(
         "--models",
         type=Path,
-        help="optimizers: this folder instead of the committed exports; checks, tried: these models as well",
+        help="optimizers: this folder instead of the committed exports; checks, tried, waits: these models as well",
     )
-    parser.add_argument(
-        "--name", default="", help="optimizers, proofs, tried: only the models that this expression finds"
-    )
+    parser.add_argument("--beside", default="", help="waits: another Python, whose opshift is measured beside")
+    parser.add_argument("--name", default="", help="only the models that this expression finds")
     parser.add_argument("--rows", type=Path, help="tried: keep rows in this file, and do not measure those again")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--steps", action="store_true", help="scaling: every frozen case instead of whole models")
@@ -104,6 +105,13 @@ def main() -> None:
 
         print(checks.HEAD)
         for line in checks.measure(options.nodes, options.runs, options.models):
+            print(line, flush=True)
+        return
+    if options.what == "waits":
+        from benchmarks import waits
+
+        print(waits.HEAD)
+        for line in waits.measure(options.runs, options.beside, options.models):
             print(line, flush=True)
         return
     if options.what == "proofs":

@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opshift.passes.pipeline import ConvertVersionPass, FoldFunctionsPass, InlineFunctionsPass, OptimizePass
+    from opshift.passes.pipeline import (
+        ConvertVersionPass,
+        FixPass,
+        FoldFunctionsPass,
+        InlineFunctionsPass,
+        OptimizePass,
+    )
 
-__all__ = ["ConvertVersionPass", "FoldFunctionsPass", "InlineFunctionsPass", "OptimizePass"]
+__all__ = ["ConvertVersionPass", "FixPass", "FoldFunctionsPass", "InlineFunctionsPass", "OptimizePass"]
 
 
 def __getattr__(name: str) -> object:

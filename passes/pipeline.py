@@ -11,6 +11,8 @@ from opshift.passes import bridge
 from opshift.passes.goals import Goal, Target, as_names, conversion, folding, operator, unknown, versions
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.refine import Refinement
+from opshift.passes.specialization.sizes import Batch, Sizes, batch
+from opshift.passes.specialization.wanted import Values, wanted
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class ConvertVersionPass(FunctionalPass):  # type: ignore[misc]
 
     def call(self, model: onnx_ir.Model) -> PassResult:
         """A converted model, and whether it differs from what was given."""
-        wanted = Refinement(self.modernize, optimize=self.optimize)
-        return _brought(model, versions(self.target, self.ir_version, wanted))
+        refinement = Refinement(self.modernize, optimize=self.optimize)
+        return _brought(model, versions(self.target, self.ir_version, refinement))
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,32 @@ class OptimizePass(FunctionalPass):  # type: ignore[misc]
     def call(self, model: onnx_ir.Model) -> PassResult:
         """An optimized model, and whether it differs from what was given."""
         return _brought(model, conversion(None, wanted=Refinement(optimize=True)))
+
+
+@dataclass(frozen=True)
+class FixPass(FunctionalPass):  # type: ignore[misc]
+    """Fixes sizes and inputs, and computes what follows.
+
+    Args:
+        fix_shape: sizes of inputs or of symbolic dimensions, as for `opshift.convert_version`.
+        values: values of inputs, which become constants; as `set` there.
+        rebatch: how many samples the model is to take at once, or `"dynamic"`.
+        annotate: declare types and sizes of the values between.
+
+    Raises:
+        Refused: a node mixes samples (see `ConvertVersionPass`).
+        ValueError: the model has no such input or dimension, or one of another rank, size or type.
+    """
+
+    fix_shape: Sizes | None = None
+    values: Values | None = None
+    rebatch: Batch | None = None
+    annotate: bool = False
+
+    def call(self, model: onnx_ir.Model) -> PassResult:
+        """A model with these fixed, and whether it differs from what was given."""
+        held = Goal(fixed=wanted(self.fix_shape, self.values), rebatch=batch(self.rebatch), annotate=self.annotate)
+        return _brought(model, held)
 
 
 def _brought(model: onnx_ir.Model, goal: Goal) -> PassResult:

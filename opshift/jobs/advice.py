@@ -66,7 +66,8 @@ def _sizes(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
             dim.dim_value = sizes.setdefault(name, _SIZES[len(sizes) % len(_SIZES)])
     if sizes and _reaches(model, goal, folder):
         named = [name for name in sizes if " " not in name]
-        yield f"numbers for the dimensions {', '.join(named)}" if named and not unnamed else "inputs of fixed sizes"
+        what = f"numbers for the dimensions {', '.join(named)}" if named and not unnamed else "inputs of fixed sizes"
+        yield f"{what} (--fix-shape)"
 
 
 def _reaches(source: ModelProto, goal: Goal, folder: str | None) -> bool:

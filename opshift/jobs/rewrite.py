@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opshift.files import external, model_file, openvino_ir
 from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
@@ -17,11 +18,11 @@ from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
 from opshift.passes.model.messages import ModelProto
+from opshift.passes.specialization.wanted import resolved
 from opshift.trying.search import DIFFERS
 from opshift.trying.tried import Manner as Trying
 from opshift.trying.tried import Tried
-from opshift.verification.feeding.asked import DRAWN, Asked, at
-from opshift.verification.samples import verify_samples_apart
+from opshift.verification.feeding.asked import DRAWN, Asked, at, checked
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
@@ -54,12 +55,12 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     progress.tell(f"read {model.name}")
     network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
     source = model_file.read(model) if network is None else network.model
-    if manner.verify or manner.trying is not None:
-        manner = replace(manner, wanted=at(manner.wanted, goal.fixed, source))
+    manner, values = _asked(manner, goal, source)
     folder = str(model.resolve().parent)
     seconds = {"read": perf_counter() - started}
     read = network.changes if network is not None else ()
-    job = _Job(Side(source, folder, str(model) if network is not None else None), read, output, manner, seconds)
+    side = Side(source, folder, str(model) if network is not None else None)
+    job = _Job(side, read, output, manner, seconds, values)
     started = perf_counter()
     progress.tell("convert")
     result, tried = (job.attempt(goal), None) if manner.trying is None else job.tried(goal, manner.trying)
@@ -94,6 +95,20 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     return code, replace(outcome, output=str(output) if code == DONE else "", taken_back=taken_back)
 
 
+def _asked(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapping[str, Any]]:
+    """The manner with what is asked of the inputs checked, and the values that the source is fed once a sample.
+
+    Of another batch, inputs are those of the result, which is not there yet.
+    """
+    if goal.rebatch is not None:
+        if manner.trying is not None:
+            raise ValueError("a model is tried with the batch that its source has; give --rebatch first, then --try")
+        return manner, resolved(goal.fixed, source).values
+    if manner.verify or manner.trying is not None:
+        manner = replace(manner, wanted=at(manner.wanted, goal.fixed, source))
+    return manner, {}
+
+
 def _refused(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, folder: str) -> Outcome:
     """What a refused model does reach, and what to try."""
     from opshift.jobs.advice import advice  # slow to import, and not wanted elsewhere
@@ -113,6 +128,8 @@ class _Job:
     output: Path
     manner: Manner
     seconds: dict[str, float]
+    values: Mapping[str, Any]
+    """What the source is fed where it is run once a sample."""
 
     def attempt(self, goal: Goal) -> Result:
         with process.ours():
@@ -163,7 +180,10 @@ class _Job:
 
         plain = not result.optional
         if result.batch is not None:
-            return verify_samples_apart(self.source, after, result.batch, grade=result.grade, wanted=wanted)
+            from opshift.verification.samples import verify_samples_apart
+
+            given = checked(wanted, after.model)
+            return verify_samples_apart(self.source, after, result.batch, self.values, grade=result.grade, wanted=given)
         found = verify_apart(self.source, after, grade=result.grade, wanted=wanted, plain=plain)
         if found.cast:  # two models may differ in that; one and what becomes of it do not
             return replace(found, status="different", why=f"of another type: {', '.join(found.cast)}")

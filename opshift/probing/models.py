@@ -14,7 +14,7 @@ from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import tensor_type
-from opshift.probing.cases import Case
+from opshift.probing.samples import Sample
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs as feeding
@@ -23,7 +23,7 @@ from opshift.verification.places.pieces import Pieces
 from opshift.verification.side import Side
 
 
-def calls(folder: Path) -> Iterator[Case]:
+def calls(folder: Path) -> Iterator[Sample]:
     """Those of the models that onnxruntime runs, a process for each model."""
     paths = sorted(folder.rglob("*.onnx"))
     if not paths:
@@ -33,14 +33,14 @@ def calls(folder: Path) -> Iterator[Case]:
             yield from isolation.call(_of_model, path)
 
 
-def _of_model(path: Path) -> list[Case]:
+def _of_model(path: Path) -> list[Sample]:
     source = model_file.read(path)
     side = Side(source, str(path.resolve().parent))
     given = next(feeding.running(side, side.open().run, DRAWN)).given
     return cases(external.runnable(source, str(path.resolve().parent), embedded=True), given)
 
 
-def cases(model: ModelProto, given: dict[str, Any]) -> list[Case]:
+def cases(model: ModelProto, given: dict[str, Any]) -> list[Sample]:
     """Each kind of call in the main graph of a model that runs on some inputs: operator and rank of the first input."""
     pieces = Pieces(model)
     opset = imports.opsets(model)
@@ -65,7 +65,7 @@ def cases(model: ModelProto, given: dict[str, Any]) -> list[Case]:
             output.type.CopyFrom(_type(values[output.name]))
         feeds = {value.name: values[value.name] for value in piece.graph.input}
         expected = [values[name] for name in made]
-        found.append(Case(node.name, (default_domain(node.domain), node.op_type), piece, feeds, expected, 1e-3, 1e-6))
+        found.append(Sample(node.name, (default_domain(node.domain), node.op_type), piece, feeds, expected, 1e-3, 1e-6))
     return [case for case in found if len(case.model.graph.node) == 1]
 
 

@@ -141,8 +141,13 @@ def judge(
 def _alike(values: Array) -> Array:
     """Up to which magnitude other elements tell how inexact an element is: beside a huge one, small ones are not."""
     magnitude = np.where(np.isfinite(values), np.abs(values), 0.0)
-    typical = np.median(magnitude) if magnitude.size else 0.0
-    return np.maximum(256 * magnitude, 8 * (typical or scale(values)))
+    return np.maximum(256 * magnitude, 8 * (_median(magnitude) or scale(values)))
+
+
+def _median(values: Array) -> float:
+    """That of numpy, which imports much for it; 0 of nothing."""
+    order, size = np.sort(values, axis=None), values.size
+    return float(order[(size - 1) // 2] + order[size // 2]) / 2 if size else 0.0
 
 
 def _largest(gap: Array, values: Array, limit: Array) -> Array:

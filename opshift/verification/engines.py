@@ -97,6 +97,10 @@ class OnnxRuntime:
         except Exception as error:
             raise EngineError(one_line(error)) from None
         self._outputs = list(outputs) if outputs else None
+        given = (*self._session.get_inputs(), *self._session.get_overridable_initializers())
+        self._known = {value.name for value in given}
+        self._options = ort.RunOptions()
+        self._options.log_severity_level = 4
 
     def _lend(self, options: Any, model: ModelProto, aside: external.Aside) -> None:
         """Let the session use values that lie neither in the message nor in external data."""
@@ -109,14 +113,9 @@ class OnnxRuntime:
 
     def run(self, feeds: Feeds) -> list[Any]:
         """See `Session.run`; raises `EngineError`."""
-        import onnxruntime as ort
-
-        run_options = ort.RunOptions()
-        run_options.log_severity_level = 4
-        known = {value.name for value in (*self._session.get_inputs(), *self._session.get_overridable_initializers())}
         try:
-            given = {name: value for name, value in feeds.items() if name in known and value is not None}
-            return list(self._session.run(self._outputs, given, run_options))
+            given = {name: value for name, value in feeds.items() if name in self._known and value is not None}
+            return list(self._session.run(self._outputs, given, self._options))
         except Exception as error:
             raise EngineError(one_line(error)) from None
 

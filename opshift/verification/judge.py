@@ -146,7 +146,8 @@ class Pair:
                 self.why = "a weight is too large to be widened"
                 return None
             loose = unrounded(one.model, other.model)
-            self._twins = Twin(one.model, one.folder, loose[0]), Twin(other.model, other.folder, loose[1])
+            first = Twin(one.model, one.folder, loose[0])
+            self._twins = first, Twin(other.model, other.folder, loose[1], first)
         return self._twins if not self.why else None
 
     def _output(self, name: str, a: Any, b: Any, x: Any, y: Any, unit: float) -> Judgement:
@@ -288,12 +289,8 @@ class Pair:
     def _forced(self, given: Mapping[str, Any], forced: Mapping[str, Any]) -> Verdict | None:
         """Both forms judged with the same decisions."""
         try:
-            runs = [
-                _cut(side, forced, (), mark).open().run({**feeds, **forced})
-                for side, feeds, mark in zip(
-                    (self.before, self.after), self._feeds(given), ("before", "after"), strict=True
-                )
-            ]
+            sides = zip((self.before, self.after), self._feeds(given), ("before", "after"), strict=True)
+            runs = [_cut(side, forced, (), mark).open().run({**feeds, **forced}) for side, feeds, mark in sides]
         except EngineError:
             return None
         rest = [value.name for value in self.before.model.graph.output if value.name not in forced]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,45 +10,46 @@ from opshift.passes import progress
 from opshift.passes.changes import Batch
 from opshift.verification import isolation
 from opshift.verification.compare import compare
-from opshift.verification.engines import ENGINES, EngineError
+from opshift.verification.engines import ENGINES, EngineError, Feeds
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.side import Side
 from opshift.verification.verify import Verification
 
-Run = Callable[[Mapping[str, Any]], list[Any]]
+Run = Callable[[Feeds], list[Any]]
 
 
-def verify_samples_apart(before: Side, after: Side, of: Batch, *, grade: str, wanted: Asked) -> Verification:
+def verify_samples_apart(
+    before: Side, after: Side, of: Batch, values: Feeds, *, grade: str, wanted: Asked
+) -> Verification:
     """`verify_samples` in a process of its own: a model that ends it is unverified."""
     try:
-        return isolation.call(verify_samples, before, after, of, grade=grade, wanted=wanted)
+        return isolation.call(verify_samples, before, after, of, values, grade=grade, wanted=wanted)
     except isolation.Ended as ended:
         return Verification("unverified", why=str(ended))
 
 
-def verify_samples(before: Side, after: Side, of: Batch, *, grade: str, wanted: Asked) -> Verification:
-    """Run the second model on several samples, and the first on one after the other."""
+def verify_samples(before: Side, after: Side, of: Batch, values: Feeds, *, grade: str, wanted: Asked) -> Verification:
+    """Run the second model on several samples, and the first, which is fed `values`, too, on one after the other."""
     reasons = []
     for engine in ENGINES:
         try:
-            return _run(replace(before, engine=engine), replace(after, engine=engine), of, grade, wanted)
+            return _run(replace(before, engine=engine), replace(after, engine=engine), of, values, grade, wanted)
         except EngineError as error:
             reasons.append(str(error))
     return Verification("unverified", why="; ".join(dict.fromkeys(reasons)))
 
 
-def _run(before: Side, after: Side, of: Batch, grade: str, wanted: Asked) -> Verification:
+def _run(before: Side, after: Side, of: Batch, values: Feeds, grade: str, wanted: Asked) -> Verification:
     from opshift.verification.judge import Pair
 
     one, other = before.open(), after.open()
     pair = Pair(before, after, grade, wanted.tolerances)
     pair.why = "the source runs once a sample"
     total = Verification("equal", f"{after.named}, the source once a sample", float64=pair.told())
-    fixed = replace(wanted, shapes={}, sizes={})  # the second form has them
-    for fed in feeding.running(after, other.run, fixed):
+    for fed in feeding.running(after, other.run, wanted):
         progress.tell("run the source once a sample", total.runs + 1, 0)
-        expected = once_a_sample(one.run, {**fed.given, **wanted.values}, of, pair.names)
+        expected = once_a_sample(one.run, {**fed.given, **values}, of, pair.names)
         total = replace(total, runs=total.runs + 1, inputs=(*total.inputs, fed.shapes))
         for found, a, b in zip(
             pair.judge(fed.given, expected, fed.outputs).outputs, expected, fed.outputs, strict=True
@@ -61,7 +62,7 @@ def _run(before: Side, after: Side, of: Batch, grade: str, wanted: Asked) -> Ver
     return total
 
 
-def once_a_sample(run: Run, given: Mapping[str, Any], of: Batch, names: Sequence[str]) -> list[Any]:
+def once_a_sample(run: Run, given: Feeds, of: Batch, names: Sequence[str]) -> list[Any]:
     """The outputs for all samples of a model that takes `of.size` at once; the last one fills up what is missing."""
     import numpy as np
 

@@ -20,7 +20,7 @@ NEVER = "What a Loop that never runs was given takes its place"
 
 _CONSTANTS_OF_ALL_TYPES = 9  # the opset from which on a Constant node holds them
 _AXES_ARE_INPUTS = 13  # that from which on Unsqueeze takes them so
-_IDENTITY_OF_ALL_TYPES = 16  # that from which on Identity takes sequences and optionals
+_SEQUENCES_ARE_YIELDED = 13  # the only one at which graphs yield what Identity does not take
 
 
 class Course(NamedTuple):
@@ -177,8 +177,6 @@ def _may_stand_outside(graph: GraphProto, space: Workspace) -> bool:
 
 def _may_echo(graph: GraphProto, yields: Sequence[str], outputs: Sequence[str], space: Workspace) -> bool:
     """Whether Identity takes what a graph yields of values that its nodes do not make, or yields twice."""
-    if space.opset >= _IDENTITY_OF_ALL_TYPES:
-        return True
     made = {name for node in graph.node for name in node.output} | {tensor.name for tensor in graph.initializer}
     pairs = list(zip(yields, outputs, strict=False))
     return all(
@@ -190,5 +188,5 @@ def _may_echo(graph: GraphProto, yields: Sequence[str], outputs: Sequence[str], 
 
 def _is_plain(name: str, space: Workspace) -> bool:
     """Whether Identity takes a value at this opset."""
-    kind = space.type(name)
-    return space.opset >= _IDENTITY_OF_ALL_TYPES or (kind is not None and kind.WhichOneof("value") == "tensor_type")
+    kind = space.type(name) if space.opset == _SEQUENCES_ARE_YIELDED else None
+    return space.opset != _SEQUENCES_ARE_YIELDED or (kind is not None and kind.WhichOneof("value") == "tensor_type")

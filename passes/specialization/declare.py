@@ -6,6 +6,7 @@ from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.scope import Context
 from opshift.passes.analysis.type_inference import Inference
+from opshift.passes.model.editing import dead_code
 from opshift.passes.model.encoding.fields import retain
 from opshift.passes.model.messages import GraphProto, ModelProto, TypeProto, ValueInfoProto
 from opshift.passes.model.traversal import subgraphs
@@ -20,7 +21,12 @@ def mend(model: ModelProto) -> None:
     inference = _inference(model)
     for path, graph in _graphs(model):
         made = {name for node in graph.node for name in node.output} | {value.name for value in graph.input}
-        retain(graph.value_info, [value.name in made for value in graph.value_info])
+        held = {tensor.name: tensor for tensor in graph.initializer}
+        kept = [
+            dead_code.is_stated(held[value.name], value) if value.name in held else value.name in made
+            for value in graph.value_info
+        ]
+        retain(graph.value_info, kept)
         for value in (*graph.value_info, *graph.output):
             _declare(value, _known(inference, path, value.name))
 

@@ -42,7 +42,9 @@ def all_first(call: Batched) -> Sequence[Where]:
 
 
 def quantized(call: Batched) -> Sequence[Where]:
-    if call.input(1) and len(call.dims(1)) and call.dims(1) != (1,) and call.axis_of("axis", 1) == call.axis:
+    if len(call.dims(1)) > 1:
+        raise Mixes("its scale has a size along the axis of the samples")
+    if len(call.dims(1)) and call.dims(1) != (1,) and call.axis_of("axis", 1) == call.axis:
         raise Mixes("its scale has a size along the axis of the samples")
     return same(call)
 

@@ -7,6 +7,7 @@ import onnx
 import onnx.numpy_helper
 import onnx_ir
 import pytest
+from opshift.passes import FixPass
 
 import opshift
 from opshift.cli import main as cli
@@ -102,6 +103,17 @@ def test_another_batch_is_proved_sample_by_sample(here, capsys):
     assert "the source once a sample, 3 runs" in capsys.readouterr().out
 
 
+def test_inputs_of_another_batch_are_those_of_the_result(here, capsys):
+    onnx.save(model("y = Mul(x, s)", 18, inputs="float[1,2] x, float s", outputs="float[1,2] y"), "one.onnx")
+    np.save("two.npy", np.array([[1, 2], [3, 4]], np.float32))
+    given = ["--set", "s=2", "--rebatch", "2", "--inputs"]
+    assert cli.main(["convert", "one.onnx", "out.onnx", *given, "two.npy"]) == 0
+    assert "verified with x [2,2]" in capsys.readouterr().out
+    np.save("three.npy", np.ones((3, 2), np.float32))
+    assert cli.main(["convert", "one.onnx", "out.onnx", *given, "three.npy"]) == 2
+    assert "does not fit" in capsys.readouterr().err
+
+
 def test_what_mixes_samples_is_refused_by_its_name(here, capsys):
     onnx.save(model("y = Softmax<axis=0>(x)", 18, inputs="float[1,4] x", outputs="float[1,4] y"), "one.onnx")
     assert cli.main(["convert", "one.onnx", "out.onnx", "--rebatch", "8", "--format", "json"]) == 3
@@ -141,6 +153,13 @@ def test_an_onnx_ir_model_comes_back_as_one():
     fed = {"x": np.ones((3, 2), np.float32)}
     before = OnnxRuntime(rates()).run({**fed, "sr": np.array(16000)})
     np.testing.assert_array_equal(OnnxRuntime(onnx_ir.to_proto(made)).run(fed)[0], before[0])
+
+
+def test_a_pipeline_fixes_it_too():
+    found = FixPass("batch=3", {"sr": 16000})(onnx_ir.from_proto(rates()))
+    assert found.modified
+    assert [node.op_type for node in found.model.graph] == ["Add"]
+    assert not FixPass({"x": (3, 2)})(found.model).modified
 
 
 def test_a_path_becomes_a_message_with_another_batch(here):

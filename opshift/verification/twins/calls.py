@@ -6,7 +6,7 @@ where nobody knows the operator in double, the call stays as narrow as the model
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,7 +18,7 @@ from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, ValueInfoProto, default_domain
 from opshift.verification.bounds import half_unit
-from opshift.verification.engines import EngineError, OnnxRuntime, Reference, runtime
+from opshift.verification.engines import EngineError, OnnxRuntime, Reference, Session, runtime
 from opshift.verification.twins import kernels
 
 Array = Any
@@ -40,8 +40,12 @@ class Calls:
     elsewhere: dict[str, int] = field(default_factory=dict)
     narrow: dict[str, int] = field(default_factory=dict)
     unit: float = 0.0
-    _sessions: dict[Any, Any] = field(default_factory=dict)
+    _sessions: dict[Any, Session | str] = field(default_factory=dict)
     _able: dict[Any, bool] = field(default_factory=dict)
+
+    def beside(self) -> Calls:
+        """Another one that counts for itself, and runs what was prepared here."""
+        return Calls(_sessions=self._sessions, _able=self._able)
 
     def run(
         self, node: NodeProto, opset: int, inputs: Sequence[Array | None], widths: Sequence[np.dtype[Any] | None]
@@ -119,18 +123,30 @@ class Calls:
             self.unit = max([self.unit, *(half_unit(width) for width in widths if width is not None)])
 
     def _in_runtime(self, node: NodeProto, opset: int, inputs: Sequence[Array | None], key: Any = None) -> list[Array]:
-        key = ("runtime", key or _key(node, opset, inputs))
-        if key not in self._sessions:
-            self._sessions[key] = OnnxRuntime(_model(node, opset, inputs))
-        made: list[Array] = self._sessions[key].run(_feeds(inputs))
-        return made
+        return self._prepared("runtime", OnnxRuntime, key or _key(node, opset, inputs), node, opset, inputs)
 
     def _in_reference(self, node: NodeProto, opset: int, inputs: Sequence[Array | None]) -> list[Array]:
-        key = ("reference", _key(node, opset, inputs))
-        if key not in self._sessions:
-            self._sessions[key] = Reference(_model(node, opset, inputs))
-        made: list[Array] = self._sessions[key].run(_feeds(inputs))
-        return made
+        return self._prepared("reference", Reference, _key(node, opset, inputs), node, opset, inputs)
+
+    def _prepared(
+        self,
+        name: str,
+        engine: Callable[[ModelProto], Session],
+        key: Any,
+        node: NodeProto,
+        opset: int,
+        inputs: Sequence[Array | None],
+    ) -> list[Array]:
+        """The outputs as an engine computes them, which is asked once whether it loads such a call."""
+        if (name, key) not in self._sessions:
+            try:
+                self._sessions[name, key] = engine(_model(node, opset, inputs))
+            except EngineError as error:
+                self._sessions[name, key] = str(error)
+        session = self._sessions[name, key]
+        if isinstance(session, str):
+            raise EngineError(session)
+        return session.run(_feeds(inputs))
 
 
 @cache
@@ -192,7 +208,7 @@ def _feeds(inputs: Sequence[Array | None]) -> dict[str, Array]:
 
 def _key(node: NodeProto, opset: int, inputs: Sequence[Array | None]) -> Any:
     attributes = tuple(sorted(a.SerializeToString() for a in node.attribute))
-    types = tuple(None if v is None else "list" if isinstance(v, list) else v.dtype.str + v.dtype.name for v in inputs)
+    types = tuple(None if v is None else "list" if isinstance(v, list) else v.dtype for v in inputs)
     return node.domain, node.op_type, opset, attributes, types, tuple(map(bool, node.output))
 
 

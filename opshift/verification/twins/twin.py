@@ -50,11 +50,20 @@ class Twin:
         calls: what ran its nodes, and how many of them not in double, or not in onnxruntime.
     """
 
-    def __init__(self, model: ModelProto, folder: str | None = None, unrounded: Iterable[str] = ()):
-        """`unrounded` names casts that do not round though they are cast back: storage, not function."""
+    def __init__(
+        self,
+        model: ModelProto,
+        folder: str | None = None,
+        unrounded: Iterable[str] = (),
+        beside: Twin | None = None,
+    ):
+        """`unrounded` names casts that do not round though they are cast back: storage, not function.
+
+        What another twin has prepared runs the same calls of this one, too.
+        """
         self._model, self.folder, self.unrounded = model, folder, frozenset(unrounded)
         self._functions = {(default_domain(f.domain), f.name, f.overload): f for f in model.functions}
-        self.calls = Calls()
+        self.calls: Calls = Calls() if beside is None else beside.calls.beside()
 
     def run(
         self,

@@ -150,13 +150,13 @@ def _sweep_constants(graph: GraphProto, needed: set[str]) -> None:
         there = {name for node in graph.node for name in node.output} | given
         held = {tensor.name: tensor for tensor in graph.initializer}
         stated = [
-            value.name in there or (value.name in held and _is_stated(held[value.name], value))
+            value.name in there or (value.name in held and is_stated(held[value.name], value))
             for value in graph.value_info
         ]
         _retain(graph.value_info, stated)
 
 
-def _is_stated(tensor: TensorProto, value: ValueInfoProto) -> bool:
+def is_stated(tensor: TensorProto, value: ValueInfoProto) -> bool:
     """Whether the type that is stated of a constant is its own; an omitted shape confuses shape inference, too."""
     stated = value.type.tensor_type
     dims = [dim.dim_value for dim in stated.shape.dim]

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from opshift.verification import bounds
-from opshift.verification.compare import compare
-from opshift.verification.judgement import TWINS
+from opshift.verification.compare import compare, identical
+from opshift.verification.judgement import DIRECT, TWINS
 
 A = np.float32([[1, 2, 3], [4, 5, 6]])
 
@@ -74,7 +74,26 @@ def test_each_form_is_judged_by_its_twin(runs, told, grade):
     assert found.why.endswith(told)
 
 
+def test_what_is_compared_directly_says_nothing_of_float64():
+    found = bounds.direct("y", A, A * np.float32(1.000001), "close")
+    assert (found.judge, found.why, found.function, found.function_bound) == (DIRECT, "", 0.0, 0.0)
+    assert 0 < found.accuracy < found.accuracy_bound
+
+
+@pytest.mark.parametrize("words", [["a", "b"], ["a", ""]])
+def test_texts_are_the_same_or_not(words):
+    one, other = np.array(["a", "b"], object), np.array(words, object)
+    assert identical(one, other) is (words == ["a", "b"])
+    assert identical([one, A], [other, A]) is (words == ["a", "b"])
+
+
 def test_maps_are_equal_or_not():
     one = {"cat": 0.5, "dog": 0.25}
     assert compare(one, dict(one)).equal
     assert compare(one, {"cat": 0.5}).why == compare(one, A).why == compare(A, one).why == "the maps differ"
+
+
+@pytest.mark.parametrize("size", range(6))
+def test_the_median_is_that_of_numpy(size):
+    values = np.random.default_rng(size).standard_normal((size, 2 if size % 2 else 1))
+    assert bounds._median(values) == (np.median(values) if size else 0)

@@ -14,8 +14,10 @@ from opshift.verification.engines import OnnxRuntime
 from opshift.verification.feeding import inputs
 from opshift.verification.feeding.asked import DRAWN
 from opshift.verification.side import Side
-from opshift.verification.verify import verify_sides
+from opshift.verification.verify import verify_apart, verify_sides
 from tests.support import model
+
+pytestmark = pytest.mark.posix
 
 IO = {"inputs": "float[N,4] x", "outputs": "float[N,4] y"}
 ALL = ("infinities", "NaN", "zeros and denormals", "extremes", "size 0", "size 1")
@@ -52,6 +54,21 @@ def test_what_parts_there_alone_is_different(before, after, constants, told):
     one, other = pair(before, after, constants=constants)
     found = opshift.verify(one, other)
     assert (found.status, told in found.why) == ("different", True), found
+
+
+@pytest.mark.parametrize("numbers", rounds._NUMBERS.values(), ids=rounds._NUMBERS)
+def test_what_holds_no_such_numbers_is_left_as_it_is(numbers):
+    for value in (np.array(["a", "b"], object), np.zeros((0, 2), np.float32), [np.ones(2)], np.array([True])):
+        assert rounds._holding(value, numbers) is value
+    held = rounds._holding(np.zeros((2, 3), np.float16), numbers)
+    assert (held.shape, held.dtype) == ((2, 3), np.float16)
+    np.testing.assert_array_equal(held.reshape(-1)[:2], np.array(numbers(np.finfo(np.float16))[:2], np.float16))
+
+
+def test_what_does_not_decide_does_not_apart_either():
+    before, after = pair("y = Relu(x)", "m = Greater(x, z) y = Where(m, x, z)", constants="float z = {0}")
+    assert verify_apart(Side(before), Side(after), plain=False).equal
+    assert verify_apart(Side(before), Side(after)).status == "different"
 
 
 @pytest.mark.parametrize("how", [{"grade": "close"}, {"plain": False}])

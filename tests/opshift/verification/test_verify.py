@@ -25,6 +25,7 @@ def test_equal_models_are_equal_on_every_size_of_a_dynamic_dimension():
     found = opshift.verify(source, source)
     assert found.equal
     assert (found.engine, found.runs, found.absolute) == ("onnxruntime", 3, 0.0)
+    assert [output.judge for output in found.outputs] == ["bit for bit"]
 
 
 def test_sizes_that_stand_in_the_model_are_found():

@@ -20,6 +20,8 @@ RESIZED = [
     ("body", "io"),
     [
         ("Conv<pads=[1,0,2,1], strides=[2,1], dilations=[1,2], group=2>(x, w, b)", "[1,4,7,9] x, [6,2,3,2] w, [6] b"),
+        ("Conv(x, w)", "[1,2,5,4] x, [3,2,3,2] w"),
+        ("InstanceNormalization<epsilon=0.25>(x, w, b)", "[2,3,4,5] x, [3] w, [3] b"),
         ('Conv<auto_pad="SAME_LOWER", strides=[2,2]>(x, w)', "[2,3,7,8] x, [4,3,3,3] w"),
         ("ConvTranspose<strides=[2,3], output_padding=[1,0], group=2>(x, w)", "[1,4,3,4] x, [4,2,3,3] w"),
         ("ConvTranspose<pads=[1,0,0,1], group=2>(x, w, b)", "[1,4,3,4] x, [4,3,3,3] w, [6] b"),
@@ -45,3 +47,11 @@ def test_each_kernel_answers_and_is_right(body, io):
         np.testing.assert_allclose(found, OnnxRuntime(of("float")).run(narrow)[0], rtol=1e-4, atol=1e-5)
     else:
         np.testing.assert_allclose(found, Reference(wide).run(feeds)[0], rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("more", [{"antialias": 1}, {"exclude_outside": 1}, {"axes": [2, 3]}, {"mode": "cubic"}])
+def test_what_a_kernel_does_not_know_it_leaves_to_others(more):
+    values = [np.ones((1, 1, 2, 2)), None, np.float32([1, 1, 2, 2]), None]
+    assert kernels.compute("Resize", 18, values, {"mode": "linear", **more}) is None
+    assert kernels.compute("Resize", 18, [np.ones((1, 1, 0, 2)), *values[1:]], {"mode": "linear"}) is None
+    assert kernels.compute("Resize", 18, values, {"mode": "linear"}) is not None

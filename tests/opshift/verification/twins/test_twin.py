@@ -108,6 +108,20 @@ WIDE = X.astype(np.float64) / 4
 EXPECTED = {"If": np.exp(WIDE), "Loop": np.exp(np.exp(np.exp(WIDE))), "Scan": np.cumsum(WIDE[::-1], 0)}
 
 
+def test_a_scan_along_another_axis():
+    body = """z = Constant<value_floats = [0.0, 0.0, 0.0]>() t, y = Scan<num_scan_inputs = 1, scan_input_axes = [1],
+        scan_output_axes = [1], body = b (float[3] a, float[3] v) => (float[3] w, float[3] u) {
+            w = Add(a, v) u = Identity(w) }>(z, x)"""
+    made = Twin(model(body, 18, inputs="float[3,4] x", outputs="float[A,B] y")).run({"x": X})[0]
+    np.testing.assert_allclose(made, np.cumsum(X.astype(np.float64), 1), rtol=1e-14)
+
+
+def test_a_function_with_inputs_left_out():
+    text = """<ir_version: 8, opset_import: ["" : 18, "own" : 1]> g (float[3,4] x) => (float[3,4] y) { y = own.f(x) }
+    <domain: "own", opset_import: ["" : 18]> f (p, low, high) => (q) { e = Exp(p) q = Clip(e, low, high) }"""
+    np.testing.assert_allclose(Twin(onnx.parser.parse_model(text)).run({"x": X})[0], np.exp(X.astype("f8")), rtol=1e-15)
+
+
 def test_a_loop_of_one_turn():
     body = BODIES["Loop"].replace("value_int = 3", "value_int = 1").replace("y, s = Loop", "s, y = Loop")
     made = twin_of(body, outputs="float[T,A,B] y")
