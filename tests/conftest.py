@@ -2,10 +2,9 @@
 
 import gc
 import os
-import re
 import sys
 from collections.abc import Iterator
-from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -17,12 +16,6 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # as `engines.runtime` does
 gc.disable()  # while tests are collected, none of which is garbage
 
 
-POSIX = re.compile(
-    r"symlink_to|os\.symlink|mkfifo|import resource|/proc/|/dev/|os\.fork|SIGKILL|SIGALRM|os\.kill|chmod\(|\"bash\""
-)
-"""What only POSIX has: `-m "not posix"` leaves out the modules that name it."""
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--whole", action="store_true", help="every combination of parameters, not each pair of values")
 
@@ -31,13 +24,16 @@ def pytest_configure(config: pytest.Config) -> None:
     pairs.whole = config.getoption("--whole")
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Modules for POSIX alone import what no other system has."""
+    if os.name == "posix" or collection_path.suffix != ".py":
+        return None
+    return "\npytestmark = pytest.mark.posix\n" in collection_path.read_text("utf-8") or None
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Mark what cannot run everywhere, and leave out what shows no pair of values that others do not."""
-    needs = cache(lambda path: path.name != "test_without_posix.py" and bool(POSIX.search(path.read_text("utf-8"))))
-    for item in items:
-        if needs(item.path):
-            item.add_marker(pytest.mark.posix)
+    """Leave out what shows no pair of values that others do not."""
     yield  # what is asked for by name or mark is known then
     if not pairs.whole:
         items[:], left_out = pairs.split(items)

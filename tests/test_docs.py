@@ -20,6 +20,8 @@ from opshift.passes.model import schemas
 import opshift
 from opshift.cli import main as cli
 
+pytestmark = pytest.mark.posix
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     page for page in (ROOT / "docs").rglob("*.md") if re.search(r"^```(console|python)$", page.read_text(), re.M)

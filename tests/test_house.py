@@ -1,6 +1,7 @@
 """The rooms of the house: what each is for, tests beside them, and nothing imported where import-linter cannot see it."""
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -84,7 +85,15 @@ def test_each_room_says_in_a_sentence_what_it_is_as_contributing_does():
 TOPICS = {  # tests of what a whole room does, which are named after that
     "opshift/cli": {"endings", "misspelt", "schema", "wildcards", "fold_command", "ledger_command"},
     "opshift/verification": {"mutants"},
-    "passes/fusion": {"fold_attention", "fold_by_name", "fold_exported", "fold_near", "fold_published", "neighbours"},
+    "passes/fusion": {
+        "fold_attention",
+        "fold_by_name",
+        "fold_exported",
+        "fold_near",
+        "fold_published",
+        "fold_vendors",
+        "neighbours",
+    },
     "passes/openvino": {"attributes"},
     "passes/operators": {"ledger", "on_request", "over_boundaries"},
     "passes/operators/microsoft": {"nothing", "places", "recurrences"},
@@ -102,6 +111,20 @@ def test_tests_lie_beside_what_they_test():
             room, name = path.parent.relative_to(ROOT / "tests"), path.stem.removeprefix("test_")
             module = ROOT / room / name
             assert module.is_dir() or module.with_suffix(".py").exists() or name in TOPICS.get(str(room), ()), path
+
+
+POSIX = re.compile(
+    r"symlink_to|os\.symlink|mkfifo|\bresource\.|\bpty\.|/proc/|/dev/|os\.fork|SIGKILL|SIGALRM|os\.kill|chmod\(|\"bash\""
+)
+"""What only POSIX has."""
+
+
+def test_what_only_posix_has_is_marked():
+    """`-m "not posix"` leaves it out; what is replaced where POSIX is not has a test of its own."""
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        if path.name not in ("test_house.py", "test_without_posix.py"):
+            text = path.read_text(encoding="utf-8")
+            assert not POSIX.search(text) or "pytest.mark.posix" in text, path
 
 
 def test_topics_are_no_modules():

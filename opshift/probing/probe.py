@@ -20,11 +20,11 @@ from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.spelling import hint
 from opshift.probing import installed, shapes, tasks
-from opshift.probing.cases import Case, bind, exported, parameters, published
+from opshift.probing.samples import Sample, bind, exported, parameters, published
 from opshift.probing.worker import Verdict, Worker
 from opshift.verification import adapters
 
-_DERIVED = 12  # how many cases of other versions of an operator a version is tried with
+_DERIVED = 12  # how many samples of other versions of an operator a version is tried with
 _UNDEFINED = "tensor(undefined)"
 
 Progress = Callable[[str, int, int], None]
@@ -35,9 +35,9 @@ class Finding:
     """What a backend makes of one operator.
 
     Attributes:
-        newest: the newest version that agrees with a published case; 0 if none does.
+        newest: the newest version that agrees with a published sample; 0 if none does.
         missing: the oldest version above it that was tried and does not; 0 if there is none.
-        verdicts: how the cases at the newest version that it reads came out.
+        verdicts: how the samples at the newest version that it reads came out.
         constant: the inputs, by formal name, that had to be constants.
         called: the ranks that it was seen to agree with, and whether open sizes, too.
     """
@@ -85,7 +85,7 @@ class Measured:
 
 
 def measure(worker: Worker, ops: set[str], progress: Progress | None = None, runtime: Worker | None = None) -> Measured:
-    """Try versions, types and shapes with models of one Relu or Identity, operators with their published cases."""
+    """Try versions, types and shapes with models of one Relu or Identity, operators with their published samples."""
     opset = _newest(range(schemas.latest(), 6, -1), lambda v: worker.run(tasks.simple(v, 3)))
     ir = _newest(range(schemas.ir_version("", schemas.latest()), 2, -1), lambda v: worker.run(tasks.simple(7, v)))
     classical = range(schemas.latest("ai.onnx.ml"), 0, -1)
@@ -98,124 +98,124 @@ def measure(worker: Worker, ops: set[str], progress: Progress | None = None, run
     dynamic = all(worker.run(tasks.simple(7, 3, size)).agrees for size in (2, 3))
     functions = worker.run(tasks.function()).agrees
     folds_sizes = worker.run(tasks.reshaped("N" if dynamic else "2")).agrees
-    groups: dict[Op, list[Case]] = {}
-    for case in published():
-        if not ops or case.op[1] in ops:
-            groups.setdefault(case.op, []).append(case)
-    witnesses: dict[Op, list[Case]] = {}
-    for case in exported("pytorch-converted", "pytorch-operator", "simple"):
-        for op in {(default_domain(node.domain), node.op_type) for node in case.model.graph.node}:
-            witnesses.setdefault(op, []).append(case)
+    groups: dict[Op, list[Sample]] = {}
+    for sample in published():
+        if not ops or sample.op[1] in ops:
+            groups.setdefault(sample.op, []).append(sample)
+    witnesses: dict[Op, list[Sample]] = {}
+    for sample in exported("pytorch-converted", "pytorch-operator", "simple"):
+        for op in {(default_domain(node.domain), node.op_type) for node in sample.model.graph.node}:
+            witnesses.setdefault(op, []).append(sample)
     findings: dict[Op, Finding] = {}
-    for place, (op, cases) in enumerate(sorted(groups.items())):
+    for place, (op, samples) in enumerate(sorted(groups.items())):
         if progress is not None:
             progress(op[1], place, len(groups))
         limit = (ml or schemas.latest(op[0])) if op[0] else opset
-        findings[op] = judge(worker, op, cases, limit, witnesses.get(op, []), runtime)
+        findings[op] = judge(worker, op, samples, limit, witnesses.get(op, []), runtime)
     return Measured(opset, ir, ml, not dynamic, functions, folds_sizes, types, findings)
 
 
 def judge(
     worker: Worker,
     op: Op,
-    cases: list[Case],
+    samples: list[Sample],
     newest: int,
-    witnesses: Iterable[Case] = (),
+    witnesses: Iterable[Sample] = (),
     runtime: Worker | None = None,
 ) -> Finding:
-    """From the newest version on downwards, until one agrees with a case.
+    """From the newest version on downwards, until one agrees with a sample.
 
-    A version is tried with the cases that are published for it; if none agrees, with some of other versions,
+    A version is tried with the samples that are published for it; if none agrees, with some of other versions,
     converted to it, and with exported models that use the operator, `witnesses`. What it agrees with is tried in other
     shapes, as onnxruntime takes them (`runtime`).
     """
     found = Finding()
     for version in reversed([v for v in schemas.versions(*op) if v <= newest]):
         stamp = min(newest, next((v - 1 for v in schemas.versions(*op) if v > version), newest))
-        own = [c for c in cases if schemas.since(*op, opsets(c.model).get(op[0], 1)) == version]
-        tried = [_stamped(case, op[0], stamp) for case in own]
-        outcomes = [_outcome(worker, case) for case in tried]
+        own = [c for c in samples if schemas.since(*op, opsets(c.model).get(op[0], 1)) == version]
+        tried = [_stamped(sample, op[0], stamp) for sample in own]
+        outcomes = [_outcome(worker, sample) for sample in tried]
         if not any(verdict.agrees for verdict, _, _ in outcomes):
-            for others in ([c for c in cases if c not in own], witnesses):
+            for others in ([c for c in samples if c not in own], witnesses):
                 more = list(islice(_converted(op, others, stamp), _DERIVED))
                 tried += more
-                outcomes += [_outcome(worker, case) for case in more]
+                outcomes += [_outcome(worker, sample) for sample in more]
         if any(verdict.agrees for verdict, _, _ in outcomes):
             found.newest = version
             found.verdicts = Counter(verdict.status for verdict, _, _ in outcomes)
             found.constant = _needed(outcomes)
             if runtime is not None:
                 pairs = zip(tried, outcomes, strict=True)
-                agreed = [case for case, (verdict, _, _) in pairs if verdict.agrees]
-                found.called = shapes.measured(agreed, lambda case: _outcome(worker, case)[0].agrees, runtime)
+                agreed = [sample for sample, (verdict, _, _) in pairs if verdict.agrees]
+                found.called = shapes.measured(agreed, lambda sample: _outcome(worker, sample)[0].agrees, runtime)
             return found
         if outcomes:
             found.missing = version
     return found
 
 
-def _converted(op: Op, cases: Iterable[Case], stamp: int) -> Iterator[Case]:
-    """Cases at another opset, as far as they still use the operator there."""
-    for case in cases:
-        model = convert.attempt(case.model, {op[0]: stamp}).model
+def _converted(op: Op, samples: Iterable[Sample], stamp: int) -> Iterator[Sample]:
+    """Samples at another opset, as far as they still use the operator there."""
+    for sample in samples:
+        model = convert.attempt(sample.model, {op[0]: stamp}).model
         if model is not None and _node(model, op) is not None:
-            model.ir_version = min(model.ir_version, case.model.ir_version)
-            yield replace(case, op=op, model=model)
+            model.ir_version = min(model.ir_version, sample.model.ir_version)
+            yield replace(sample, op=op, model=model)
 
 
 def _node(model: ModelProto, op: Op) -> NodeProto | None:
     return next((n for n in model.graph.node if (default_domain(n.domain), n.op_type) == op), None)
 
 
-def _stamped(case: Case, domain: str, stamp: int) -> Case:
+def _stamped(sample: Sample, domain: str, stamp: int) -> Sample:
     model = ModelProto()
-    model.CopyFrom(case.model)
+    model.CopyFrom(sample.model)
     model.ir_version = min(model.ir_version, schemas.ir_version(domain, stamp))
     for entry in model.opset_import:
         if default_domain(entry.domain) == domain:
             entry.version = stamp
-    return replace(case, model=model)
+    return replace(sample, model=model)
 
 
 Outcome = tuple[Verdict, frozenset[str], frozenset[str]]
 
 
-def _outcome(worker: Worker, case: Case) -> Outcome:
+def _outcome(worker: Worker, sample: Sample) -> Outcome:
     """A verdict, the formal names of the inputs that were constants for it, and of those that were not.
 
-    A case is tried as it is published, then with constants for inputs, as few as will do; and then all that again
+    A sample is tried as it is published, then with constants for inputs, as few as will do; and then all that again
     with its results cast to the type that they should have, as a reader inside a larger model would see them.
     """
-    verdict = worker.run(case.task())
+    verdict = worker.run(sample.task())
     if verdict.agrees:
-        return verdict, frozenset(), _formals(case, _filled(case))
-    for variant in () if verdict.status == "hung" else (case, _cast(case)):
-        for bound in [set[str](), *_bindings(case)]:
+        return verdict, frozenset(), _formals(sample, _filled(sample))
+    for variant in () if verdict.status == "hung" else (sample, _cast(sample)):
+        for bound in [set[str](), *_bindings(sample)]:
             if worker.run(bind(variant, bound).task()).agrees:
                 needed = _fewest(worker, variant, bound)
-                return Verdict("agrees"), _formals(case, needed), _formals(case, _filled(case) - needed)
+                return Verdict("agrees"), _formals(sample, needed), _formals(sample, _filled(sample) - needed)
     return verdict, frozenset(), frozenset()
 
 
-def _filled(case: Case) -> set[str]:
+def _filled(sample: Sample) -> set[str]:
     """The inputs that hold anything: what an empty one holds is known from its type."""
-    return {name for name, value in case.feeds.items() if getattr(value, "size", 1)}
+    return {name for name, value in sample.feeds.items() if getattr(value, "size", 1)}
 
 
-def _fewest(worker: Worker, case: Case, bound: set[str]) -> set[str]:
-    """Which of the inputs have to be constants for the case to agree."""
+def _fewest(worker: Worker, sample: Sample, bound: set[str]) -> set[str]:
+    """Which of the inputs have to be constants for the sample to agree."""
     for name in sorted(bound):
-        if worker.run(bind(case, bound - {name}).task()).agrees:
+        if worker.run(bind(sample, bound - {name}).task()).agrees:
             bound = bound - {name}
     return bound
 
 
-def _cast(case: Case) -> Case:
-    """The case with each of its tensors cast to the type that it has already, int64 by way of int32."""
+def _cast(sample: Sample) -> Sample:
+    """The sample with each of its tensors cast to the type that it has already, int64 by way of int32."""
     import onnx.helper
 
     model = ModelProto()
-    model.CopyFrom(case.model)
+    model.CopyFrom(sample.model)
     for value in model.graph.output:
         kind = value.type.tensor_type.elem_type
         if kind in (TensorProto.UNDEFINED, TensorProto.STRING):
@@ -226,26 +226,26 @@ def _cast(case: Case) -> Case:
             model.graph.node.append(onnx.helper.make_node("Cast", [held], [f"{held}/32"], to=TensorProto.INT32))
             held = f"{held}/32"
         model.graph.node.append(onnx.helper.make_node("Cast", [held], [value.name], to=kind))
-    return replace(case, model=model)
+    return replace(sample, model=model)
 
 
-def _bindings(case: Case) -> list[set[str]]:
+def _bindings(sample: Sample) -> list[set[str]]:
     """Inputs to make constants of, in turn: parameters; all but the first; all."""
-    tensors = {name for name, value in case.feeds.items() if hasattr(value, "dtype")}
-    choices = [parameters(case), tensors - {next(iter(case.feeds), "")}, tensors]
+    tensors = {name for name, value in sample.feeds.items() if hasattr(value, "dtype")}
+    choices = [parameters(sample), tensors - {next(iter(sample.feeds), "")}, tensors]
     return [c for i, c in enumerate(choices) if c and c not in choices[:i]]
 
 
-def _formals(case: Case, names: set[str]) -> frozenset[str]:
+def _formals(sample: Sample, names: set[str]) -> frozenset[str]:
     """What the operator's text calls the inputs that are bound to `names`."""
-    node = _node(case.model, case.op)
-    schema = schemas.schema(*case.op, opsets(case.model).get(case.op[0], 1))
+    node = _node(sample.model, sample.op)
+    schema = schemas.schema(*sample.op, opsets(sample.model).get(sample.op[0], 1))
     held = [(schema.input(i), name) for i, name in enumerate(node.input)] if schema and node is not None else []
     return frozenset(formal.name for formal, name in held if formal is not None and name in names)
 
 
 def _needed(outcomes: list[Outcome]) -> frozenset[str]:
-    """The inputs that were constants whenever a case agreed, and never were not."""
+    """The inputs that were constants whenever a sample agreed, and never were not."""
     agreed = [(bound, free) for verdict, bound, free in outcomes if verdict.agrees]
     return frozenset().union(*(bound for bound, _ in agreed)) - frozenset().union(*(free for _, free in agreed))
 

@@ -1,4 +1,4 @@
-"""Cases of other ranks than the published ones, and with sizes that are not numbers, made of them."""
+"""Samples of other ranks than the published ones, and with sizes that are not numbers, made of them."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import Any
 from opshift.passes.backends import target_files
 from opshift.passes.backends.backend import Measured
 from opshift.passes.model.messages import ModelProto
-from opshift.probing.cases import Case
+from opshift.probing.samples import Sample
 from opshift.probing.worker import Run, Worker, Yield
 
 RANKS = range(1, 7)
-_BASES = 3  # cases of an operator that others are made of
+_BASES = 3  # samples of an operator that others are made of
 
-Agrees = Callable[[Case], bool]
+Agrees = Callable[[Sample], bool]
 
 
-def measured(cases: Iterable[Case], agrees: Agrees, runtime: Worker) -> Measured:
+def measured(samples: Iterable[Sample], agrees: Agrees, runtime: Worker) -> Measured:
     """With which ranks of its first input, and whether with open sizes, a backend agrees with onnxruntime.
 
-    `cases` are those that it agrees with as they are; onnxruntime says which of others there are, and what they yield.
+    `samples` are those that it agrees with as they are; onnxruntime says which others there are, and what they yield.
     """
-    held = [case for case in cases if _first(case) is not None]
-    ranks, bases = {_first(case).ndim for case in held}, held[:_BASES]
+    held = [sample for sample in samples if _first(sample) is not None]
+    ranks, bases = {_first(sample).ndim for sample in held}, held[:_BASES]
     for rank in RANKS:
-        if rank not in ranks and any(agrees(case) for case in _judged(bases, rank, runtime)):
+        if rank not in ranks and any(agrees(sample) for sample in _judged(bases, rank, runtime)):
             ranks.add(rank)
-    return Measured(tuple(sorted(ranks)), any(agrees(opened(case)) for case in bases))
+    return Measured(tuple(sorted(ranks)), any(agrees(opened(sample)) for sample in bases))
 
 
-def _judged(bases: Iterable[Case], rank: int, runtime: Worker) -> Iterator[Case]:
-    """The cases of a rank that onnxruntime takes, with what it makes of them."""
+def _judged(bases: Iterable[Sample], rank: int, runtime: Worker) -> Iterator[Sample]:
+    """The samples of a rank that onnxruntime takes, with what it makes of them."""
     for base in bases:
-        for case in of_rank(base, rank):
-            found = runtime.ask(Run(_loadable(case.model).SerializeToString(), [case.feeds]))
+        for sample in of_rank(base, rank):
+            found = runtime.ask(Run(_loadable(sample.model).SerializeToString(), [sample.feeds]))
             if isinstance(found, Yield) and found.outputs:
-                yield replace(case, expected=list(found.outputs[0]), rtol=1e-3, atol=1e-6)
+                yield replace(sample, expected=list(found.outputs[0]), rtol=1e-3, atol=1e-6)
 
 
 def _loadable(source: ModelProto) -> ModelProto:
@@ -52,27 +52,27 @@ def _loadable(source: ModelProto) -> ModelProto:
     return model
 
 
-def of_rank(case: Case, rank: int) -> Iterator[Case]:
-    """The case with its first input of another rank: with all inputs of its rank, alone, and without lists of axes."""
-    first = _first(case)
+def of_rank(sample: Sample, rank: int) -> Iterator[Sample]:
+    """The sample with its first input of another rank: all inputs of its rank, it alone, no lists of axes."""
+    first = _first(sample)
     if first is None or not all(first.shape):
         return
-    alike = {name for name, value in case.feeds.items() if getattr(value, "ndim", -1) == first.ndim}
-    alone = {next(iter(case.feeds))}
+    alike = {name for name, value in sample.feeds.items() if getattr(value, "ndim", -1) == first.ndim}
+    alone = {next(iter(sample.feeds))}
     for names in [alike, alone] if alike != alone else [alone]:
-        feeds = {name: _ranked(value, rank) if name in names else value for name, value in case.feeds.items()}
-        model = _reshaped(case.model, {name: value.shape for name, value in feeds.items() if name in names})
-        yield replace(case, model=model, feeds=feeds)
+        feeds = {name: _ranked(value, rank) if name in names else value for name, value in sample.feeds.items()}
+        model = _reshaped(sample.model, {name: value.shape for name, value in feeds.items() if name in names})
+        yield replace(sample, model=model, feeds=feeds)
         plain = _without_lists(model)
         if plain is not None:
-            yield replace(case, model=plain, feeds=feeds)
+            yield replace(sample, model=plain, feeds=feeds)
 
 
-def opened(case: Case) -> Case:
-    """The case with sizes of its first input that are not numbers."""
+def opened(sample: Sample) -> Sample:
+    """The sample with sizes of its first input that are not numbers."""
     model = ModelProto()
-    model.CopyFrom(case.model)
-    first = next(iter(case.feeds))
+    model.CopyFrom(sample.model)
+    first = next(iter(sample.feeds))
     for value in model.graph.input:
         if value.name == first:
             for axis, dim in enumerate(value.type.tensor_type.shape.dim):
@@ -80,12 +80,12 @@ def opened(case: Case) -> Case:
     for value in model.graph.output:
         for dim in value.type.tensor_type.shape.dim:
             dim.Clear()
-    return replace(case, model=model)
+    return replace(sample, model=model)
 
 
-def _first(case: Case) -> Any:
+def _first(sample: Sample) -> Any:
     """The first input, if it is an array."""
-    value = next(iter(case.feeds.values()), None)
+    value = next(iter(sample.feeds.values()), None)
     return value if hasattr(value, "ndim") else None
 
 

@@ -279,7 +279,7 @@ def _prepare() -> None:
     faults, runtime = sys.modules.get("faulthandler"), sys.modules.get("onnxruntime")
     if faults is not None:
         faults.disable()
-    if hasattr(runtime, "disable_telemetry_events"):
+    if runtime is not None and hasattr(runtime, "disable_telemetry_events"):
         runtime.disable_telemetry_events()  # the thread that would send them is not here, but may have held a lock
     with suppress(ImportError, OSError, ValueError):  # not every system has these
         import resource

@@ -40,20 +40,17 @@ def elem_type(scope: Known, name: str) -> int:
 
 def told(node: NodeProto, opset: int, output: str, scope: Known) -> tuple[int, str]:
     """The element type of an output, or an input that has the same one; neither where the schema does not tell."""
-    domain = default_domain(node.domain)
-    if node.op_type == "Cast" and not domain:
+    domain, op, outputs, inputs = default_domain(node.domain), node.op_type, node.output, node.input
+    if op == "Cast" and not domain:
         return next((a.i for a in node.attribute if a.name == "to"), 0), ""
-    if node.op_type == "Constant" and not domain:
+    if op == "Constant" and not domain:
         held = tensors.of_constant(node)
         return (held.data_type if held is not None else 0), ""
-    if domain in schemas.VENDORS and (domain, node.op_type) in scope.context.local:
+    if domain in schemas.VENDORS and (domain, op) in scope.context.local:
         return 0, ""
-    outputs = node.output
-    fixed, alike = _typing(domain, node.op_type, opset, 0 if outputs[0] == output else list(outputs).index(output))
-    for i in alike:
-        if i < len(node.input) and node.input[i]:
-            return fixed, node.input[i]
-    return fixed, ""
+    at = 0 if outputs[0] == output else list(outputs).index(output)
+    fixed, alike = _typing(domain, op, opset, at)
+    return fixed, next((name for i in alike if i < len(inputs) and (name := inputs[i])), "")
 
 
 @cache

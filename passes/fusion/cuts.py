@@ -115,6 +115,7 @@ class Cuts:
         self._numbers = numbers
         self._most = most
         self._looks: dict[str, int] = {}
+        self._constants: dict[str, tuple[int, bool]] = {}
         self._entries: dict[int, _Entry | None] = {}
 
     def above(self, index: int, taken: Container[int], inputs: int, is_found: Callable[[int], bool]) -> Regions:
@@ -129,13 +130,13 @@ class Cuts:
             at = -heappop(heap)
             if at in inside or at in outside:
                 continue
-            entry = None if at in taken else self._entry(at)
+            entry = None if at in taken else self._entries[at] if at in self._entries else self._entry(at)
             if entry is None or (at != index and not inside.issuperset(entry.users)):
                 outside.add(at)
-                fixed += sum(name in places for name in self._nodes[at].output)
+                fixed += sum(map(places.__contains__, self._nodes[at].output if entry is None else entry.outputs))
                 continue
             inside.add(at)
-            leaves -= sum(name in places for name in entry.outputs)
+            leaves -= sum(map(places.__contains__, entry.outputs))
             key = [state, entry.kind, *map(places.get, entry.outputs)]
             for name, maker in entry.inputs:
                 place = places.get(name)
@@ -156,33 +157,40 @@ class Cuts:
 
     def _entry(self, at: int) -> _Entry | None:
         """None for a node that no region has."""
-        if at in self._entries:
-            return self._entries[at]
         self._entries[at] = found = self._described(self._nodes[at])
         return found
 
     def _described(self, node: NodeProto) -> _Entry | None:
-        if default_domain(node.domain) or not node.input or node.op_type in DRAWING:
+        op, read, made, held = node.op_type, list(node.input), list(node.output), list(node.attribute)
+        if default_domain(node.domain) or not read or op in DRAWING:
             return None
-        if any(attribute.g.node or attribute.graphs for attribute in node.attribute):
+        if held and any(attribute.g.node or attribute.graphs for attribute in held):
             return None
         inputs: list[tuple[str, int]] = []
         looks: list[Any] = []
-        plain = node.op_type in _PLAIN
-        for name in filter(None, node.input):
+        plain, makers = op in _PLAIN, self._uses.makers
+        for name in filter(None, read):
+            term, is_plain = self._constant(name)
+            plain &= is_plain
+            looks.append(term)
+            inputs.append((name, makers.get(name, _NOWHERE) if term < 0 else _CONSTANT))
+        looks += map(self._reader.kind if plain else self._look, (made[0], *filter(None, read)))
+        attributes = tuple(sorted(each.SerializeToString(deterministic=True) for each in held)) if held else ()
+        given = tuple(map(bool, read)), self._reader.scope.is_open(node)
+        moved = tuple(map(self._reader.dims, (read[0], made[0]))) if op in MOVING else ()
+        key = op, len(made), attributes, tuple(looks), given, moved
+        pinned = not self._uses.pinned.isdisjoint(made)
+        users = [user for name in made for user in self._uses.users.get(name, ())]
+        return _Entry(self._numbers.number(key), inputs, made, [_NOWHERE] if pinned else users)
+
+    def _constant(self, name: str) -> tuple[int, bool]:
+        """The term of a constant, -1 of any other value; and whether it has no dimensions that matter."""
+        found = self._constants.get(name)
+        if found is None:
             term = self._reader.term(name) if name in self._reader.fixed else -1
             kind = self._reader.terms.keys[term].kind if term >= 0 else LEAF
-            plain &= kind in (LEAF, NUMBER)
-            looks.append(term if kind in CONSTANT else -1)
-            inputs.append((name, _CONSTANT if kind in CONSTANT else self._uses.makers.get(name, _NOWHERE)))
-        looks += map(self._reader.kind if plain else self._look, (node.output[0], *filter(None, node.input)))
-        attributes = tuple(sorted(attribute.SerializeToString(deterministic=True) for attribute in node.attribute))
-        given = tuple(map(bool, node.input)), self._reader.scope.is_open(node)
-        moved = tuple(map(self._reader.dims, (node.input[0], node.output[0]))) if node.op_type in MOVING else ()
-        key = node.op_type, len(node.output), attributes, tuple(looks), given, moved
-        pinned = not self._uses.pinned.isdisjoint(node.output)
-        users = [user for name in node.output for user in self._uses.users.get(name, ())]
-        return _Entry(self._numbers.number(key), inputs, tuple(node.output), [_NOWHERE] if pinned else users)
+            found = self._constants[name] = (term if kind in CONSTANT else -1, kind in (LEAF, NUMBER))
+        return found
 
     def _look(self, name: str) -> int:
         """A number for the type of a value."""

@@ -12,6 +12,7 @@ from opshift.passes.fusion.patterns import ROTARY, Axes, Call, Splat, Tensor
 from opshift.passes.fusion.quantization.kinds import FLOATS, KINDS, anchors
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import AttributeProto, TensorProto
+from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import Dim
 
@@ -64,7 +65,7 @@ def elementwise(op: Op, clues: Clues) -> Iterator[Call]:
     x = Tensor(clues.kind, ("a", "b", "c"))
     schema = schemas.schema(*op, clues.opset)
     floats = tuple(n for n, a in schema.attributes.items() if a.type == AttributeProto.FLOAT) if schema else ()
-    for texts in _CHOICES.get(op[1], ((),)):
+    for texts in _CHOICES.get(op, ((),)):
         yield Call(op, clues.opset, (x,), texts)
         if floats:
             yield Call(op, clues.opset, (x,), texts, floats)
@@ -133,7 +134,7 @@ def one_axis(op: Op, clues: Clues) -> Iterator[Call]:
     for axes in clues.over("Total", "Softmax"):
         if len(axes) == 1:
             x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(max(clues.rank or 0, -axes[0]))))
-            for texts in _CHOICES.get(op[1], ((),)):
+            for texts in _CHOICES.get(op, ((),)):
                 if clues.opset >= NEGATIVE_AXES:
                     yield Call(op, clues.opset, (x,), (("axis", axes[0]), *texts))
                 elif spelled := clues.spelled(axes):
@@ -214,11 +215,45 @@ def products(op: Op, clues: Clues) -> Iterator[Call]:
                 yield Call(op, clues.opset, (first, second), turned, marks)
 
 
+def transposed_products(op: Op, clues: Clues) -> Iterator[Call]:
+    """The product of two operands of a rank, times a number, transposed, or both."""
+    if clues.rank is None or clues.rank < 2:
+        return
+    batch = tuple(f"d{axis}" for axis in range(clues.rank - 2))
+    for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        first = Tensor(clues.kind, (*batch, *(("k", "m") if a else ("m", "k"))))
+        second = Tensor(clues.kind, (*batch, *(("n", "k") if b else ("k", "n"))))
+        turned = tuple((name, 1) for name, of in (("transA", a), ("transB", b)) if of)
+        yield Call(op, clues.opset, (first, second), turned, ("alpha",))
+        if turned:
+            yield Call(op, clues.opset, (first, second), turned)
+
+
+def biased(op: Op, clues: Clues) -> Iterator[Call]:
+    """A vector is added first, which one of these operators may lack."""
+    x, bias = Tensor(clues.kind, ("a", "b", "c")), Tensor(clues.kind, ("c",))
+    yield Call(op, clues.opset, (x, bias))
+    if op[1] == "FastGelu":
+        yield Call(op, clues.opset, (x,))
+
+
+def normalized_sums(op: Op, clues: Clues) -> Iterator[Call]:
+    """The sum of two values, and of a vector or none, is normalized over its last axis; nothing else reads it."""
+    x, vector = Tensor(clues.kind, ("a", "b", "c")), Tensor(clues.kind, ("c",))
+    shifts = (vector, None) if op[1] == "SkipLayerNormalization" else ()
+    for behind in ((*shifts[:1], vector), (*shifts[1:], vector), shifts[:1], ()):
+        for given, marks in (
+            ((), ("epsilon",)),
+            ((("epsilon", 1e-5),), ()),
+        ):  # a default that its own operator leaves out
+            yield Call(op, clues.opset, (x, x, vector, *behind), given, marks)
+
+
 _WITHOUT_ADDED = 11  # the opset from which on Gemm may add nothing
 
-_CHOICES: dict[str, Sequence[tuple[tuple[str, Any], ...]]] = {
-    "Gelu": ((("approximate", "none"),), (("approximate", "tanh"),)),
-    "LpNormalization": ((("p", 1),), (("p", 2),)),
+_CHOICES: dict[Op, Sequence[tuple[tuple[str, Any], ...]]] = {
+    ("", "Gelu"): ((("approximate", "none"),), (("approximate", "tanh"),)),
+    ("", "LpNormalization"): ((("p", 1),), (("p", 2),)),
 }
 
 _SUMMING = ("ReduceSum", "ReduceL1", "ReduceSumSquare", "ReduceL2")
@@ -292,6 +327,15 @@ BY_NAME: dict[Op, Family] = {
     ("", "ReduceLogSumExp"): _family(reduction, "Log"),
     ("", "ReduceMin"): _family(reduction, "ReduceMax"),
     ("", "SwiGLU"): _family(two_operands, "Sigmoid", "Exp", "Swish", inputs=2),
+    (MICROSOFT, "BiasGelu"): _family(biased, "Erf", "Gelu", inputs=2),
+    (MICROSOFT, "FastGelu"): _family(biased, "Tanh", "Gelu", inputs=2),
+    (MICROSOFT, "FusedMatMul"): _family(transposed_products, "MatMul", inputs=2),
+    (MICROSOFT, "Gelu"): _family(elementwise, "Erf", "Gelu"),
+    (MICROSOFT, "QuickGelu"): _family(elementwise, "Sigmoid", "Swish"),
+    (MICROSOFT, "SkipLayerNormalization"): _family(normalized_sums, *_DEVIATION, "LayerNormalization", inputs=5),
+    (MICROSOFT, "SkipSimplifiedLayerNormalization"): _family(
+        normalized_sums, *_DEVIATION, "RMSNormalization", inputs=4
+    ),
     **{(OPENVINO, op): _family(openvino, *_SUMMING) for op in ("NormalizeL2", "ReduceL1")},
 }
 """The others that can be recognised, when asked for: those that exporters do not write, or write out on purpose."""
@@ -311,4 +355,4 @@ def family(op: Op) -> Family | None:
     if op in QUANTIZED:
         return QUANTIZED[op]
     found = FAMILIES.get(op) or BY_NAME.get(op)
-    return found if found is not None and (not op[0] or defined(*op)) else None
+    return found if found is not None and (op[0] != OPENVINO or defined(*op)) else None

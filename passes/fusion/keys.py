@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 Key = tuple[Any, ...]
 
 NUMBER, ONES, TENSOR, VECTOR = "number", "ones", "tensor", "vector"
 LEAF, VARIABLE, OP, PRODUCT, SUM = "leaf", "variable", "op", "*", "+"
 """Kinds of terms. ONES is a number of some rank with dimensions of 1 alone; VECTOR holds the elements of a shape."""
+
+
+class Term(Protocol):
+    """One of the tuples below: its kind says which of this it has."""
+
+    kind: str
+    value: float
+    rank: int
+    type: int | bool
+    dims: tuple[int, ...]
+    values: tuple[Any, ...]
+    elements: tuple[int, ...]
+    owner: object
+    name: str
+    number: int
+    parameters: Key
+    parameter: Any
+    operands: tuple[int, ...]
+    coefficient: float
+    powers: tuple[tuple[int, float], ...]
+    constant: float
+    members: tuple[tuple[int, float], ...]
 
 
 class Number(NamedTuple):

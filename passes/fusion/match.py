@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from math import inf, isclose
 
-from opshift.passes.fusion.keys import LEAF, NUMBER, OP, PRODUCT, SUM, TENSOR, VARIABLE, Operator
+from opshift.passes.fusion.keys import LEAF, NUMBER, OP, PRODUCT, SUM, TENSOR, VARIABLE, Term
 from opshift.passes.fusion.terms import Terms
 
 _EXPONENTS = (1.0, -1.0, 0.5, -0.5, 2.0, -2.0)
@@ -107,7 +107,7 @@ class Matcher:
         """What a value is a multiple of another by: itself, where the two are as far apart as roundings are."""
         return next((one for one in (1.0, -1.0) if self._is(one, ratio)), ratio)
 
-    def _operator(self, pattern: Operator, subject: Operator, found: Found) -> Iterator[Found]:
+    def _operator(self, pattern: Term, subject: Term, found: Found) -> Iterator[Found]:
         if len(pattern.parameters) != len(subject.parameters):
             return
         for (name, p), (other, s) in zip(pattern.parameters, subject.parameters, strict=True):
@@ -130,7 +130,7 @@ class Matcher:
         for order in orders:
             yield from self._each(pattern.operands, order, found)
 
-    def _halved(self, pattern: Operator, s: int, found: Found) -> Iterator[Found]:
+    def _halved(self, pattern: Term, s: int, found: Found) -> Iterator[Found]:
         """A constant may hold the same twice."""
         inner = self._own.keys[pattern.operands[0]]
         if self._other.keys[s].kind in (LEAF, TENSOR) and self._own.is_op(pattern.operands[0], "Unsqueeze"):
@@ -150,7 +150,7 @@ class Matcher:
             return False
         return len(key.parameter) > 1 and all(self._own.value(dim) == 1 for dim in key.parameter[1:])
 
-    def _transposed(self, pattern: Operator, s: int, found: Found) -> Iterator[Found]:
+    def _transposed(self, pattern: Term, s: int, found: Found) -> Iterator[Found]:
         """Another Transpose is this one of a value that is transposed once more."""
         if not self._other.is_op(s, "Transpose"):
             return

@@ -18,7 +18,6 @@ from opshift.passes.rewrite.builder import Builder
 
 T = TensorProto
 _STEPS = 12  # nodes between an operator's anchor and its result
-_REACHED = 48  # results that are looked at for one anchor
 _OFTEN = (
     "Abs Add Cast Clip Concat Div Equal Erf Exp Einsum Identity IsNaN Less Log MatMul Max Min Mul Neg Pow Reciprocal "
     "ReduceMax ReduceMean ReduceSum ReduceSumSquare Relu Reshape Sigmoid Sqrt Squeeze Sub Sum Tanh Transpose "
@@ -92,30 +91,40 @@ class Search:
 
     def _suspects(self) -> dict[int, set[Op]]:
         """The nodes that may make the result of an operator: those behind its anchors."""
-        anchored: dict[str, list[Op]] = {}
+        alike: dict[frozenset[str], list[Op]] = {}
         for op in self._ops:
-            for anchor in self._families[op].anchors:
-                anchored.setdefault(anchor, []).append(op)
-        anywhere = {op for op in self._ops if not self._families[op].anchors}
-        found = {index: set(anywhere) for index in range(len(self._nodes))} if anywhere else dict[int, set[Op]]()
-        for index, node in enumerate(self._nodes):
-            if node.op_type in anchored and not default_domain(node.domain):
-                for reached in self._behind(index):
-                    found.setdefault(reached, set()).update(anchored[node.op_type])
+            alike.setdefault(self._families[op].anchors, []).append(op)
+        found: dict[int, set[Op]] = {}
+        types = [node.op_type for node in self._nodes]
+        following: dict[int, list[int]] = {}
+        for anchors, ops in alike.items():
+            standing = [
+                index
+                for index, op in enumerate(types)
+                if op in anchors and not default_domain(self._nodes[index].domain)
+            ]
+            for index in self._behind(standing, types, following) if anchors else range(len(types)):
+                found.setdefault(index, set()).update(ops)
         return found
 
-    def _behind(self, index: int) -> Iterable[int]:
-        reached, front = {index}, [index]
+    def _behind(self, indices: Sequence[int], types: Sequence[str], following: dict[int, list[int]]) -> Iterable[int]:
+        """These nodes and those that read their first outputs, a few steps on; `following` holds one step of each."""
+        reached, front = set(indices), indices
         for _ in range(_STEPS):
-            front = [
-                user
-                for at in front
-                for name in self._nodes[at].output[:1]
-                for user in self._uses.users.get(name, ())
-                if user not in reached and self._nodes[user].op_type in _BETWEEN
-            ]
-            reached.update(front)
-            if not front or len(reached) > _REACHED:
+            beyond: list[int] = []
+            for at in front:
+                users = following.get(at)
+                if users is None:
+                    read = self._uses.users
+                    names = self._nodes[at].output[:1]
+                    users = [user for name in names for user in read.get(name, ()) if types[user] in _BETWEEN]
+                    following[at] = users
+                for user in users:
+                    if user not in reached:
+                        reached.add(user)
+                        beyond.append(user)
+            front = beyond
+            if not front:
                 break
         return reached
 
@@ -180,6 +189,8 @@ class Search:
 
     def _leans(self, group: Group) -> bool:
         """Whether the nodes are known to compute the operator for sizes of 1 or more alone."""
+        if not self._reader.granted:
+            return False
         names = {name for at in group.inside for node in (self._nodes[at],) for name in (*node.input, *node.output)}
         return not names.isdisjoint(self._reader.granted)
 

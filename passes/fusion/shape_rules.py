@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from opshift.passes.fusion.patterns import Call, Splat
+from opshift.passes.fusion.patterns import Call, Splat, Tensor
 from opshift.passes.model.types import Dim
 
 Shape = Sequence[Dim] | None
@@ -107,6 +107,29 @@ def _by_position(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
     return _alike(cosine[1:], [x[2], x[3] // 2]) and (cosine[0] == 1 or _same(cosine[0], x[0]))
 
 
+def _vectors(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
+    """What is as large as the result comes first; vectors along its last axis follow."""
+    wide = [shape for given, shape in _tensors(call, shapes) if len(given.dims or ()) > 1]
+    rows = [shape for given, shape in _tensors(call, shapes) if len(given.dims or ()) == 1]
+    if not result or not all(_alike(result, shape) for shape in wide):
+        return False
+    return all(_alike(result[-1:], shape) for shape in rows)
+
+
+def _tensors(call: Call, shapes: Sequence[Shape]) -> list[tuple[Tensor, Shape]]:
+    return [(given, shape) for given, shape in zip(call.inputs, shapes, strict=True) if isinstance(given, Tensor)]
+
+
+def _rows(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
+    """The same of two or three axes, as the kernels ask."""
+    return result is not None and len(result) in (2, 3) and _vectors(call, shapes, result)
+
+
+def _of_rank(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
+    """Both operands have as many axes as their product."""
+    return result is not None and all(shape is not None and len(shape) == len(result) for shape in shapes)
+
+
 _RULES: dict[str, Callable[[Call, Sequence[Shape], Shape], bool]] = {
     "LayerNormalization": _last_axes,
     "RMSNormalization": _last_axes,
@@ -116,4 +139,9 @@ _RULES: dict[str, Callable[[Call, Sequence[Shape], Shape], bool]] = {
     "RotaryEmbedding": _by_position,
     "PRelu": _onto_first,
     "Gemm": _onto_product,
+    "BiasGelu": _vectors,
+    "FastGelu": _vectors,
+    "FusedMatMul": _of_rank,
+    "SkipLayerNormalization": _rows,
+    "SkipSimplifiedLayerNormalization": _rows,
 }

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from math import inf, isclose, isfinite
 from typing import Any
 
-from opshift.passes.fusion.keys import FORMS, NUMBER, OP, PRODUCT, SUM, Key
+from opshift.passes.fusion.keys import FORMS, NUMBER, OP, PRODUCT, SUM, Key, Term
 
 _MOST = 8  # factors of a product, members of a sum: a longer one is no operator's, and hides in a leaf of its own
 
@@ -20,8 +20,7 @@ class Terms:
     """The terms of one model, by number."""
 
     def __init__(self) -> None:
-        self.keys: list[Any] = []
-        """Each is one of the tuples of `keys.py`."""
+        self.keys: list[Term] = []
         self.sizes: dict[int, int] = {}
         """How many elements each sum over axes adds up, where that is known."""
         self.reshaped: dict[int, Key] = {}

@@ -14,6 +14,8 @@ from tests.mutation.recording import Recording
 from tests.mutation.report import equivalents, markdown
 from tests.mutation.trial import task
 
+pytestmark = pytest.mark.posix
+
 ROOT = Path(__file__).parents[2]
 MODULE = """LIMIT = 4
 

@@ -31,6 +31,8 @@ from tests.random.verbs import Verb, drawn_verbs
 from tests.random.verdict import CRASHED, DIED, FAILS, FINDINGS, INVALID, NEAR, OK, REFUSED, UNJUDGED, WRONG, Judge
 from tests.random.worker import flat
 
+pytestmark = pytest.mark.posix
+
 SEEDS = range(7100, 7130)
 HEAD = '<ir_version: 8, opset_import: ["" : 13]>'
 ELU = f"{HEAD} g (float[3,2] x) => (float[3,2] y, float[3,2] z) {{ a = Elu<alpha=0.5>(x) y = Neg(a) z = Abs(x) }}"

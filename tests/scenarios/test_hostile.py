@@ -14,6 +14,8 @@ from opshift.jobs import exit_codes
 from opshift.verification import isolation
 from tests import pairs
 
+pytestmark = pytest.mark.posix
+
 HUGE = 1 << 42
 MEMORY = 4 << 30  # bytes more than the tests have, engines included
 SECONDS = 60  # of processor time; each takes less than one

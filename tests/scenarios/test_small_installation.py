@@ -17,6 +17,8 @@ from opshift import passes
 from opshift.cli import main as cli
 from tests.support import model
 
+pytestmark = pytest.mark.posix
+
 ROOT = Path(__file__).parents[2]
 NEEDED = ("numpy", "numpy.libs", "onnx", "google", "ml_dtypes", "typing_extensions.py", "tomli")
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y", "constants": "int64[1] a = {1}"}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from opshift.passes.fusion.quantization.blocks import weights
 from opshift.passes.fusion.quantization.forms import MOVED, SCALED
 from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, given, value_of
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
@@ -212,6 +213,23 @@ def _both(of: Operands, build: Builder, name: str) -> list[str] | None:
     return [build.constant(1.0, T.FLOAT), name]
 
 
+def _in_blocks(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+    """MatMulNBits: a product with weights in blocks."""
+    data = of.scope.elem_type(call.inputs[0])
+    found = weights(of, build, call.inputs[1], data) if data in (T.FLOAT, T.FLOAT16) else None
+    return None if found is None else Made([call.inputs[0], *found[0]], found[1])
+
+
+def _in_blocks_with_bias(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+    for product, bias in (call.inputs, call.inputs[::-1]):
+        node = of.made_by(product, "MatMul")
+        made = _in_blocks(of, build, Call(node, list(node.input), []), kind) if node is not None else None
+        if made is not None and of.alone(product) and of.scope.shape(bias) == [made.attributes["N"]]:
+            call.inside.append(of.uses.makers[product])
+            return Made([*made.inputs, "", bias], made.attributes)
+    return None
+
+
 def _dequantized_product(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
     """A product of integers times both scales, as a product of what is dequantized."""
     for scaled, scale in (call.inputs, call.inputs[::-1]):
@@ -354,6 +372,7 @@ FLOATS: dict[Op, tuple[Kind, ...]] = {
     (MICROSOFT, "MatMulIntegerToFloat"): (
         *(Kind("Add", _with_bias(_scaled)), Kind("MatMul", _scaled), Kind("Mul", _scaled)),
     ),
+    (MICROSOFT, "MatMulNBits"): (Kind("Add", _in_blocks_with_bias), Kind("MatMul", _in_blocks)),
     SCALED: (Kind("Mul", _dequantized_product),),
     MOVED: (Kind("QuantizeLinear", _moved),),
     ("", "MatMulInteger"): (Kind("MatMul", _integers),),

@@ -23,6 +23,7 @@ from opshift.passes.rewrite.builder import Builder
 T = TensorProto
 _LOWEST: dict[int, int] = {T.UINT8: 0, T.INT8: -128}
 _REMARK = "computed in integers and rounded once, which differs by a step where that rounds otherwise"
+_REMARKS = {"MatMulNBits": "products round in their own order"}
 _EXACT = frozenset(("QLinearConcat", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearWhere"))
 """Operators that are tables of what is computed in floats, or copies."""
 
@@ -99,7 +100,7 @@ class Quantizer:
         operands, opset = Operands(self.scope, self.uses), self.scope.opset
         gone = [self.scope.body.node[at] for at in call.inside]
         self.scope.context.released.update(operands.above(node, call.node, *gone))
-        grade, remark = ("exact", "") if exact else ("close", _REMARK)
+        grade, remark = ("exact", "") if exact else ("close", _REMARKS.get(op[1], _REMARK))
         self.allowance.made.append(Change(name, op[1], op[0], opset, opset, how, grade, remark))
         return {**{at: [] for at in call.inside}, index: [*build.nodes, result]}
 

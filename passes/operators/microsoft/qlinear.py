@@ -8,6 +8,7 @@ QLinearSoftmax multiplies by the whole part of 1 / y_scale, which makes a step a
 
 from __future__ import annotations
 
+from math import exp, prod
 from typing import Any
 
 from opshift.passes.errors import CannotConvert
@@ -40,6 +41,7 @@ def of_each(node: Node) -> str:
 def of_softmax(node: Node) -> str:
     node.close(ROUNDS)
     build, axis = node.build, node.attributes.get("axis", -1)
+    _refuse_infinity(node, axis, alone=node.attributes["opset"] >= _PER_AXIS)
     x = dequantized(node, 0)
     if node.attributes["opset"] >= _PER_AXIS:
         y = build.Softmax(x, axis=axis)
@@ -47,6 +49,18 @@ def of_softmax(node: Node) -> str:
         flat = build.Softmax(build.Flatten(x, axis=axis), axis=-1)
         y = build.Reshape(flat, build.Shape(node.input(0)))
     return quantized(node, y, 3, node.elem_type(0))
+
+
+def _refuse_infinity(node: Node, axis: int, *, alone: bool) -> None:
+    """The kernel's exponentials add up to the largest float over e**5, and are multiplied by 1 / y_scale."""
+    dims, scale = node.scope.shape(node.input(0)), node.scope.array(node.input(3))
+    if not dims or scale is None or scale.size != 1 or not -len(dims) <= axis < len(dims):
+        return
+    sizes = [dims[axis]] if alone else dims[axis % len(dims) :]
+    count = prod(size for size in sizes if isinstance(size, int))
+    if all(isinstance(size, int) for size in sizes) and 0 < float(scale.reshape(())) * count * exp(5) < 1:
+        why = f"y_scale={float(scale.reshape(())):g} of {count} elements, of which the kernel makes an infinity"
+        raise CannotConvert(node, f"{why}; {exp(-5) / count:.2g} and more could be expressed")
 
 
 @says("DequantizeLinear of each, Concat, and QuantizeLinear.")

@@ -15,6 +15,8 @@ from opshift.cli import start
 from opshift.verification import verify
 from tests.support import model
 
+pytestmark = pytest.mark.posix
+
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
 
 

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import pty
 import subprocess
 import sys
 
@@ -80,9 +79,11 @@ def test_users_hear_nothing_unless_they_ask(source, caplog):
     assert not caplog.records
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no terminals to open")
+@pytest.mark.posix
 @pytest.mark.parametrize("soon", [0, 9])
 def test_a_terminal_gets_a_bar_once_it_takes_a_while(source, tmp_path, soon):
+    import pty
+
     ours, theirs = pty.openpty()
     code = f"from opshift.cli import main, working; working._SOON = {soon}; main.main({['verify', source, source]!r})"
     with subprocess.Popen(

@@ -21,6 +21,8 @@ from opshift.cli import main as cli
 from opshift.files import copying, external, model_file, skeletons, wire
 from tests.support import evaluate, model
 
+pytestmark = pytest.mark.posix
+
 WEIGHT = np.arange(1024, dtype=np.float32)
 X = np.array([[1, 5, 2]], np.float32)
 

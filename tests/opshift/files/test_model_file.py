@@ -5,6 +5,8 @@ from opshift.passes.errors import InvalidModel
 
 from opshift.files import model_file, openvino_xml
 
+pytestmark = pytest.mark.posix
+
 
 @pytest.mark.parametrize("read", [model_file.read, openvino_xml.parse])
 def test_a_device_is_no_file(read):

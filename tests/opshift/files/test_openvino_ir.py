@@ -15,6 +15,8 @@ from opshift.files import model_file, openvino_xml
 from opshift.verification.engines import OnnxRuntime
 from tests.opshift.networks import Net
 
+pytestmark = pytest.mark.posix
+
 
 def add(folder, *, weights=(1.0, 2.0, 3.0)):
     """x + weights, for x of any number of rows."""

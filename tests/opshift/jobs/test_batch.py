@@ -27,6 +27,8 @@ from opshift.jobs import batch, exit_codes
 from opshift.jobs.rewrite import Manner
 from tests.support import evaluate, model
 
+pytestmark = pytest.mark.posix
+
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
 WEIGHTS = {"a": np.float32([1, 2, 3]), "b": np.float32([4, 5, 6])}
 X = np.array([[1, 5, 2]], np.float32)

@@ -13,7 +13,7 @@ import pytest
 from opshift.passes.backends.target_files import parse
 
 from opshift.cli import main as cli
-from opshift.probing import cases, probe
+from opshift.probing import probe, samples
 from opshift.probing.worker import Task, Verdict, Worker
 from opshift.verification import adapters
 from opshift.verification.engines import EngineError, OnnxRuntime
@@ -160,7 +160,7 @@ def test_sizes_empty_inputs_and_operators_of_ml_that_are_missing():
 
 
 def test_a_version_is_tried_with_tests_of_others_converted_to_it():
-    held = [case for case in cases.published() if case.op == ("", "Relu")]
+    held = [case for case in samples.published() if case.op == ("", "Relu")]
     derived = list(probe._converted(("", "Relu"), held, 12))
     assert [(n.op_type, case.model.opset_import[0].version) for case in derived for n in case.model.graph.node] == [
         ("Relu", 12)
@@ -170,9 +170,9 @@ def test_a_version_is_tried_with_tests_of_others_converted_to_it():
 
 def test_an_exported_model_that_agrees_shows_that_an_operator_is_there(worker):
     op = ("", "Floor")
-    held = [case for case in cases.published() if case.op == op]
+    held = [case for case in samples.published() if case.op == op]
     assert probe.judge(worker, op, held, 13).missing
-    witness = cases.Case(
+    witness = samples.Sample(
         "w",
         op,
         model("t = Relu(x) y = Floor(t)", 9, inputs="float[2] x", outputs="float[2] y"),
@@ -186,7 +186,7 @@ def test_an_exported_model_that_agrees_shows_that_an_operator_is_there(worker):
 
 
 def test_exported_models_come_with_their_data():
-    held = {case.name: case for case in cases.exported("pytorch-converted", "simple")}
+    held = {case.name: case for case in samples.exported("pytorch-converted", "simple")}
     case = held["test_PReLU_2d_multiparam"]
     assert [node.op_type for node in case.model.graph.node] == ["PRelu"]
     np.testing.assert_allclose(

@@ -7,7 +7,7 @@ import pytest
 from opshift.passes.backends.backend import Measured
 
 from opshift.probing import shapes
-from opshift.probing.cases import Case
+from opshift.probing.samples import Sample
 from opshift.probing.worker import Worker
 from opshift.verification import adapters
 from opshift.verification.engines import OnnxRuntime
@@ -18,7 +18,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 def case(body, feeds, inputs):
     of = model(body, 13, inputs=inputs, outputs="float[] y")
-    return Case("made up", ("", of.graph.node[0].op_type), of, feeds, OnnxRuntime(of).run(feeds), 1e-3, 1e-7)
+    return Sample("made up", ("", of.graph.node[0].op_type), of, feeds, OnnxRuntime(of).run(feeds), 1e-3, 1e-7)
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,8 @@ from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart, verify_sides
 from tests.support import model
 
+pytestmark = pytest.mark.posix
+
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
 
 

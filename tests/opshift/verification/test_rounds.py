@@ -17,6 +17,8 @@ from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart, verify_sides
 from tests.support import model
 
+pytestmark = pytest.mark.posix
+
 IO = {"inputs": "float[N,4] x", "outputs": "float[N,4] y"}
 ALL = ("infinities", "NaN", "zeros and denormals", "extremes", "size 0", "size 1")
 

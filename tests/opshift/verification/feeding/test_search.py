@@ -17,6 +17,8 @@ from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart, verify_sides
 from tests.support import model
 
+pytestmark = pytest.mark.posix
+
 
 def weights(**shapes: tuple[int, ...]) -> str:
     """Initializers of ones."""

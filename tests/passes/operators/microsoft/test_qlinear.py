@@ -75,6 +75,17 @@ def test_softmax(kind):
     assert check(found, grade="close", steps=1) == 42
 
 
+def test_what_the_kernel_makes_an_infinity_of_is_refused():
+    for shape, of, axis in (((2, 1), {"opset": 13}, -1), ((1, 2, 3), {"opset": 12}, 2), ((2, 1, 3), {"opset": 13}, 1)):
+        small = np.array(0.001 if shape[-1] == 3 and axis == 2 else 1 / 256, FLOAT)
+        call = Call(
+            "QLinearSoftmax", (*triple(np.uint8, *shape), small, np.array(0, np.uint8)), (True,), {**of, "axis": axis}
+        )
+        check_refused([call], "of which the kernel makes an infinity", held=(3,))
+        large = (*call.inputs[:3], np.array(1 / 100, FLOAT), call.inputs[4])
+        assert check([Call("QLinearSoftmax", large, (True,), call.attributes)], grade="close", steps=1, held=(3,)) == 1
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_concat(kind):
     found = []

@@ -17,7 +17,7 @@ _SMALL = 16  # integer inputs up to this size are parameters rather than data
 
 
 @dataclass(frozen=True)
-class Case:
+class Sample:
     """A published test of one node."""
 
     name: str
@@ -32,29 +32,29 @@ class Case:
         return Task(self.model.SerializeToString(), self.feeds, self.expected, self.rtol, self.atol)
 
 
-def parameters(case: Case) -> set[str]:
-    """The small integer inputs of a case, beside which it has others: shapes, axes, counts."""
-    vectors = {n: v for n, v in case.feeds.items() if hasattr(v, "dtype") and v.dtype == "int64" and v.ndim <= 1}
+def parameters(sample: Sample) -> set[str]:
+    """The small integer inputs of a sample, beside which it has others: shapes, axes, counts."""
+    vectors = {n: v for n, v in sample.feeds.items() if hasattr(v, "dtype") and v.dtype == "int64" and v.ndim <= 1}
     small = {name for name, value in vectors.items() if value.size <= _SMALL}
-    return small if len(small) < len(case.feeds) else set()
+    return small if len(small) < len(sample.feeds) else set()
 
 
-def bind(case: Case, names: set[str]) -> Case:
-    """The case with some of its inputs as initializers."""
+def bind(sample: Sample, names: set[str]) -> Sample:
+    """The sample with some of its inputs as initializers."""
     import onnx.numpy_helper
 
     model = ModelProto()
-    model.CopyFrom(case.model)
+    model.CopyFrom(sample.model)
     model.ir_version = max(model.ir_version, 4) if names else model.ir_version
     kept = [value for value in model.graph.input if value.name not in names]
     del model.graph.input[:]
     model.graph.input.extend(kept)
     for name in sorted(names):
-        model.graph.initializer.append(onnx.numpy_helper.from_array(case.feeds[name], name))
-    return replace(case, model=model, feeds={n: v for n, v in case.feeds.items() if n not in names})
+        model.graph.initializer.append(onnx.numpy_helper.from_array(sample.feeds[name], name))
+    return replace(sample, model=model, feeds={n: v for n, v in sample.feeds.items() if n not in names})
 
 
-def published(*, whole: bool = False) -> Iterator[Case]:
+def published(*, whole: bool = False) -> Iterator[Sample]:
     """ONNX's node tests that consist of one node, or the whole of them, in the order of their names."""
     import numpy as np
     import onnx.backend.test.loader
@@ -83,10 +83,10 @@ def published(*, whole: bool = False) -> Iterator[Case]:
         for inputs, outputs in test.data_sets[:1]:
             feeds = dict(zip((v.name for v in test.model.graph.input), map(plain, inputs), strict=False))
             expected = list(map(plain, outputs))
-            yield Case(test.name, op, test.model, feeds, expected, test.rtol, test.atol)
+            yield Sample(test.name, op, test.model, feeds, expected, test.rtol, test.atol)
 
 
-def exported(*folders: str) -> Iterator[Case]:
+def exported(*folders: str) -> Iterator[Sample]:
     """The models with data in folders of onnx's `backend/test/data`, in the order of their names."""
     import numpy as np
     import onnx.backend.test
@@ -107,7 +107,7 @@ def exported(*folders: str) -> Iterator[Case]:
             )
             if all(isinstance(value, np.ndarray) for value in (*given, *expected)):
                 feeds = dict(zip((value.name for value in model.graph.input), given, strict=False))
-                yield Case(place.name, ("", ""), model, feeds, expected, 1e-3, 1e-7)
+                yield Sample(place.name, ("", ""), model, feeds, expected, 1e-3, 1e-7)
 
 
 def _number(path: Path) -> int:
