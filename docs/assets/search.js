@@ -103,6 +103,9 @@
     if (!dialog.open && !typing && (event.key === "/" || (event.key === "k" && (event.ctrlKey || event.metaKey)))) {
       event.preventDefault();
       open();
+    } else if (dialog.open && event.key === "Escape") { // which would empty the field first
+      event.preventDefault();
+      dialog.close();
     } else if (dialog.open && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
       const links = [input, ...found.querySelectorAll("a")];
       const next = links.indexOf(document.activeElement) + (event.key === "ArrowDown" ? 1 : -1);

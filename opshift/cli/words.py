@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NoReturn
 
 from opshift.passes.spelling import hint
@@ -18,11 +19,26 @@ class Misuse(ValueError):
         super().__init__(f"{why}\nusage: {parser.prog} --help")
 
 
+@cache
+def _width() -> int:
+    """Of the terminal, less what argparse leaves free."""
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns - 2
+
+
+class _Formatter(argparse.HelpFormatter):
+    """Asks once how wide the terminal is; there is a formatter for each argument."""
+
+    def __init__(self, prog: str, **named: Any):
+        super().__init__(prog, **{"width": _width(), **named})
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that takes no abbreviations, and raises `Misuse` where others end the process."""
 
     def __init__(self, **named: Any):
-        super().__init__(allow_abbrev=False, **named)
+        super().__init__(**{"allow_abbrev": False, "formatter_class": _Formatter, **named})
 
     def error(self, message: str) -> NoReturn:
         found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
