@@ -4,6 +4,7 @@
 `python -m benchmarks weights [--gigabytes N] [--runs N]` measures models that are mostly weights, beside a plain copy.
 `python -m benchmarks definitions [--op NAME ...] [--runs N]` compares expansions, see `benchmarks.definitions`;
 `python -m benchmarks backends [--backend NAME ...]` counts what backends run, see `benchmarks.backends`;
+`python -m benchmarks vendors` the same of what onnxruntime saved, see `benchmarks.vendors`;
 `python -m benchmarks scaling [--nodes N ...] [--steps]` tells what one more node costs, see `benchmarks.scaling`;
 `python -m benchmarks folding [--nodes N ...]` tells what it costs to find operators, see `benchmarks.folding`;
 `python -m benchmarks checks [--nodes N ...] [--models FOLDER]` tells what the check of a source costs;
@@ -34,6 +35,7 @@ def main() -> None:
         "weights",
         "definitions",
         "backends",
+        "vendors",
         "optimizers",
         "checks",
         "memory",
@@ -76,6 +78,19 @@ def main() -> None:
             chosen = options.backend or ["openvino", "opencv", "tract"]
             rows = [row for backend in chosen for row in backends.measure(backend, advance)]
         print(backends.document(rows), end="")
+        return
+    if options.what == "vendors":
+        from benchmarks import vendors
+        from opshift.cli.display import progress
+
+        with progress() as advance:
+            models = list(vendors.saved(advance))
+            measured = [
+                row
+                for name in options.backend or list(vendors.BACKENDS)
+                for row in vendors.measure(name, models, advance)
+            ]
+        print(vendors.as_markdown(measured), end="")
         return
     if options.what == "optimizers":
         from benchmarks import optimizers
