@@ -5,6 +5,7 @@
 `python -m benchmarks definitions [--op NAME ...] [--runs N]` compares expansions, see `benchmarks.definitions`;
 `python -m benchmarks backends [--backend NAME ...]` counts what backends run, see `benchmarks.backends`;
 `python -m benchmarks tried [--backend NAME ...] [--models FOLDER]` tries whole models there, see `benchmarks.tried`;
+`python -m benchmarks vendors` the same of what onnxruntime saved, see `benchmarks.vendors`;
 `python -m benchmarks scaling [--nodes N ...] [--steps]` tells what one more node costs, see `benchmarks.scaling`;
 `python -m benchmarks folding [--nodes N ...]` tells what it costs to find operators, see `benchmarks.folding`;
 `python -m benchmarks checks [--nodes N ...] [--models FOLDER]` tells what the check of a source costs;
@@ -36,6 +37,7 @@ def main() -> None:
         "definitions",
         "backends",
         "tried",
+        "vendors",
         "optimizers",
         "checks",
         "memory",
@@ -85,6 +87,19 @@ def main() -> None:
 
         chosen = options.backend or ["openvino", "opencv", "tract"]
         print(tried.document(tried.rows(chosen, options.models, options.name, options.rows)), end="")
+        return
+    if options.what == "vendors":
+        from benchmarks import vendors
+        from opshift.cli.display import progress
+
+        with progress() as advance:
+            models = list(vendors.saved(advance))
+            measured = [
+                row
+                for name in options.backend or list(vendors.BACKENDS)
+                for row in vendors.measure(name, models, advance)
+            ]
+        print(vendors.as_markdown(measured), end="")
         return
     if options.what == "optimizers":
         from benchmarks import optimizers
