@@ -98,7 +98,7 @@ TOPICS = {  # tests of what a whole room does, which are named after that
     "passes/openvino": {"attributes"},
     "passes/operators": {"ledger", "on_request", "over_boundaries"},
     "passes/operators/microsoft": {"nothing", "places", "recurrences"},
-    "passes/operators/nn": {"bfloat16", "inside", "places"},
+    "passes/operators/nn": {"attention_expanded", "bfloat16", "inside", "places"},
     "passes/operators/tensor": {"bfloat16", "inside", "resize_expanded"},
     "passes/optimization/rules": {"growth", "held"},
     "passes/analysis": {"claims_of_constants", "formals_of_many"},
