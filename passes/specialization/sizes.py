@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 Sizes = str | Mapping[str, int | Sequence[int]] | Iterable[str]
 """By the name of an input or of a symbolic dimension, or as text: `x:1,3,224,224`, `batch=1,seq=128`."""
 
-Batch = int | str
+BatchSize = int | str
 """A number of samples, or `dynamic` for any."""
 
 _DYNAMIC = "dynamic"
@@ -79,7 +79,7 @@ def size_of(symbol: str, held: Mapping[str, int]) -> int | None:
     return computed(parts, held, 0)
 
 
-def batch(size: Batch | None) -> Batch | None:
+def batch(size: BatchSize | None) -> BatchSize | None:
     """What a user gives, as a number where it is one; raises `ValueError` for what is neither."""
     if isinstance(size, str) and size.isdecimal():
         size = int(size)
