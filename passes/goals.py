@@ -50,7 +50,7 @@ class Goal:
     portable: bool = False
     fixed: Wanted = fixing.NOTHING
     annotate: bool = False
-    rebatch: sizes.Batch | None = None
+    rebatch: sizes.BatchSize | None = None
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
@@ -208,7 +208,7 @@ def versions(
     ir_version: int | None,
     wanted: Refinement,
     fixed: Wanted = fixing.NOTHING,
-    rebatch: sizes.Batch | None = None,
+    rebatch: sizes.BatchSize | None = None,
     *,
     annotate: bool = False,
 ) -> Goal:

@@ -11,7 +11,7 @@ from opshift.passes import bridge
 from opshift.passes.goals import Goal, Target, as_names, conversion, folding, operator, unknown, versions
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.refine import Refinement
-from opshift.passes.specialization.sizes import Batch, Sizes, batch
+from opshift.passes.specialization.sizes import BatchSize, Sizes, batch
 from opshift.passes.specialization.wanted import Values, wanted
 
 
@@ -113,7 +113,7 @@ class FixPass(FunctionalPass):  # type: ignore[misc]
 
     fix_shape: Sizes | None = None
     values: Values | None = None
-    rebatch: Batch | None = None
+    rebatch: BatchSize | None = None
     annotate: bool = False
 
     def call(self, model: onnx_ir.Model) -> PassResult:

@@ -13,7 +13,7 @@ import onnx.numpy_helper
 import onnx.shape_inference
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 from opshift.passes.model.attributes import attribute_value
-from opshift.passes.model.traversal import bodies
+from opshift.passes.model.traversal import bodies, subgraphs
 
 from opshift.verification.engines import EngineError, Reference
 from tests.runtime import DEFAULT, Runtime
@@ -35,10 +35,10 @@ class Call:
     def shape(self, index: int) -> tuple[int, ...] | None:
         """The sizes of an input; None where it is left out or unknown."""
         name = self.node.input[index] if index < len(self.node.input) else ""
-        if name in self.values.shapes:
-            return self.values.shapes[name]
+        if not name or name in self.values.shapes:
+            return self.values.shapes.get(name)
         value = self.given(index)
-        return value.shape if isinstance(value, np.ndarray) else self.values.shapes_of_computed.get(name)
+        return value.shape if isinstance(value, np.ndarray) else self.values.shapes_inside.get(name)
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """The value of an attribute that is not the caller's of a function."""
@@ -98,9 +98,10 @@ class Known(Mapping[str, Any]):
         return self._shapes({})
 
     @cached_property
-    def shapes_of_computed(self) -> dict[str, tuple[int, ...]]:
-        """The same with those of what is computed, for which an engine runs."""
-        return self._shapes(self._computed)
+    def shapes_inside(self) -> dict[str, tuple[int, ...]]:
+        """The same with those that the main graph computes, for which an engine runs if there are graphs inside of it."""
+        nested = any(True for node in self.of.graph.node for _ in subgraphs(node))
+        return self._shapes(self._computed) if nested else {}
 
     def _shapes(self, computed: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
         if self.feeds is None:

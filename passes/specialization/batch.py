@@ -23,7 +23,7 @@ from opshift.passes.specialization.inputs import is_fixed, required
 from opshift.passes.specialization.inputs import symbol as named
 from opshift.passes.specialization.sample_rules import RULES
 from opshift.passes.specialization.samples import Batched, Mixes, Samples
-from opshift.passes.specialization.sizes import Batch as Size
+from opshift.passes.specialization.sizes import BatchSize
 
 _REBATCHED = "It takes another number of samples"
 _RESHAPED = "A shape that it is asked for holds another number of samples"
@@ -64,7 +64,7 @@ def places(model: ModelProto) -> Places:
     return Places(found, name)
 
 
-def attempt(source: ModelProto, of: Places, size: Size, folder: str | None = None) -> Result:
+def attempt(source: ModelProto, of: Places, size: BatchSize, folder: str | None = None) -> Result:
     """A copy of `source` that takes another number of samples, or the node that mixes them.
 
     What shapes are computed of has to be computed in it already. Inputs that became constants there hold no samples.
@@ -99,7 +99,7 @@ def _has_axes(kind: TypeProto) -> bool:
 class _Walk:
     """One walk over the main graph, from node to node."""
 
-    def __init__(self, model: ModelProto, of: Places, size: Size, held: int | None, folder: str | None):
+    def __init__(self, model: ModelProto, of: Places, size: BatchSize, held: int | None, folder: str | None):
         self._model = model
         self._size = size
         self._inputs = of.axes

@@ -13,7 +13,7 @@ from opshift.passes.model.traversal import subgraphs
 from opshift.passes.process import collector_paused
 from opshift.passes.specialization import batch, declare
 from opshift.passes.specialization.follow import follow
-from opshift.passes.specialization.sizes import Batch
+from opshift.passes.specialization.sizes import BatchSize
 from opshift.passes.specialization.wanted import Wanted, resolved
 from opshift.passes.specialization.written import write
 
@@ -22,7 +22,7 @@ _OPAQUE = "opaque"  # a domain of which inference knows nothing
 
 
 @collector_paused()
-def attempt(source: ModelProto, wanted: Wanted, rebatch: Batch | None = None, folder: str | None = None) -> Result:
+def attempt(source: ModelProto, wanted: Wanted, rebatch: BatchSize | None = None, folder: str | None = None) -> Result:
     """A copy of `source` with sizes and inputs fixed, and then with another number of samples in its batch.
 
     Nothing is refused but nodes that mix samples. `folder` is where external data lie.
@@ -41,7 +41,7 @@ def attempt(source: ModelProto, wanted: Wanted, rebatch: Batch | None = None, fo
     return result if rebatch is None else _rebatched(result, batch.places(source), rebatch, wanted, folder)
 
 
-def _rebatched(fixed: Result, samples: batch.Places, size: Batch, wanted: Wanted, folder: str | None) -> Result:
+def _rebatched(fixed: Result, samples: batch.Places, size: BatchSize, wanted: Wanted, folder: str | None) -> Result:
     assert fixed.model is not None, "what is fixed refuses nothing"
     result = batch.attempt(fixed.model, samples, size, folder)
     later = followed(result.model, wanted, folder) if result.model is not None else []

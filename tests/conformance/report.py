@@ -1,4 +1,7 @@
-"""`python -m tests.conformance.report VERDICTS.json [--sweep NAME SWEPT.json] > docs/conformance.md`: what runs found, as a page."""
+"""`python -m tests.conformance.report VERDICTS.json [--sweep NAME SWEPT.json] > docs/conformance.md`: what runs found, as a page.
+
+`--into docs/conformance.md --sweep NAME SWEPT.json` writes the section of a sweep anew, and leaves the others as they are.
+"""
 
 from __future__ import annotations
 
@@ -82,6 +85,17 @@ def markdown(verdicts: list[Verdict], swept: Mapping[str, list[Verdict]] | None 
     """The whole page."""
     parts = [*_parts(verdicts), *(part for name, found in (swept or {}).items() for part in _swept(name, found))]
     return "\n".join(line for part in parts for line in (*part, "")).rstrip("\n") + "\n"
+
+
+def renewed(page: str, swept: Mapping[str, list[Verdict]]) -> str:
+    """The page with these sections written anew."""
+    for name, found in swept.items():
+        head = SWEPT[name].splitlines()[0]
+        before, _, rest = page.partition(f"{head}\n")
+        _, next_one, after = rest.partition("\n## ")
+        section = "\n".join(line for part in _swept(name, found) for line in (*part, ""))
+        page = f"{before}{section}{next_one}{after}".rstrip("\n") + "\n"
+    return page
 
 
 def counts(verdicts: Iterable[Verdict]) -> dict[str, Counter[str]]:
@@ -205,12 +219,18 @@ def _table(head: list[str], rows: Iterable[Iterable[object]]) -> list[str]:
 
 
 def main() -> None:
-    """Print the page."""
+    """Print the page, or write sections of it anew."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.report")
-    parser.add_argument("verdicts")
+    from_where = parser.add_mutually_exclusive_group(required=True)
+    from_where.add_argument("verdicts", nargs="?")
+    from_where.add_argument("--into", type=Path, metavar="PAGE", help="write the sections of sweeps alone")
     parser.add_argument("--sweep", nargs=2, action="append", default=[], metavar=("NAME", "SWEPT"))
     options = parser.parse_args()
-    sys.stdout.write(markdown(_read(options.verdicts), {name: _read(path) for name, path in options.sweep}))
+    swept = {name: _read(path) for name, path in options.sweep}
+    if options.into is None:
+        sys.stdout.write(markdown(_read(options.verdicts), swept))
+    else:
+        options.into.write_text(renewed(options.into.read_text(encoding="utf-8"), swept), encoding="utf-8")
 
 
 def _read(path: str) -> list[Verdict]:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conformance.judge import NOT_VALID, OK, OK_BY_SOURCE, REFUSED, UNJUDGED, WRONG, Verdict
-from tests.conformance.report import counts, general, markdown, reasons, share
+from tests.conformance.report import counts, general, markdown, reasons, renewed, share
 
 TWO = 'Add opset 7 -> 6: "a/b" has rank 3; 2 could be expressed; Cast opset 9 -> 8: "c" is tensor(string); 12 could be'
 VERDICTS = [
@@ -59,3 +59,15 @@ def test_sweeps_have_sections_of_their_own():
     assert "| up | 2 | 0 |" in zero
     assert "### Wrong" not in zero
     assert "### Wrong\n\n| case | onnx | from | to | why |\n| --- | --- | --- | --- | --- |\n| test_c" in runtime
+
+
+def test_a_section_is_written_anew_alone():
+    sections = {"zero": VERDICTS[:2], "runtime": VERDICTS[2:3]}
+    whole = markdown(VERDICTS, sections)
+    assert renewed(whole, sections) == whole
+    for name in sections:
+        other = {**sections, name: [*VERDICTS[3:], Verdict("test_c", "1.2.2", 9, 13, WRONG, "1 instead of 2")]}
+        changed = renewed(whole, {name: other[name]})
+        assert changed != whole
+        assert changed == markdown(VERDICTS, other)
+        assert renewed(changed, sections) == whole

@@ -23,7 +23,7 @@ from opshift.passes.model.traversal import bodies
 
 from opshift.cli import main as cli
 from opshift.jobs import exit_codes
-from tests.scenarios.test_random_models import make
+from tests.scenarios.random_models import make
 
 CODES = (exit_codes.DONE, exit_codes.USAGE, exit_codes.REFUSED, exit_codes.UNREADABLE)
 OPERATORS = sorted({s.name for s in onnx.defs.get_all_schemas() if not s.domain})

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -25,6 +25,19 @@ from tests.conformance.draws import is_random
 from tests.random.values import tensor, type_of
 
 Key = tuple[str, str, int]  # domain, operator, the opset that its version begins with
+
+
+class Trait(NamedTuple):
+    """An attribute that a call is to have; a word that it is to be, if any."""
+
+    attribute: str = ""
+    word: bytes = b""
+
+    def of(self, call: Call) -> bool:
+        return any(a.name == self.attribute and self.word in (b"", a.s) for a in call.attributes)
+
+
+ANY = Trait()
 LARGEST = 4000  # elements of an input: larger ones show nothing more
 
 
@@ -97,10 +110,10 @@ class Corpus:
             if held.type == AttributeProto.STRING and held.s not in words:
                 words.append(held.s)
 
-    def draw(self, rng: random.Random, key: Key, attribute: str = "") -> Call | None:
+    def draw(self, rng: random.Random, key: Key, trait: Trait = ANY) -> Call | None:
         """A call of a version of an operator, at one of its opsets; of a neighbouring version where none is known.
 
-        One that has an attribute is preferred where that is asked for.
+        One that has a trait is preferred where that is asked for.
         """
         domain, op, since = key
         others = sorted((k for k in self.calls if k[:2] == key[:2]), key=lambda k: abs(k[2] - since))
@@ -109,8 +122,8 @@ class Corpus:
         if source is None or not opsets:
             return None
         calls = self.calls[source]
-        if attribute and rng.random() < 0.7:
-            calls = [c for c in calls if any(a.name == attribute for a in c.attributes)] or calls
+        if trait.attribute and rng.random() < 0.7:
+            calls = [c for c in calls if trait.of(c)] or calls
         return rng.choice(calls).at(rng.choice(opsets))
 
 

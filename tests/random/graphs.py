@@ -13,7 +13,7 @@ import onnx.shape_inference
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model import schemas
 
-from tests.random.calls import LARGEST, Call, Corpus, Key
+from tests.random.calls import ANY, LARGEST, Call, Corpus, Key, Trait
 from tests.random.engines import Engines
 from tests.random.mutations import is_parameter, mutated, trimmed
 from tests.random.values import tensor, type_of
@@ -155,14 +155,14 @@ def _add(body: Body, call: Call, given: dict[int, str]) -> list[str]:
 TRIES = 6
 
 
-def single(rng: random.Random, engines: Engines, corpus: Corpus, key: Key, attribute: str = "") -> Body | None:
-    """One call of a version of an operator, with an attribute; the last to be tried is as it was found."""
+def single(rng: random.Random, engines: Engines, corpus: Corpus, key: Key, trait: Trait = ANY) -> Body | None:
+    """One call of a version of an operator, with a trait; the last to be tried is as it was found."""
     for at in range(TRIES):
-        call = corpus.draw(rng, key, attribute)
+        call = corpus.draw(rng, key, trait)
         if call is None:
             return None
         if at < TRIES - 1:
-            call = mutated(rng, call, corpus, attribute)
+            call = mutated(rng, call, corpus, trait)
         found = run_call(engines, call)
         if found is not None:
             opsets = {"": call.opset} if not call.domain else {"": rng.choice([9, 13, 17]), call.domain: call.opset}

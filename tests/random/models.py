@@ -44,10 +44,10 @@ class Source:
 def drawn_source(seed: int, engines: Engines, corpus: Corpus, *, longest: int = 40) -> Source | None:
     """The model of a seed; None where what was drawn does not run or is not valid."""
     rng = random.Random(seed)
-    key, attribute = turn(corpus, seed)
+    key, trait = turn(corpus, seed)
     lived = [v for v in lifetime(*key) if v >= 7 and not key[0]]
     if rng.random() < 0.85 or not lived or longest < 2:
-        body = single(rng, engines, corpus, key, attribute)
+        body = single(rng, engines, corpus, key, trait)
     else:
         length = min(rng.choice([2, 2, 3, 3, 4, 5, 8, 12, 20, 40]), longest)
         body = chain(rng, engines, corpus, key, rng.choice(lived), length)

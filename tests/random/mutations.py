@@ -13,7 +13,7 @@ import onnx.helper
 from onnx import AttributeProto
 from onnx.defs import OpSchema
 
-from tests.random.calls import Call, Corpus
+from tests.random.calls import ANY, Call, Corpus, Trait
 from tests.random.values import drawn, is_whole, resized
 
 EXTREMES = [-(1 << 63), -(1 << 63), (1 << 63) - 1, (1 << 63) - 1, -(1 << 31), 1 << 31]
@@ -229,17 +229,18 @@ def attribute(rng: random.Random, call: Call, corpus: Corpus) -> Call:
     found = sorted(schema)
     if not found:
         return call
-    return with_attribute(rng, call, corpus, rng.choice(found))
+    return with_trait(rng, call, corpus, Trait(rng.choice(found)))
 
 
-def with_attribute(rng: random.Random, call: Call, corpus: Corpus, name: str) -> Call:
-    """The call with a value for an attribute: as some other call has it, or another one of its kind."""
-    schema = call.schema.attributes
-    if name not in schema:
+def with_trait(rng: random.Random, call: Call, corpus: Corpus, trait: Trait) -> Call:
+    """The call with a value for an attribute: that word, or as some other call has it, or another one of its kind."""
+    schema, name = call.schema.attributes, trait.attribute
+    if name not in schema or (trait.word and trait.of(call)):
         return call
     held = {a.name: a for a in call.attributes}
     written = corpus.written.get((call.op, name))
-    made = rng.choice(written) if written and rng.random() < 0.4 else None
+    made = onnx.helper.make_attribute(name, trait.word) if trait.word else None
+    made = made or (rng.choice(written) if written and rng.random() < 0.4 else None)
     made = made or _another(rng, call, schema[name], held.get(name), corpus)
     if made is None:
         return call
@@ -298,10 +299,10 @@ MUTATIONS: tuple[Mutation, ...] = (
 STEERING: tuple[Mutation, ...] = (parameters, parameters, axes, extreme, factors, factors)
 
 
-def mutated(rng: random.Random, call: Call, corpus: Corpus, attribute_name: str = "") -> Call:
-    """The call as it is, or with a few things changed; with an attribute where that is asked for."""
-    if attribute_name:
-        call = with_attribute(rng, call, corpus, attribute_name)
+def mutated(rng: random.Random, call: Call, corpus: Corpus, trait: Trait = ANY) -> Call:
+    """The call as it is, or with a few things changed; with a trait where that is asked for."""
+    if trait.attribute:
+        call = with_trait(rng, call, corpus, trait)
     steering = [is_parameter(v) or _is_factors(v) for v in call.inputs if isinstance(v, np.ndarray)]
     steered = any(steering) or any(a.name == "axes" for a in call.attributes)
     for _ in range(rng.choice([0, 1, 1, 2, 2, 3, 3, 4])):

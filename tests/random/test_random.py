@@ -22,7 +22,7 @@ from opshift.passes.changes import Result
 
 from tests.frozen import store
 from tests.random import runner, verbs
-from tests.random.calls import Corpus
+from tests.random.calls import ANY, Corpus, Trait
 from tests.random.engines import Engines
 from tests.random.models import Source, drawn_source
 from tests.random.shrink import Finding, shrunk
@@ -231,7 +231,16 @@ def test_a_judge_that_dies_goes_on_behind_its_seed(corpus: Corpus, monkeypatch: 
 def test_every_version_has_its_turn(corpus: Corpus):
     drawn = [turn(corpus, seed) for seed in range(3 * len(corpus.known))]
     assert {key for key, _ in drawn[: len(corpus.known)]} == set(corpus.known)
-    assert len({name for key, name in drawn if key[1] == "Conv"}) >= 3
+    assert len({trait for key, trait in drawn if key[1] == "Conv"}) >= 3
+
+
+def test_every_word_has_its_turn(corpus: Corpus):
+    alone = Corpus([])
+    alone.known, alone.words = (
+        [key for key in corpus.known if key[1] == "Resize"][:1],
+        {("Resize", "mode"): [b"a", b"b"]},
+    )
+    assert {Trait("mode", b"a"), Trait("mode", b"b"), ANY} <= {turn(alone, seed)[1] for seed in range(60)}
 
 
 def test_what_a_rounding_changes_as_much_is_not_wrong(engines: Engines, monkeypatch: pytest.MonkeyPatch):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from opshift.passes.fusion.quantization.blocks import weights
 from opshift.passes.fusion.quantization.forms import MOVED, SCALED
 from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, given, value_of
+from opshift.passes.fusion.quantization.pieces import convolved
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.model.traversal import Op
@@ -296,18 +297,14 @@ def _sixteen_bits(of: Operands, build: Builder, call: Call, kind: int) -> Made |
 
 
 def _integer_convolution(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
-    """ConvInteger: a convolution of floats that are 8 bits minus a zero point, cast to int32."""
-    conv = of.made_by(call.inputs[0], "Conv")
-    if conv is None or value_of(call.node, "to", 0) != T.INT32 or not of.alone(call.inputs[0]) or given(conv, 2):
+    """ConvInteger: convolutions of floats that are 8 bits minus a zero point, cast to int32."""
+    found = convolved(of, call.node)
+    if found is None or any(of.scope.elem_type(name) not in MIXED for name in found.inputs[:2]):
         return None
-    found = [of.wide(name, T.FLOAT) for name in conv.input[:2]]
-    if any(row is None or of.scope.elem_type(row[0]) not in MIXED for row in found):
+    if not of.is_one(found.inputs[2]):
         return None
-    (x, x_zero), (w, w_zero) = (row for row in found if row is not None)
-    if not of.is_one(x_zero):
-        return None
-    call.inside.append(of.uses.makers[call.inputs[0]])
-    return Made([x, w, x_zero, w_zero], {a.name: value_of(conv, a.name, None) for a in conv.attribute})
+    call.inside.extend(found.inside)
+    return Made(found.inputs, {a.name: value_of(found.conv, a.name, None) for a in found.conv.attribute})
 
 
 def _moved(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
@@ -376,7 +373,7 @@ FLOATS: dict[Op, tuple[Kind, ...]] = {
     SCALED: (Kind("Mul", _dequantized_product),),
     MOVED: (Kind("QuantizeLinear", _moved),),
     ("", "MatMulInteger"): (Kind("MatMul", _integers),),
-    ("", "ConvInteger"): (Kind("Cast", _integer_convolution),),
+    ("", "ConvInteger"): (Kind("Add", _integer_convolution), Kind("Cast", _integer_convolution)),
     (MICROSOFT, "MatMulInteger16"): (Kind("MatMul", _sixteen_bits),),
     (MICROSOFT, "NhwcMaxPool"): (Kind("Transpose", _pool_with_channels_last),),
 }

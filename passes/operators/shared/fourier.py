@@ -87,7 +87,10 @@ def _matrices(
     count = as_scalar(node, length)
     row, column = (build.Range(0, as_scalar(node, n), 1) for n in (rows, columns))
     row = build.Unsqueeze(row, [1])
-    turns = build.Cast(build.Mod(build.Mul(row, column), count), to=T.DOUBLE)
+    around = count  # at least 1: of no point nothing is divided, but runtimes look at what by
+    if not isinstance(length, int):
+        around = build.Add(count, build.Cast(build.Equal(count, 0), to=T.INT64))
+    turns = build.Cast(build.Mod(build.Mul(row, column), around), to=T.DOUBLE)
     total = build.Cast(count, to=T.DOUBLE)
     angle = build.Mul(turns, build.Div(build.constant(2 * pi, T.DOUBLE), total))
     matrices = [build.Cos(angle), build.Sin(angle)]

@@ -15,7 +15,8 @@ openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional depen
 
 from openvino import opset13 as op  # noqa: E402
 
-from tests.passes.openvino.test_translate import BOXES, C, drawn, ints, made, network, of_any_size  # noqa: E402
+from tests.passes.openvino.computing import BOXES  # noqa: E402
+from tests.passes.openvino.networks import C, drawn, ints, made, network, of_any_size  # noqa: E402
 
 PRIORS, CLASSES, BATCH = 6, 3, 2
 
@@ -97,6 +98,12 @@ def test_what_no_network_detects_is_refused(given, why, tmp_path):
     assert why in refusal(*detected(**given), tmp_path)
 
 
+PROPOSALS = {
+    "base_size": 6, "pre_nms_topn": 100, "post_nms_topn": 30, "nms_thresh": 0.5, "feat_stride": 4, "min_size": 0,
+    "ratio": [0.5, 2.0], "scale": [1.0, 2.5],
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("framework", ["", "tensorflow"])
 @pytest.mark.parametrize(
     "given",
@@ -109,14 +116,34 @@ def test_what_no_network_detects_is_refused(given, why, tmp_path):
 )
 def test_proposals(framework, given, tmp_path):
     """OpenVINO leaves open which of equal scores comes first, and ends where there are less than 8."""
-    held = {
-        "base_size": 6, "pre_nms_topn": 100, "post_nms_topn": 30, "nms_thresh": 0.5, "feat_stride": 4, "min_size": 0,
-        "ratio": [0.5, 2.0], "scale": [1.0, 2.5], "framework": framework, **given,
-    }  # fmt: skip
+    held = {**PROPOSALS, "framework": framework, **given}
+    check(lambda *x: made("opset4", "Proposal", x, **held).output(0), proposed(held), tmp_path)
+
+
+def proposed(held):
     count = len(held["ratio"]) * len(held["scale"])
     scores = np.random.default_rng(0).permutation(2 * 2 * count * 12).reshape(2, 2 * count, 3, 4).astype(np.float32)
-    feeds = [scores + 1, drawn(2, 4 * count, 3, 4) / 2, np.float32([14, 18, 1.5])]
-    check(lambda *x: made("opset4", "Proposal", x, **held).output(0), feeds, tmp_path)
+    return [scores + 1, drawn(2, 4 * count, 3, 4) / 2, np.float32([14, 18, 1.5])]
+
+
+@pytest.mark.parametrize("framework", ["", "tensorflow"])
+@pytest.mark.parametrize("least", [1, 3, 6])
+@pytest.mark.parametrize("clips", [True, False])
+def test_proposals_of_a_least_size(framework, least, clips, tmp_path):
+    """Those that are smaller have a score of 0, and come in any order."""
+    held = {**PROPOSALS, "framework": framework, "min_size": least, "clip_before_nms": clips}
+    runs = []
+    for output in range(2):
+        path = network(lambda *x, k=output: made("opset4", "Proposal", x, **held).output(k), proposed(held), tmp_path)
+        expected = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(proposed(held))[0]
+        model = openvino_ir.read(path).model
+        feeds = dict(zip((value.name for value in model.graph.input), proposed(held), strict=True))
+        runs.append((expected, *OnnxRuntime(model, folder=str(tmp_path)).run(feeds)))
+    (expected, boxes), (chances, scores) = runs
+    there = scores > 0
+    assert 0 < there.sum() <= (chances > 0).sum()
+    np.testing.assert_array_equal(scores[there], chances[there])
+    np.testing.assert_allclose(boxes[there], expected[there], 1e-4, 1e-5)
 
 
 REGIONS = np.float32([[0.3, 0.6, 5.2, 6.1], [1, 1, 3, 3], [-2, 0, 2, 9]])

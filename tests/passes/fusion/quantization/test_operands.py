@@ -137,6 +137,24 @@ def test_products_of_integers_come_back(op, zeros):
     check(source, result.model, 0)
 
 
+@pytest.mark.parametrize("channels", [3, 40, 500])
+def test_convolutions_in_pieces_come_back(channels):
+    w = RNG.integers(-128, 128, (2, channels, 3, 3)).astype(np.int8)
+    inputs = f"uint8[1,{channels},4,4] x"
+    source = held(
+        "y = ConvInteger<pads = [1, 1, 1, 1]>(x, w, xz, wz)",
+        w=w,
+        wz=np.int8(2),
+        inputs=inputs,
+        outputs="int32[A,B,C,D] y",
+    )
+    plain = convert.attempt(source, {"": 21}, ops=[("", "ConvInteger")]).model
+    assert operators(plain).count("Conv") == {3: 1, 40: 2, 500: 4}[channels]
+    result = folded(plain, "ConvInteger")
+    assert operators(result) == ["ConvInteger"]
+    check(source, result, 0)
+
+
 def test_in_a_function_and_a_branch():
     body = f"{A} f = Add(a, a) g = QuantizeLinear(f, ys, yz)"
     branch = f"y = If(k) <then_branch = t () => (uint8[2,3] g) {{ {body} }}, else_branch = e () => (uint8[2,3] h) {{ h = Identity(x) }}>"
