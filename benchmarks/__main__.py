@@ -86,7 +86,8 @@ def main() -> None:
         from benchmarks import tried
 
         chosen = options.backend or ["openvino", "opencv", "tract"]
-        print(tried.document(tried.rows(chosen, options.models, options.name, options.rows)), end="")
+        counted = tried.rows(chosen, options.models, options.name, options.rows)
+        print(tried.document(counted, tried.fixing(options.models)), end="")
         return
     if options.what == "vendors":
         from benchmarks import vendors

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import onnx
@@ -123,19 +124,36 @@ def rows(
     return found
 
 
-def document(found: list[Row]) -> str:
-    """The rows as docs/backends-models.md holds them: counts, then each model that did not run as it is."""
+def fixing(folder: Path | None) -> dict[str, str]:
+    """The options that fix what is fixed of the models of a folder, by their names."""
+    if folder is None or not (folder / "options.toml").exists():
+        return {}
+    held = target_files.loads((folder / "options.toml").read_text(encoding="utf-8"))
+    return {
+        name: " ".join(
+            [*(f"--fix-shape {text}" for text in row["sizes"]), *(f"--set {v}" for v in row.get("values", ()))]
+        )
+        for name, row in held.items()
+    }
+
+
+def document(found: list[Row], told: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The rows as docs/backends.md holds them: counts, then each model that did not run as it is.
+
+    `told` has options by the names of models.
+    """
     backends = list(dict.fromkeys(row.backend for row in found))
     releases = ", ".join(f"{name} {installed.release(name)}" for name in backends)
     lines = [
-        "# Models tried in backends",
+        "## Whole models, tried",
         "",
         "What `opshift inline --target BACKEND --try` makes of whole models: how many agree with onnxruntime as they",
         f"are, and how many once it has looked for what has to be replaced ({releases};",
         f"at most {BOUND.tries} tries and {BOUND.seconds:g} seconds a model). Exported models keep the sizes that they",
         "have, symbolic ones among them; trained ones get sizes with `--fix-shape`, and values with `--set`.",
         "",
-        "Measured by `python -m benchmarks tried --models FOLDER > docs/backends-models.md`.",
+        "What is not counted here was not measured; `--name REGEX` narrows the models. Measured by",
+        "`python -m benchmarks tried --models FOLDER >> docs/backends.md`.",
         "",
         "| models | backend | number | agree before | agree after | gained | lost |",
         "|---|---|---|---|---|---|---|",
@@ -147,11 +165,11 @@ def document(found: list[Row]) -> str:
             lost = sum(row.before and not row.after for row in own)
             numbers = len(own), sum(row.before for row in own), sum(row.after for row in own), gained, lost
             lines.append(f"| {kind} | {backend} | {' | '.join(map(str, numbers))} |")
-    lines += ["", "## What did not run as it is", "", "| model | backend | what was replaced | what remains |"]
+    lines += ["", "### What did not run as it is", "", "| model | backend | what was replaced | what remains |"]
     lines.append("|---|---|---|---|")
     for row in found:
         if not row.before or not row.after:
-            done = row.done or ("sizes and values were fixed" if row.after else "")
+            done = "; ".join(filter(None, [f"`{told[row.model]}`" if row.model in told else "", row.done]))
             cells = f"{row.kind}: {row.model}", row.backend, done, row.remains[:160]
             lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
     return "\n".join([*lines, ""])
