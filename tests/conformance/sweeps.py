@@ -23,7 +23,7 @@ def derived(changes: Iterable[Change], calling: Calling = plain) -> list[Case]:
     """The cases that changes make and some engine runs, each once."""
     found: dict[str, Case] = {}
     for change in changes:
-        if not change.forms or undefined(change.bare.model, change.given):
+        if not change.forms or _is_open(change, calling):
             continue
         outputs = settled(change, calling)
         if outputs is None or checked(declared(change, "", (), every, *outputs).model):
@@ -32,6 +32,14 @@ def derived(changes: Iterable[Change], calling: Calling = plain) -> list[Case]:
             if not checked(case.model):
                 found.setdefault(digest(case), case)
     return list(found.values())
+
+
+def _is_open(change: Change, calling: Calling) -> bool:
+    """Whether texts leave open what comes out; of what does not come to an end they say nothing."""
+    try:
+        return bool(calling(undefined, change.bare.model, change.given))
+    except EngineError:
+        return True
 
 
 def verdicts(of: Iterable[Base], sweep: str) -> list[Verdict]:
