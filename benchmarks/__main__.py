@@ -4,6 +4,7 @@
 `python -m benchmarks weights [--gigabytes N] [--runs N]` measures models that are mostly weights, beside a plain copy.
 `python -m benchmarks definitions [--op NAME ...] [--runs N]` compares expansions, see `benchmarks.definitions`;
 `python -m benchmarks backends [--backend NAME ...]` counts what backends run, see `benchmarks.backends`;
+`python -m benchmarks tried [--backend NAME ...] [--models FOLDER]` tries whole models there, see `benchmarks.tried`;
 `python -m benchmarks vendors` the same of what onnxruntime saved, see `benchmarks.vendors`;
 `python -m benchmarks scaling [--nodes N ...] [--steps]` tells what one more node costs, see `benchmarks.scaling`;
 `python -m benchmarks folding [--nodes N ...]` tells what it costs to find operators, see `benchmarks.folding`;
@@ -35,6 +36,7 @@ def main() -> None:
         "weights",
         "definitions",
         "backends",
+        "tried",
         "vendors",
         "optimizers",
         "checks",
@@ -49,10 +51,11 @@ def main() -> None:
     parser.add_argument(
         "--models",
         type=Path,
-        help="optimizers: this folder instead of the committed exports; checks, waits: these models as well",
+        help="optimizers: this folder instead of the committed exports; checks, tried, waits: these models as well",
     )
     parser.add_argument("--beside", default="", help="waits: another Python, whose opshift is measured beside")
-    parser.add_argument("--name", default="", help="optimizers, proofs: only the models that this expression finds")
+    parser.add_argument("--name", default="", help="only the models that this expression finds")
+    parser.add_argument("--rows", type=Path, help="tried: keep rows in this file, and do not measure those again")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--steps", action="store_true", help="scaling: every frozen case instead of whole models")
     parser.add_argument("--gigabytes", type=int, default=1, help="of embedded weights")
@@ -78,6 +81,13 @@ def main() -> None:
             chosen = options.backend or ["openvino", "opencv", "tract"]
             rows = [row for backend in chosen for row in backends.measure(backend, advance)]
         print(backends.document(rows), end="")
+        return
+    if options.what == "tried":
+        from benchmarks import tried
+
+        chosen = options.backend or ["openvino", "opencv", "tract"]
+        counted = tried.rows(chosen, options.models, options.name, options.rows)
+        print(tried.document(counted, tried.fixing(options.models)), end="")
         return
     if options.what == "vendors":
         from benchmarks import vendors

@@ -19,7 +19,7 @@ import onnx.numpy_helper
 from onnx import ModelProto
 from opshift.passes.backends import fit, target_files
 
-from opshift.probing import cases, installed
+from opshift.probing import installed, samples
 from opshift.probing.worker import Worker
 from opshift.verification import adapters
 from opshift.verification.engines import OnnxRuntime
@@ -60,7 +60,7 @@ def measure(backend: str, progress: Callable[[str, int, int], None] | None = Non
         worker.stop()
 
 
-def _count(row: Row, case: cases.Case, target: target_files.Backend, worker: Worker) -> None:
+def _count(row: Row, case: samples.Sample, target: target_files.Backend, worker: Worker) -> None:
     before = after = worker.run(case.task()).agrees
     result = fit.attempt(case.model, target)
     if result.model is None:
@@ -78,21 +78,21 @@ def _count(row: Row, case: cases.Case, target: target_files.Backend, worker: Wor
         row.lost = (*row.lost, case.name)
 
 
-def _constants() -> Iterator[cases.Case]:
+def _constants() -> Iterator[samples.Sample]:
     """Node tests with their small integer inputs as constants, the way exporters write parameters."""
-    for case in cases.published(whole=True):
-        bound = cases.parameters(case)
+    for case in samples.published(whole=True):
+        bound = samples.parameters(case)
         if bound:
-            yield cases.bind(case, bound)
+            yield samples.bind(case, bound)
 
 
-def _zoo() -> Iterator[cases.Case]:
+def _zoo() -> Iterator[samples.Sample]:
     """Networks of the model zoo and an exported encoder, judged by onnxruntime."""
     for path in [*sorted((DATA / "light").glob("*.onnx")), EXAMPLE]:
         model = onnx.load(path)
         feeds = _random(model)
         expected = OnnxRuntime(model).run(feeds)
-        yield cases.Case(path.stem, ("", ""), model, feeds, expected, 1e-3, 1e-7)
+        yield samples.Sample(path.stem, ("", ""), model, feeds, expected, 1e-3, 1e-7)
 
 
 def _random(model: ModelProto) -> dict[str, Any]:
@@ -106,12 +106,12 @@ def _random(model: ModelProto) -> dict[str, Any]:
     return feeds
 
 
-SETS: dict[str, Callable[[], Iterator[cases.Case]]] = {
-    "node tests": lambda: cases.published(whole=True),
+SETS: dict[str, Callable[[], Iterator[samples.Sample]]] = {
+    "node tests": lambda: samples.published(whole=True),
     "node tests, parameters as constants": _constants,
-    "exported layers (pytorch-converted)": lambda: cases.exported("pytorch-converted"),
-    "exported operators (pytorch-operator)": lambda: cases.exported("pytorch-operator"),
-    "small graphs (simple)": lambda: cases.exported("simple"),
+    "exported layers (pytorch-converted)": lambda: samples.exported("pytorch-converted"),
+    "exported operators (pytorch-operator)": lambda: samples.exported("pytorch-operator"),
+    "small graphs (simple)": lambda: samples.exported("simple"),
     "networks (light, encoder)": _zoo,
 }
 

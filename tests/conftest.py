@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Modules for POSIX alone import what no other system has."""
     if os.name == "posix" or collection_path.suffix != ".py":
         return None
-    return "\npytestmark = pytest.mark.posix\n" in collection_path.read_text("utf-8") or None
+    return bool(re.search(r"^pytestmark = .*pytest\.mark\.posix", collection_path.read_text("utf-8"), re.M)) or None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -388,7 +388,7 @@ def probe(options: argparse.Namespace) -> int:
     from opshift.probing import probe as prober
 
     with display.progress() as advance:
-        text = prober.probe(options.backend, options.op, advance)
+        text = prober.probe(options.backend, options.op, advance, Path(options.models) if options.models else None)
     if options.output:
         with writing(options.output):
             Path(options.output).write_text(text, encoding="utf-8")

@@ -149,6 +149,7 @@ def _parser() -> Parser:
     probe = verbs.add_parser("probe", help="find out what an installed backend reads, and write a target file")
     probe.add_argument("--backend", required=True, help="onnxruntime, openvino, opencv or tract")
     probe.add_argument("--output", metavar="FILE", help="where to write; without it, to the standard output")
+    probe.add_argument("--models", metavar="FOLDER", help="also try the calls in the models of this folder")
     probe.add_argument("--op", action="append", default=[], help="only this operator; repeatable")
     return parser
 

@@ -75,11 +75,11 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     if result.model is None:
         return REFUSED, _refused(outcome, source, goal, result, folder)
     outcome = replace(outcome, grade=result.grade, folded=result.folded)
-    if manner.dry_run:
-        return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
     if tried is not None and not tried.agrees:
         made = facts(result.model, model_file.size(result.model), result.after)
         return DIFFERENT if tried.status == DIFFERS else REFUSED, replace(outcome, after=made)
+    if manner.dry_run:
+        return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
     code, size, verification = job.written(result)
     taken_back: tuple[TakenBack, ...] = ()
     if verification is not None and not verification.equal and result.optional and tried is None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 
 from opshift.passes.backends import target_files
 from opshift.passes.backends.backend import Measured as Called
@@ -20,6 +21,7 @@ from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.spelling import hint
 from opshift.probing import installed, shapes, tasks
+from opshift.probing.models import calls
 from opshift.probing.samples import Sample, bind, exported, parameters, published
 from opshift.probing.worker import Verdict, Worker
 from opshift.verification import adapters
@@ -49,8 +51,10 @@ class Finding:
     called: Called | None = None
 
 
-def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = None) -> str:
+def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = None, models: Path | None = None) -> str:
     """What the installed `backend` reads, as the text of a target file; `ops` narrows the operators.
+
+    The calls in the `models` of a folder are tried, too.
 
     Raises:
         ValueError: an unknown backend or operator, or one that is not installed.
@@ -64,7 +68,11 @@ def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = Non
     try:
         if not worker.run(tasks.simple(7, 3)).agrees:
             raise ValueError(f"{backend} does not run a model of one Relu: {worker.run(tasks.simple(7, 3)).why}")
-        return text(backend, release, measure(worker, set(ops), progress, runtime))
+        found = measure(worker, set(ops), progress, runtime)
+        for case in calls(models) if models is not None else ():
+            if not ops or case.op[1] in ops:
+                add(found.findings.setdefault(case.op, Finding()), case, worker)
+        return text(backend, release, found)
     finally:
         worker.stop()
         runtime.stop()
@@ -152,6 +160,20 @@ def judge(
         if outcomes:
             found.missing = version
     return found
+
+
+def add(found: Finding, sample: Sample, worker: Worker) -> None:
+    """What a call in a model adds to what is known of an operator, if the backend agrees with it."""
+    if not _outcome(worker, sample)[0].agrees:
+        return
+    first = next(iter(sample.feeds.values()), None)
+    held = found.called or Called()
+    ranks = {*held.ranks, first.ndim} if first is not None else set(held.ranks)
+    found.called = Called(tuple(sorted(ranks)), held.symbolic)
+    version = schemas.since(*sample.op, opsets(sample.model).get(sample.op[0], 1)) or 0
+    if version > found.newest:
+        found.newest = version
+        found.missing = found.missing if found.missing > version else 0
 
 
 def _converted(op: Op, samples: Iterable[Sample], stamp: int) -> Iterator[Sample]:

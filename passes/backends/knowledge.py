@@ -61,7 +61,7 @@ def _call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Known:
         return Known(name, BELIEVED)
     held = backend.measured.get((domain, op))
     if held is None:
-        return Known(name, UNKNOWN, "nobody has measured it")
+        return Known(name, UNKNOWN, "it was not measured")
     first = next(filter(None, node.input), "")
     dims = scope.shape(first) if first and held.ranks else []
     if dims is None:

@@ -66,7 +66,9 @@ def _loop(node: NodeProto, space: Workspace) -> Course | None:
         return None
     count, condition = _number(node.input[0], space), _truth(node.input[1], space)
     if (count is not None and count <= 0) or condition is False:
-        return _never(node, carried, space)
+        kinds = zip(body.input[2:], body.output[1:], strict=False)  # an optional may go in, and what it holds come out
+        alike = all(given.type.WhichOneof("value") == left.type.WhichOneof("value") for given, left in kinds)
+        return _never(node, carried, space) if alike else None
     goes_in = condition is True or not node.input[1]
     ends = count == 1 or (condition is True and (not node.input[0] or count is not None) and _ends(body))
     yields = [value.name for value in body.output[1:]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 Sizes = str | Mapping[str, int | Sequence[int]] | Iterable[str]
 """By the name of an input or of a symbolic dimension, or as text: `x:1,3,224,224`, `batch=1,seq=128`."""
@@ -21,10 +22,10 @@ def sizes(given: Sizes | None) -> tuple[dict[str, tuple[int, ...]], dict[str, in
     symbols: dict[str, int] = {}
     if isinstance(given, Mapping):
         for name, size in given.items():
-            if isinstance(size, int):
-                symbols[name] = size
+            if isinstance(size, Iterable) and not isinstance(size, str):
+                shapes[name] = tuple(map(_whole, size))
             else:
-                shapes[name] = tuple(size)
+                symbols[name] = _whole(size)
     else:
         for text in [given] if isinstance(given, str) else given or ():
             name, colon, rest = text.rpartition(":")
@@ -37,6 +38,11 @@ def sizes(given: Sizes | None) -> tuple[dict[str, tuple[int, ...]], dict[str, in
         if any(isinstance(size, bool) or not isinstance(size, int) or size < 0 for size in held):
             raise ValueError(f"the sizes of {name!r} are whole numbers, 0 or more, not {held}")
     return shapes, symbols
+
+
+def _whole(size: Any) -> Any:
+    """A whole number of any kind as one of Python's; anything else as it is."""
+    return int(size) if hasattr(size, "__index__") and not isinstance(size, bool) else size
 
 
 def _symbols(text: str) -> dict[str, int]:

@@ -71,11 +71,12 @@ def complaints(exports: Iterable[store.Export]) -> Iterator[str]:
 
 @pytest.mark.parametrize("framework", store.frameworks())
 def test_exports_compute_what_their_framework_does_once_refined(framework: str):
-    """Of each family what one of its exporters wrote, which its name settles."""
+    """Of every second family, or of each with `--whole`, what one of its exporters wrote, which its name settles."""
     families = defaultdict(list)
     for export in store.sample(framework):
         families[export.family].append(export)
-    found = list(complaints(random.Random(family).choice(exports) for family, exports in families.items()))
+    some = pairs.some(list(families.items()), 2)
+    found = list(complaints(random.Random(family).choice(exports) for family, exports in some))
     assert not found, "\n".join(found)
 
 
@@ -97,12 +98,13 @@ def test_a_modernized_export_has_the_operators_that_the_exporter_writes_at_the_n
 
 @pytest.mark.newest
 def test_modernized_exports_are_verified_on_inputs_at_random():
-    """Of each family what one of its exporters wrote, which its name settles."""
+    """Of every second family, or of each with `--whole`, what one of its exporters wrote, which its name settles."""
     families: dict[str, list[store.Export]] = defaultdict(list)
     for export in _masked():
         families[export.family].append(export)
-    found = list(unverified(random.Random(family).choice(exports) for family, exports in families.items()))
     assert len(families) > 30
+    some = pairs.some(list(families.items()), 2)
+    found = list(unverified(random.Random(family).choice(exports) for family, exports in some))
     assert not found, "\n".join(found)
 
 

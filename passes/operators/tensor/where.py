@@ -114,11 +114,19 @@ def _gathered_alike(node: Node) -> str:
         if rank is not None:
             build.typed(chosen, T.BOOL, [None] * max(ranks[0] or 0, ranks[1] or 0, other or 0))
     joint, total = build.typed(build.Shape(chosen), T.INT64, [rank]), build.Size(chosen)
-    both = _one_after_the_other(build, build.Expand(y, joint), build.Expand(x, joint))
-    if rank is None:
-        place = build.Mul(build.Cast(build.Reshape(chosen, [-1]), to=T.INT64), total)
-        place = build.Add(place, flat_indices.count(build, total))
-        return str(build.Reshape(build.Gather(both, place, axis=0), joint))
+    second = build.Expand(y, joint)
+    both = _one_after_the_other(build, second, build.Expand(x, joint))
+    if rank is None:  # Reshape would not take every shape of nothing
+
+        def shaped(inner: Builder) -> str:
+            place = inner.Mul(inner.Cast(inner.Reshape(chosen, [-1]), to=T.INT64), total)
+            place = inner.Add(place, flat_indices.count(inner, total))
+            return str(inner.Reshape(inner.Gather(both, place, axis=0), joint))
+
+        kind = node.elem_type(1)
+        branches = {"then_branch": shaped, "else_branch": lambda inner: str(inner.Identity(second))}
+        made = {name: build.branch(compute, name, kind) for name, compute in branches.items()}
+        return str(build.If(build.Cast(total, to=T.BOOL), **made))
     dims: list[Size] = [build.Gather(joint, axis) for axis in range(rank)]
     base = flat_indices.places(build, dims, flat_indices.strides(build, dims))
     place = build.Mul(build.Cast(chosen, to=T.INT64), total)

@@ -34,7 +34,7 @@ def test_ranks_sizes_and_operators_that_were_not_are_unknown():
     assert found("y = Relu(x)", "N,3", **measured((1, 2))) == [
         ("Relu", UNKNOWN, "sizes without a number were not measured")
     ]
-    assert found("y = Abs(x)", **measured((1, 2))) == [("Abs", UNKNOWN, "nobody has measured it")]
+    assert found("y = Abs(x)", **measured((1, 2))) == [("Abs", UNKNOWN, "it was not measured")]
     body = "s = Shape(x) z = Reshape(x, s) t = my.F(z) y = Relu(t)"
     assert found(body, domains='"my" : 1', **measured((1, 2)))[-1] == (
         "Relu",

@@ -487,3 +487,18 @@ def test_changes_name_node_operator_and_grade():
     (change,) = optimize.attempt(source).changes
     assert (change.node, change.op, change.how, change.grade) == ("copy", "Identity", "An Identity is gone", "exact")
     assert (change.source, change.target) == (16, 16)
+
+
+def test_a_loop_that_never_runs_and_takes_an_optional_stays():
+    """What it yields is what the optional holds, and there is none to be had without a trip."""
+    source = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]> g (optional(seq(float[2])) o) => (seq(float[2]) y) <bool go = {0}> {
+            y = Loop("", go, o) <body = b (int64 i, bool on, optional(seq(float[2])) given) => (bool still, seq(float[2]) held) {
+                still = Identity(on) held = OptionalGetElement(given)
+            }>
+        }"""
+    )
+    onnx.checker.check_model(source, full_check=True)
+    made = optimize.attempt(source).model
+    onnx.checker.check_model(made, full_check=True)
+    assert [node.op_type for node in made.graph.node] == ["Loop"]

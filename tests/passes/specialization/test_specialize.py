@@ -280,6 +280,17 @@ WRONG = [
 ]
 
 
+@pytest.mark.parametrize("size", [1.5, -1, True, "two", (1, None)])
+def test_sizes_are_whole_numbers(size):
+    with pytest.raises(ValueError, match="whole numbers"):
+        wanted({"N": size})
+
+
+def test_numbers_of_numpy_are_sizes():
+    source = model("y = Relu(x)", 18, inputs="float[N,3] x", outputs="float[N,3] y")
+    assert fixed(source, {"N": np.int64(2)}) == fixed(source, {"x": np.array([2, 3])})
+
+
 @pytest.mark.parametrize(("sizes", "values", "why"), WRONG)
 def test_what_the_model_does_not_take_is_said(sizes, values, why):
     inputs = "float[batch,3] x, float[batch] z, int64 sr"

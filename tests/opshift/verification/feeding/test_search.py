@@ -15,6 +15,7 @@ from opshift.verification.feeding.asked import asked
 from opshift.verification.feeding.stops import crossings, marked, stop
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart, verify_sides
+from tests import pairs
 from tests.support import model
 
 pytestmark = pytest.mark.posix
@@ -78,8 +79,7 @@ DEMANDS = {
 }
 
 
-@pytest.mark.parametrize("demand", DEMANDS)
-@pytest.mark.parametrize("opset", [17, 27])  # which onnxruntime runs, and onnx.reference
+@pytest.mark.parametrize(("demand", "opset"), pairs.in_turn(DEMANDS, [17, 27]))  # onnxruntime runs it, or the reference
 def test_what_a_graph_demands_is_found(demand, opset):
     body, taken, constants = DEMANDS[demand]
     outputs = "float y, float z" if " z = " in body else "float y, int64 j" if "TopK" in body else "float y"

@@ -54,6 +54,18 @@ def test_nothing_is_chosen_from(shape, known):
     check_values(source, made, {"c": np.ones(shape, bool), "x": np.zeros(shape, np.float32)}, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("sizes", [(0, 2), (2, -1), (2, 2)])
+def test_nothing_of_an_unknown_rank_is_chosen_from(sizes):
+    source = model(
+        "d = Reshape(c, s) r = Reshape(x, s) y = Where(d, r, z)", 9,
+        inputs="bool[N] c, float[N] x, int64[K] s, float z", outputs="float[P,Q] y",
+    )  # fmt: skip
+    made = convert.attempt(source, {"": 8}).model
+    x = np.arange(4 if sizes == (2, 2) else 0, dtype=np.float32)
+    feeds = {"c": x > 1, "x": x, "s": np.array(sizes), "z": np.array(7, np.float32)}
+    check_values(source, made, feeds, rtol=0, atol=0)
+
+
 NAN, INF = np.nan, np.inf
 
 
