@@ -107,7 +107,7 @@ TOPICS = {  # tests of what a whole room does, which are named after that
     "passes/operators/tensor": {"bfloat16", "inside", "resize_expanded"},
     "passes/optimization/rules": {"growth", "held"},
     "passes/analysis": {"claims_of_constants", "formals_of_many"},
-    "functions": {"openvino_runtime"},
+    "functions": {"openvino_carried", "openvino_runtime"},
 }
 
 

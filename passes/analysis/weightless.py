@@ -9,6 +9,7 @@ from opshift.passes.model.messages import (
     FunctionProto,
     GraphProto,
     ModelProto,
+    NodeProto,
     TensorProto,
     TypeProto,
     default_domain,
@@ -29,12 +30,12 @@ def without_weights(source: ModelProto) -> ModelProto:
     light.functions.extend(source.functions)
     graph, old = light.graph, source.graph
     graph.name = old.name or "graph"
-    graph.node.extend(old.node)
-    for node in graph.node:
-        if node.op_type == "Constant" and not default_domain(node.domain):
-            for attribute in node.attribute:
-                if attribute.HasField("t") and tensors.size(attribute.t) > tensors.SMALL:
-                    attribute.t.CopyFrom(TensorProto(dims=attribute.t.dims, data_type=attribute.t.data_type))
+    copied = 0
+    for index in [index for index, node in enumerate(old.node) if node.op_type == "Constant" and _is_large(node)]:
+        graph.node.extend(old.node[copied:index])
+        graph.node.append(_emptied(old.node[index]))
+        copied = index + 1
+    graph.node.extend(old.node[copied:] if copied else old.node)
     graph.input.extend(old.input)
     graph.output.extend(old.output)
     graph.value_info.extend(old.value_info)
@@ -55,6 +56,24 @@ def without_weights(source: ModelProto) -> ModelProto:
     if any(default_domain(entry.domain) != entry.domain for entry in light.opset_import):
         _without_alias(light)
     return light
+
+
+def _is_large(constant: NodeProto) -> bool:
+    return not default_domain(constant.domain) and any(
+        attribute.HasField("t") and tensors.size(attribute.t) > tensors.SMALL for attribute in constant.attribute
+    )
+
+
+def _emptied(constant: NodeProto) -> NodeProto:
+    """A Constant without its values, which are not even copied."""
+    made = NodeProto(op_type=constant.op_type, output=constant.output, name=constant.name)
+    for attribute in constant.attribute:
+        if attribute.HasField("t") and tensors.size(attribute.t) > tensors.SMALL:
+            held = made.attribute.add(name=attribute.name, type=attribute.type)
+            held.t.CopyFrom(TensorProto(dims=attribute.t.dims, data_type=attribute.t.data_type))
+        else:
+            made.attribute.append(attribute)
+    return made
 
 
 def _add_input(graph: GraphProto, name: str, elem_type: int, dims: Iterable[int]) -> None:

@@ -29,6 +29,7 @@ _REBATCHED = "It takes another number of samples"
 _RESHAPED = "A shape that it is asked for holds another number of samples"
 _COUNTED = frozenset([("Reshape", 1), ("Expand", 1), ("ConstantOfShape", 0), ("Resize", 3)])
 """Inputs that may hang on how many samples there are, by operator."""
+_OF_A_STATE = 3  # axes: directions or layers, samples, numbers
 _OPEN = "batch"  # a name for a size without one
 
 
@@ -62,6 +63,19 @@ def places(model: ModelProto) -> Places:
         for axis in axes:
             found[key] = axis
     return Places(found, name)
+
+
+def likely(model: ModelProto, of: Places) -> Places:
+    """The same with states of recurrent layers, where no name tells: samples lie along their only axis of that size."""
+    given = {name: kind.tensor_type.shape.dim for name, kind in required(model).items() if _has_axes(kind)}
+    counts = [given[name][axis] for name, axis in of.axes.items() if name in given]
+    held = {dim.dim_value for dim in counts if is_fixed(dim)}
+    found = dict(of.axes)
+    for name, dims in given.items():
+        axes = [axis for axis, dim in enumerate(dims) if is_fixed(dim) and dim.dim_value in held]
+        if not of.name and name not in found and len(dims) == _OF_A_STATE and len(axes) == 1:
+            found[name] = axes[0]
+    return Places(found, of.name)
 
 
 def attempt(source: ModelProto, of: Places, size: BatchSize, folder: str | None = None) -> Result:

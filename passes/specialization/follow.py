@@ -74,7 +74,7 @@ class _Follow(Visit):
         read = dead_code.freed(node) if node.op_type in _HOLDING else list(node.input)
         made = super().node(node, index)
         if len(made) != 1 or made[0] is not node:
-            self._whole.released.update(filter(None, read))
+            self._whole.released.update(filter(None, [*read, *node.input]))
         elif node.input[:] != read[: len(node.input)] or len(node.input) < len(read):
             self._whole.released.update(set(read) - set(node.input) - {""})
         self._is_own = own
@@ -101,6 +101,8 @@ class _Follow(Visit):
         if tensor is None or refers(node):
             return False
         name, fixed = node.output[0], self._whole.fixed
+        if not self._is_own:
+            self._whole.released.add(name)  # what was computed inside may have left it unread
         if not self._is_own and name not in fixed and self._space.hold(name, tensor):
             return True
         self._space.note_constant(name, tensor)

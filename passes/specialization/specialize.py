@@ -43,7 +43,9 @@ def attempt(source: ModelProto, wanted: Wanted, rebatch: BatchSize | None = None
 
 def _rebatched(fixed: Result, samples: batch.Places, size: BatchSize, wanted: Wanted, folder: str | None) -> Result:
     assert fixed.model is not None, "what is fixed refuses nothing"
-    result = batch.attempt(fixed.model, samples, size, folder)
+    result = batch.attempt(fixed.model, batch.likely(fixed.model, samples), size, folder)
+    if result.model is None:
+        result = batch.attempt(fixed.model, samples, size, folder)
     later = followed(result.model, wanted, folder) if result.model is not None else []
     return replace(result, changes=(*fixed.changes, *result.changes, *later))
 

@@ -1,4 +1,4 @@
-"""What onnxruntime lacks in double and onnx.reference takes long for, in numpy: convolutions, pools, resized images.
+"""What onnxruntime lacks in double and onnx.reference takes long for, or to load: convolutions, pools, resized images.
 
 None where a call has an attribute that is not provided for. Whatever is computed here is held against onnxruntime in
 float32 by the caller.
@@ -192,10 +192,17 @@ def _instance_normalization(inputs: Sequence[Array], attributes: Attributes, ops
     return whole * scale.reshape(wide) + bias.reshape(wide)
 
 
+def _erf(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
+    return np.fromiter(map(math.erf, inputs[0].reshape(-1).tolist()), np.float64, inputs[0].size).reshape(
+        inputs[0].shape
+    )
+
+
 _KERNELS: dict[str, Callable[..., Array | None]] = {
     "AveragePool": _average_pool,
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
+    "Erf": _erf,
     "GlobalAveragePool": _global_average_pool,
     "GlobalMaxPool": lambda inputs, _, __: inputs[0].max(axis=tuple(range(2, inputs[0].ndim)), keepdims=True),
     "InstanceNormalization": _instance_normalization,

@@ -21,6 +21,9 @@ def fixed(source: ModelProto, fix_shape: Any = None, given: Any = None, feeds: M
     assert source.SerializeToString() == kept, "the caller's model was changed"
     assert result.grade == "exact"
     onnx.checker.check_model(made, full_check=True)
+    read = {name for body in bodies(made) for node in body.node for name in node.input}
+    read |= {value.name for body in bodies(made) for value in body.output if hasattr(value, "name")}
+    assert read >= {tensor.name for tensor in made.graph.initializer} - given_names(source), "a constant is left over"
     of = resolved(asked, source)
     feeds = {**drawn(made), **(feeds or {})}
     before = OnnxRuntime(source).run({**feeds, **of.values})
@@ -30,6 +33,11 @@ def fixed(source: ModelProto, fix_shape: Any = None, given: Any = None, feeds: M
         shape = [dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim]
         assert all(size in (None, there) for size, there in zip(shape, b.shape, strict=True)), "a size is wrong"
     return made
+
+
+def given_names(of: ModelProto) -> set[str]:
+    """What was an initializer, or an input, of the model."""
+    return {held.name for held in (*of.graph.initializer, *of.graph.input)}
 
 
 def drawn(of: ModelProto) -> dict[str, Any]:

@@ -129,6 +129,21 @@ def test_states_that_are_the_same_for_all_samples_are_repeated(size):
     assert ops(rebatched(source, size)).count("Expand") == 2
 
 
+def test_states_that_are_given_sample_by_sample():
+    body = "t = Transpose<perm=[1,0,2]>(x) y, h = GRU<hidden_size=1>(t, w, r, , , s)"
+    constants = "float[1,3,1] w = {1.0,2.0,3.0}, float[1,3,1] r = {1.0,2.0,3.0}"
+    inputs, outputs = "float[2,5,1] x, float[1,2,1] s", "float[?,?,?,?] y, float[?,?,?] h"
+    made = rebatched(model(body, 18, inputs=inputs, outputs=outputs, constants=constants), 3)
+    assert [shape(made, name) for name in "xsh"] == [[3, 5, 1], [1, 3, 1], [1, 3, 1]]
+
+
+def test_what_only_looks_like_a_state_is_the_same_for_all_samples():
+    source = model("y = Add(x, m)", 18, inputs="float[2,3,4] x, float[3,2,4] m", outputs="float[?,?,?] y")
+    assert refused(source).op == "Add"
+    source = model("y = MatMul(x, m)", 18, inputs="float[1,3,4] x, float[4,1,4,2] m", outputs="float[?,?,?,?] y")
+    assert shape(rebatched(source, 3), "m") == [4, 1, 4, 2]
+
+
 def test_an_open_batch_gets_a_number_wherever_its_name_stands():
     source = model("y = Concat<axis=2>(x, z)", 18, inputs="float[N,2,3] x, float[N,2,1] z", outputs="float[N,2,4] y")
     made = rebatched(source, 4)

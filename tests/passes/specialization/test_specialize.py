@@ -77,6 +77,13 @@ def test_sizes_in_branches_are_fixed_too_and_inner_shapes_computed():
     assert [[d.dim_value for d in value.type.tensor_type.shape.dim] for value in inner] == [[2, 3], [2, 3]]
 
 
+def test_nothing_is_left_of_what_was_computed_inside_a_branch():
+    branch = """y = If <then_branch = g () => (float[?,?] t) { s = Shape(x) e = ConstantOfShape(s) m = Shape(e) k = Cast<to=7>(m) z = Expand(one, k) t = Add(x, z) },
+                       else_branch = h () => (float[?,?] f) { f = Neg(x) }> (c)"""
+    source = model(branch, 18, inputs="float[N,3] x, bool c", outputs="float[?,?] y", constants="float[1] one = {1.0}")
+    assert ops(fixed(source, "N=3", {"c": True})) == ["Add"]
+
+
 # --- inputs that become constants ---------------------------------------------------------------------------
 
 RATES = """

@@ -55,3 +55,11 @@ def test_what_a_kernel_does_not_know_it_leaves_to_others(more):
     assert kernels.compute("Resize", 18, values, {"mode": "linear", **more}) is None
     assert kernels.compute("Resize", 18, [np.ones((1, 1, 0, 2)), *values[1:]], {"mode": "linear"}) is None
     assert kernels.compute("Resize", 18, values, {"mode": "linear"}) is not None
+
+
+def test_the_error_function_is_double():
+    """onnx.reference computes it in float32."""
+    x = np.array([[0.0, -0.0, 0.5], [-2.0, np.inf, np.nan]])
+    (found,) = kernels.compute("Erf", 13, [x], {})
+    np.testing.assert_array_equal(found, [[0.0, -0.0, 0.5204998778130465], [-0.9953222650189527, 1.0, np.nan]])
+    assert kernels.compute("Erf", 13, [np.zeros((2, 0))], {})[0].shape == (2, 0)
