@@ -204,6 +204,7 @@ def test_truths_are_combined_as_truths(reduction, indices):
     )  # fmt: skip
 
 
+@pytest.mark.newest  # older kernels end the process
 @pytest.mark.parametrize(("dims", "refused"), [("2,0", True), ("0,0", False), ("0", False), ("1,0", False)])
 def test_slices_that_are_the_whole(dims, refused):
     shape = [*map(int, dims.split(","))][:-1]
