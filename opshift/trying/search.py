@@ -125,6 +125,7 @@ class Search:
         self._answers: dict[Plan, Answer] = {}
         self._blamed: dict[Plan, tuple[str, ...]] = {}
         self._fixed: Plan = frozenset()
+        self._been: set[Plan] = set()
         self._reasons: dict[Remedy, Answer] = {}
 
     def run(self, starts: Sequence[Plan] = (frozenset(),)) -> Found:
@@ -139,6 +140,7 @@ class Search:
         if answer.status == IMPOSSIBLE:
             return self._found(plan)
         while not answer.agrees:
+            self._been.add(plan)
             step = self._step(plan, answer)
             if step is None:
                 return self._found(plan)
@@ -183,6 +185,8 @@ class Search:
 
     def _with(self, plan: Plan, answer: Answer, remedy: Remedy, *, meant: bool) -> tuple[Plan, Answer] | None:
         wider = joined(plan, remedy)
+        if wider in self._been:  # of what shares a slot, one may lead to the other and back
+            return None
         found = self.ask(wider)
         changed = meant or (found.status, found.why) != (answer.status, answer.why)  # the same words may be of others
         if found.agrees or (changed and self._went_on(plan, answer, wider, found)):

@@ -50,7 +50,7 @@ class Pair:
         self.names = [value.name for value in before.model.graph.output]
         self.why = ""
         """Why there are no twins."""
-        self._twins: tuple[Twin, Twin] | None = None
+        self.twins: tuple[Twin, Twin] | None = None
         self._noise: dict[str, float] = {}
         """What approximations of functions do to outputs of the source."""
 
@@ -58,7 +58,7 @@ class Pair:
         """What is to be said of the twins: which nodes ran elsewhere, or why there are none."""
         if self.why:
             return f"no twins: {self.why}"
-        twins = self._twins or ()
+        twins = self.twins or ()
         elsewhere = sum((Counter(twin.calls.elsewhere) for twin in twins), Counter[str]())
         narrow = sum((Counter(twin.calls.narrow) for twin in twins), Counter[str]())
         said = [
@@ -124,8 +124,8 @@ class Pair:
 
     def _noises(self, given: Mapping[str, Any]) -> dict[str, float]:
         """What approximations of functions do to outputs of the source."""
-        assert self._twins is not None
-        twin = self._twins[0]
+        assert self.twins is not None
+        twin = self.twins[0]
         try:
             rows = zip(self.names, twin.run(given), twin.run(given, noise=True), strict=True)
         except EngineError:
@@ -137,7 +137,7 @@ class Pair:
         return given, interfaces.as_second(given, self.cast)
 
     def _opened(self) -> tuple[Twin, Twin] | None:
-        if self._twins is None and not self.why:
+        if self.twins is None and not self.why:
             if self.before.network is not None or self.after.network is not None:
                 self.why = "a network runs in OpenVINO"
                 return None
@@ -147,8 +147,8 @@ class Pair:
                 return None
             loose = unrounded(one.model, other.model)
             first = Twin(one.model, one.folder, loose[0])
-            self._twins = first, Twin(other.model, other.folder, loose[1], first)
-        return self._twins if not self.why else None
+            self.twins = first, Twin(other.model, other.folder, loose[1], first)
+        return self.twins if not self.why else None
 
     def _output(self, name: str, a: Any, b: Any, x: Any, y: Any, unit: float) -> Judgement:
         if self._is_asked(name) or identical(a, b) or self._is_retyped(name, a, b):

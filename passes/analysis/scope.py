@@ -248,7 +248,7 @@ class Scope:
 
     def is_open(self, node: NodeProto) -> bool:
         """Whether what a node computes hangs on the calls of its function: attributes, inputs that may be absent."""
-        return refers(node) or not self._doubtful.isdisjoint(node.input)
+        return refers(node) or (bool(self._doubtful) and not self._doubtful.isdisjoint(node.input))
 
     # --- what it holds --------------------------------------------------------------------------------------
 

@@ -126,31 +126,34 @@ class Cuts:
         found = Regions(places={self._nodes[index].output[0]: 0})
         heap, inside, outside, places, state = [-index], set[int](), set[int](), found.places, 0
         most, leaves, fixed = self._most, 1, 0
+        entries, numbers, nodes, states, leaving = self._entries, self._numbers, found.nodes, found.states, found.taken
         while heap and len(inside) < most and fixed <= inputs:
             at = -heappop(heap)
             if at in inside or at in outside:
                 continue
-            entry = None if at in taken else self._entries[at] if at in self._entries else self._entry(at)
+            entry = None if at in taken else entries[at] if at in entries else self._entry(at)
             if entry is None or (at != index and not inside.issuperset(entry.users)):
                 outside.add(at)
                 fixed += sum(map(places.__contains__, self._nodes[at].output if entry is None else entry.outputs))
                 continue
             inside.add(at)
-            leaves -= sum(map(places.__contains__, entry.outputs))
-            key = [state, entry.kind, *map(places.get, entry.outputs)]
+            key = [state, entry.kind]
+            for name in entry.outputs:
+                key.append(place := places.get(name, _NOWHERE))
+                leaves -= place >= 0
             for name, maker in entry.inputs:
-                place = places.get(name)
-                if place is None:
+                place = places.get(name, _NOWHERE)
+                if place < 0:
                     place = places[name] = len(places)
                     leaves += maker != _CONSTANT
                     fixed += maker == _NOWHERE
                     if maker >= 0:
                         heappush(heap, -maker)
                 key.append(place)
-            state = self._numbers.number(tuple(key))
-            found.nodes.append(at)
-            found.states.append(state)
-            found.taken.append(leaves)
+            state = numbers.setdefault(tuple(key), len(numbers))
+            nodes.append(at)
+            states.append(state)
+            leaving.append(leaves)
             if most == self._most and is_found(state):
                 most = min(most, len(inside) + _BEYOND)
         return found

@@ -11,9 +11,9 @@ Shape = Sequence[Dim] | None
 
 
 def fits(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
-    """Whether the call's result is known to have the shape that the nodes gave it, and to hold anything: of data
-    without an element runtimes do not run every operator."""
-    if any(0 in shape for shape in (result, *shapes) if shape is not None):
+    """Whether the call's result is known to have the shape that the nodes gave it. Of data without an element
+    runtimes run what reduces, which has a value there; not every other operator (InstanceNormalization)."""
+    if not call.op[1].startswith("Reduce") and any(0 in shape for shape in (result, *shapes) if shape is not None):
         return False
     rule = _RULES.get(call.op[1])
     if rule is not None:

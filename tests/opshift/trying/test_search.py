@@ -136,6 +136,14 @@ def test_tries_grow_with_the_kinds_at_fault_not_with_all_kinds_or_nodes():
     assert counted[1][1] <= 5 * (10_000).bit_length()
 
 
+def test_remedies_that_lead_to_each_other_come_to_an_end():
+    """At each of two opsets something else is at fault, and the other opset is what helps there."""
+    faults = {FIRST: "Gelu", frozenset({opset(17)}): "Relu", frozenset({opset(13)}): "Gelu"}
+    helping = {"Gelu": [opset(17)], "Relu": [opset(13)]}
+    search = Search(lambda plan: Answer(REFUSED, "", (faults[plan],)), lambda kind: helping[kind])
+    assert not search.run().answer.agrees
+
+
 @pytest.mark.parametrize("tries", [1, 2, 5])
 def test_a_search_is_bounded(tries):
     backend = Believed(*[(kind,) for kind in KINDS])
