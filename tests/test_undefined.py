@@ -107,10 +107,14 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-LOOP = "y = Loop({}, c, x) <body = b (int64 i, bool t, float[1] v) => (bool u, float[1] w) {{ u = {} w = Identity(v) }}>"
+LOOP = (
+    "y = Loop({}, c, x) <body = b (int64 i, bool t, float[1] v) => (bool u, float[1] w) {{ u = {} w = Identity(v) }}>"
+)
 
 
-@pytest.mark.parametrize(("trips", "condition"), [("n", "Identity(t)"), ("", "Not(t)"), ("", "Constant<value = bool {0}>()")])
+@pytest.mark.parametrize(
+    ("trips", "condition"), [("n", "Identity(t)"), ("", "Not(t)"), ("", "Constant<value = bool {0}>()")]
+)
 def test_a_loop_that_ends_is_told(trips, condition):
     feeds = {"n": np.array(2), "c": np.array(True), "x": np.ones(1, F)}
     assert not undefined(model(LOOP.format(trips, condition), 16, outputs="float[1] y", **io(**feeds)), feeds)
