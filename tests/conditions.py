@@ -34,6 +34,12 @@ def nan(*indices: int) -> Callable[[Call], bool]:
     return lambda call: any(holds(call.given(index), np.isnan) for index in indices)
 
 
+def other_types(call: Call) -> bool:
+    """Whether the first two inputs are known to have types of their own."""
+    a, b = call.given(0), call.given(1)
+    return a is not None and b is not None and a.dtype != b.dtype
+
+
 def whole(call: Call, index: int) -> bool:
     return not holds(call.given(index), lambda value: value != np.trunc(value))
 
