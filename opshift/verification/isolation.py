@@ -176,7 +176,7 @@ def _forked(work: Callable[[], object]) -> tuple[bytes, int, bool]:
 def _work(target: int, work: Callable[[], object], held: set[int | signal.Signals]) -> NoReturn:
     """The whole life of the copy, which must never return into what its parent was doing."""
     global _copied
-    code, _copied = 1, frozenset(sys.modules)
+    code, _copied = 1, frozenset(name for name, module in sys.modules.items() if module is not None)
     gc.freeze()  # what the parent left to be collected may wait for threads that are not here
     try:
         for number in _ENDING:
