@@ -8,7 +8,7 @@ run are left out: `check` returns how many it ran, which a test states.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -59,8 +59,11 @@ def calls(
     types: Sequence[Any] = (FLOAT, HALF),
     domain: str = MICROSOFT,
     seed: int = 0,
+    fits: Callable[[Sequence[bool], Sequence[bool]], bool] | None = None,
 ) -> list[Call]:
     """Every combination: each optional input in `inputs` and output in `outputs` there or not, each attribute at each value.
+
+    Of these, those that `fits`, if given, takes, which is told which inputs and outputs are there.
 
     Random numbers, and arrays of floats, are made of the type under test; those of `attributes` that are None are
     left out.
@@ -86,6 +89,8 @@ def calls(
     inside = [[(name, value) for value in values] for name, values in (attributes or {}).items()]
     made = []
     for dtype, given, asked, chosen in product(types, product(*rows), product(*wanted), product(*inside)):
+        if fits is not None and not fits([held is not None for held in given], asked):
+            continue
         arrays = tuple(None if held is None else _array(held, dtype, rng) for held in given)
         named = {name: value for name, value in chosen if value is not None}
         made.append(Call(op, arrays, asked, named, domain))
