@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from opshift.passes import progress
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import tensor_type
 from opshift.trying.search import DIED, IMPOSSIBLE, REFUSED, Answer
 from opshift.verification import isolation
@@ -46,10 +47,26 @@ class Piece:
 
     @property
     def operators(self) -> list[str]:
-        """What is at fault, and then what it is at fault together with, the nearest first."""
+        """What is at fault, what its graphs and functions call, and what stands before it, the nearest first."""
         if self.node is None:
             return [INPUTS]
-        return list(dict.fromkeys([self.operator, *(operator_of(node) for node in reversed(self.model.graph.node))]))
+        inside = (operator_of(node) for node in self._inside())
+        beside = (operator_of(node) for node in reversed(self.model.graph.node))
+        return list(dict.fromkeys([self.operator, *inside, *beside]))
+
+    def _inside(self) -> Iterator[NodeProto]:
+        """The nodes of the graphs that the node at fault holds, and of the functions that these, or it, call."""
+        if self.node is None:
+            return
+        functions = {(default_domain(function.domain), function.name): function for function in self.model.functions}
+        pending = [self.node]
+        while pending:
+            node = pending.pop()
+            called = functions.pop((default_domain(node.domain), node.op_type), None)
+            inner = [*([called] if called is not None else []), *(graph for _, _, graph in subgraphs(node))]
+            for body in inner:
+                yield from body.node
+                pending += body.node
 
     @property
     def named(self) -> str:

@@ -91,6 +91,29 @@ def test_other_values_are_mended(here, capsys):
     assert "computes otherwise Gelu" in out
 
 
+@pytest.mark.parametrize("fixed", ["2", "N"])
+def test_what_overflows_is_found_by_its_values_and_bounded(here, capsys, fixed):
+    """Words name nothing here, and Tanh has no definition that could take its place."""
+    io = {"inputs": f"float[{fixed},3] x", "outputs": f"float[{fixed},3] y", "constants": "float k = {1000}"}
+    code, out = tried(capsys, "a = Abs(x) b = Mul(a, k) t = Tanh(b) y = Add(t, x)", io=io)
+    assert (code, ops()) == (0, ["Abs", "Mul", "Clip", "Tanh", "Add"])
+    assert "computes otherwise Tanh with 2-D input" in out
+    assert "kept its input where its exponentials do not overflow" in out
+    assert "grade: close" in out
+
+
+def test_what_overflows_in_a_branch_is_found(here, capsys):
+    body = """
+      a = Abs(x) b = Mul(a, k) s = ReduceSum<keepdims=0>(a) c = Greater(s, z)
+      y = If(c) <then_branch = yes () => (float[N,3] p) { p = Tanh(b) },
+                 else_branch = no () => (float[N,3] q) { q = Identity(b) }>
+    """
+    code, _ = tried(capsys, body, io={**IO, "constants": "float k = {1000}, float z = {0}"})
+    assert code == 0
+    branches = [a.g for node in onnx.load("out.onnx").graph.node for a in node.attribute if a.HasField("g")]
+    assert ["Clip", "Tanh"] in [[node.op_type for node in graph.node] for graph in branches]
+
+
 def test_a_crash_is_mended(here, capsys):
     code, out = tried(capsys, "y = Celu(x)")
     assert code == 0
