@@ -173,8 +173,11 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
         return None
     from opshift.trying.attempt import backend_of
 
-    tries, seconds = (Bound.tries if options.tries is None else options.tries), (options.seconds or Bound.seconds)
-    if tries < 1 or seconds <= 0:
+    tries, seconds = (
+        (Bound.tries if options.tries is None else options.tries),
+        (Bound.seconds if options.seconds is None else options.seconds),
+    )
+    if tries < 1 or not seconds > 0:  # of NaN, too
         raise ValueError("--tries is 1 or more, --seconds more than 0")
     file = options.target if options.target and options.target.endswith(".toml") else ""
     return Trying(backend_of(goal), Bound(tries, seconds), options.repro, options.learn, file)

@@ -21,6 +21,7 @@ class Believed(OnnxRuntime):
     | Tanh | NaN where its exponentials overflow |
     | Celu | ends the process |
     | ThresholdedRelu | never ends |
+    | Constant and nothing that reads inputs | refused |
     | Atan | refused, without a name; there is nothing that could take its place |
     """
 
@@ -33,6 +34,8 @@ class Believed(OnnxRuntime):
             raise EngineError("shapes must be numbers here")
         if {"Elu", "Selu"} <= ops:
             raise EngineError("too many units")
+        if ops <= {"Constant"}:
+            raise EngineError("there is nothing to run")
         if "Atan" in ops:
             raise EngineError("no arcs")
         if "Celu" in ops:

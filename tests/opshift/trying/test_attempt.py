@@ -102,6 +102,13 @@ def test_what_overflows_is_found_by_its_values_and_bounded(here, capsys, fixed):
     assert "grade: close" in out
 
 
+def test_constants_alone_are_no_piece_that_fails(here, capsys):
+    body = "k = Constant<value_float=1000.0>() b = Abs(x) a = Mul(b, k) y = Tanh(a)"
+    code, out = tried(capsys, body)
+    assert (code, ops()) == (0, ["Constant", "Abs", "Mul", "Clip", "Tanh"])
+    assert "computes otherwise Tanh" in out
+
+
 def test_what_overflows_in_a_branch_is_found(here, capsys):
     body = """
       a = Abs(x) b = Mul(a, k) s = ReduceSum<keepdims=0>(a) c = Greater(s, z)
@@ -180,6 +187,8 @@ def test_it_is_told_to_programs(here, capsys):
         (["--op", "Abs", "--try"], "name it: --target"),
         (["--target", "believed.toml", "--tries", "3"], "--tries is of no effect without --try"),
         (["--target", "believed.toml", "--try", "--tries", "0"], "--tries is 1 or more"),
+        (["--target", "believed.toml", "--try", "--seconds", "0"], "--seconds more than 0"),
+        (["--target", "believed.toml", "--try", "--seconds", "nan"], "--seconds more than 0"),
         (["--target", "believed.toml", "--try", "--out-dir", "."], "--try is for one model"),
     ],
 )
