@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
+from onnx import GraphProto, TensorProto
 from opshift.passes.model.traversal import bodies
 
 from tests.node_calls import Call
@@ -34,6 +34,12 @@ def nan(*indices: int) -> Callable[[Call], bool]:
     return lambda call: any(holds(call.given(index), np.isnan) for index in indices)
 
 
+def other_types(call: Call) -> bool:
+    """Whether the first two inputs are known to have types of their own."""
+    a, b = call.given(0), call.given(1)
+    return a is not None and b is not None and a.dtype != b.dtype
+
+
 def whole(call: Call, index: int) -> bool:
     return not holds(call.given(index), lambda value: value != np.trunc(value))
 
@@ -51,17 +57,22 @@ def stacks(call: Call) -> bool:
     return len(call.node.output) > max(len(call.node.input) - 2, 0)
 
 
+def origin(body: GraphProto, name: str) -> str:
+    """What a value of a body is called in front of Identity nodes."""
+    made = {node.output[0]: node.input[0] for node in body.node if node.op_type == "Identity"}
+    while name in made:
+        name = made[name]
+    return name
+
+
 def strings_from_outside(call: Call) -> bool:
     """Whether what is stacked is nothing but an Identity of a string that the body does not compute."""
     body = call.attribute("body")
     if body is None or not stacks(call):
         return False
-    made = {node.output[0]: node for node in body.node if node.op_type == "Identity"}
-    inside = {v.name for v in body.input} | {o for node in body.node for o in node.output if o not in made}
+    inside = {v.name for v in body.input} | {o for node in body.node for o in node.output if node.op_type != "Identity"}
     for out in body.output[1 + len(call.node.input[2:]) :]:
-        source = out.name
-        while source in made:
-            source = made[source].input[0]
+        source = origin(body, out.name)
         if source != out.name and source not in inside and out.type.tensor_type.elem_type == TensorProto.STRING:
             return True
     return False

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import order, pairs
+from tests import huge_pages, order, pairs
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -56,3 +56,4 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     assert opshift.verify(model, model)
     gc.enable()
     gc.freeze()
+    huge_pages.collapse()

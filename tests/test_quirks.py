@@ -61,6 +61,15 @@ def test_without_inputs_the_model_alone_counts():
     assert excuse("onnx.reference", model("y = Softmax(x)", 12, **UNIQUE))
 
 
+def test_types_differ_where_both_are_known():
+    io = {"inputs": "float[3] x", "outputs": "uint8[3] y"}
+    of = model("y = QuantizeLinear(x, s)", 23, constants="float s = {1}", **io)
+    assert not excuse("onnx.reference", of)
+    assert not excuse("onnx.reference", of, RIGHT)
+    other = model("y = QuantizeLinear(x, s)", 23, constants="bfloat16 s = {1}", **io)
+    assert excuse("onnx.reference", other, RIGHT)
+
+
 def test_another_engine_and_another_opset_are_not_excused():
     old, new = (model("y = Softmax(x)", opset, **UNIQUE) for opset in (12, 13))
     assert excuse("onnx.reference", old, FED)

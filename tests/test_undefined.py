@@ -100,7 +100,24 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones(1, F), "r": np.zeros(0, F), "n": np.array([2])}, {"r": np.array([0, 1], F)}),
     ("any order", "y, i = TopK<sorted=0>(x, k)", 11, "float[N] y", {"x": np.ones(2, F), "k": np.array([1])}, {}),
     ("negative", "y = CenterCropPad(x, n)", 18, "float[N] y", {"x": np.ones(1, F), "n": np.array([-1])}, {"n": np.array([2])}),
+    ("the last one", "y = Loop(, c, x) <body = b (int64 i, bool t, float[1] v) => (bool u, float[1] w) { u = Identity(t) w = Identity(v) }>",
+     16, "float[1] y", {"c": np.array(True), "x": np.ones(1, F)}, {"c": np.array(False)}),
+    ("the last one", "y = Loop(, , x) <body = b (int64 i, bool t, float[1] v) => (bool u, float[1] w) "
+     "{ s = Constant<value = bool {1}>() u = Identity(s) w = Identity(v) }>", 16, "float[1] y", {"x": np.ones(1, F)}, {}),
 ]  # fmt: skip
+
+
+LOOP = (
+    "y = Loop({}, c, x) <body = b (int64 i, bool t, float[1] v) => (bool u, float[1] w) {{ u = {} w = Identity(v) }}>"
+)
+
+
+@pytest.mark.parametrize(
+    ("trips", "condition"), [("n", "Identity(t)"), ("", "Not(t)"), ("", "Constant<value = bool {0}>()")]
+)
+def test_a_loop_that_ends_is_told(trips, condition):
+    feeds = {"n": np.array(2), "c": np.array(True), "x": np.ones(1, F)}
+    assert not undefined(model(LOOP.format(trips, condition), 16, outputs="float[1] y", **io(**feeds)), feeds)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
-from tests.conditions import encoded
+from tests.conditions import encoded, left_out, origin
 from tests.node_calls import Call, calls
 
 Place = tuple[int, int]  # an input and an axis of it
@@ -280,6 +280,18 @@ def _moved_float8(call: Call) -> bool:
     )
 
 
+def _never_ends(call: Call) -> bool:
+    """Whether no number of trips is given, and the condition is true and stays so."""
+    body = call.attribute("body")
+    if body is None or not left_out(0)(call):
+        return False
+    stays = origin(body, body.output[0].name)
+    held = {tensor.name for tensor in body.initializer}
+    held |= {name for node in body.node if node.op_type == "Constant" for name in node.output}
+    true = stays == body.input[1].name or (stays in held and bool(np.any(call.values.get(stays))))
+    return true and (left_out(1)(call) or bool(np.any(call.given(1))))
+
+
 REDUCTIONS = tuple(f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Prod", "Sum", "SumSquare", "Mean"))
 ROWS: tuple[Undefined, ...] = (
     Undefined(("Dropout",), "what is dropped is chance", _trains),
@@ -336,4 +348,5 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("RNN", "GRU", "LSTM"), "the hidden size is not that of the weights", _other_hidden_size),
     Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",
               lambda call: (call.attribute("clip") or 0) < 0),
+    Undefined(("Loop",), "no trip is the last one", _never_ends),
 )  # fmt: skip

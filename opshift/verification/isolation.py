@@ -146,6 +146,7 @@ def _forked(work: Callable[[], object]) -> tuple[bytes, int, bool]:
     with suppress(OSError):  # not every system tells it there
         room = _room()
     source, target = os.pipe()
+    loaded = frozenset(name for name, module in sys.modules.items() if module is not None)
     held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # no interrupt while only half of it is known
     child, status = 0, -1
     try:
@@ -153,7 +154,7 @@ def _forked(work: Callable[[], object]) -> tuple[bytes, int, bool]:
             warnings.simplefilter("ignore", DeprecationWarning)  # of threads: libraries' own, which wait for work
             child = os.fork()
         if not child:
-            _work(target, work, held)
+            _work(target, work, held, loaded)
         os.close(target)
         target = -1
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
@@ -173,10 +174,13 @@ def _forked(work: Callable[[], object]) -> tuple[bytes, int, bool]:
     return answer, code, 0 < room < 2 * usage.ru_maxrss * 1024
 
 
-def _work(target: int, work: Callable[[], object], held: set[int | signal.Signals]) -> NoReturn:
-    """The whole life of the copy, which must never return into what its parent was doing."""
+def _work(target: int, work: Callable[[], object], held: set[int | signal.Signals], loaded: frozenset[str]) -> NoReturn:
+    """The whole life of the copy, which must never return into what its parent was doing.
+
+    The modules are listed before it begins: to look at each would copy the memory of all.
+    """
     global _copied
-    code, _copied = 1, frozenset(sys.modules)
+    code, _copied = 1, loaded
     gc.freeze()  # what the parent left to be collected may wait for threads that are not here
     try:
         for number in _ENDING:

