@@ -171,13 +171,16 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
             if getattr(options, option, None) is not None:
                 raise ValueError(f"--{option} is of no effect without --try")
         return None
+    from opshift.trying import learning
     from opshift.trying.attempt import backend_of
 
-    tries, seconds = (Bound.tries if options.tries is None else options.tries), (options.seconds or Bound.seconds)
-    if tries < 1 or seconds <= 0:
+    bound = Bound(**{name: held for name in ("tries", "seconds") if (held := getattr(options, name)) is not None})
+    if bound.tries < 1 or not bound.seconds > 0:  # NaN is not, either
         raise ValueError("--tries is 1 or more, --seconds more than 0")
+    if options.learn is not None:
+        learning.check(Path(options.learn))
     file = options.target if options.target and options.target.endswith(".toml") else ""
-    return Trying(backend_of(goal), Bound(tries, seconds), options.repro, options.learn, file)
+    return Trying(backend_of(goal), bound, options.repro, options.learn, file)
 
 
 def _report(options: argparse.Namespace, outcome: Outcome, before: str | None, after: str | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opshift.cli.printing import counted
-from opshift.trying.search import DIED, DIFFERS, HUNG, IMPOSSIBLE
+from opshift.trying.search import DIED, DIFFERS, HUNG, IMPOSSIBLE, UNTRIED
 from opshift.trying.tried import Tried
 
 _CAME_TO = {
@@ -11,6 +11,7 @@ _CAME_TO = {
     DIED: "does not survive it",
     HUNG: "comes to no end",
     IMPOSSIBLE: "was not tried",
+    UNTRIED: "was not tried",
 }
 
 

@@ -14,6 +14,7 @@ from opshift.passes.goals import Goal
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.installed import LACKING
 from opshift.passes.model.messages import ModelProto
+from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.specialization.wanted import NOTHING
 
 MOST_NODES = 5_000
@@ -59,10 +60,10 @@ def _sizes(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
     unnamed = False
     for value in model.graph.input:
         for dim in value.type.tensor_type.shape.dim:
-            if dim.HasField("dim_value"):
+            if is_fixed(dim):
                 continue
-            unnamed |= not dim.dim_param
-            name = dim.dim_param or f"{value.name} {len(sizes)}"
+            unnamed |= not symbol(dim)
+            name = symbol(dim) or f"{value.name} {len(sizes)}"
             dim.dim_value = sizes.setdefault(name, _SIZES[len(sizes) % len(_SIZES)])
     if sizes and _reaches(model, goal, folder):
         named = [name for name in sizes if " " not in name]

@@ -14,9 +14,10 @@ from opshift.passes.goals import Goal, operator
 from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import bodies
+from opshift.passes.model.types import is_fixed, symbol
 from opshift.probing import installed
 from opshift.trying import learning, smallest
-from opshift.trying.remedies import ANNOTATE, AS_IT_IS, CLAIMS, EXPAND, OPSET, OPTIMIZE, SPLIT, SYMBOLS, Remedies
+from opshift.trying.remedies import ANNOTATE, AS_IT_IS, BOUND, CLAIMS, EXPAND, OPSET, OPTIMIZE, SPLIT, SYMBOLS, Remedies
 from opshift.trying.search import IMPOSSIBLE, Answer, Found, Meter, Plan, Search
 from opshift.trying.smallest import Piece
 from opshift.trying.trial import Backend, Expected, expected
@@ -25,6 +26,8 @@ from opshift.verification import adapters, isolation
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.side import Side
+
+_OF_OPERATORS = (EXPAND, SPLIT, BOUND)
 
 
 def backend_of(goal: Goal) -> str:
@@ -164,21 +167,22 @@ class _Trying:
         model = self._remedies.sized
         held = {tensor.name for tensor in model.graph.initializer}
         dims = [(v.name, v.type.tensor_type.shape.dim) for v in model.graph.input if v.name not in held]
-        open_ = [d.dim_param or f"{name}[{at}]" for name, of in dims for at, d in enumerate(of) if d.dim_value <= 0]
+        open_ = [symbol(d) or f"{name}[{at}]" for name, of in dims for at, d in enumerate(of) if not is_fixed(d)]
         return tuple(dict.fromkeys(open_))
 
     def _learnt(self, found: Found) -> Iterator[Learnt]:
         for remedy in sorted(found.plan - {AS_IT_IS}):
             answer = found.reasons.get(remedy, Answer(""))
-            if remedy.kind in (EXPAND, SPLIT):
+            if remedy.kind in _OF_OPERATORS:
                 answer = self._said(remedy.what) or answer
-            op = remedy.what if remedy.kind in (EXPAND, SPLIT) else next(iter(answer.blames), self._first_located())
+            op = remedy.what if remedy.kind in _OF_OPERATORS else next(iter(answer.blames), self._first_located())
             calls = list(_calls(self._remedies.sized, op)) if op else []
             nodes = len(calls)
             how = {
                 EXPAND: f"expanded, {nodes} node{'s' if nodes != 1 else ''}",
                 OPSET: f"converted to opset {remedy.what}",
                 SPLIT: "one axis after the other",
+                BOUND: "kept its input where its exponentials do not overflow",
                 OPTIMIZE: "computed what is constant",
                 ANNOTATE: "declared the types that follow from the inputs",
                 CLAIMS: "dropped the types that are declared of values",

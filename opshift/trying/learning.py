@@ -15,6 +15,17 @@ from opshift.trying.search import DIFFERS
 from opshift.trying.tried import Learnt, Tried
 
 
+def check(path: Path) -> None:
+    """Raise `ValueError` where nothing could be kept at a path: before a search is what says so."""
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"--learn {path}: there is no such folder")
+    if path.exists():
+        try:
+            target_files.read(path)
+        except (UnicodeDecodeError, IsADirectoryError):
+            raise ValueError(f"--learn {path}: not a target file") from None
+
+
 def learn(path: Path, target: Backend, tried: Tried, *, file: str = "") -> bool:
     """Write what a target file would say had it known; returns whether there is anything to say.
 

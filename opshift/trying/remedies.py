@@ -13,15 +13,16 @@ from opshift.passes.inlining import definable
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Body, bodies, census
-from opshift.trying import splitting, symbols
+from opshift.trying import bounding, splitting, symbols
 from opshift.trying.search import Plan, Remedy
 from opshift.trying.smallest import INPUTS
 
 AS_IT_IS = Remedy(0, "as it is")
 """The target's file is not asked."""
-EXPAND, SPLIT, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE = (
+EXPAND, SPLIT, BOUND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE = (
     "expand",
     "split",
+    "bound",
     "opset",
     "optimize",
     "symbols",
@@ -30,6 +31,8 @@ EXPAND, SPLIT, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE = (
 )
 _OPSETS = (18, 17, 15, 13, 11)
 """Opsets that importers were written for: newest first."""
+_REWRITES = {SPLIT: splitting.split, BOUND: bounding.bound}
+"""What is done to all nodes of an operator, once the model is what it becomes otherwise."""
 _WIDELY = 6
 """What came with this opset, or an older one, importers have: expanding it is of no use unless it is named."""
 
@@ -52,6 +55,8 @@ class Remedies:
             yield _expanding(1, kind)
         if not op[0] and op[1] in splitting.SPLIT:
             yield Remedy(1, SPLIT, kind)
+        if not op[0] and op[1] in bounding.BOUNDED:
+            yield Remedy(1, BOUND, kind)
         if not op[0]:
             since = schemas.since("", op[1], self.opset) or 1
             if since > min(schemas.versions("", op[1]), default=1):
@@ -107,11 +112,10 @@ class Remedies:
             if result.model is not None and CLAIMS in held:
                 for body in bodies(result.model):
                     del body.value_info[:]
-            if result.model is not None and SPLIT in held:
-                for remedy in plan:
-                    if remedy.kind == SPLIT and result.model is not None:
-                        model, changes = splitting.split(result.model, remedy.what)
-                        result = replace(result, model=model, changes=(*result.changes, *changes))
+            for remedy in sorted(plan):
+                if remedy.kind in _REWRITES and result.model is not None:
+                    model, changes = _REWRITES[remedy.kind](result.model, remedy.what)
+                    result = replace(result, model=model, changes=(*result.changes, *changes))
             refused = {refusal.operator for refusal in result.refusals} & names
             if result.model is not None or not refused:
                 return result

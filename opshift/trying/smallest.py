@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ from opshift.passes import progress
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.model.types import tensor_type
-from opshift.trying.search import DIED, IMPOSSIBLE, REFUSED, Answer
+from opshift.trying.search import AGREES, DIED, IMPOSSIBLE, REFUSED, Answer
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.places.pieces import Pieces
@@ -46,10 +47,26 @@ class Piece:
 
     @property
     def operators(self) -> list[str]:
-        """What is at fault, and then what it is at fault together with, the nearest first."""
+        """What is at fault, what its graphs and functions call, and what stands before it, the nearest first."""
         if self.node is None:
             return [INPUTS]
-        return list(dict.fromkeys([self.operator, *(operator_of(node) for node in reversed(self.model.graph.node))]))
+        inside = (operator_of(node) for node in self._inside())
+        beside = (operator_of(node) for node in reversed(self.model.graph.node))
+        return list(dict.fromkeys([self.operator, *inside, *beside]))
+
+    def _inside(self) -> Iterator[NodeProto]:
+        """The nodes of the graphs that the node at fault holds, and of the functions that these, or it, call."""
+        if self.node is None:
+            return
+        functions = {(default_domain(function.domain), function.name): function for function in self.model.functions}
+        pending = [self.node]
+        while pending:
+            node = pending.pop()
+            called = functions.pop((default_domain(node.domain), node.op_type), None)
+            inner: list[Body] = [graph for _, _, graph in subgraphs(node)]
+            for body in [*inner, called] if called is not None else inner:
+                yield from body.node
+                pending += body.node
 
     @property
     def named(self) -> str:
@@ -99,6 +116,11 @@ class _Search:
         self._feeds = feeds
         self._fails = fails
         self._outputs = {value.name for value in whole.graph.output}
+        self._varying = set(self._pieces.given)
+        """The values that hang on inputs: of the others alone, importers make no model that runs."""
+        for index, node in enumerate(self._pieces.nodes):
+            if not self._varying.isdisjoint(self._pieces.reads(index)):
+                self._varying.update(filter(None, node.output))
         self._scope = Scope(whole.graph, Context(whole, whole, None), imports.opsets(whole).get("", 1), path=())
 
     def given(self) -> Answer:
@@ -111,7 +133,8 @@ class _Search:
         while failing - fine > 1:
             middle = (fine + failing) // 2
             progress.tell("look for the first node that fails", len(self._pieces.nodes) - failing + fine)
-            found = self._fails(self._up_to(middle), self._feeds)
+            piece = self._up_to(middle)
+            found = self._fails(piece, self._feeds) if piece.graph.output else Answer(AGREES)
             if found.agrees:
                 fine = middle
             elif found.status == IMPOSSIBLE:
@@ -124,7 +147,8 @@ class _Search:
 
     def _up_to(self, last: int) -> ModelProto:
         """The nodes up to one, with all that the others, or callers, read of what they make."""
-        made = [name for index in range(last + 1) for name in self._pieces.nodes[index].output if name]
+        told = self._varying | self._outputs
+        made = [name for index in range(last + 1) for name in self._pieces.nodes[index].output if name in told]
         later = {name for index in range(last + 1, len(self._pieces.nodes)) for name in self._pieces.reads(index)}
         return self._pieces.cut([name for name in made if name in later or name in self._outputs] or made[-1:], {})
 

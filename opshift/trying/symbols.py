@@ -9,7 +9,7 @@ from typing import Any
 
 from opshift.passes.model.messages import FunctionProto, ModelProto, ValueInfoProto
 from opshift.passes.model.traversal import bodies
-from opshift.passes.specialization.inputs import symbol
+from opshift.passes.model.types import symbol
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 

@@ -13,7 +13,7 @@ from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, subgraphs
-from opshift.passes.model.types import type_text
+from opshift.passes.model.types import is_fixed, symbol, type_text
 from opshift.passes.model.validity import is_theirs
 
 
@@ -30,7 +30,7 @@ def open_dimensions(model: ModelProto, backend: Backend) -> list[Refusal]:
     found = []
     for value in model.graph.input:
         dims = value.type.tensor_type.shape.dim
-        open_dims = [d.dim_param or str(i) for i, d in enumerate(dims) if not d.HasField("dim_value")]
+        open_dims = [symbol(d) or str(i) for i, d in enumerate(dims) if not is_fixed(d)]
         if value.name not in held and open_dims:
             why = f"dimension {', '.join(open_dims)} has no number; only numbers are read"
             found.append(Refusal(value.name, "input", "", 0, False, why))

@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from opshift.passes.model.messages import TensorProto, TypeProto
 
+if TYPE_CHECKING:
+    from onnx import TensorShapeProto
+
 Dim = int | str | None
+_NAMELESS = ("?", "None", "-1")
+"""What exporters write for a size that has no name: two of these need not be one size."""
 
 
 class ElementType(NamedTuple):
@@ -91,13 +96,17 @@ def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:
 
 
 def dims_of(kind: TypeProto) -> list[Dim]:
-    return [_dim(dim) for dim in kind.tensor_type.shape.dim]
+    return [int(dim.dim_value) if is_fixed(dim) else symbol(dim) or None for dim in kind.tensor_type.shape.dim]
 
 
-def _dim(dim: Any) -> Dim:
-    if dim.HasField("dim_value"):
-        return int(dim.dim_value) if dim.dim_value >= 0 else None
-    return str(dim.dim_param) or None
+def is_fixed(dim: TensorShapeProto.Dimension) -> bool:
+    """Whether a dimension has a size; exporters write -1 for one that it does not have."""
+    return dim.HasField("dim_value") and dim.dim_value >= 0
+
+
+def symbol(dim: TensorShapeProto.Dimension) -> str:
+    """The name of a size that is open; empty where it has none, for which exporters write a question mark, too."""
+    return "" if is_fixed(dim) or dim.dim_param in _NAMELESS else dim.dim_param
 
 
 def elem_type_of(kind: TypeProto) -> int:

@@ -14,7 +14,7 @@ from opshift.passes.model.editing.constants import in_nodes
 from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model.traversal import Body, own_names, results
-from opshift.passes.model.types import elem_type_of, has_shape, tensor_type
+from opshift.passes.model.types import dims_of, elem_type_of, has_shape, tensor_type
 from opshift.passes.optimization.contents import content
 from opshift.passes.optimization.whole import Whole
 
@@ -145,13 +145,8 @@ class Workspace:
         if found is None or not has_shape(found):
             return None
         self.whole.leans |= name in self.whole.context.inference.granted
-        dims: list[Number] = []
-        for axis, dim in enumerate(found.tensor_type.shape.dim):
-            if dim.HasField("dim_value") and dim.dim_value >= 0:
-                dims.append(int(dim.dim_value))
-            else:
-                dims.append(symbol(dim.dim_param or f"{name}\0{axis}"))
-        return tuple(dims)
+        sizes = (dim if dim is not None else f"{name}\0{axis}" for axis, dim in enumerate(dims_of(found)))
+        return tuple(size if isinstance(size, int) else symbol(size) for size in sizes)
 
     def known(self, name: str) -> Numbers | None:
         """What is known of a small integer scalar or vector."""

@@ -16,11 +16,11 @@ from opshift.passes.model.encoding.fields import put
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
 from opshift.passes.model.traversal import subgraphs
+from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.optimization import shape_values
 from opshift.passes.optimization.call import Call
 from opshift.passes.specialization import declare
-from opshift.passes.specialization.inputs import is_fixed, required
-from opshift.passes.specialization.inputs import symbol as named
+from opshift.passes.specialization.inputs import required
 from opshift.passes.specialization.sample_rules import RULES
 from opshift.passes.specialization.samples import Batched, Mixes, Samples
 from opshift.passes.specialization.sizes import BatchSize
@@ -52,10 +52,10 @@ def places(model: ModelProto) -> Places:
     if not given:
         raise ValueError("no input of the model has an axis for samples")
     first = next(iter(given.values()))[0]
-    name = named(first)
+    name = symbol(first)
     found: dict[str, int] = {}
     for key, dims in given.items():
-        axes = [axis for axis, dim in enumerate(dims) if name and named(dim) == name]
+        axes = [axis for axis, dim in enumerate(dims) if name and symbol(dim) == name]
         if not name and (is_fixed(dims[0]), dims[0].dim_value) == (is_fixed(first), first.dim_value):
             axes = [0]
         if len(axes) > 1:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
+from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.spelling import hint
 
-if TYPE_CHECKING:
-    from onnx import TensorShapeProto
-
-_NAMELESS = ("?", "None", "-1")
 _SHOWN = 12  # names in an error
 
 
@@ -25,16 +22,6 @@ def tensor(kind: TypeProto) -> TypeProto.Tensor:
     """The tensor in a type; an empty one where there is none."""
     which = kind.WhichOneof("value")
     return tensor(kind.optional_type.elem_type) if which == "optional_type" else kind.tensor_type
-
-
-def is_fixed(dim: TensorShapeProto.Dimension) -> bool:
-    """Whether a dimension has a size; exporters write -1 for one that it does not have."""
-    return dim.HasField("dim_value") and dim.dim_value >= 0
-
-
-def symbol(dim: TensorShapeProto.Dimension) -> str:
-    """The name of a size that is open; empty where it has none, for which exporters write a question mark, too."""
-    return "" if is_fixed(dim) or dim.dim_param in _NAMELESS else dim.dim_param
 
 
 def known(name: str, names: Iterable[str], what: str, whose: str = "the model") -> None:
@@ -53,7 +40,7 @@ def fits(name: str, kind: TypeProto, shape: Sequence[int]) -> None:
     if not declared.HasField("shape"):
         return
     dims = declared.shape.dim
-    text = ",".join(dim.dim_param or (str(dim.dim_value) if is_fixed(dim) else "?") for dim in dims)
+    text = ",".join(symbol(dim) or (str(dim.dim_value) if is_fixed(dim) else "?") for dim in dims)
     if len(dims) != len(shape):
         raise ValueError(f"input {name!r} has rank {len(dims)} ([{text}]), not {len(shape)} ({list(shape)})")
     for dim, size in zip(dims, shape, strict=True):

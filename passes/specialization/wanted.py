@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
-from opshift.passes.specialization.inputs import fits, is_fixed, known, of_elements, symbol, tensor
+from opshift.passes.model.types import is_fixed, symbol
+from opshift.passes.specialization.inputs import fits, known, of_elements, tensor
 from opshift.passes.specialization.sizes import Sizes, size_of, sizes
 
 Values = str | Mapping[str, Any] | Iterable[str]

@@ -10,7 +10,8 @@ from opshift.passes.model.editing.names import Names
 from opshift.passes.model.encoding.fields import retain
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 from opshift.passes.model.traversal import bodies
-from opshift.passes.specialization.inputs import is_fixed, tensor
+from opshift.passes.model.types import symbol
+from opshift.passes.specialization.inputs import tensor
 from opshift.passes.specialization.sizes import size_of
 from opshift.passes.specialization.wanted import Resolved
 
@@ -65,7 +66,7 @@ def _fix(kind: TypeProto, sizes: Mapping[str, int]) -> None:
         _fix(kind.map_type.value_type, sizes)
     elif which in ("tensor_type", "sparse_tensor_type"):
         for dim in getattr(kind, which).shape.dim:
-            size = None if is_fixed(dim) or not dim.dim_param else size_of(dim.dim_param, sizes)
+            size = size_of(name, sizes) if (name := symbol(dim)) else None
             if size is not None:
                 dim.dim_value = size
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
+from opshift.passes.model.types import symbol
 from opshift.passes.specialization.inputs import fits, known, of_type, required, tensor
 from opshift.passes.specialization.sizes import Sizes
 from opshift.passes.specialization.sizes import sizes as parsed_sizes
@@ -171,7 +172,7 @@ def checked(wanted: Asked, model: ModelProto) -> Asked:
     given = required(model)
     for name in (*(wanted.shapes.keys() - wanted.values.keys()), *filter(None, wanted.ranges)):
         known(name, given, "input")
-    symbols = {dim.dim_param for kind in given.values() for dim in tensor(kind).shape.dim if dim.dim_param}
+    symbols = {symbol(dim) for kind in given.values() for dim in tensor(kind).shape.dim} - {""}
     for name in wanted.sizes:
         known(name, symbols, "symbolic dimension")
     for name, shape in wanted.shapes.items():
@@ -239,8 +240,8 @@ def _of_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -> Fee
 def _agree(name: str, kind: TypeProto, shape: Sequence[int], sizes: Mapping[str, int]) -> None:
     """Raise `ValueError` for a shape in which a symbol is another size than was asked for."""
     for dim, size in zip(tensor(kind).shape.dim, shape, strict=False):
-        if sizes.get(dim.dim_param, size) != size:
-            raise ValueError(f"{dim.dim_param!r} cannot be {sizes[dim.dim_param]} and {size} (in {name!r})")
+        if sizes.get(symbol(dim), size) != size:
+            raise ValueError(f"{symbol(dim)!r} cannot be {sizes[symbol(dim)]} and {size} (in {name!r})")
 
 
 def _holds(name: str, kind: TypeProto, bounds: tuple[float, float]) -> None:

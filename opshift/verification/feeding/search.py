@@ -12,7 +12,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
-from opshift.passes.specialization.inputs import is_fixed, tensor
+from opshift.passes.model.types import is_fixed, symbol
+from opshift.passes.specialization.inputs import tensor
 from opshift.verification.engines import EngineError, Reference
 from opshift.verification.feeding import values
 from opshift.verification.feeding.meanings import INTEGERS
@@ -53,8 +54,8 @@ class Problem:
         found: dict[str, list[tuple[str, int]]] = {}
         for name, kind in self.taken.items():
             for axis, dim in enumerate(() if name in self.wanted.shapes else tensor(kind).shape.dim):
-                if not is_fixed(dim) and dim.dim_param not in self.wanted.sizes:
-                    found.setdefault(dim.dim_param or values.place(name, axis), []).append((name, axis))
+                if not is_fixed(dim) and symbol(dim) not in self.wanted.sizes:
+                    found.setdefault(symbol(dim) or values.place(name, axis), []).append((name, axis))
         return found
 
     def numbers(self) -> list[str]:

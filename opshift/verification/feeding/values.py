@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model.messages import TensorProto, TypeProto
-from opshift.passes.specialization.inputs import is_fixed, tensor
+from opshift.passes.model.types import is_fixed, symbol
+from opshift.passes.specialization.inputs import tensor
 from opshift.passes.specialization.sizes import computed, terms
 from opshift.verification.engines import EngineError
 
@@ -81,7 +82,7 @@ def shape_of(name: str, kind: TypeProto, wanted: Asked, choice: Choice) -> list[
     if name in wanted.shapes:
         return list(wanted.shapes[name])
     return [
-        dim.dim_value if is_fixed(dim) else size_of(dim.dim_param, place(name, axis), wanted, choice)
+        dim.dim_value if is_fixed(dim) else size_of(symbol(dim), place(name, axis), wanted, choice)
         for axis, dim in enumerate(tensor(kind).shape.dim)
     ]
 

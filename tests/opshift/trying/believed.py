@@ -3,6 +3,9 @@
 import os
 import time
 
+from onnx import ModelProto, NodeProto
+from opshift.passes.model.traversal import bodies
+
 from opshift.verification.engines import EngineError, OnnxRuntime
 
 
@@ -15,8 +18,10 @@ class Believed(OnnxRuntime):
     | Mish | refused where sizes are open, without a name |
     | Elu and Selu in one model | refused, without a name |
     | Gelu | yields other values |
+    | Tanh | NaN where its exponentials overflow |
     | Celu | ends the process |
     | ThresholdedRelu | never ends |
+    | Constant and nothing that reads inputs | refused |
     | Atan | refused, without a name; there is nothing that could take its place |
     """
 
@@ -29,14 +34,38 @@ class Believed(OnnxRuntime):
             raise EngineError("shapes must be numbers here")
         if {"Elu", "Selu"} <= ops:
             raise EngineError("too many units")
+        if ops <= {"Constant"}:
+            raise EngineError("there is nothing to run")
         if "Atan" in ops:
             raise EngineError("no arcs")
         if "Celu" in ops:
             os._exit(1)
         if "ThresholdedRelu" in ops:
             time.sleep(60)
-        super().__init__(model, outputs, folder)
+        super().__init__(_overflowing(model), outputs, folder)
         self.wrong = "Gelu" in ops
 
     def run(self, feeds):
         return [value * 1.01 if self.wrong else value for value in super().run(feeds)]
+
+
+def _overflowing(model):
+    made = ModelProto()
+    made.CopyFrom(model)
+    for body in bodies(made):
+        nodes = [part for node in body.node for part in _quotient(node)]
+        del body.node[:]
+        body.node.extend(nodes)
+    return made
+
+
+def _quotient(node):
+    """A Tanh as a quotient of two others, which overflow."""
+    if node.op_type != "Tanh":
+        return [NodeProto.FromString(node.SerializeToString())]
+    (given,), (made,) = node.input, node.output
+    return [
+        NodeProto(op_type="Sinh", input=[given], output=[f"{made}/sinh"]),
+        NodeProto(op_type="Cosh", input=[given], output=[f"{made}/cosh"]),
+        NodeProto(op_type="Div", input=[f"{made}/sinh", f"{made}/cosh"], output=[made]),
+    ]

@@ -91,6 +91,36 @@ def test_other_values_are_mended(here, capsys):
     assert "computes otherwise Gelu" in out
 
 
+@pytest.mark.parametrize("fixed", ["2", "N"])
+def test_what_overflows_is_found_by_its_values_and_bounded(here, capsys, fixed):
+    """Words name nothing here, and Tanh has no definition that could take its place."""
+    io = {"inputs": f"float[{fixed},3] x", "outputs": f"float[{fixed},3] y", "constants": "float k = {1000}"}
+    code, out = tried(capsys, "a = Abs(x) b = Mul(a, k) t = Tanh(b) y = Add(t, x)", io=io)
+    assert (code, ops()) == (0, ["Abs", "Mul", "Clip", "Tanh", "Add"])
+    assert "computes otherwise Tanh with 2-D input" in out
+    assert "kept its input where its exponentials do not overflow" in out
+    assert "grade: close" in out
+
+
+def test_constants_alone_are_no_piece_that_fails(here, capsys):
+    body = "k = Constant<value_float=1000.0>() b = Abs(x) a = Mul(b, k) y = Tanh(a)"
+    code, out = tried(capsys, body)
+    assert (code, ops()) == (0, ["Constant", "Abs", "Mul", "Clip", "Tanh"])
+    assert "computes otherwise Tanh" in out
+
+
+def test_what_overflows_in_a_branch_is_found(here, capsys):
+    body = """
+      a = Abs(x) b = Mul(a, k) s = ReduceSum<keepdims=0>(a) c = Greater(s, z)
+      y = If(c) <then_branch = yes () => (float[N,3] p) { p = Tanh(b) },
+                 else_branch = no () => (float[N,3] q) { q = Identity(b) }>
+    """
+    code, _ = tried(capsys, body, io={**IO, "constants": "float k = {1000}, float z = {0}"})
+    assert code == 0
+    branches = [a.g for node in onnx.load("out.onnx").graph.node for a in node.attribute if a.HasField("g")]
+    assert ["Clip", "Tanh"] in [[node.op_type for node in graph.node] for graph in branches]
+
+
 def test_a_crash_is_mended(here, capsys):
     code, out = tried(capsys, "y = Celu(x)")
     assert code == 0
@@ -157,6 +187,11 @@ def test_it_is_told_to_programs(here, capsys):
         (["--op", "Abs", "--try"], "name it: --target"),
         (["--target", "believed.toml", "--tries", "3"], "--tries is of no effect without --try"),
         (["--target", "believed.toml", "--try", "--tries", "0"], "--tries is 1 or more"),
+        (["--target", "believed.toml", "--try", "--learn", "none/my.toml"], "there is no such folder"),
+        (["--target", "believed.toml", "--try", "--learn", "in.onnx"], "in.onnx"),
+        (["--target", "believed.toml", "--try", "--learn", "."], "not a target file"),
+        (["--target", "believed.toml", "--try", "--seconds", "0"], "--seconds more than 0"),
+        (["--target", "believed.toml", "--try", "--seconds", "nan"], "--seconds more than 0"),
         (["--target", "believed.toml", "--try", "--out-dir", "."], "--try is for one model"),
     ],
 )

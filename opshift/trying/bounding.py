@@ -1,0 +1,76 @@
+"""Inputs kept where exponentials do not overflow, for backends whose Tanh is NaN at large numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.changes import Change
+from opshift.passes.model import imports, schemas, tensors
+from opshift.passes.model.attributes import make_attribute
+from opshift.passes.model.editing.names import Names
+from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto
+from opshift.passes.model.traversal import subgraphs
+from opshift.passes.model.types import ELEMENTS
+
+BOUNDED: dict[str, tuple[float, float]] = {
+    "Erf": (-8.0, 8.0),
+    "Sigmoid": (-800.0, 40.0),
+    "Softplus": (-800.0, 40.0),
+    "Tanh": (-20.0, 20.0),
+}
+"""Beyond these numbers the function is flat, or is its input, to the last place of a double."""
+_PASSING = frozenset({"Softplus"})
+"""What is its input beyond the upper one."""
+_HOW = "its input is kept where its exponentials do not overflow"
+_AS_ATTRIBUTES, _AS_INPUTS = 6, 11
+"""Since these opsets, Clip takes its limits in these ways."""
+
+
+def bound(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:
+    """The model whose graphs compute `op` of bounded numbers; itself where none has it, or of unknown types only."""
+    made = ModelProto()
+    made.CopyFrom(model)
+    scope = Scope(model.graph, Context(model, model, None), imports.opsets(model).get("", 1), path=())
+    changes = list(_bounded(made.graph, scope, op, Names(made).fresh))
+    return (made, changes) if changes else (model, changes)
+
+
+def _bounded(graph: GraphProto, scope: Scope, op: str, fresh: Callable[[str], str]) -> Iterator[Change]:
+    """Bound the calls in a graph, and in those that its nodes hold."""
+    nodes: list[NodeProto] = []
+    for index, (node, source) in enumerate(zip(graph.node, scope.body.node, strict=True)):
+        for (attribute, k, inner), (_, _, twin) in zip(subgraphs(node), subgraphs(source), strict=True):
+            path = None if scope.path is None else (*scope.path, (index, attribute, k))
+            yield from _bounded(inner, Scope(twin, scope.context, scope.opset, scope, path), op, fresh)
+        parts = _parts(graph, node, scope, fresh) if node.op_type == op and not node.domain else [node]
+        nodes += parts
+        if len(parts) > 1:
+            version = schemas.since("", op, scope.opset) or 1
+            yield Change(node.name or node.output[0], op, "", version, version, _HOW, "close")
+    if len(nodes) > len(graph.node):
+        del graph.node[:]
+        graph.node.extend(nodes)
+
+
+def _parts(graph: GraphProto, node: NodeProto, scope: Scope, fresh: Callable[[str], str]) -> list[NodeProto]:
+    elem_type = scope.elem_type(node.input[0])
+    if scope.opset < _AS_ATTRIBUTES or elem_type not in ELEMENTS:
+        return [node]
+    given, made = node.input[0], node.output[0]
+    clip = NodeProto(op_type="Clip", input=[given], output=[fresh(f"{made}/bounded")])
+    for name, limit in zip(("min", "max"), BOUNDED[node.op_type], strict=True):
+        if scope.opset < _AS_INPUTS:
+            clip.attribute.append(make_attribute(name, limit))
+            continue
+        held = tensors.tensor(limit, elem_type)
+        held.name = fresh(f"{made}/{name}")
+        graph.initializer.append(held)
+        clip.input.append(held.name)
+    call = NodeProto()
+    call.CopyFrom(node)
+    call.input[0] = clip.output[0]
+    if node.op_type not in _PASSING:
+        return [clip, call]
+    call.output[0] = fresh(f"{made}/least")
+    return [clip, call, NodeProto(op_type="Max", input=[call.output[0], given], output=[made])]
