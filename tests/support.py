@@ -8,7 +8,7 @@ numbered, so that an expectation reads like the text it came from:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -144,12 +144,14 @@ def check_down(
 ) -> ModelProto:
     """The model can be converted to each target and computes the same there; returns it as it is at the last one."""
     source = made = model(body, opset, **io)
+    given = {**sample_feeds(source), **(feeds or {})}
+    expected = evaluate(source, given)
     for target in targets:
         result = convert.attempt(source, {"": target})
         assert result.model is not None, "\n".join(map(str, result.refusals))
         assert result.grade == grade
         onnx.checker.check_model(result.model)
-        check_values(source, result.model, feeds, rtol=rtol, atol=atol)
+        check_outputs(expected, evaluate(result.model, given), rtol=rtol, atol=atol)
         made = result.model
     return made
 
@@ -157,9 +159,14 @@ def check_down(
 def check_values(
     before: ModelProto, after: ModelProto, feeds: Mapping[str, Any] | None = None, *, rtol: float, atol: float
 ) -> None:
-    """Run both on the same inputs; NaN equals NaN, -0.0 equals 0.0."""
+    """Run both on the same inputs."""
     given = {**sample_feeds(before), **(feeds or {})}
-    for expected, actual in zip(evaluate(before, given), evaluate(after, given), strict=True):
+    check_outputs(evaluate(before, given), evaluate(after, given), rtol=rtol, atol=atol)
+
+
+def check_outputs(before: Sequence[Any], after: Sequence[Any], *, rtol: float, atol: float) -> None:
+    """The outputs are the same; NaN equals NaN, -0.0 equals 0.0."""
+    for expected, actual in zip(before, after, strict=True):
         assert type(expected) is type(actual)
         if isinstance(expected, np.ndarray):
             assert expected.dtype == actual.dtype
