@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from opshift.passes import progress
 from opshift.passes.model import tensors
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import (
     AttributeProto,
     FunctionProto,
+    GraphProto,
     ModelProto,
     NodeProto,
     TensorProto,
     default_domain,
 )
-from opshift.passes.model.traversal import Body, subgraphs, with_nested
+from opshift.passes.model.traversal import Body, bodies, subgraphs, with_nested
 from opshift.verification import interfaces
 from opshift.verification.engines import EngineError, Feeds
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
+    from opshift.verification.feeding.inputs import Fed
     from opshift.verification.judge import Pair
+
+MOST = 16
+"""Branches that are run so; more cost more than they tell."""
 
 Value = tuple[str, str]
 """The name of a function, empty for the graph, and that of a value in it, or in a graph that is nested there."""
@@ -39,13 +46,21 @@ class Branch:
     def __str__(self) -> str:
         return f'the {self.name} of If "{self.node}"'
 
-    def is_taken(self, values: Mapping[str, bool]) -> bool:
-        """Whether a run took it, in which the graph had these values."""
-        return all(not function and values.get(name) == held for (function, name), held in self.conditions.items())
+    def lacks(self, seen: Mapping[Value, bool]) -> dict[Value, bool]:
+        """What a run in which this was seen would have had to decide otherwise; nothing where it took the branch.
+
+        Behind what it decided otherwise, nothing was seen.
+        """
+        other = [seen.get(value) != held for value, held in self.conditions.items()]
+        behind = other.index(True) if any(other) else len(other)
+        return dict(list(self.conditions.items())[behind:])
 
 
-def branches(model: ModelProto) -> list[Branch]:
-    """The branches of all Ifs that a constant does not decide, outer before inner."""
+def branches(side: Side) -> list[Branch]:
+    """The branches of all Ifs that a constant does not decide, outer before inner; of what is large, none."""
+    model = side.model
+    if side.is_large or not any(_decides(node) for body in bodies(model) for node in body.node):
+        return []
     return [branch for body in (model.graph, *model.functions) for branch in _branches(body, {}, frozenset())]
 
 
@@ -54,10 +69,9 @@ def _branches(body: Body, way: Mapping[Value, bool], held: frozenset[str], funct
     constants = [node.output[0] for node in body.node if node.op_type == "Constant" and node.output]
     held |= {*constants, *(tensor.name for tensor in getattr(body, "initializer", ()))}
     for node in body.node:
-        decides = node.op_type == "If" and not default_domain(node.domain) and bool(node.input and node.output)
         for name, _, graph in subgraphs(node):
             inside = way
-            if decides and node.input[0] not in held:
+            if _decides(node) and node.input[0] not in held:
                 condition, taken = (function, node.input[0]), name == "then_branch"
                 if way.get(condition, taken) != taken:  # the one around it decides by the same
                     continue
@@ -66,73 +80,145 @@ def _branches(body: Body, way: Mapping[Value, bool], held: frozenset[str], funct
             yield from _branches(graph, inside, held, function)
 
 
-def watched(model: ModelProto, found: Sequence[Branch]) -> list[str]:
-    """The values of the main graph that tell which branches a run takes."""
-    made = {name for node in model.graph.node for name in node.output}
-    names = dict.fromkeys(name for branch in found for function, name in branch.conditions if not function)
-    return [name for name in names if name in made]
+def _decides(node: NodeProto) -> bool:
+    return node.op_type == "If" and not default_domain(node.domain) and bool(node.input and node.output)
 
 
-def run(pair: Pair, branch: Branch, given: Feeds) -> tuple[Pair, Feeds, list[Any], list[Any] | str]:
-    """Both forms where they take a branch: these, what they are given, and what they yield, or how the second fails.
+# --- what a run takes -----------------------------------------------------------------------------------------------
 
-    Raises:
-        EngineError: one of them has nothing that decides it, or the first does not run so.
-    """
+
+def watched(model: ModelProto, found: Sequence[Branch]) -> tuple[ModelProto, dict[str, Value]]:
+    """A form whose values of these names tell what is decided, in branches, too; the model itself where none does."""
+    wanted = {name for branch in found for function, name in branch.conditions if not function}
+    if not wanted:
+        return model, {}
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    shown = _shown(copy.graph, wanted, Names(model))
+    again, yielded = Counter(shown.values()), {value.name for value in model.graph.output}
+    alone = {name: condition for name, condition in shown.items() if again[condition] == 1 and name not in yielded}
+    return copy, {name: ("", condition) for name, condition in alone.items()}
+
+
+def _shown(body: GraphProto, wanted: set[str], names: Names) -> dict[str, str]:
+    """What values of a graph tell, those of its branches made outputs of the Ifs."""
+    found = {name: name for node in body.node for name in node.output if name in wanted}
+    for node in list(body.node):
+        branches = [graph for _, _, graph in subgraphs(node)] if _decides(node) else []
+        for graph in branches:
+            for name, condition in _shown(graph, wanted, names).items():
+                for other in branches:
+                    told, shape = names.fresh(f"{name}/told"), names.fresh(f"{name}/shape")
+                    if other is graph:
+                        other.node.append(_constant(shape, [1], TensorProto.INT64))
+                        other.node.append(NodeProto(op_type="Reshape", input=[name, shape], output=[told]))
+                    else:
+                        other.node.append(_constant(told, [False], TensorProto.BOOL))
+                    kind = other.output.add(name=told).type.tensor_type
+                    kind.elem_type = TensorProto.BOOL
+                    kind.shape.dim.add(dim_value=1)
+                node.output.append(names.fresh(f"{name}/seen"))
+                found[node.output[-1]] = condition
+    return found
+
+
+def seen(shown: Mapping[str, Value], values: Sequence[Any], outputs: Sequence[str], fed: Fed) -> dict[Value, bool]:
+    """What was decided in a run, by what decides."""
+    known = {("", name): value for name, value in [*fed.given.items(), *zip(outputs, fed.outputs, strict=True)]}
+    known |= dict(zip(shown.values(), values, strict=False))
+    return {value: bool(held.reshape(-1)[0]) for value, held in known.items() if getattr(held, "size", 0) == 1}
+
+
+# --- taken by force -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Both forms on the way into a branch: what they are given and yield, or `why` the second, or none, runs so."""
+
+    branch: Branch
+    why: str = ""
+    pair: Pair | None = None
+    given: Feeds = field(default_factory=dict)
+    expected: Sequence[Any] = ()
+    actual: Sequence[Any] = ()
+
+
+def attempts(
+    pair: Pair, found: Sequence[Branch], runs: Sequence[tuple[Fed, Mapping[Value, bool]]]
+) -> Iterator[Attempt]:
+    """Each branch that no run took, tried from the run that came nearest to it."""
+    failed = 0
+    for branch in found:
+        ways = [branch.lacks(seen) for _, seen in runs]
+        if not all(ways):
+            continue
+        lacking = min(ways, key=len)
+        given = interfaces.rounded(runs[ways.index(lacking)][0].given, pair.cast)
+        progress.tell(f"take {branch}")
+        try:
+            attempt = _attempt(pair, branch, lacking, given) if failed < MOST else Attempt(branch, "it was not tried")
+        except EngineError as error:
+            attempt = Attempt(branch, str(error))
+        failed += attempt.pair is None
+        yield attempt
+
+
+def _attempt(pair: Pair, branch: Branch, lacking: Mapping[Value, bool], given: Feeds) -> Attempt:
     from opshift.verification.judge import Pair
 
-    before, feeds = _taking(pair.before, branch, given)
-    after, _ = _taking(pair.after, branch, given)
-    if before.is_large:
-        raise EngineError("the model is large")
-    expected = before.open().run(feeds)
-    actual: list[Any] | str
+    before, feeds = _deciding(pair.before, lacking, given)
+    after, _ = _deciding(pair.after, lacking, given)
+    held, expected = Pair(before, after, pair.grade, pair.asked), before.open().run(feeds)
     try:
         actual = after.open().run(interfaces.as_second(feeds, pair.cast))
     except EngineError as error:
-        actual = f"the second model fails: {error}"
-    return Pair(before, after, pair.grade, pair.asked), feeds, expected, actual
+        return Attempt(branch, f"the second model fails: {error}", held)
+    return Attempt(branch, "", held, feeds, expected, actual)
 
 
-def _taking(side: Side, branch: Branch, given: Feeds) -> tuple[Side, dict[str, Any]]:
-    """A form that takes a branch whatever it is given, and what it is given."""
+def _deciding(side: Side, lacking: Mapping[Value, bool], given: Feeds) -> tuple[Side, dict[str, Any]]:
+    """A form that decides so whatever it is given, and what it is given."""
     import numpy as np
 
     model, feeds = ModelProto(), dict(given)
     model.CopyFrom(side.model)
     names = Names(model)
-    for (function, name), held in branch.conditions.items():
+    for (function, name), held in lacking.items():
         if not function and name in feeds:
             feeds[name] = np.full_like(feeds[name], held)
             continue
-        place = _made(model, function, name)
-        if place is None:
-            raise EngineError(f'not both forms compute "{name}", which decides')
-        _hold(*place, name, held, names)
+        places = list(_makers(model, function, name))
+        if len(places) != 1:
+            raise EngineError(f'not both forms compute one "{name}", which decides')
+        _hold(*places[0], name, held, names)
     return replace(side, model=model), feeds
 
 
-def _made(model: ModelProto, function: str, name: str) -> tuple[Body, int] | None:
-    """The body and the node that makes a value."""
+def _makers(model: ModelProto, function: str, name: str) -> Iterator[tuple[Body, int]]:
+    """The bodies and the nodes that make a value of this name."""
     roots: list[Body] = [f for f in model.functions if f.name == function] if function else [model.graph]
     for body in with_nested(roots):
-        for index, node in enumerate(body.node):
-            if name in node.output:
-                return body, index
-    return None
+        yield from ((body, index) for index, node in enumerate(body.node) if name in node.output)
 
 
 def _hold(body: Body, index: int, name: str, held: bool, names: Names) -> None:
     """Let a value be what is wanted, in the shape that it has."""
-    maker, free, constant = body.node[index], names.fresh(f"{name}/free"), names.fresh(f"{name}/held")
+    maker, free, fixed = body.node[index], names.fresh(f"{name}/free"), names.fresh(f"{name}/held")
     maker.output[:] = [free if made == name else made for made in maker.output]
-    value = AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensors.tensor(held, TensorProto.BOOL))
-    fixed = NodeProto(op_type="Constant", output=[constant], attribute=[value])
-    body.node.insert(index + 1, fixed)
-    body.node.insert(index + 2, NodeProto(op_type="Or" if held else "And", input=[free, constant], output=[name]))
+    body.node.insert(index + 1, _constant(fixed, held, TensorProto.BOOL))
+    body.node.insert(index + 2, NodeProto(op_type="Or" if held else "And", input=[free, fixed], output=[name]))
 
 
-def values(names: Sequence[str], seen: Sequence[Any], given: Feeds) -> dict[str, bool]:
-    """What was decided in a run, by the name of what decides."""
-    known = {**given, **dict(zip(names, seen, strict=False))}
-    return {name: bool(value.reshape(-1)[0]) for name, value in known.items() if getattr(value, "size", 0) == 1}
+def _constant(name: str, value: Any, elem_type: int) -> NodeProto:
+    held = AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensors.tensor(value, elem_type))
+    return NodeProto(op_type="Constant", output=[name], attribute=[held])
+
+
+def told(failed: Sequence[Attempt]) -> tuple[str, ...]:
+    """What is said of branches that did not run either way, and why the first of them did not."""
+    if not failed:
+        return ()
+    more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+    are = "are" if more else "is"
+    return (f"{failed[0].branch}{more} ran on no inputs, and {are} not proved: {failed[0].why}",)

@@ -12,11 +12,11 @@ from opshift.verification.side import Side
 class Turns:
     """Both forms, each opened when it is its turn; of large ones, the other one is closed for that.
 
-    The first one shows values of its graph that are `watched`, where the engine can.
+    In the place of the first one, `showing` runs, which yields values that are `watched`, where the engine can.
     """
 
-    def __init__(self, before: Side, after: Side, watched: Sequence[str] = ()):
-        self._sides = (before, after)
+    def __init__(self, before: Side, after: Side, showing: Side | None = None, watched: Sequence[str] = ()):
+        self._sides, self._showing = (before, after), showing or before
         self._count = len(before.model.graph.output)
         self._watched, self._seen = list(watched), list[tuple[list[Any], list[Any]]]()
         self._sessions: dict[int, Session] = {}
@@ -61,7 +61,7 @@ class Turns:
     def _opened(self, which: int) -> Session:
         if self._watched and not which:
             try:
-                return self._sides[0].open(self._watched)
+                return self._showing.open(self._watched)
             except EngineError:
                 self._watched = []
         return self._sides[which].open()

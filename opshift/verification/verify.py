@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -168,9 +168,9 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, decides: bool 
     from opshift.verification.judge import Pair
     from opshift.verification.rounds import tried
 
-    ways = branches.branches(before.model) if {before.engine, after.engine} <= set(ENGINES) else []
-    watched = branches.watched(before.model, ways)
-    turns = Turns(before, after, watched)
+    ways = branches.branches(before) if {before.engine, after.engine} <= set(ENGINES) else []
+    shown, told = branches.watched(before.model, ways)
+    turns = Turns(before, after, replace(before, model=shown), list(told))
     turns.open()
     pair = Pair(before, after, grade, wanted.tolerances)
     total = Verification("equal", " and ".join(dict.fromkeys([before.named, after.named])), cast=tuple(pair.cast))
@@ -196,9 +196,9 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, decides: bool 
             return replace(total, status="unverified", why=f"{after.named}: {failure}")
         return replace(total, status="different", runs=total.runs + 1, why=failure)
     total = replace(total, remarks=moving.remarks(before.model, [fed.outputs for fed in fits]))
-    taken = [branches.values(watched, turns.seen(fed.outputs), fed.given) for fed in fits]
-    for way in (way for way in ways if not any(map(way.is_taken, taken))):
-        total = _forced(total, pair, way, interfaces.rounded(fits[0].given, pair.cast), wanted.repro)
+    if ways:
+        runs = [(fed, branches.seen(told, turns.seen(fed.outputs), pair.names, fed)) for fed in fits]
+        total = _everywhere(total, branches.attempts(pair, ways, runs), wanted.repro)
         if not total.equal:
             return total
     if decides is None or wanted.sets or pair.cast or before.engine is not after.engine or before.engine not in ENGINES:
@@ -232,17 +232,19 @@ def _decided(total: Verification, found: Tried, decides: bool) -> Verification:
     return replace(total, remarks=(*total.remarks, *map(str, found.partings), *blamed))
 
 
-def _forced(total: Verification, pair: Pair, way: branches.Branch, given: Any, repro: str | None) -> Verification:
-    """The verification with a run of a branch that no inputs led to; a remark where it does not run."""
-    progress.tell(f"take {way}")
-    try:
-        held, given, expected, actual = branches.run(pair, way, given)
-    except EngineError as error:
-        return replace(total, remarks=(*total.remarks, f"{way} was not run, and is not proved: {error}"))
-    if isinstance(actual, str):
-        return replace(total, status="different", why=f"where {way} is taken, {actual}")
-    found = _judged(total, held, given, expected, actual, repro)
-    return found if found.equal else replace(found, why=f"where {way} is taken, {found.why}")
+def _everywhere(total: Verification, attempts: Iterable[branches.Attempt], repro: str | None) -> Verification:
+    """The verification with runs of the branches that no inputs led to."""
+    failed = []
+    for attempt in attempts:
+        if attempt.pair is None:
+            failed.append(attempt)
+        elif attempt.why:
+            total = replace(total, status="different", why=attempt.why)
+        else:
+            total = _judged(total, attempt.pair, attempt.given, attempt.expected, attempt.actual, repro)
+        if not total.equal:
+            return replace(total, why=f"where {attempt.branch} is taken, {total.why}")
+    return replace(total, remarks=(*total.remarks, *branches.told(failed)))
 
 
 def _judged(

@@ -47,8 +47,10 @@ def _moves(one: Any, other: Any) -> bool:
 
     if isinstance(one, list) and isinstance(other, list):
         return any(map(_moves, one, other))
-    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray) or one.ndim != other.ndim:
-        return type(one) is not type(other) or (not isinstance(one, np.ndarray) and bool(one != other))
+    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+        return type(one) is not type(other) or bool(one != other)
+    if one.ndim != other.ndim:
+        return True
     common = tuple(slice(min(sizes)) for sizes in zip(one.shape, other.shape, strict=True))
     one, other = one[common], other[common]
     if one.dtype.kind in "OSU":
