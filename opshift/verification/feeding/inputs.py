@@ -26,7 +26,8 @@ SIZES = (3, 1, 4)  # what a symbolic dimension becomes, in turn
 _MORE = (2, 5, 7)  # where more runs are asked for
 _ENDS = 4  # of processes, after which nothing more is tried
 _ATTEMPTS = 24  # at one set of inputs
-_STRONGER = (1.0, 2.0**6, 2.0**12, 2.0**18)  # how much larger numbers become where an output does not move
+_SCALES = (1.0, 2.0**6, 2.0**12, 2.0**18)  # how much larger numbers become where an output does not move
+_SIZES = 3  # that are tried as lengths then
 
 Run = Callable[[Feeds], list[Any]]
 
@@ -129,10 +130,10 @@ def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
 
 
 def _moving(problem: Problem, run: Run, fits: Choice, outputs: list[list[Any]]) -> Iterator[Fed]:
-    """Larger numbers for what does not move with the inputs: a dead Relu, an index that is always the same."""
+    """More sets for what does not move with the inputs: a dead Relu, an index that is always the same."""
     still = moving.unmoved(problem.model, outputs)
-    for number, scale in enumerate(_STRONGER if still else (), len(outputs)):
-        fed, _ = _first_that_runs(problem, run, iter([replace(fits, seed=fits.seed + number, scale=scale)]))
+    for choice in _stronger(problem, fits, len(outputs)) if still else ():
+        fed, _ = _first_that_runs(problem, run, iter([choice]))
         if fed is None or not _is_finite(fed.outputs):
             continue
         left = moving.unmoved(problem.model, [*outputs, fed.outputs])
@@ -142,6 +143,17 @@ def _moving(problem: Problem, run: Run, fits: Choice, outputs: list[list[Any]]) 
         if not left:
             return
         still = left
+
+
+def _stronger(problem: Problem, fits: Choice, number: int) -> Iterator[Choice]:
+    """Other numbers, larger ones, and the sizes that there are for integers that may be lengths."""
+    varied = replace(fits, seed=fits.seed + number)
+    yield from (replace(varied, scale=scale) for scale in _SCALES)
+    given = problem.draw(varied)
+    sizes = sorted({size for value in given.values() for size in getattr(value, "shape", ())} - {0, 1}, reverse=True)
+    for name in problem.numbers():
+        if given[name].dtype.kind in "iu":
+            yield from (replace(varied, fills={**fits.fills, name: size}) for size in sizes[:_SIZES])
 
 
 def problem_of(model: ModelProto, wanted: Asked) -> Problem:

@@ -40,6 +40,19 @@ def test_larger_numbers_are_of_the_type(kind, code, below):
     assert found.remarks == ((said,) if kind == "uint8" else ())
 
 
+def test_lengths_are_the_sizes_that_there_are():
+    """What lies behind a length is masked: most of it, where the length is small."""
+    body = (
+        "r = Range(z, l, i) m = Sub(r, k) f = Cast<to = 1>(m) p = Relu(f) s = ReduceSum<keepdims = 0>(p) y = Mul({}, s)"
+    )
+    constants = "int64 z = {0}, int64 i = {1}, int64 k = {40}"
+    io = {"inputs": "float[2,64] x, int64 l", "outputs": "float[2,64] y", "constants": constants}
+    one, other = (model(f"n = {op}(x) {body.format('n')}", 17, **io) for op in ("Identity", "Neg"))
+    found = opshift.verify(one, one)
+    assert (found.remarks, found.inputs[-1]) == ((), {"x": [2, 64], "l": 64})
+    assert opshift.verify(one, other).status == "different"
+
+
 def test_what_nothing_moves_is_told():
     zeros, nan = "z = Sub(x, x) y = Relu(z)", "z = Sub(x, x) y = Div(z, z)"
     said = '"y" was the same in each run: what it is computed from is not proved'
