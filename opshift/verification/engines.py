@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opshift.files import external
 from opshift.passes.model import tensor_data
 from opshift.passes.model.traversal import bodies
+from opshift.verification.unchecked import checked
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -90,6 +91,7 @@ class OnnxRuntime:
             options.execution_order = ort.ExecutionOrder.PRIORITY_BASED  # casts of weights where they are needed
             options.enable_cpu_mem_arena = False
         try:
+            model = model if isinstance(model, bytes) else checked(model, ort.__version__)
             if folder is not None and not isinstance(model, bytes):
                 aside: external.Aside = {}
                 model = external.runnable(model, folder, aside=aside)
