@@ -250,7 +250,6 @@ def test_ties_are_counted():
     found = verify_sides(Side(one), Side(other), plain=False)
     assert found.equal
     assert found.ties["y"] > 0
-    assert [(o.judge, o.ties) for o in found.outputs if o.output == "z"] == [("float64", found.ties["y"])]
     assert 'elements of "y" decided by less than the bound' in outcome.verdict(found)
     moved = model(
         body.format("b, c", "a").replace("Concat<axis = 1>(u, v)", "Concat<axis = 1>(v, w)"),
