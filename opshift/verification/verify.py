@@ -384,7 +384,7 @@ def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[s
                 return Verification("different", tensor=name, why="another type or shape is drawn")
         numbers = [name for name, value in values.items() if value.dtype.kind in "biuf"]
         free = (replace(side, model=random_operators.unseeded(side.model)).open(numbers) for side in (before, after))
-        samples = [random_operators.sampled(lambda of=of: of.run(given)[count:]) for of in free]
+        samples = [random_operators.sampled(of, given, count) for of in free]
         for name, one, other in zip(numbers, *samples, strict=True):
             if why := random_operators.unlike(one, other):
                 return Verification("different", tensor=name, why=why)
