@@ -24,8 +24,8 @@ from opshift.verification.side import Side
 from opshift.verification.turns import Turns
 
 if TYPE_CHECKING:
-    from opshift.verification.judge import Pair, Verdict
-    from opshift.verification.rounds import Tried
+    from opshift.verification.judge import Pair
+    from opshift.verification.places.rounds import Tried
 
 # onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
 # agree say as much as one. The reference alone comes last, because it is blind to some version differences.
@@ -182,7 +182,7 @@ def _run(
 ) -> Verification:
     """Both on the same inputs, and then in special rounds, if it is said whether these decide."""
     from opshift.verification.judge import Pair
-    from opshift.verification.rounds import tried
+    from opshift.verification.places.rounds import tried
 
     ways = branches.branches(before) if {before.engine, after.engine} <= set(ENGINES) else []
     shown, told = branches.watched(before.model, ways)
@@ -271,7 +271,9 @@ def _judged(
     """The verification with one more run."""
     verdict = pair.judge(given, expected, actual)
     if pair.grade == "close" and any(found.why for found in verdict.outputs):
-        verdict = _stepwise(pair, given) or verdict
+        from opshift.verification.places import steps
+
+        verdict = steps.judged(pair, given) or verdict
     outputs, drawn = {found.output: found for found in verdict.outputs}, list[str]()
     for name, a, b in zip(outputs, expected, actual, strict=True):
         if not outputs[name].why:
@@ -296,18 +298,6 @@ def _judged(
     names = tuple(dict.fromkeys([*total.drawn, *fed.drawn]))
     total = replace(total, remarks=tuple(dict.fromkeys([*total.remarks, *fed.remarks])))
     return replace(_worse(total, fed), outputs=merged, ties=ties, drawn=names, float64=fed.float64 or total.float64)
-
-
-def _stepwise(pair: Pair, given: Any) -> Verdict | None:
-    """What is found from one quantized value to the next, where the models have such and agree so."""
-    from opshift.verification.places import steps
-
-    if pair.cast:
-        return None
-    try:
-        return steps.judge(pair.before, pair.after, given, pair.grade, pair.asked)
-    except EngineError:
-        return None
 
 
 def _located(found: Verification, pair: Pair, given: Any, repro: str | None, *, plainly: bool) -> Verification:
