@@ -1,4 +1,4 @@
-"""Calls with the sizes, the ranks and the constant parameters that layers of networks have, each as a case of one node."""
+"""Calls with the sizes, ranks and constant parameters that layers of networks have, each as a case of one node."""
 
 from __future__ import annotations
 
