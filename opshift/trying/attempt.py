@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 
 from opshift.passes import process, progress
@@ -18,7 +19,7 @@ from opshift.passes.model.types import is_fixed, symbol
 from opshift.probing import installed
 from opshift.trying import learning, smallest
 from opshift.trying.remedies import ANNOTATE, AS_IT_IS, BOUND, CLAIMS, EXPAND, OPSET, OPTIMIZE, SPLIT, SYMBOLS, Remedies
-from opshift.trying.search import IMPOSSIBLE, Answer, Found, Meter, Plan, Search
+from opshift.trying.search import IMPOSSIBLE, Answer, Found, Meter, Plan, Remedy, Search, joined
 from opshift.trying.smallest import Piece
 from opshift.trying.trial import Backend, Expected, expected
 from opshift.trying.tried import Learnt, Manner, Tried
@@ -71,7 +72,14 @@ class _Trying:
     def run(self) -> tuple[Result, Tried]:
         remedies = self._remedies
         search = Search(
-            self._answer, remedies.helps, remedies.general(), self._blame, remedies.rest(), meter=self._meter
+            self._answer,
+            remedies.helps,
+            remedies.general(),
+            self._blame,
+            remedies.rest(),
+            meter=self._meter,
+            mends=self._mends,
+            key=self._made,
         )
         found = search.run([frozenset(), frozenset({AS_IT_IS})])
         result = self._result(found.plan)
@@ -114,6 +122,19 @@ class _Trying:
             return Answer(IMPOSSIBLE, str(result.refusals[0]) if result.refusals else "")
         progress.tell(f"try it in {self._backend.said}", self._meter.tries + 1, self._manner.bound.tries)
         return self._backend.answer(result.model, self._source.folder, self._held)
+
+    def _made(self, plan: Plan) -> Hashable:
+        """What a plan makes; of what is refused, the plan itself."""
+        model = self._result(plan).model
+        return plan if model is None else sha256(model.SerializeToString(deterministic=True)).digest()
+
+    def _mends(self, plan: Plan, remedy: Remedy) -> bool:
+        piece = self._piece(plan)
+        if piece is None:
+            return False
+        kept = plan & {AS_IT_IS}
+        made = Remedies(piece.model, self._remedies.rewriting, None).made(joined(kept, remedy)).model
+        return made is not None and self._fails(made, piece.feeds).agrees
 
     def _blame(self, plan: Plan) -> list[str]:
         piece = self._piece(plan)

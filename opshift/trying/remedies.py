@@ -80,6 +80,11 @@ class Remedies:
         """The source with all that is fixed in it."""
         return self.goal.sized(self.source)
 
+    @property
+    def rewriting(self) -> Goal:
+        """The goal for parts of the result."""
+        return Goal(backend=self.goal.backend, refinement=self.goal.refinement)
+
     def _renaming(self) -> Iterator[Remedy]:
         if not symbols.are_plain(self.sized):
             yield Remedy(1, SYMBOLS)
