@@ -8,7 +8,7 @@ Tries hence grow with the kinds of things that are at fault, not with their numb
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 AGREES, DIFFERS, REFUSED, DIED, HUNG, IMPOSSIBLE, UNTRIED = (
@@ -83,6 +83,10 @@ Blame = Callable[[Plan], Sequence[str]]
 """Which kind is at fault, found out where no words name it; what that takes counts as tries."""
 Mends = Callable[[Plan, Remedy], bool]
 """Whether a remedy makes that part of what a plan makes run which was found to be at fault: one try."""
+Parts = Callable[[Remedy], Iterable[Remedy]]
+"""What a remedy consists of, as far as parts of it may do."""
+_FIRST = 0.6
+"""How much of a search is for what needs no other start."""
 _CHEAP = 2
 """What costs no more, and may help anywhere, is tried before anybody looks for what is at fault."""
 
@@ -92,12 +96,15 @@ class Meter:
 
     def __init__(self, bound: Bound):
         self.bound = bound
+        self.share = 1.0
+        """How much of the bound is for what is done now."""
         self.tries = 0
         self._started = perf_counter()
 
     def goes_on(self) -> bool:
         """Whether there may be one more."""
-        return self.tries < self.bound.tries and perf_counter() - self._started < self.bound.seconds
+        seconds = perf_counter() - self._started
+        return self.tries < self.bound.tries * self.share and seconds < self.bound.seconds * self.share
 
     def count(self) -> None:
         self.tries += 1
@@ -109,6 +116,7 @@ class Search:
     `attempt` answers for a plan; `helps` lists what may help where a kind is at fault, `general` what may help
     anywhere, and `rest` all else that can be done, which is done at once where nothing else is left; `blame` finds who
     is at fault, and `mends` whether something helps there. Plans of one `key` make the same model, which is tried once.
+    `parts` are tried in the place of a whole remedy once that has helped.
     """
 
     def __init__(
@@ -121,6 +129,7 @@ class Search:
         meter: Meter | None = None,
         mends: Mends | None = None,
         key: Callable[[Plan], Hashable] = frozenset,
+        parts: Parts = lambda remedy: (remedy,),
     ):
         self._attempt = attempt
         self._helps = helps
@@ -128,6 +137,7 @@ class Search:
         self._blame = blame
         self._mends = mends
         self._key = key
+        self._parts = parts
         self._keys: dict[Plan, Hashable] = {}
         self._rest = sorted(rest)
         self.meter = meter or Meter(Bound())
@@ -137,8 +147,8 @@ class Search:
         self._been: set[Plan] = set()
         self._reasons: dict[Remedy, Answer] = {}
 
-    def run(self, starts: Sequence[Plan] = (frozenset(),)) -> Found:
-        """Try each start as it is, then go on from the first one that there is."""
+    def run(self, starts: Sequence[Plan] = (frozenset(),), anew: Remedy | None = None) -> Found:
+        """Try each start as it is, then go on from the first one that there is; failing that, anew with one remedy."""
         plan = starts[0]
         for start in starts:
             if self.ask(start).agrees:
@@ -148,6 +158,18 @@ class Search:
         answer = self.ask(plan)
         if answer.status == IMPOSSIBLE:
             return self._found(plan)
+        self.meter.share = 1.0 if anew is None else _FIRST
+        found = self._from(plan)
+        self.meter.share = 1.0
+        if found.answer.agrees or anew is None:
+            return found
+        self._reasons = {anew: answer}
+        other = self._from(joined(plan, anew))
+        return other if other.answer.agrees else replace(found, tries=other.tries, bounded=other.bounded)
+
+    def _from(self, plan: Plan) -> Found:
+        """What is found from one plan on."""
+        answer = self.ask(plan)
         while not answer.agrees:
             self._been.add(plan)
             step = self._step(plan, answer)
@@ -172,6 +194,12 @@ class Search:
         if plan not in self._keys:
             self._keys[plan] = self._key(plan)
         return self._keys[plan]
+
+    def _divided(self, remedy: Remedy) -> Iterator[Remedy]:
+        for part in self._parts(remedy):
+            if remedy in self._reasons:
+                self._reasons.setdefault(part, self._reasons[remedy])
+            yield part
 
     def _found(self, plan: Plan) -> Found:
         reasons = {remedy: self._reasons[remedy] for remedy in plan if remedy in self._reasons}
@@ -252,7 +280,10 @@ class Search:
 
     def _least(self, plan: Plan) -> Plan:
         """The plan without what it can do without, dropped by halves; what costs most goes first."""
-        items, parts = sorted(plan - self._fixed, reverse=True), 2
+        items, parts = (
+            sorted({part for remedy in plan - self._fixed for part in self._divided(remedy)}, reverse=True),
+            2,
+        )
         while len(items) > 1 or (items and parts == 2):
             size = -(-len(items) // parts)
             chunks = [items[start : start + size] for start in range(0, len(items), size)]
