@@ -266,9 +266,18 @@ def _other_kernel(call: Call) -> bool:
     return x is not None and any(of is not None and len(of) != each * (len(x) - 2) for of, each in given)
 
 
-def _other_hidden_size(call: Call) -> bool:
-    weights, told = call.shape(2), call.attribute("hidden_size")
-    return weights is not None and told is not None and len(weights) == 3 and weights[2] != told
+def _other_weights(call: Call) -> bool:
+    """Whether an input has other sizes than the data, the direction and the hidden size ask for; engines may broadcast it."""
+    x, r = call.shape(0), call.shape(2)
+    if x is None or r is None or len(x) != 3 or len(r) != 3:
+        return False
+    gates, turned = {"RNN": 1, "GRU": 3, "LSTM": 4}[call.node.op_type], call.attribute("layout", 0)
+    size = call.attribute("hidden_size", r[2])
+    ways = 2 if encoded(call.attribute("direction", "forward")) == b"bidirectional" else 1
+    first = (x[0], ways, size) if turned else (ways, x[1], size)
+    asked = {1: (ways, gates * size, x[2]), 2: (ways, gates * size, size), 3: (ways, 2 * gates * size), 5: first,
+             6: first, 7: (ways, 3 * size)}  # fmt: skip
+    return any(call.shape(at) not in (None, sizes) for at, sizes in asked.items())
 
 
 def _moved_float8(call: Call) -> bool:
@@ -345,7 +354,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Gemm",), "nothing is 0 or what is added", _nothing_to_sum, "the sign of a zero"),
     Undefined(("Max", "Min", "Sum", "Mean"), "sizes differ, which are broadcast from 8 on", _broadcasts_early),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel has other axes than the data", _other_kernel),
-    Undefined(("RNN", "GRU", "LSTM"), "the hidden size is not that of the weights", _other_hidden_size),
+    Undefined(("RNN", "GRU", "LSTM"), "the weights have other sizes", _other_weights),
     Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",
               lambda call: (call.attribute("clip") or 0) < 0),
     Undefined(("Loop",), "no trip is the last one", _never_ends),

@@ -44,6 +44,10 @@ def expand_mask(node: Node) -> None:
 
 @says("nonpad_kv_seqlen did not exist, nor a mask shorter than the keys: one mask of full width says both.")
 def pad_mask(node: Node) -> None:
+    _say_all_in_mask(node)
+
+
+def _say_all_in_mask(node: Node) -> None:
     if node.input(MASK) and not _is_full(node):
         node.set_input(MASK, _padded(node))
     if not node.input(FILLED):
@@ -58,7 +62,7 @@ def pad_mask(node: Node) -> None:
 
 @says(
     "Inputs of rank 4 have an axis of heads; the numbers of heads that attributes told beside it go. "
-    "Of the caches both are yielded or none."
+    "Of the caches both are yielded or none, and beside them the mask says what nonpad_kv_seqlen did."
 )
 def heads_of_axes(node: Node) -> None:
     ranks = (node.scope.shape(node.input(index)) for index in (QUERY, KEY, VALUE))
@@ -71,6 +75,8 @@ def heads_of_axes(node: Node) -> None:
         fresh = node.scope.context.names.fresh
         named = {at: name or fresh(f"{node.op_type}/present") for at, name in caches.items()}
         node.outputs = [node.outputs[0], *named.values(), *node.outputs[SCORES:]]
+    if node.input(FILLED) and (node.input(PAST_KEY) or any(caches.values())):
+        _say_all_in_mask(node)
 
 
 @says("left_window_size and right_window_size did not exist: the mask says which keys lie in the window.")
