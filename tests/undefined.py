@@ -164,6 +164,12 @@ def _no_region(call: Call) -> bool:
     return crops and (left_out or 0 in (call.shape(1) or ()))
 
 
+def _crops_beyond_all(call: Call) -> bool:
+    region = call.given(1)
+    crops = call.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
+    return crops and region is not None and not np.isfinite(region.astype(np.float64)).all()
+
+
 def _trains(call: Call) -> bool:
     return bool(np.any(call.given(2))) if call.opset >= 12 else call.opset < 7 and not call.attribute("is_test", 0)
 
@@ -344,6 +350,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", _unscaled),
     Undefined(("CenterCropPad",), "a size is negative", _negative(1)),
     Undefined(("Resize",), "there is no region to crop", _no_region),
+    Undefined(("Resize",), "an end of the region is no number or infinite", _crops_beyond_all),
     Undefined(("TopK",), "what is not sorted has any order", lambda call: call.attribute("sorted", 1) == 0, "elements differ"),
     Undefined(("CenterCropPad",), "there is not one size for each axis", _not_one_size_an_axis),
     Undefined(("RNN", "GRU", "LSTM"), "the data have no rank of 3", lambda call: len(call.shape(0) or (1, 1, 1)) != 3),

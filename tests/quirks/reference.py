@@ -137,6 +137,10 @@ QUIRKS: tuple[Quirk, ...] = (
           lambda call: call.opset >= 23 and when.other_types(call),
           Evidence("y = QuantizeLinear(x, s, z)", 23, "float[1] x, bfloat16 s, int16 z", "int16[1] y",
                    {"x": f(-514), "s": np.array(2, bfloat16), "z": np.array(256, np.int16)}, (np.array([0], np.int16),))),
+    Quirk(REFERENCE, "1.23.2", ("Unique", "TopK"), "numbers of bfloat16 hold NaN", "leaves them in no order", "they are sorted",
+          lambda call: (x := call.given(0)) is not None and x.dtype.name == "bfloat16" and bool(np.isnan(x.astype(np.float32)).any()),
+          Evidence("y, i = TopK(x, k)", 24, "bfloat16[4] x, int64[1] k", "bfloat16[2] y",
+                   {"x": np.array([2, NAN, 1, 3], bfloat16), "k": np.array([4])}, (np.array([NAN, 3, 2, 1], bfloat16),))),
     *(
         Quirk(engine, seen, ("MaxPool",), "there may be NaN", "loses it", "the maximum, which ReduceMax and Max keep NaN for",
               lambda call: call.given(0) is None or when.nan(0)(call),
