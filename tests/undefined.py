@@ -280,9 +280,12 @@ def _other_weights(call: Call) -> bool:
     gates, turned = {"RNN": 1, "GRU": 3, "LSTM": 4}[call.node.op_type], call.attribute("layout", 0)
     size = call.attribute("hidden_size", r[2])
     ways = 2 if encoded(call.attribute("direction", "forward")) == b"bidirectional" else 1
-    first = (x[0], ways, size) if turned else (ways, x[1], size)
-    asked = {1: (ways, gates * size, x[2]), 2: (ways, gates * size, size), 3: (ways, 2 * gates * size), 5: first,
-             6: first, 7: (ways, 3 * size)}  # fmt: skip
+    batch = x[0] if turned else x[1]
+    first = (batch, ways, size) if turned else (ways, batch, size)
+    asked: dict[int, tuple[int, ...]] = {
+        1: (ways, gates * size, x[2]), 2: (ways, gates * size, size), 3: (ways, 2 * gates * size), 4: (batch,), 5: first,
+        6: first, 7: (ways, 3 * size),
+    }  # fmt: skip
     return any(call.shape(at) not in (None, sizes) for at, sizes in asked.items())
 
 
@@ -361,7 +364,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Gemm",), "nothing is 0 or what is added", _nothing_to_sum, "the sign of a zero"),
     Undefined(("Max", "Min", "Sum", "Mean"), "sizes differ, which are broadcast from 8 on", _broadcasts_early),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel has other axes than the data", _other_kernel),
-    Undefined(("RNN", "GRU", "LSTM"), "the weights have other sizes", _other_weights),
+    Undefined(("RNN", "GRU", "LSTM"), "weights, lengths or states have other sizes", _other_weights),
     Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",
               lambda call: (call.attribute("clip") or 0) < 0),
     Undefined(("Loop",), "no trip is the last one", _never_ends),

@@ -109,7 +109,7 @@ def _points(of: Layer, start: str, end: str, edge: str, count: int) -> str:
 
 @layer("NonMaxSuppression")
 def non_max_suppression(of: Layer) -> Made:
-    """The selected places alone, in older versions, too: by batch, class and score, as in ONNX, or all of them by score."""
+    """The selected places alone, of every version: by batch, class and score, as in ONNX, or all of them by score."""
     b = of.build
     if of.has(5) and of.scalar(5) != 0:
         raise Unmapped("soft_nms_sigma; 0 could be expressed")

@@ -11,7 +11,7 @@ FIRST_OF_ITS_COUNT = 5
 
 
 def forget_sizes(body: Body, outer: bool = False) -> None:
-    """The older versions state the largest number, and so does what computes with the boxes: only ranks are known of that.
+    """Older versions state the largest number, and so does what computes with the boxes: only ranks are known of that.
 
     `outer` is whether what the body is given is such a thing.
     """
