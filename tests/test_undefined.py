@@ -84,6 +84,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((1, 1, 2, 2), F), "g": np.full((1, 1, 1, 2), np.nan, F)}, {"g": np.zeros((1, 1, 1, 2), F)}),
     ("the axis lies outside", "y = ArgMin<axis=3>(x)", 10, "int64[A,B] y", {"x": np.ones((1, 1), F)}, {"x": np.ones((1, 1, 1, 1), F)}),
     ("nothing along the axis", "y = ArgMax<axis=-1>(x)", 13, "int64[A,B] y", {"x": np.ones((1, 0), F)}, {"x": np.ones((0, 1), F)}),
+    ("outside the data", "y = GatherND(x, i)", 13, "float[A,B] y", {"x": np.ones((0, 0), F), "i": np.zeros((1, 1), int)},
+     {"x": np.ones((1, 0), F)}),
     ("NaN becomes", "y = QuantizeLinear(x, s)", 13, "uint8[N] y", {"x": np.full(1, np.nan, F), "s": np.array(1, F)}, {"x": np.ones(1, F)}),
     ("a scale is 0", "y = QuantizeLinear(x, s)", 13, "uint8[N] y", {"x": np.ones(1, F), "s": np.array(0, F)}, {"s": np.array(1, F)}),
     ("no rank of 3", "_, y = RNN<hidden_size=1>(x, w, r)", 6, "float[A,B,C] y",

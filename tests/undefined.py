@@ -196,6 +196,14 @@ def _other_batches(call: Call) -> bool:
     return x is not None and indices is not None and x[:count] != indices[:count]
 
 
+def _outside_of_data(call: Call) -> bool:
+    x, indices, count = call.shape(0), call.given(1), call.attribute("batch_dims", 0)
+    if x is None or indices is None or not indices.ndim:
+        return False
+    dims = x[count : count + indices.shape[-1]]
+    return len(dims) == indices.shape[-1] and bool(((indices < -np.array(dims)) | (indices >= dims)).any())
+
+
 def _no_parts(call: Call) -> bool:
     """Whether there is not one size for each part, or they are not those of a whole."""
     sizes, parts, x, axis = call.shape(1), call.given(1), call.shape(0), call.attribute("axis", 0)
@@ -347,6 +355,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("ArgMin", "ArgMax"), "the axis lies outside the rank", _axis_outside),
     Undefined(("ArgMin", "ArgMax"), "there is nothing along the axis", _nothing_along),
     Undefined(("GatherND",), "data and indices have other batches", _other_batches),
+    Undefined(("GatherND",), "an index lies outside the data", _outside_of_data),
     Undefined(("QuantizeLinear",), "NaN becomes an integer", lambda call: _no_number(call.given(0)) and (call.given(2) is None or _whole(call.given(2)))),
     Undefined(("QuantizeLinear",), "a scale is 0", lambda call: call.given(1) is not None and not call.given(1).all()),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "a zero point of float8 or float4 is not 0", _moved_float8),
