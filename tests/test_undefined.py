@@ -11,7 +11,7 @@ from tests.support import model
 from tests.undefined import ROWS, undefined
 
 F = np.float32
-SHOWN = "the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0"
+SHOWN = "the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]"
 
 
 def io(**feeds: np.ndarray) -> dict[str, Any]:
@@ -110,6 +110,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("negative", "y = CenterCropPad(x, n)", 18, "float[N] y", {"x": np.ones(1, F), "n": np.array([-1])}, {"n": np.array([2])}),
     ("the last one", "y = Loop(, c, x) <body = b (int64 i, bool t, float[1] v) => (bool u, float[1] w) { u = Identity(t) w = Identity(v) }>",
      16, "float[1] y", {"c": np.array(True), "x": np.ones(1, F)}, {"c": np.array(False)}),
+    ("no trip whose", "y = Loop(n) <body = b (int64 i, bool t) => (bool u, float[A] w) { u = Identity(t) w = Cast<to=1>(i) }>",
+     16, "float[A,B] y", {"n": np.array(0)}, {"n": np.array(1)}),
     ("the last one", "y = Loop(, , x) <body = b (int64 i, bool t, float[1] v) => (bool u, float[1] w) "
      "{ s = Constant<value = bool {1}>() u = Identity(s) w = Identity(v) }>", 16, "float[1] y", {"x": np.ones(1, F)}, {}),
 ]  # fmt: skip

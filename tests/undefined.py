@@ -318,6 +318,14 @@ def _never_ends(call: Call) -> bool:
     return true and (left_out(1)(call) or bool(np.any(call.given(1))))
 
 
+def _stacks_nothing(call: Call) -> bool:
+    """Whether there is no trip, or there may be none, and values are stacked, of which nothing tells the sizes."""
+    body, trips, goes_on = call.attribute("body"), call.given(0), call.given(1)
+    if body is None or len(body.output) <= len(body.input) - 1:
+        return False
+    return (trips is not None and not np.any(trips > 0)) or (goes_on is not None and not np.any(goes_on))
+
+
 REDUCTIONS = tuple(f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Prod", "Sum", "SumSquare", "Mean"))
 ROWS: tuple[Undefined, ...] = (
     Undefined(("Dropout",), "what is dropped is chance", _trains),
@@ -377,4 +385,5 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",
               lambda call: (call.attribute("clip") or 0) < 0),
     Undefined(("Loop",), "no trip is the last one", _never_ends),
+    Undefined(("Loop",), "there is no trip whose values have a size", _stacks_nothing, "shape ["),
 )  # fmt: skip
