@@ -344,6 +344,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Attention",), "heads are told beside an axis of them", _heads_twice),
     Undefined(("HannWindow", "HammingWindow", "BlackmanWindow"), "no window is asked for, which onnx refuses where it sees it",
               lambda call: call.given(0) is not None and not np.any(call.given(0) > 0), "size input must be greater than 0"),
+    Undefined(("STFT",), "a step does not lead on", lambda call: call.given(1) is not None and not np.all(call.given(1) > 0)),
     Undefined(("Compress",), "the condition is no vector", _no_vector(1)),
     Undefined(("BatchNormalization",), "statistics of channels are no vectors",
               lambda call: bool(call.attribute("spatial", 1)) and any(_no_vector(at)(call) for at in range(1, 5))),
