@@ -243,6 +243,20 @@ def _axis_outside(call: Call) -> bool:
     return x is not None and not -len(x) <= axis < len(x)
 
 
+def _transforms_no_axis(call: Call) -> bool:
+    x, axis = call.shape(0), call.given(2)
+    return x is not None and axis is not None and (not -len(x) <= axis < len(x) or int(axis) % len(x) == len(x) - 1)
+
+
+def _joins_others(call: Call) -> bool:
+    """Whether what is joined has other sizes beside the axis; some runtimes look at none that are empty."""
+    shapes, axis = [call.shape(at) for at in range(len(call.node.input))], call.attribute("axis", 1)
+    known = [[*shape] for shape in shapes if shape is not None]
+    if not known or not all(-len(shape) <= axis < len(shape) for shape in known):
+        return False
+    return len({tuple(size for at, size in enumerate(shape) if at != axis % len(shape)) for shape in known}) > 1
+
+
 def _nothing_along(call: Call) -> bool:
     x, axis = call.shape(0), call.attribute("axis", 0)
     return x is not None and -len(x) <= axis < len(x) and x[axis] == 0
@@ -345,6 +359,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("HannWindow", "HammingWindow", "BlackmanWindow"), "no window is asked for, which onnx refuses where it sees it",
               lambda call: call.given(0) is not None and not np.any(call.given(0) > 0), "size input must be greater than 0"),
     Undefined(("STFT",), "a step does not lead on", lambda call: call.given(1) is not None and not np.all(call.given(1) > 0)),
+    Undefined(("DFT",), "the axis is none of the signal", _transforms_no_axis),
+    Undefined(("Concat",), "sizes differ beside the axis", _joins_others),
     Undefined(("Compress",), "the condition is no vector", _no_vector(1)),
     Undefined(("BatchNormalization",), "statistics of channels are no vectors",
               lambda call: bool(call.attribute("spatial", 1)) and any(_no_vector(at)(call) for at in range(1, 5))),
