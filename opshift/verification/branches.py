@@ -61,7 +61,8 @@ def branches(side: Side) -> list[Branch]:
     model = side.model
     if side.is_large or not any(_decides(node) for body in bodies(model) for node in body.node):
         return []
-    return [branch for body in (model.graph, *model.functions) for branch in _branches(body, {}, frozenset())]
+    roots: list[Body] = [model.graph, *model.functions]
+    return [branch for body in roots for branch in _branches(body, {}, frozenset())]
 
 
 def _branches(body: Body, way: Mapping[Value, bool], held: frozenset[str], function: str = "") -> Iterator[Branch]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import bodies
+from opshift.verification.engines import Feeds, Session
 
 GENERATORS = frozenset(
     ["Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"]
@@ -45,13 +46,13 @@ _ENOUGH, _MOST = 1024, 32
 """How many numbers are drawn where a run yields fewer, and in how many runs at most."""
 
 
-def sampled(run: Callable[[], Sequence[Any]]) -> list[Any]:
-    """What is drawn by each generator in a few runs, together."""
+def sampled(session: Session, given: Feeds, known: int) -> list[Any]:
+    """What each generator, an output behind those that are `known`, draws in a few runs, together."""
     import numpy as np
 
-    runs = [run()]
+    runs = [session.run(given)[known:]]
     while len(runs) < _MOST and min(map(np.size, runs[0]), default=_ENOUGH) * len(runs) < _ENOUGH:
-        runs.append(run())
+        runs.append(session.run(given)[known:])
     return [np.concatenate([np.ravel(drawn) for drawn in each]) for each in zip(*runs, strict=True)]
 
 

@@ -92,10 +92,19 @@ def test_too_few_numbers_to_tell_are_told():
     assert not tells(np.zeros(0), np.zeros(100_000))
     assert not tells(np.zeros(100_000), np.zeros(0))
     assert tells(np.zeros(64), np.zeros(64))
-    calls = []
-    (one, other) = sampled(lambda: calls.append(1) or [np.arange(2), np.ones((3, 5))])
-    assert (one.size, other.size, len(calls)) == (64, 480, 32)
-    calls.clear()
-    assert [held.size for held in sampled(lambda: calls.append(1) or [np.zeros(1024)])] == [1024]
-    assert len(calls) == 1
-    assert sampled(list) == []
+
+
+@pytest.mark.parametrize(("sizes", "runs"), [((2, 15), 32), ((1024,), 1), ((1023, 5000), 2), ((), 1), ((0,), 32)])
+def test_runs_until_there_are_enough_numbers(sizes, runs):
+    class Session:
+        count = 0
+
+        def run(self, given):
+            self.count += 1
+            return [given, *(np.full(size, self.count) for size in sizes)]
+
+    session = Session()
+    made = sampled(session, "given", 1)
+    assert session.count == runs
+    for size, drawn in zip(sizes, made, strict=True):
+        assert drawn.tolist() == np.repeat(np.arange(1, runs + 1), size).tolist()
