@@ -207,7 +207,9 @@ def test_sequences_and_strings():
         '<ir_version: 8, opset_import: ["" : 13]> g (seq(float[2]) s, int64 i) => (float[2] y) { y = SequenceAt(s, i) }'
     )
     source = onnx.parser.parse_model(text)
-    assert opshift.verify(source, source).equal
+    found = opshift.verify(source, source)
+    assert found.equal
+    assert found.inputs[0] == {"s": [[2], [2]], "i": found.inputs[0]["i"]}
     words = model("y = Identity(x)", 13, inputs="string[3] x", outputs="string[3] y")
     assert opshift.verify(words, words).equal
 
