@@ -6,7 +6,10 @@ import pytest
 
 from opshift.verification import bounds
 from opshift.verification.compare import compare, identical
+from opshift.verification.judge import Pair
 from opshift.verification.judgement import DIRECT, TWINS
+from opshift.verification.side import Side
+from tests.support import model
 
 A = np.float32([[1, 2, 3], [4, 5, 6]])
 
@@ -143,3 +146,23 @@ def test_one_side_is_not_a_number(sign):
     for other in (-inf, hole, whole):
         found = bounds.judge("y", bounds.Runs(inf, other, X, X), "close")
         assert "instead of inf" in found.why
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "why"),
+    [
+        ([A, A], [A, A * np.float32(1.000001)], ""),
+        ([A, A], [A, A * np.float32(1.5)], "1.5 instead of 1.0 at [0, 0], 6 of 6 elements differ"),
+        ([A * np.float32(1.5), A], [A, A], "1.0 instead of 1.5 at [0, 0], 6 of 6 elements differ"),
+        ([A, A], [A], "1 elements instead of 2"),
+        ([A], A, "only one of the runs yields a sequence"),
+        (None, A, "only one of the runs yields a value"),
+        (None, None, ""),
+        ([], [], ""),
+        (A, A[:1], "shape [1, 3] instead of [2, 3]"),
+    ],
+)
+def test_sequences_are_compared_element_by_element(one, other, why):
+    source = model("y = Identity(x)", 17, inputs="float[2,3] x", outputs="float[2,3] y")
+    pair = Pair(Side(source), Side(source), "close")
+    assert pair.parted(one, other) == why
