@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from opshift.verification import bounds
-from opshift.verification.compare import compare, identical
+from opshift.verification.compare import Difference, compare, identical
 from opshift.verification.judge import Pair
 from opshift.verification.judgement import DIRECT, TWINS
 from opshift.verification.side import Side
@@ -81,6 +81,40 @@ def test_what_is_compared_directly_says_nothing_of_float64():
     found = bounds.direct("y", A, A * np.float32(1.000001), "close")
     assert (found.judge, found.why, found.function, found.function_bound) == (DIRECT, "", 0.0, 0.0)
     assert 0 < found.accuracy < found.accuracy_bound
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, A, np.arange(3), np.array([True]), np.array(["a"], object), [A, A], {"a": 1.0}, A[:0], np.float32(2)],
+)
+def test_what_is_equal_is_not_apart(value):
+    assert compare(value, value) == Difference("", 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "absolute", "relative"),
+    [
+        (A, A + 1, 1, 1),
+        (2 * A, 2 * A + 1, 1, 0.5),
+        (np.array([0, 10]), np.array([4, 15]), 5, 4),
+        ([A, A], [A, A + 2], 2, 2),
+    ],
+)
+def test_how_far_apart_values_are(one, other, absolute, relative):
+    found = compare(one, other)
+    assert (found.absolute, found.relative, found.equal) == (absolute, relative, False)
+
+
+@pytest.mark.parametrize(("grade", "off"), [("exact", 5e-5), ("close", 8e-4)])
+def test_a_result_is_as_accurate_as_its_source(grade, off):
+    """Below what is excused at most, but far above what rounding of an exact source explains."""
+    x = np.linspace(1, 2, 64)
+    a, b = x.astype(np.float32), (x * (1 + off)).astype(np.float32)
+    runs = bounds.Runs(a, b, a.astype(np.float64), a.astype(np.float64))
+    assert off < bounds.CAPS["float32"][grade]
+    assert bounds.judge("y", runs, grade).why.endswith("of the second model in its own precision and in float64")
+    assert not bounds.judge("y", runs, grade, rounded=True).why
+    assert not bounds.judge("y", runs, grade, noise=off * 2).why
 
 
 @pytest.mark.parametrize("words", [["a", "b"], ["a", ""]])
