@@ -30,7 +30,7 @@ def clustered(of: Layer) -> Made:
         raise Unmapped(f"{len(widths)} widths and {len(heights)} heights; as many could be expressed")
     boxes = [Box(0, 0, width / 2, height / 2) for width, height in zip(widths, heights, strict=True)]
     both = of.number("step", 0.0)
-    steps = [of.number(f"step_{side}", 0.0) or both for side in ("h", "w")]
+    steps = [of.number(name, 0.0) or both for name in ("step_h", "step_w")]
     return _around(of, boxes, steps if any(steps) else None, of.number("offset"))
 
 
