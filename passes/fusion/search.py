@@ -9,7 +9,7 @@ from opshift.passes.fusion import emission, families, masks
 from opshift.passes.fusion.emission import Emission
 from opshift.passes.fusion.group import Group, Grouping, Held, Uses
 from opshift.passes.fusion.patterns import Call, Splat, Tensor
-from opshift.passes.fusion.proposals import MASK, Known, Proposal, Proposals, kind_of
+from opshift.passes.fusion.proposals import MASK, Known, Permits, Proposal, Proposals, kind_of
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Op
@@ -48,7 +48,8 @@ class Search:
         """Nodes that stand behind a node; those at -1 before all."""
         self._uses = Uses(reader.scope.body, pinned=set(pinned))
         self._grouping = Grouping(reader, self._uses)
-        self._proposals = Proposals(reader, self._uses, self._families, least, known, self._permits)
+        permits = _permission(self._nodes, self._grouping, allowance)
+        self._proposals = Proposals(reader, self._uses, self._families, least, known, permits)
 
     def taken(self) -> dict[int, list[NodeProto]]:
         """The nodes that take the places of others, by index; from the end of the graph on, so that the largest win."""
@@ -128,13 +129,6 @@ class Search:
                 break
         return reached
 
-    def _permits(self, index: int, proposal: Proposal) -> bool:
-        node, op = self._nodes[index], proposal.pattern.call.op[1]
-        return self._allowance.permits(node.name or node.output[0], op, self._how(op, proposal.group))
-
-    def _how(self, op: str, group: Group) -> str:
-        return f"{op} from {', '.join(self._grouping.operators(group.inside))}"
-
     def _raised(self, build: Builder, name: str, held: Held, kind: int) -> str:
         """A mask without the lowest number: made once for all that read it."""
         if held != Held(name):
@@ -181,7 +175,7 @@ class Search:
                 call.op[0],
                 call.opset,
                 call.opset,
-                self._how(call.op[1], group),
+                _how(self._grouping, call.op[1], group),
                 "exact" if exact else "close",
                 remark,
             )
@@ -193,6 +187,20 @@ class Search:
             return False
         names = {name for at in group.inside for node in (self._nodes[at],) for name in (*node.input, *node.output)}
         return not names.isdisjoint(self._reader.granted)
+
+
+def _permission(nodes: Sequence[NodeProto], grouping: Grouping, allowance: Allowance) -> Permits:
+    """What asks whether a proposal may be made; it holds no search, which would hold it in turn and never be freed."""
+
+    def permits(index: int, proposal: Proposal) -> bool:
+        node, op = nodes[index], proposal.pattern.call.op[1]
+        return allowance.permits(node.name or node.output[0], op, _how(grouping, op, proposal.group))
+
+    return permits
+
+
+def _how(grouping: Grouping, op: str, group: Group) -> str:
+    return f"{op} from {', '.join(grouping.operators(group.inside))}"
 
 
 def _are_numbers(shapes: Iterable[Sequence[Dim] | None]) -> bool:
