@@ -416,6 +416,10 @@ class Scope:
         found = self.type(name)
         return elem_type_of(found) if found is not None else 0
 
+    def spread_elem_types(self) -> None:
+        """Find out the element types of all values at once, which takes less than one after the other."""
+        elements.spread(self, self.body.node, self._declarations.keys() | self.typed.keys())
+
     def stated_elem_type(self, name: str) -> int:
         """The element type that the model, or a step, states for a value of this body; 0 where none does."""
         stated = self.typed.get(name)
