@@ -83,7 +83,7 @@ QUIRKS: tuple[Quirk, ...] = (
               lambda call: call.attribute("approximate") in (b"tanh", "tanh") and getattr(call.given(0), "dtype", np.float64) == np.float64,
               Evidence('y = Gelu<approximate="tanh">(x)', 20, "double[1] x", "double[1] y", {"x": np.ones(1)},
                        (np.array([0.8411919906082768]),)), "elements differ")
-        for engine, seen in ((RUNTIME, "1.31.1"), (REFERENCE, "1.23.2"))
+        for engine, seen in ((RUNTIME, "1.32.0"), (REFERENCE, "1.23.2"))
     ),
     *(
         Quirk(engine, "1.23.2", ("Selu",), "the opset is below 6 and alpha or gamma is left out", "takes the defaults of opset 6",
@@ -139,7 +139,7 @@ QUIRKS: tuple[Quirk, ...] = (
               lambda call: call.given(0) is None or when.nan(0)(call),
               Evidence("y = MaxPool<kernel_shape=[2]>(x)", 12, "float[1,1,3] x", "float[1,1,2] y", {"x": f(2, NAN, 1, shape=(1, 1, 3))},
                        (f(NAN, NAN, shape=(1, 1, 2)),)), "nan")
-        for engine, seen in ((RUNTIME, "1.31.1"), (REFERENCE, "1.23.2"))
+        for engine, seen in ((RUNTIME, "1.32.0"), (REFERENCE, "1.23.2"))
     ),
     # what onnx.reference leaves out
     Quirk(REFERENCE, "1.23.2", RECURRENT, "sequences have lengths of their own", "runs all of them to the end",

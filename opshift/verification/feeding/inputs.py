@@ -14,7 +14,7 @@ from opshift.passes.model.messages import ModelProto
 from opshift.passes.specialization.inputs import required
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, Feeds
-from opshift.verification.feeding import files
+from opshift.verification.feeding import files, moving
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.feeding.meanings import meanings
 from opshift.verification.feeding.search import Problem, Search
@@ -26,6 +26,8 @@ SIZES = (3, 1, 4)  # what a symbolic dimension becomes, in turn
 _MORE = (2, 5, 7)  # where more runs are asked for
 _ENDS = 4  # of processes, after which nothing more is tried
 _ATTEMPTS = 24  # at one set of inputs
+_SCALES = (1.0, 2.0**6, 2.0**12, 2.0**18)  # how much larger numbers become where an output does not move
+_SIZES = 3  # that are tried as lengths then
 
 Run = Callable[[Feeds], list[Any]]
 
@@ -101,6 +103,7 @@ def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
     turns = 1 + max(map(len, problem.meanings.compared.values()), default=0)
     bases: dict[int, Choice] = {}  # that were looked for, by turn
     fits: Choice | None = None
+    outputs: list[list[Any]] = []
     for number in range(wanted.runs or len(SIZES if problem.open_dims() else SIZES[:2])):
         turn, seed = number % turns, wanted.seed + number
         size = [*SIZES, *_MORE][number % (len(SIZES) + len(_MORE))]
@@ -118,9 +121,39 @@ def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
             fed, _ = _first_that_runs(problem, run, _varied(problem, fits, number, seed))
         if fed is not None:
             fits = fits or fed.choice
+            outputs.append(fed.outputs)
             yield fed
     if fits is None:
         raise EngineError(f"{nothing_fits}: {why}")
+    if wanted.runs is None:
+        yield from _moving(problem, run, fits, outputs)
+
+
+def _moving(problem: Problem, run: Run, fits: Choice, outputs: list[list[Any]]) -> Iterator[Fed]:
+    """More sets for what does not move with the inputs: a dead Relu, an index that is always the same."""
+    still = moving.unmoved(problem.model, outputs)
+    for choice in _stronger(problem, fits, len(outputs)) if still else ():
+        fed, _ = _first_that_runs(problem, run, iter([choice]))
+        if fed is None or not _is_finite(fed.outputs):
+            continue
+        left = moving.unmoved(problem.model, [*outputs, fed.outputs])
+        if left != still:
+            outputs.append(fed.outputs)
+            yield fed
+        if not left:
+            return
+        still = left
+
+
+def _stronger(problem: Problem, fits: Choice, number: int) -> Iterator[Choice]:
+    """Other numbers, larger ones, and the sizes that there are for integers that may be lengths."""
+    varied = replace(fits, seed=fits.seed + number)
+    yield from (replace(varied, scale=scale) for scale in _SCALES)
+    given = problem.draw(varied)
+    sizes = sorted({size for value in given.values() for size in getattr(value, "shape", ())} - {0, 1}, reverse=True)
+    for name in problem.numbers():
+        if given[name].dtype.kind in "iu":
+            yield from (replace(varied, fills={**fits.fills, name: size}) for size in sizes[:_SIZES])
 
 
 def problem_of(model: ModelProto, wanted: Asked) -> Problem:

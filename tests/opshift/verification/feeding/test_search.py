@@ -11,7 +11,7 @@ import pytest
 import opshift
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs, search
-from opshift.verification.feeding.asked import asked
+from opshift.verification.feeding.asked import DRAWN, asked
 from opshift.verification.feeding.stops import crossings, marked, stop
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart, verify_sides
@@ -205,7 +205,24 @@ def test_where_sizes_meet_what_is_asked_for(seen, power, expected):
     (size, numbers), (other, more) = seen
     one, two = (search.Stop(0, held, "# for #") for held in (numbers, more))
     assert expected in crossings(size, one, other, two, power)
+    assert crossings(8, one, 8, two, power) == [], "of one size nothing is known"
     assert crossings(size, one, other, search.Stop(0, more, "another"), power) == []
+
+
+def test_a_size_that_meets_it_and_the_next():
+    """A number that grows by two with each one meets an odd number between two sizes."""
+    one, two = search.Stop(0, (6, 21), "#"), search.Stop(0, (16, 21), "#")
+    assert crossings(3, one, 8, two, 1) == [11, 12]
+    assert crossings(3, search.Stop(0, (6, 20), "#"), 8, search.Stop(0, (16, 20), "#"), 1) == [10, 11]
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_indices_of_another_axis_cover_it(axis):
+    """All of a small table, and nothing beyond."""
+    of = model(f"y = Gather<axis = {axis}>(w, i)", 17, constants="float[2,3] w = {1, 2, 3, 4, 5, 6}",
+               inputs="int64[40] i", outputs="float[A,B] y")  # fmt: skip
+    drawn = next(inputs.running(Side(of), Side(of).open().run, DRAWN)).given["i"]
+    assert set(drawn.tolist()) == set(range(2 if axis == 0 else 3))
 
 
 @pytest.mark.parametrize("shape", ["", "1", "2", "3", "1,1", "2,2"])
