@@ -8,7 +8,7 @@ else is quantized that was not. What stays, though it is computed of dequantized
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -197,7 +197,8 @@ def _before(of: Operands, node: NodeProto, kind: int) -> Call | None:
             return None
         return Call(made, [x, *made.input[1:]], inside, {"channels_last": 1}, node.input[1])
     if made is not None and made.op_type == "Reshape":  # Softmax over several axes
-        return _softmax_of_rows(of, made, step, inside)
+        rows = _softmax_of_rows(of, made, step, inside)
+        return None if rows is None else replace(rows, scale=node.input[1])
     return None if made is None else Call(made, list(made.input), inside, scale=node.input[1])
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from opshift.passes.fusion.quantization.biases import Scales, int32_bias
 from opshift.passes.fusion.quantization.calls import Call, Made, Make, attributes_of, check_kernel, check_same
 from opshift.passes.fusion.quantization.operands import Operands, Stays
+from opshift.passes.operators.shared.dequantized import softmax_needs, softmax_overflows
 from opshift.passes.rewrite.builder import Builder
+
+_PER_AXIS = 13  # the opset from which on Softmax is along one axis
 
 
 def all_of(count: int) -> Make:
@@ -76,7 +81,21 @@ def pool(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
 
 def softmax(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
     x = of.operand(build, call.inputs[0])
-    opset = min(of.scope.opset, 13)
-    own = {"axis": call.value("axis", -1 if opset == 13 else 1), "opset": call.value("opset", opset)}
+    opset = min(of.scope.opset, _PER_AXIS)
+    axis, rule = call.value("axis", -1 if opset == _PER_AXIS else 1), call.value("opset", opset)
     check_same(of, kind, x[0])
-    return Made(x, own)
+    _check_finite(of, call, axis, alone=rule >= _PER_AXIS)
+    return Made(x, {"axis": axis, "opset": rule})
+
+
+def _check_finite(of: Operands, call: Call, axis: int, *, alone: bool) -> None:
+    """That the kernel makes no infinity, whatever sizes only the run tells."""
+    scale, dims = of.number(call.scale), of.scope.shape(call.inputs[0])
+    if scale is None or not dims or not -len(dims) <= axis < len(dims):
+        raise Stays("its scale or rank is not known, of which onnxruntime may make an infinity")
+    sizes = [dims[axis]] if alone else dims[axis % len(dims) :]
+    least = prod(size for size in sizes if isinstance(size, int))
+    if softmax_overflows(scale, least):
+        told = f"{least} elements" if all(isinstance(size, int) for size in sizes) else f"perhaps {least} elements"
+        why = f"a scale of {scale:.2g} of {told}, of which onnxruntime makes an infinity"
+        raise Stays(f"{why}; {softmax_needs(least):.2g} and more can be expressed")
