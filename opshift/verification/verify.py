@@ -94,11 +94,18 @@ class Verification:
 
 
 def verify_sides(
-    before: Side, after: Side, *, grade: str = "exact", wanted: Asked = DRAWN, plain: bool = True
+    before: Side,
+    after: Side,
+    *,
+    grade: str = "exact",
+    wanted: Asked = DRAWN,
+    plain: bool = True,
+    sought: bool = False,
 ) -> Verification:
     """Run both models on the same inputs; `grade` sets the tolerance (see `opshift.verification.compare`).
 
     Special numbers and sizes decide where the grade is exact and `plain` says that nothing was folded or optimized.
+    Inputs are `sought` in other processes where some are known to end the one that runs them.
     """
     mismatch = _interface(before.model, after.model, wanted)
     if mismatch:
@@ -110,7 +117,8 @@ def verify_sides(
         one, other = replace(before, engine=first), replace(after, engine=second)
         same = first is second and first in ENGINES  # others compute something else than what is written
         try:
-            found = _run(one, other, grade if same else "close", wanted, decides=plain and grade == "exact")
+            decides = plain and grade == "exact"
+            found = _run(one, other, grade if same else "close", wanted, decides=decides, sought=sought)
         except EngineError as error:
             reasons.append(str(error))
             continue
@@ -130,9 +138,14 @@ def verify_sides(
 def verify_apart(
     before: Side, after: Side, *, grade: str = "exact", wanted: Asked = DRAWN, plain: bool = True
 ) -> Verification:
-    """`verify_sides` in a process of its own: a model that ends it is unverified."""
+    """`verify_sides` in a process of its own: a model that ends it on all inputs that are found is unverified."""
     try:
-        return isolation.call(verify_sides, before, after, grade=grade, wanted=wanted, plain=plain)
+        try:
+            return isolation.call(verify_sides, before, after, grade=grade, wanted=wanted, plain=plain)
+        except isolation.Ended as ended:
+            if ended.late or ended.full or wanted.sets or not isolation.forks():
+                raise
+            return isolation.call(verify_sides, before, after, grade=grade, wanted=wanted, plain=plain, sought=True)
     except isolation.Ended as ended:
         return Verification("unverified", why=str(ended))
 
@@ -163,7 +176,9 @@ def _interface(before: ModelProto, after: ModelProto, wanted: Asked) -> str:
     return f"the inputs are {b} instead of {a}" if a != b else ""
 
 
-def _run(before: Side, after: Side, grade: str, wanted: Asked, *, decides: bool | None = None) -> Verification:
+def _run(
+    before: Side, after: Side, grade: str, wanted: Asked, *, decides: bool | None = None, sought: bool = False
+) -> Verification:
     """Both on the same inputs, and then in special rounds, if it is said whether these decide."""
     from opshift.verification.judge import Pair
     from opshift.verification.rounds import tried
@@ -176,7 +191,9 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, decides: bool 
     total = Verification("equal", " and ".join(dict.fromkeys([before.named, after.named])), cast=tuple(pair.cast))
     started = perf_counter()
     progress.tell("run the first form, on inputs that fit")
-    fits = list(feeding.running(before, lambda given: turns.first(interfaces.rounded(given, pair.cast)), wanted))
+    fits = list(
+        feeding.running(before, lambda given: turns.first(interfaces.rounded(given, pair.cast)), wanted, sought=sought)
+    )
     made, failure = _second(turns, [interfaces.rounded(fed.given, pair.cast) for fed in fits], pair)
     turns.rest()
     for fed, actual in zip(fits, made, strict=False):

@@ -24,10 +24,11 @@ from opshift.verification.side import Side
 _LONGEST = 60  # seconds of a search: a copy of a process may wait for a thread that it does not have
 SIZES = (3, 1, 4)  # what a symbolic dimension becomes, in turn
 _MORE = (2, 5, 7)  # where more runs are asked for
-_ENDS = 4  # of processes, after which nothing more is tried
+_ENDS = 8  # of processes, after which nothing more is tried
 _ATTEMPTS = 24  # at one set of inputs
 _SCALES = (1.0, 2.0**6, 2.0**12, 2.0**18)  # how much larger numbers become where an output does not move
 _SIZES = 3  # that are tried as lengths then
+_LONG = (64, 512, 4096)  # sizes of axes behind the first, of sound for one
 
 Run = Callable[[Feeds], list[Any]]
 
@@ -54,13 +55,16 @@ def _shape(value: Any) -> Any:
     return list(getattr(value, "shape", ()))
 
 
-def running(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
+def running(side: Side, run: Run, wanted: Asked, *, sought: bool = False) -> Iterator[Fed]:
     """Sets of inputs that a model runs on, with its outputs; `run` is what a session of it does.
+
+    They are `sought` in copies of this process where some are known to end the one that runs them.
 
     Raises:
         EngineError: there is none that it takes.
     """
     found = []
+    run = _surviving(run) if sought else run
     for fed in _given(side, run, wanted) if wanted.sets else _found(side, run, wanted):
         found.append(fed.given)
         if wanted.save is not None:  # each as it comes: what ends the process is kept, too
@@ -89,6 +93,18 @@ def _sizes(problem: Problem, held: Feeds) -> dict[str, int]:
         for name, axis in places
         if hasattr(held.get(name), "shape")
     }
+
+
+def _surviving(run: Run) -> Run:
+    """The same in a copy of this process for each run, whose end is an error."""
+
+    def survived(given: Feeds) -> list[Any]:
+        try:
+            return isolation.call(run, given)
+        except isolation.Ended as ended:
+            raise EngineError(str(ended)) from None
+
+    return survived
 
 
 def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
@@ -146,14 +162,27 @@ def _moving(problem: Problem, run: Run, fits: Choice, outputs: list[list[Any]]) 
 
 
 def _stronger(problem: Problem, fits: Choice, number: int) -> Iterator[Choice]:
-    """Other numbers, larger ones, and the sizes that there are for integers that may be lengths."""
+    """Other numbers, larger ones, the sizes that there are for integers that may be lengths, and larger sizes."""
     varied = replace(fits, seed=fits.seed + number)
     yield from (replace(varied, scale=scale) for scale in _SCALES)
-    given = problem.draw(varied)
+    yield from _lengths(problem, varied)
+    inner = [dim for dim, places in problem.open_dims().items() if any(axis for _, axis in places)]
+    for size in _LONG if inner else ():
+        larger = replace(varied, sizes={**fits.sizes, **dict.fromkeys(inner, size)})
+        yield larger
+        yield from _lengths(problem, larger)
+
+
+def _lengths(problem: Problem, choice: Choice) -> Iterator[Choice]:
+    """The same with each integer being one of the sizes."""
+    try:
+        given = problem.draw(choice)
+    except EngineError:
+        return
     sizes = sorted({size for value in given.values() for size in getattr(value, "shape", ())} - {0, 1}, reverse=True)
     for name in problem.numbers():
         if given[name].dtype.kind in "iu":
-            yield from (replace(varied, fills={**fits.fills, name: size}) for size in sizes[:_SIZES])
+            yield from (replace(choice, fills={**choice.fills, name: size}) for size in sizes[:_SIZES])
 
 
 def problem_of(model: ModelProto, wanted: Asked) -> Problem:

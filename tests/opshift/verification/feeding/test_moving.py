@@ -53,6 +53,22 @@ def test_lengths_are_the_sizes_that_there_are():
     assert opshift.verify(one, other).status == "different"
 
 
+@pytest.mark.parametrize("lengths", ["", ", int64[N] l"])
+def test_what_frames_hold_is_judged_on_long_sounds(lengths):
+    """Nothing is whole of a short one; of a long one, what its length says."""
+    masked = "r = Range(z, t, i) h = Unsqueeze(l, i) m = Less(r, h) f = Cast<to = 1>(m) n = Mul({}, f)"
+    body = (
+        "k = Shape<start = 1>({}) t = Squeeze(k) " + (masked if lengths else "n = Identity({})") + " "
+        "s = Slice(n, b, e, i) y = ReduceSum<keepdims = 0>(s, i)"
+    )
+    constants = "int64 z = {0}, int64[1] i = {1}, int64[1] b = {40}, int64[1] e = {9999}"
+    io = {"inputs": f"float[N,T] x{lengths}", "outputs": "float[N] y", "constants": constants}
+    one, other = (model(f"o = {op}(x) {body.format('o', 'o')}", 17, **io) for op in ("Identity", "Neg"))
+    found = opshift.verify(one, one)
+    assert (found.remarks, found.inputs[-1]["x"]) == ((), [3, 64])
+    assert opshift.verify(one, other).status == "different"
+
+
 def test_what_nothing_moves_is_told():
     zeros, nan = "z = Sub(x, x) y = Relu(z)", "z = Sub(x, x) y = Div(z, z)"
     said = '"y" was the same in each run: what it is computed from is not proved'

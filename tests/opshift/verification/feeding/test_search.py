@@ -183,6 +183,21 @@ def test_a_try_that_ends_the_process_is_not_made_again(monkeypatch):
     assert found.inputs[0]["x"][0] % 7 == 0
 
 
+def test_inputs_that_end_the_process_are_not_taken(monkeypatch):
+    real = OnnxRuntime.run
+
+    def deadly(self, feeds):
+        if feeds["x"].shape[0] < 40:  # as onnxruntime does where it divides integers by 0
+            os.kill(os.getpid(), signal.SIGFPE)
+        return real(self, feeds)
+
+    monkeypatch.setattr(OnnxRuntime, "run", deadly)
+    one, other = (model(f"y = {op}(x)", 17, inputs="float[N] x", outputs="float[N] y") for op in ("Neg", "Abs"))
+    found = verify_apart(Side(one), Side(one))
+    assert (found.status, found.inputs[0]) == ("equal", {"x": [64]})
+    assert verify_apart(Side(one), Side(other)).status == "different"
+
+
 def test_a_stop_tells_the_node_and_the_numbers():
     source = model("a = Neg(x) y = Add(a, w)", 17, inputs="float[N] x", outputs="float y", constants=weights(w=(7,)))
     opened = OnnxRuntime(marked(source))
