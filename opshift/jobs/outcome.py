@@ -153,7 +153,7 @@ def verdict(found: Verification) -> str:
     """One sentence on a verification."""
     if found.status == "unverified":
         return f"could not be verified: {found.why}"
-    judged = f"{found.engine}, {several(found.runs, 'run')}"
+    judged = f"{found.engine}, {several(found.runs, 'run')}" if found.engine else "neither was run"
     if found.equal:
         said = [f"worst absolute error {found.absolute:.3g}, relative {found.relative:.3g}", *_bounds(found)]
         if found.drawn:
