@@ -80,6 +80,8 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
         return DIFFERENT if tried.status == DIFFERS else REFUSED, replace(outcome, after=made)
     if manner.dry_run:
         return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
+    if tried is not None and tried.fixed:
+        job = replace(job, manner=replace(manner, wanted=at(manner.wanted, tried.fixed, source)))
     code, size, verification = job.written(result)
     taken_back: tuple[TakenBack, ...] = ()
     if verification is not None and not verification.equal and result.optional and tried is None:

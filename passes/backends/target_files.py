@@ -29,11 +29,12 @@ else:
     import tomli as tomllib
 
 _FILE = {"name", "title", "source", "base", "versions", "limits"}
-_LISTS = ("supports", "adds", "lacks", "vendors")
+_LISTS = ("supports", "adds", "lacks", "since", "vendors")
 _FACTS = ("static_shapes", "functions", "folds_sizes")
 _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "measured", *_FACTS, *_LISTS}
 _LIMIT = {
-    "ops", "attribute", "takes", "constant", "unused", "types", "ranks", "symbolic", "why", "source", "first", "last"
+    "ops", "before", "attribute", "takes", "constant", "unused", "types", "ranks", "symbolic", "why", "source", "first",
+    "last",
 }  # fmt: skip
 _RANKS = re.compile(r"(any|\d(?:-\d)?(?:, \d(?:-\d)?)*)( symbolic)?")
 
@@ -124,6 +125,7 @@ def _based(name: str) -> tuple[dict[str, Any], tuple[Limit, ...]]:
     """What a known target says, as the state that the first version of a file begins with, and its limits."""
     base = find(name)
     state: dict[str, Any] = {"opset": base.opset, "ir": base.ir_version, "ml": base.ml_opset, "lacks": dict(base.lacks)}
+    state["since"] = dict(base.oldest)
     state |= {fact: getattr(base, fact) for fact in _FACTS}
     state |= {"vendors": dict.fromkeys(base.vendors, 1), "measured": base.measured}
     state |= {"types": sorted(base.types)} if base.types else {}
@@ -149,6 +151,7 @@ def _inherit(state: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]
     added = _operators(row.get("adds", ()))
     lacks = {op: version for op, version in lacks.items() if op not in added} | _operators(row.get("lacks", ()))
     listed = "supports" in row or "supports" in state
+    after["since"] = {**({} if "supports" in row else state.get("since", {})), **_operators(row.get("since", ()))}
     after["vendors"] = {**state.get("vendors", {}), **_operators(row.get("vendors", ()))}
     after["measured"] = {**state.get("measured", {}), **_measured(row.get("measured", {}))}
     return {**after, "lacks": lacks, **({"supports": supports | added} if listed else {})}
@@ -168,6 +171,7 @@ def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Lim
         source,
         frozenset(state["supports"]) if "supports" in state else None,
         state["lacks"],
+        state["since"],
         frozenset(state["vendors"]),
         types - missing if types - missing != set(ELEMENT_TYPES) else frozenset(),
         **{fact: bool(state.get(fact, False)) for fact in _FACTS},
@@ -190,6 +194,7 @@ def _limit(row: Mapping[str, Any]) -> Limit:
     return Limit(
         frozenset(ops),
         max(ops.values(), default=1),
+        int(row.get("before", 0)),
         attribute,
         tuple(row.get("takes", ())),
         tuple(constant),
