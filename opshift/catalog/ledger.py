@@ -202,7 +202,7 @@ def _calls(function: Callable[..., Any]) -> list[ast.Call]:
 def _functions(file: str) -> dict[int, ast.FunctionDef]:
     """The functions of a file, by the line that each begins with."""
     found = _defined(ast.parse(Path(file).read_text(encoding="utf-8")))
-    return {min(of.lineno for of in (node, *node.decorator_list)): node for node in found}
+    return {min([node.lineno, *(of.lineno for of in node.decorator_list)]): node for node in found}
 
 
 def _defined(outer: ast.AST) -> Iterator[ast.FunctionDef]:
