@@ -74,7 +74,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
         outcome = replace(outcome, untried=goal.backend.name)
     if result.model is None:
         return REFUSED, _refused(outcome, source, goal, result, folder)
-    outcome = replace(outcome, grade=result.grade, folded=result.folded)
+    outcome = replace(outcome, grade=result.grade, folded=result.folded, stays=result.stays)
     if tried is not None and not tried.agrees:
         made = facts(result.model, model_file.size(result.model), result.after)
         return DIFFERENT if tried.status == DIFFERS else REFUSED, replace(outcome, after=made)
@@ -91,7 +91,9 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
         if part is not None:
             result, taken_back = part
             code, size, verification = job.written(result)
-            outcome = replace(outcome, grade=result.grade, folded=result.folded, changes=result.changes)
+            outcome = replace(
+                outcome, grade=result.grade, folded=result.folded, stays=result.stays, changes=result.changes
+            )
     assert result.model is not None, "what was refused has ended above"
     outcome = replace(outcome, after=facts(result.model, size, result.after), verification=verification)
     return code, replace(outcome, output=str(output) if code == DONE else "", taken_back=taken_back)
