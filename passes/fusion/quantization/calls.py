@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from opshift.passes.fusion.quantization.operands import Operands, Stays, value_of
+from opshift.passes.fusion.quantization.operands import Operands, Stays, given, value_of
 from opshift.passes.model.messages import NodeProto, TensorProto
 from opshift.passes.model.types import element_name
 from opshift.passes.rewrite.builder import Builder
@@ -93,3 +93,13 @@ def tried(make: Make, of: Operands, build: Builder, call: Call, kind: int) -> Ma
         return make(of, build, call, kind)
     except Stays:
         return None
+
+
+def output_kind(of: Operands, node: NodeProto) -> int:
+    """The type of 8 bits that a QuantizeLinear with one scale gives; 0 for any other."""
+    bare = not {a.name for a in node.attribute} & {"block_size", "precision"}
+    if not bare or not of.is_one(*node.input[1:]) or of.scope.elem_type(node.input[1]) != T.FLOAT:
+        return 0
+    zero = given(node, 2)
+    kind = of.scope.elem_type(zero) if zero else value_of(node, "output_dtype", 0) or T.UINT8
+    return int(kind) if kind in MIXED else 0

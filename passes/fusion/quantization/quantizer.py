@@ -16,11 +16,11 @@ from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Allowance, Change
 from opshift.passes.errors import Refusal
 from opshift.passes.fusion.group import Uses
-from opshift.passes.fusion.quantization.calls import MIXED, Call, Kind, Made, tried
+from opshift.passes.fusion.quantization.calls import Call, Kind, Made, output_kind, tried
 from opshift.passes.fusion.quantization.forms import MOVED
 from opshift.passes.fusion.quantization.kinds import FLOATS, INTEGERS, KINDS
 from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, Stays, given, value_of
-from opshift.passes.fusion.quantization.products import MOVING
+from opshift.passes.fusion.quantization.stays import reason
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
@@ -68,7 +68,7 @@ class Quantizer:
 
     def _quantized(self, index: int, node: NodeProto, wanted: Mapping[str, Sequence[Op]]) -> dict[int, list[NodeProto]]:
         operands = Operands(self.scope, self.uses)
-        kind = _output_kind(operands, node)
+        kind = output_kind(operands, node)
         call = _before(operands, node, kind) if kind else None
         why = ""
         for op in wanted.get(call.node.op_type, ()) if call is not None else ():
@@ -97,14 +97,8 @@ class Quantizer:
                 continue
             if name_of(node) in said or not any(operands.made_by(name, "DequantizeLinear") for name in node.input):
                 continue
-            why = _unquantized(operands, node)
-            if node.op_type in wanted:
-                self._stay(node, why or "it is none that could be expressed")
-            elif not why and node.op_type in MOVING:
-                self._stay(node, "its result has another scale or zero point")
-            elif not why and node.op_type not in ("DequantizeLinear", "QuantizeLinear"):
-                theirs = [f"; {op[0]}::{op[1]} comes in by its name" for op in KINDS if KINDS[op].of == node.op_type]
-                self._stay(node, "".join(["ONNX has no such operator on integers", *theirs[:1]]))
+            if why := reason(operands, node, is_wanted=node.op_type in wanted):
+                self._stay(node, why)
 
     def _stay(self, node: NodeProto, why: str) -> None:
         self.stays.append(Refusal(name_of(node), node.op_type, "", 0, False, why, self.where))
@@ -147,32 +141,6 @@ class Quantizer:
 def name_of(node: NodeProto) -> str:
     """The name of a node; that of what it makes where it has none."""
     return node.name or node.output[0]
-
-
-def _unquantized(of: Operands, node: NodeProto) -> str:
-    """Why what a node makes does not become integers; empty where it does."""
-    readers = of.uses.users.get(node.output[0], [])
-    if not of.alone(node.output[0]):
-        count = len(readers)
-        return "its result is read elsewhere" if count < 2 else f"its result is read by {count} nodes"
-    reader = of.scope.body.node[readers[0]]
-    if reader.op_type == "QuantizeLinear" and not default_domain(reader.domain):
-        if _output_kind(of, reader):
-            return ""
-        return "its result is quantized to another type, or with several scales; 8 bits with one scale can be expressed"
-    followed = (of.scope.body.node[at].op_type for name in reader.output for at in of.uses.users.get(name, ()))
-    between = "stands between it and QuantizeLinear" if "QuantizeLinear" in followed else "reads its result"
-    return f"{reader.op_type} {between}"
-
-
-def _output_kind(of: Operands, node: NodeProto) -> int:
-    """The type of 8 bits that a QuantizeLinear with one scale gives; 0 for any other."""
-    bare = not {a.name for a in node.attribute} & {"block_size", "precision"}
-    if not bare or not of.is_one(*node.input[1:]) or of.scope.elem_type(node.input[1]) != T.FLOAT:
-        return 0
-    zero = given(node, 2)
-    kind = of.scope.elem_type(zero) if zero else value_of(node, "output_dtype", 0) or T.UINT8
-    return int(kind) if kind in MIXED else 0
 
 
 def _before(of: Operands, node: NodeProto, kind: int) -> Call | None:
