@@ -35,6 +35,7 @@ from opshift.passes.openvino import (  # noqa: F401 (each registers what it maps
 )
 from opshift.passes.openvino.layer import MAPPINGS, OPSET, Layer, Nested, Unmapped
 from opshift.passes.openvino.network import Body, Dims, End, Entry, Network, Port, element_type, split_names
+from opshift.passes.openvino.stated import forget_sizes
 from opshift.passes.rewrite.builder import Builder
 
 INTERNAL = ("RMS",)  # operators that OpenVINO's own transformations make
@@ -59,6 +60,7 @@ def translate(network: Network, folder: str | None) -> Result:
     model.graph.name = network.name or "network"
     for key, value in network.metadata.items():
         model.metadata_props.add(key=key, value=value)
+    forget_sizes(network.graph)
     whole = _Whole(model, network, folder)
     _Graph(network.graph, model.graph, whole).translate()
     if whole.refusals:

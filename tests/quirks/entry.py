@@ -28,10 +28,12 @@ class Evidence:
     feeds: Mapping[str, Any]
     right: tuple[Any, ...]
     constants: str = ""
+    domains: str = ""
 
     @property
     def model(self) -> ModelProto:
-        return model(self.body, self.opset, inputs=self.inputs, outputs=self.outputs, constants=self.constants)
+        io = {"inputs": self.inputs, "outputs": self.outputs, "constants": self.constants, "domains": self.domains}
+        return model(self.body, self.opset, **io)
 
 
 @dataclass(frozen=True)

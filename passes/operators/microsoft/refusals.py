@@ -9,6 +9,11 @@ _SEARCHES = "it runs the graphs in its attributes until a search ends that no te
 _PAGED = "its cache lies in pages that a table at run time points to; a cache of one buffer could be expressed"
 _PACKED = "it takes sequences of several lengths packed into one without padding; padded ones could be expressed"
 _SPARSE = "which keys a query attends is chosen at run time and in no text; attention to all could be expressed"
+_PACKED_WEIGHTS = (
+    "it multiplies by weights in the layout of a file of another program, which no text tells; MatMulNBits could be"
+)
+_BOUND = "it writes into a buffer that is bound to its result, at places told at run time; values could be expressed"
+
 _CUDA = "only CUDA runs it, and its text leaves open what it computes"
 
 _ORDERS = 'its matrices lie in "specific layout used in cublaslt", which no operator of ONNX reads; row by row could be'
@@ -36,11 +41,21 @@ REASONS = {
         "PackedMultiHeadAttention",
         "RemovePadding",
         "RestorePadding",
-        "VarlenCausalConvWithState",
         "VarlenNGramHashMapping",
     ),
     _SPARSE: ("DynamicSparseAttention", "PackedSparseAttentionIndexer", "SparseAttentionIndexer"),
-    _CUDA: ("GatedDeltaNet", "LongformerAttention", "RelativePositionBias"),
+    _CUDA: ("LongformerAttention", "RelativePositionBias"),
+    _BOUND: ("ConvStateReplay", "GatedDeltaNetStateReplay"),
+    "it publishes what is accepted in a ring at an address of the device, which an input holds": (
+        "SpeculativePrefixCommit",
+    ),
+    "it joins the choices of PackedSparseAttentionIndexer, which cannot be expressed": (
+        "PackedSparseAttentionIndexerMerge",
+    ),
+    _PACKED_WEIGHTS: ("GatherPacked", "MatMulPacked", "MoEPacked"),
+    "it runs one sequence step by step, and keeps the state of each of the last steps in rows that an input counts": (
+        "Mamba2Verify",
+    ),
     "its four flags are inputs, which decide at run time what it reads and how long its caches are": (
         "DecoderAttention",
     ),
