@@ -9,9 +9,6 @@ _SEARCHES = "it runs the graphs in its attributes until a search ends that no te
 _PAGED = "its cache lies in pages that a table at run time points to; a cache of one buffer could be expressed"
 _PACKED = "it takes sequences of several lengths packed into one without padding; padded ones could be expressed"
 _SPARSE = "which keys a query attends is chosen at run time and in no text; attention to all could be expressed"
-_PACKED_WEIGHTS = (
-    "it multiplies by weights in the layout of a file of another program, which no text tells; MatMulNBits could be"
-)
 _BOUND = "it writes into a buffer that is bound to its result, at places told at run time; values could be expressed"
 
 _CUDA = "only CUDA runs it, and its text leaves open what it computes"
@@ -52,7 +49,9 @@ REASONS = {
     "it joins the choices of PackedSparseAttentionIndexer, which cannot be expressed": (
         "PackedSparseAttentionIndexerMerge",
     ),
-    _PACKED_WEIGHTS: ("GatherPacked", "MatMulPacked", "MoEPacked"),
+    "its experts multiply by weights in blocks of bytes, chosen by two kinds of routers; QMoE could be expressed": (
+        "MoEPacked",
+    ),
     "it runs one sequence step by step, and keeps the state of each of the last steps in rows that an input counts": (
         "Mamba2Verify",
     ),
