@@ -101,7 +101,6 @@ TOPICS = {  # tests of what a whole room does, which are named after that
         "fold_vendors",
         "neighbours",
     },
-    "passes/fusion/quantization": {"stays"},
     "passes/openvino": {"attributes"},
     "passes/operators": {"ledger", "on_request", "over_boundaries"},
     "passes/operators/microsoft": {"nothing", "places", "recurrences"},
