@@ -47,9 +47,9 @@ class Inference:
         self._source = source
         self._opened = opened
         self._types: dict[Path, dict[str, TypeProto]] | None = None
+        self._inferred: ModelProto | None = None
+        self._granted: set[str] = set()
         self._told: set[tuple[Known, str]] | None = None
-        self.granted: frozenset[str] = frozenset()
-        """Values whose inferred shapes hold of sizes of 1 or more alone."""
         self.less: set[str] = set()
         """Values of whose sizes an older onnx may know less than the newest."""
 
@@ -61,7 +61,7 @@ class Inference:
     def now(self) -> None:
         """Infer the types of the model as it is now, which may be changed later."""
         if self._types is None:
-            self._types, self.granted = _infer(self._source, self._opened)
+            self._types, self._inferred = _infer(self._source, self._opened)
             if installed.infers_less():
                 self.less = _known_less(self._source, self._types)
 
@@ -69,6 +69,13 @@ class Inference:
         """The inferred type of a value of the source graph at `path`."""
         self.now()
         return (self._types or {}).get(path, {}).get(name)
+
+    @property
+    def granted(self) -> set[str]:
+        """Values whose inferred shapes hold of sizes of 1 or more alone, as far as anybody asked for types."""
+        if self._inferred is not None:
+            self._granted, self._inferred = claims.granted(self._inferred), None
+        return self._granted
 
     def contradictions(self) -> list[Change]:
         """What the model declares of shapes that is not so, as far as anybody asked for types."""
@@ -111,8 +118,8 @@ class Inference:
             told.add((scope, current.output[0]))
 
 
-def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, TypeProto]], frozenset[str]]:
-    """The types of values by the path of their graph, and the names of those that hold of sizes of 1 or more alone."""
+def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, TypeProto]], ModelProto | None]:
+    """The types of values by the path of their graph, and the model in which they were found."""
     import onnx.shape_inference
 
     light = without_weights(source)
@@ -130,7 +137,7 @@ def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, Typ
                 inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
                 more = False
     except Exception:  # a model that inference cannot digest still has its declared types
-        return {}, frozenset()
+        return {}, None
     found: dict[Path, dict[str, TypeProto]] = {}
     pending: list[tuple[Path, GraphProto]] = [((), inferred.graph)]
     while pending:
@@ -142,7 +149,7 @@ def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, Typ
         }
         for index, node in _holding(graph):
             pending += [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
-    return found, frozenset(claims.granted(inferred))
+    return found, inferred
 
 
 _SIZED = frozenset(["Reshape", "Expand", "Einsum", "Gemm", "MeanVarianceNormalization"])

@@ -178,6 +178,12 @@ class Stage(Scope):
             return None if found is None else list(found)
         return super().shape(name)
 
+    def rank(self, name: str) -> int | None:
+        if name in self._names and name not in self.made and name not in self.typed:
+            found: int | None = self.ask("rank", name)
+            return found
+        return super().rank(name)
+
     def inferred_shape(self, name: str) -> list[Dim] | None:
         if name not in self._names:
             return super().inferred_shape(name)
@@ -217,6 +223,9 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
     if kind in ("shape", "inferred_shape"):
         shape = getattr(scope, kind)(name)
         return shape, None if shape is None else tuple(shape)
+    if kind == "rank":
+        rank = scope.rank(name)
+        return rank, rank
     if kind == "claim":
         scope.notice(name, scope.stated(name))
         return None, None
