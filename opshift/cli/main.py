@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import signal
 import sys
@@ -30,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.typed = typed
             from opshift.cli import commands
 
+            gc.enable()
             code = int(getattr(commands, options.command)(options))
             sys.stdout.flush()
             return code

@@ -3,8 +3,10 @@ for what the conversion adds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
+from google.protobuf.message import Error as ProtobufError
 from opshift.passes import process
 from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import Path
@@ -12,7 +14,8 @@ from opshift.passes.analysis.knowledge import Known
 from opshift.passes.analysis.node_inference import infer_node, is_known
 from opshift.passes.analysis.weightless import without_weights
 from opshift.passes.changes import Change
-from opshift.passes.model import installed, schemas, tensors
+from opshift.passes.errors import InvalidModel
+from opshift.passes.model import installed, legality, schemas, tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import (
@@ -275,6 +278,23 @@ def contradiction(source: ModelProto) -> str:
     except Exception as error:
         return " ".join(str(error).split())
     return ""
+
+
+@contextmanager
+def blaming(source: ModelProto) -> Iterator[None]:
+    """Rewrites trust that nodes have what they must have: `InvalidModel` says where they fail for want of it."""
+    try:
+        yield
+    except (InvalidModel, ProtobufError):
+        raise
+    except Exception as error:
+        for problem in legality.problems(source):
+            raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
+        if why := contradiction(source):
+            raise InvalidModel(f"the model is not valid: {why}") from error
+        if isinstance(error, ValueError):  # which to a user means something that was asked for in vain
+            raise RuntimeError(str(error)) from error
+        raise
 
 
 def _check_installed(light: ModelProto) -> None:
