@@ -116,9 +116,12 @@ def ignores(call: Call) -> bool:
     return ignored is not None and (targets is None or bool((targets == ignored).any()))
 
 
-def empty_parts(call: Call) -> bool:
+def beyond_the_end(call: Call) -> int:
+    """How far behind the end of the axis the last of numbered parts begins; -1 where it begins before that."""
     parts, shape, axis = call.attribute("num_outputs", 0), call.shape(0) or (), call.attribute("axis", 0)
-    return bool(parts) and -len(shape) <= axis < len(shape) and -(-shape[axis] // parts) * (parts - 1) >= shape[axis]
+    if not parts or not -len(shape) <= axis < len(shape):
+        return -1
+    return max(-(-shape[axis] // parts) * (parts - 1) - shape[axis], -1)
 
 
 def cropped_by_scales(call: Call) -> bool:

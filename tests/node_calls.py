@@ -18,6 +18,8 @@ from opshift.passes.model.traversal import bodies, subgraphs
 from opshift.verification.engines import EngineError, Reference
 from tests.runtime import DEFAULT, Runtime
 
+LEARNED = "ai.onnx.ml"
+
 
 @dataclass(frozen=True)
 class Call:
@@ -54,10 +56,11 @@ def calls(of: ModelProto, feeds: Mapping[str, Any] | None = None) -> Iterator[Ca
     imported = of.opset_import
     for body in bodies(of):
         imported = functions.get(id(body), of.opset_import if body is of.graph else imported)  # type: ignore[assignment]
-        opset = next((i.version for i in imported if i.domain in DEFAULT), 1)
+        opsets = {i.domain: i.version for i in imported}
+        opsets[""] = next((opsets[domain] for domain in DEFAULT if domain in opsets), 1)
         for node in body.node:
-            if node.domain in DEFAULT:
-                yield Call(node, opset, values)
+            if node.domain in (*DEFAULT, LEARNED):
+                yield Call(node, opsets.get(node.domain, opsets[""]), values)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from tests.support import model
 from tests.undefined import ROWS, undefined
 
 F = np.float32
-SHOWN = "the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0"
+SHOWN = "the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]"
 
 
 def io(**feeds: np.ndarray) -> dict[str, Any]:
@@ -47,11 +47,20 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.arange(4, dtype=F).reshape(1, 1, 2, 2)}),
     ("statistics of channels", "y = BatchNormalization(x, s, s, s, v)", 9, "float[A,B] y",
      {"x": np.ones((2, 1), F), "s": np.ones(1, F), "v": np.ones((1, 1), F)}, {"v": np.ones(1, F)}),
+    ("does not lead on", "y = STFT(x, n, w)", 17, "float[A,B,C,D] y", {"x": np.ones((1, 4, 1), F), "n": np.array(-1), "w": np.ones(2, F)},
+     {"n": np.array(2)}),
+    ("none of the data", "y = ReduceSum<axes=[2]>(x)", 8, "float[A,B] y", {"x": np.ones((1, 1), F)}, {"x": np.ones((1, 1, 1), F)}),
+    ("no broadcast is asked", "y = Sub(x, z)", 3, "float[N] y", {"x": np.ones(1, F), "z": np.ones(0, F)}, {"z": np.ones(1, F)}),
+    ("none of the signal", "y = DFT(x, , a)", 20, "float[A,B,C] y", {"x": np.ones((1, 4, 1), F), "a": np.array(-(2**31))}, {"a": np.array(1)}),
+    ("beside the axis", "y = Concat<axis=0>(x, z)", 13, "float[A,B] y", {"x": np.ones((1, 0), F), "z": np.ones((1, 1), F)},
+     {"x": np.ones((2, 1), F)}),
     ("no window", "y = HannWindow(n)", 17, "float[A] y", {"n": np.array(0)}, {"n": np.array(1)}),
     ("a rounding", "y = BlackmanWindow(n)", 17, "float[A] y", {"n": np.array(1)}, {"n": np.array(2)}),
     ("heads are told", "y = Attention<q_num_heads=1, kv_num_heads=1>(q, q, q)", 24, "float[A,B,C,D] y", {"q": np.ones((1, 1, 1, 1), F)},
      {"q": np.ones((1, 1, 1), F)}),
     ("the condition is no vector", "y = Compress(x, c)", 11, "float[N] y", {"x": np.ones(1, F), "c": np.array(True)}, {"c": np.ones(1, bool)}),
+    ("an end of the region", 'y = Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, r, s)', 13, "float[N] y",
+     {"x": np.ones(1, F), "r": np.array([0, -np.inf], F), "s": np.ones(1, F)}, {"r": np.array([0, 1], F)}),
     ("the scales are no vector", "y = Resize(x, , s)", 13, "float[N] y", {"x": np.ones(1, F), "s": np.ones((1, 1), F)}, {"s": np.ones(1, F)}),
     ("more conditions", "y = Compress(x, c)", 11, "float[N] y", {"x": np.ones(1, F), "c": np.ones(2, bool)}, {"c": np.ones(1, bool)}),
     ("the slope is larger", "y = PRelu(x, s)", 16, "float[N] y", {"x": np.ones(1, F), "s": np.ones(2, F)}, {"s": np.ones(1, F)}),
@@ -72,12 +81,18 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((2, 3), F)}),
     ("keys for no head", "y = Attention(q, k, v)", 23, "float[A,B,C,D] y",
      {"q": np.ones((1, 0, 1, 1), F), "k": np.ones((1, 1, 1, 1), F), "v": np.ones((1, 1, 1, 1), F)}, {"q": np.ones((1, 1, 1, 1), F)}),
-    ("the hidden size", "_, y = RNN<hidden_size=2>(x, w, r)", 14, "float[A,B,C] y",
+    ("have other sizes", "_, y = GRU<hidden_size=1>(x, w, w, , n)", 14, "float[A,B,C] y",
+     {"x": np.ones((1, 1, 1), F), "w": np.ones((1, 3, 1), F), "n": np.zeros(0, np.int32)}, {"n": np.ones(1, np.int32)}),
+    ("have other sizes", "_, y = LSTM<hidden_size=3>(x, w, r)", 14, "float[A,B,C] y",
+     {"x": np.ones((1, 1, 1), F), "w": np.ones((1, 1, 1), F), "r": np.ones((1, 12, 3), F)}, {"w": np.ones((1, 12, 1), F)}),
+    ("have other sizes", "_, y = RNN<hidden_size=2>(x, w, r)", 14, "float[A,B,C] y",
      {"x": np.ones((1, 1, 1), F), "w": np.ones((1, 1, 1), F), "r": np.ones((1, 1, 1), F)}, {"w": np.ones((1, 2, 1), F), "r": np.ones((1, 2, 2), F)}),
     ("a place is no number", "y = GridSample(x, g)", 16, "float[A,B,C,D] y",
      {"x": np.ones((1, 1, 2, 2), F), "g": np.full((1, 1, 1, 2), np.nan, F)}, {"g": np.zeros((1, 1, 1, 2), F)}),
     ("the axis lies outside", "y = ArgMin<axis=3>(x)", 10, "int64[A,B] y", {"x": np.ones((1, 1), F)}, {"x": np.ones((1, 1, 1, 1), F)}),
     ("nothing along the axis", "y = ArgMax<axis=-1>(x)", 13, "int64[A,B] y", {"x": np.ones((1, 0), F)}, {"x": np.ones((0, 1), F)}),
+    ("outside the data", "y = GatherND(x, i)", 13, "float[A,B] y", {"x": np.ones((0, 0), F), "i": np.zeros((1, 1), int)},
+     {"x": np.ones((1, 0), F)}),
     ("NaN becomes", "y = QuantizeLinear(x, s)", 13, "uint8[N] y", {"x": np.full(1, np.nan, F), "s": np.array(1, F)}, {"x": np.ones(1, F)}),
     ("a scale is 0", "y = QuantizeLinear(x, s)", 13, "uint8[N] y", {"x": np.ones(1, F), "s": np.array(0, F)}, {"s": np.array(1, F)}),
     ("no rank of 3", "_, y = RNN<hidden_size=1>(x, w, r)", 6, "float[A,B,C] y",
@@ -102,6 +117,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("negative", "y = CenterCropPad(x, n)", 18, "float[N] y", {"x": np.ones(1, F), "n": np.array([-1])}, {"n": np.array([2])}),
     ("the last one", "y = Loop(, c, x) <body = b (int64 i, bool t, float[1] v) => (bool u, float[1] w) { u = Identity(t) w = Identity(v) }>",
      16, "float[1] y", {"c": np.array(True), "x": np.ones(1, F)}, {"c": np.array(False)}),
+    ("no trip whose", "y = Loop(n) <body = b (int64 i, bool t) => (bool u, float[A] w) { u = Identity(t) w = Cast<to=1>(i) }>",
+     16, "float[A,B] y", {"n": np.array(0)}, {"n": np.array(1)}),
     ("the last one", "y = Loop(, , x) <body = b (int64 i, bool t, float[1] v) => (bool u, float[1] w) "
      "{ s = Constant<value = bool {1}>() u = Identity(s) w = Identity(v) }>", 16, "float[1] y", {"x": np.ones(1, F)}, {}),
 ]  # fmt: skip

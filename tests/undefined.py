@@ -13,6 +13,7 @@ from onnx import ModelProto
 
 from tests.conditions import encoded, left_out, origin
 from tests.node_calls import Call, calls
+from tests.quirks.entry import ALONG_AXIS
 
 Place = tuple[int, int]  # an input and an axis of it
 
@@ -164,6 +165,12 @@ def _no_region(call: Call) -> bool:
     return crops and (left_out or 0 in (call.shape(1) or ()))
 
 
+def _crops_beyond_all(call: Call) -> bool:
+    region = call.given(1)
+    crops = call.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
+    return crops and region is not None and not np.isfinite(region.astype(np.float64)).all()
+
+
 def _trains(call: Call) -> bool:
     return bool(np.any(call.given(2))) if call.opset >= 12 else call.opset < 7 and not call.attribute("is_test", 0)
 
@@ -188,6 +195,14 @@ def _unscaled(call: Call) -> bool:
 def _other_batches(call: Call) -> bool:
     x, indices, count = call.shape(0), call.shape(1), call.attribute("batch_dims", 0)
     return x is not None and indices is not None and x[:count] != indices[:count]
+
+
+def _outside_of_data(call: Call) -> bool:
+    x, indices, count = call.shape(0), call.given(1), call.attribute("batch_dims", 0)
+    if x is None or indices is None or not indices.ndim:
+        return False
+    dims = x[count : count + indices.shape[-1]]
+    return len(dims) == indices.shape[-1] and bool(((indices < -np.array(dims)) | (indices >= dims)).any())
 
 
 def _no_parts(call: Call) -> bool:
@@ -229,6 +244,25 @@ def _axis_outside(call: Call) -> bool:
     return x is not None and not -len(x) <= axis < len(x)
 
 
+def _reduces_no_axis(call: Call) -> bool:
+    x, axes = call.shape(0), call.attribute("axes", [])
+    return x is not None and any(not -len(x) <= axis < len(x) for axis in axes)
+
+
+def _transforms_no_axis(call: Call) -> bool:
+    x, axis = call.shape(0), call.given(2)
+    return x is not None and axis is not None and (not -len(x) <= axis < len(x) or int(axis) % len(x) == len(x) - 1)
+
+
+def _joins_others(call: Call) -> bool:
+    """Whether what is joined has other sizes beside the axis; some runtimes look at none that are empty."""
+    shapes, axis = [call.shape(at) for at in range(len(call.node.input))], call.attribute("axis", 1)
+    known = [[*shape] for shape in shapes if shape is not None]
+    if not known or not all(-len(shape) <= axis < len(shape) for shape in known):
+        return False
+    return len({tuple(size for at, size in enumerate(shape) if at != axis % len(shape)) for shape in known}) > 1
+
+
 def _nothing_along(call: Call) -> bool:
     x, axis = call.shape(0), call.attribute("axis", 0)
     return x is not None and -len(x) <= axis < len(x) and x[axis] == 0
@@ -260,15 +294,32 @@ def _broadcasts_early(call: Call) -> bool:
     return call.opset < 8 and len(shapes) > 1
 
 
+def _broadcasts_unasked(call: Call) -> bool:
+    shapes = {call.shape(at) for at in range(2)} - {None}
+    return call.opset < 7 and len(shapes) > 1 and not call.attribute("broadcast", 0)
+
+
 def _other_kernel(call: Call) -> bool:
     x, told = call.shape(0), (("kernel_shape", 1), ("strides", 1), ("dilations", 1), ("pads", 2))
     given = [(call.attribute(name), each) for name, each in told]
     return x is not None and any(of is not None and len(of) != each * (len(x) - 2) for of, each in given)
 
 
-def _other_hidden_size(call: Call) -> bool:
-    weights, told = call.shape(2), call.attribute("hidden_size")
-    return weights is not None and told is not None and len(weights) == 3 and weights[2] != told
+def _other_weights(call: Call) -> bool:
+    """Whether an input has other sizes than the data, the direction and the hidden size ask for; engines may broadcast it."""
+    x, r = call.shape(0), call.shape(2)
+    if x is None or r is None or len(x) != 3 or len(r) != 3:
+        return False
+    gates, turned = {"RNN": 1, "GRU": 3, "LSTM": 4}[call.node.op_type], call.attribute("layout", 0)
+    size = call.attribute("hidden_size", r[2])
+    ways = 2 if encoded(call.attribute("direction", "forward")) == b"bidirectional" else 1
+    batch = x[0] if turned else x[1]
+    first = (batch, ways, size) if turned else (ways, batch, size)
+    asked: dict[int, tuple[int, ...]] = {
+        1: (ways, gates * size, x[2]), 2: (ways, gates * size, size), 3: (ways, 2 * gates * size), 4: (batch,), 5: first,
+        6: first, 7: (ways, 3 * size),
+    }  # fmt: skip
+    return any(call.shape(at) not in (None, sizes) for at, sizes in asked.items())
 
 
 def _moved_float8(call: Call) -> bool:
@@ -292,6 +343,14 @@ def _never_ends(call: Call) -> bool:
     return true and (left_out(1)(call) or bool(np.any(call.given(1))))
 
 
+def _stacks_nothing(call: Call) -> bool:
+    """Whether there is no trip, or there may be none, and values are stacked, of which nothing tells the sizes."""
+    body, trips, goes_on = call.attribute("body"), call.given(0), call.given(1)
+    if body is None or len(body.output) <= len(body.input) - 1:
+        return False
+    return (trips is not None and not np.any(trips > 0)) or (goes_on is not None and not np.any(goes_on))
+
+
 REDUCTIONS = tuple(f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Prod", "Sum", "SumSquare", "Mean"))
 ROWS: tuple[Undefined, ...] = (
     Undefined(("Dropout",), "what is dropped is chance", _trains),
@@ -304,12 +363,16 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("ReverseSequence",), "there is not one length for each sequence", _unequal_batch),
     Undefined(("ReverseSequence",), "no sequence is so long", _no_such_length),
     Undefined(("MeanVarianceNormalization",), "an axis lies outside the rank", _no_such_axis),
+    Undefined((*REDUCTIONS, "ReduceMax", "ReduceMin"), "an axis is none of the data", _reduces_no_axis),
     Undefined(REDUCTIONS, "whole numbers go beyond their type", _out_of_range),
     Undefined(("MeanVarianceNormalization",), "there is no variance", _no_variance, "nan"),
     Undefined(("BlackmanWindow",), "nothing is left but a rounding", _no_window, "elements differ"),
     Undefined(("Attention",), "heads are told beside an axis of them", _heads_twice),
     Undefined(("HannWindow", "HammingWindow", "BlackmanWindow"), "no window is asked for, which onnx refuses where it sees it",
               lambda call: call.given(0) is not None and not np.any(call.given(0) > 0), "size input must be greater than 0"),
+    Undefined(("STFT",), "a step does not lead on", lambda call: call.given(1) is not None and not np.all(call.given(1) > 0)),
+    Undefined(("DFT",), "the axis is none of the signal", _transforms_no_axis),
+    Undefined(("Concat",), "sizes differ beside the axis", _joins_others),
     Undefined(("Compress",), "the condition is no vector", _no_vector(1)),
     Undefined(("BatchNormalization",), "statistics of channels are no vectors",
               lambda call: bool(call.attribute("spatial", 1)) and any(_no_vector(at)(call) for at in range(1, 5))),
@@ -329,12 +392,14 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("ArgMin", "ArgMax"), "the axis lies outside the rank", _axis_outside),
     Undefined(("ArgMin", "ArgMax"), "there is nothing along the axis", _nothing_along),
     Undefined(("GatherND",), "data and indices have other batches", _other_batches),
+    Undefined(("GatherND",), "an index lies outside the data", _outside_of_data),
     Undefined(("QuantizeLinear",), "NaN becomes an integer", lambda call: _no_number(call.given(0)) and (call.given(2) is None or _whole(call.given(2)))),
     Undefined(("QuantizeLinear",), "a scale is 0", lambda call: call.given(1) is not None and not call.given(1).all()),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "a zero point of float8 or float4 is not 0", _moved_float8),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", _unscaled),
     Undefined(("CenterCropPad",), "a size is negative", _negative(1)),
     Undefined(("Resize",), "there is no region to crop", _no_region),
+    Undefined(("Resize",), "an end of the region is no number or infinite", _crops_beyond_all),
     Undefined(("TopK",), "what is not sorted has any order", lambda call: call.attribute("sorted", 1) == 0, "elements differ"),
     Undefined(("CenterCropPad",), "there is not one size for each axis", _not_one_size_an_axis),
     Undefined(("RNN", "GRU", "LSTM"), "the data have no rank of 3", lambda call: len(call.shape(0) or (1, 1, 1)) != 3),
@@ -344,9 +409,11 @@ ROWS: tuple[Undefined, ...] = (
               _found_beside_none),
     Undefined(("Gemm",), "nothing is 0 or what is added", _nothing_to_sum, "the sign of a zero"),
     Undefined(("Max", "Min", "Sum", "Mean"), "sizes differ, which are broadcast from 8 on", _broadcasts_early),
+    Undefined(ALONG_AXIS, "sizes differ, and no broadcast is asked for", _broadcasts_unasked),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel has other axes than the data", _other_kernel),
-    Undefined(("RNN", "GRU", "LSTM"), "the hidden size is not that of the weights", _other_hidden_size),
+    Undefined(("RNN", "GRU", "LSTM"), "weights, lengths or states have other sizes", _other_weights),
     Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",
               lambda call: (call.attribute("clip") or 0) < 0),
     Undefined(("Loop",), "no trip is the last one", _never_ends),
+    Undefined(("Loop",), "there is no trip whose values have a size", _stacks_nothing, "shape ["),
 )  # fmt: skip

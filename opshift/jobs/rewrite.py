@@ -73,12 +73,14 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
         outcome = replace(outcome, untried=goal.backend.name)
     if result.model is None:
         return REFUSED, _refused(outcome, source, goal, result, folder)
-    outcome = replace(outcome, grade=result.grade, folded=result.folded)
+    outcome = _of(result, outcome)
     if tried is not None and not tried.agrees:
         made = facts(result.model, model_file.size(result.model), result.after)
         return DIFFERENT if tried.differs else REFUSED, replace(outcome, after=made)
     if manner.dry_run:
         return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
+    if tried is not None and tried.fixed:
+        job = replace(job, manner=replace(manner, wanted=at(manner.wanted, tried.fixed, source)))
     code, size, verification = job.written(result)
     taken_back: tuple[TakenBack, ...] = ()
     if verification is not None and not verification.equal and result.optional and tried is None:
@@ -88,10 +90,16 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
         if part is not None:
             result, taken_back = part
             code, size, verification = job.written(result)
-            outcome = replace(outcome, grade=result.grade, folded=result.folded, changes=result.changes)
+            outcome = _of(result, outcome)
     assert result.model is not None, "what was refused has ended above"
     outcome = replace(outcome, after=facts(result.model, size, result.after), verification=verification)
     return code, replace(outcome, output=str(output) if code == DONE else "", taken_back=taken_back)
+
+
+def _of(result: Result, outcome: Outcome) -> Outcome:
+    """The same with what is said of a result that is not refused."""
+    outcome = replace(outcome, grade=result.grade, changes=result.changes)
+    return replace(outcome, folded=result.folded, stays=result.stays)
 
 
 def _asked(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapping[str, Any]]:

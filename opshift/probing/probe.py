@@ -1,4 +1,4 @@
-"""Finds out what an installed backend reads, by running ONNX's published one-node tests on it."""
+"""Finds out what an installed backend reads, by running ONNX's published one-node tests and usual layers on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from opshift.passes.backends import target_files
@@ -21,6 +21,7 @@ from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.spelling import hint
 from opshift.probing import installed, shapes, tasks
+from opshift.probing.layers import layers
 from opshift.probing.models import calls
 from opshift.probing.samples import Sample, bind, exported, parameters, published
 from opshift.probing.worker import Verdict, Worker
@@ -54,7 +55,7 @@ class Finding:
 def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = None, models: Path | None = None) -> str:
     """What the installed `backend` reads, as the text of a target file; `ops` narrows the operators.
 
-    The calls in the `models` of a folder are tried, too.
+    Layers of usual sizes, and the calls in the `models` of a folder, are tried, too.
 
     Raises:
         ValueError: an unknown backend or operator, or one that is not installed.
@@ -69,7 +70,7 @@ def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = Non
         if not worker.run(tasks.simple(7, 3)).agrees:
             raise ValueError(f"{backend} does not run a model of one Relu: {worker.run(tasks.simple(7, 3)).why}")
         found = measure(worker, set(ops), progress, runtime)
-        for case in calls(models) if models is not None else ():
+        for case in chain(layers(), calls(models) if models is not None else ()):
             if not ops or case.op[1] in ops:
                 add(found.findings.setdefault(case.op, Finding()), case, worker)
         return text(backend, release, found)
@@ -163,7 +164,7 @@ def judge(
 
 
 def add(found: Finding, sample: Sample, worker: Worker) -> None:
-    """What a call in a model adds to what is known of an operator, if the backend agrees with it."""
+    """What a call of a layer or in a model adds to what is known of an operator, if the backend agrees with it."""
     if not _outcome(worker, sample)[0].agrees:
         return
     first = next(iter(sample.feeds.values()), None)

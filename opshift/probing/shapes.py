@@ -12,7 +12,7 @@ from opshift.passes.model.messages import ModelProto
 from opshift.probing.samples import Sample
 from opshift.probing.worker import Run, Worker, Yield
 
-RANKS = range(1, 7)
+RANKS = range(7)
 _BASES = 3  # samples of an operator that others are made of
 
 Agrees = Callable[[Sample], bool]
@@ -97,7 +97,7 @@ def _ranked(value: Any, rank: int) -> Any:
         value = value[0]
     for _ in range(value.ndim, rank):
         value = np.stack([value, value])
-    return np.ascontiguousarray(value)
+    return np.array(value, order="C")  # of an array without axes, one element is a number
 
 
 def _reshaped(source: ModelProto, shapes: dict[str, tuple[int, ...]]) -> ModelProto:

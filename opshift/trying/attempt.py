@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 
 from opshift.passes import process, progress
@@ -17,8 +18,22 @@ from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.probing import installed
 from opshift.trying import learning, smallest
-from opshift.trying.remedies import ANNOTATE, AS_IT_IS, BOUND, CLAIMS, EXPAND, OPSET, OPTIMIZE, SPLIT, SYMBOLS, Remedies
-from opshift.trying.search import IMPOSSIBLE, Answer, Found, Meter, Plan, Search
+from opshift.trying.remedies import (
+    ANNOTATE,
+    AS_IT_IS,
+    BOUND,
+    CLAIMS,
+    DEFAULTS,
+    EXPAND,
+    FIX,
+    FIXED,
+    OPSET,
+    OPTIMIZE,
+    SPLIT,
+    SYMBOLS,
+    Remedies,
+)
+from opshift.trying.search import IMPOSSIBLE, Answer, Found, Meter, Plan, Remedy, Search, joined
 from opshift.trying.smallest import Piece
 from opshift.trying.trial import Backend, Expected, expected
 from opshift.trying.tried import Learnt, Manner, Tried
@@ -27,7 +42,7 @@ from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.side import Side
 
-_OF_OPERATORS = (EXPAND, SPLIT, BOUND)
+_OF_OPERATORS = (EXPAND, SPLIT, BOUND, DEFAULTS)
 
 
 def backend_of(goal: Goal) -> str:
@@ -63,7 +78,7 @@ def attempt(source: Side, goal: Goal, manner: Manner, wanted: Asked) -> tuple[Re
 class _Trying:
     def __init__(self, source: Side, goal: Goal, manner: Manner, backend: Backend, held: Expected):
         self._source, self._manner, self._backend, self._held = source, manner, backend, held
-        self._remedies = Remedies(source.model, goal, source.folder)
+        self._remedies = Remedies(source.model, goal, source.folder, held.feeds[0])
         self._meter = Meter(manner.bound)
         self._pieces: dict[Plan, Piece | None] = {}
         self._results: dict[Plan, Result] = {}
@@ -71,9 +86,17 @@ class _Trying:
     def run(self) -> tuple[Result, Tried]:
         remedies = self._remedies
         search = Search(
-            self._answer, remedies.helps, remedies.general(), self._blame, remedies.rest(), meter=self._meter
+            self._answer,
+            remedies.helps,
+            remedies.general(),
+            self._blame,
+            remedies.rest(),
+            meter=self._meter,
+            mends=self._mends,
+            key=self._made,
+            parts=remedies.parts,
         )
-        found = search.run([frozenset(), frozenset({AS_IT_IS})])
+        found = search.run([frozenset(), frozenset({AS_IT_IS})], FIXED if remedies.parts(FIXED) else None)
         result = self._result(found.plan)
         tried = Tried(
             self._backend.said,
@@ -83,6 +106,7 @@ class _Trying:
             found.tries,
             AS_IT_IS in found.plan,
             other=self._other(),
+            fixed=remedies.fixed(found.plan),
         )
         if not tried.agrees:
             return result, self._failed(tried, found, result)
@@ -113,7 +137,21 @@ class _Trying:
         if result.model is None:
             return Answer(IMPOSSIBLE, str(result.refusals[0]) if result.refusals else "")
         progress.tell(f"try it in {self._backend.said}", self._meter.tries + 1, self._manner.bound.tries)
-        return self._backend.answer(result.model, self._source.folder, self._held)
+        held = self._held.alike() if any(remedy.kind == FIX for remedy in plan) else self._held
+        return self._backend.answer(result.model, self._source.folder, held)
+
+    def _made(self, plan: Plan) -> Hashable:
+        """What a plan makes; of what is refused, the plan itself."""
+        model = self._result(plan).model
+        return plan if model is None else sha256(model.SerializeToString(deterministic=True)).digest()
+
+    def _mends(self, plan: Plan, remedy: Remedy) -> bool:
+        piece = self._piece(plan)
+        if piece is None:
+            return False
+        kept = plan & {AS_IT_IS}
+        made = Remedies(piece.model, self._remedies.rewriting, None, piece.feeds).made(joined(kept, remedy)).model
+        return made is not None and self._fails(made, piece.feeds).agrees
 
     def _blame(self, plan: Plan) -> list[str]:
         piece = self._piece(plan)
@@ -171,7 +209,13 @@ class _Trying:
         return tuple(dict.fromkeys(open_))
 
     def _learnt(self, found: Found) -> Iterator[Learnt]:
-        for remedy in sorted(found.plan - {AS_IT_IS}):
+        sizes = [remedy for remedy in sorted(found.plan) if remedy.kind == FIX]
+        if sizes:
+            said = ", ".join(remedy.what for remedy in sizes)
+            answer = found.reasons.get(sizes[0], Answer(""))
+            how = f"fixed {said}, which it was run on"
+            yield Learnt(FIX, said, next(iter(answer.blames), ""), "", True, answer.status, answer.why, 0, how)
+        for remedy in sorted(found.plan - {AS_IT_IS, *sizes}):
             answer = found.reasons.get(remedy, Answer(""))
             if remedy.kind in _OF_OPERATORS:
                 answer = self._said(remedy.what) or answer
@@ -181,6 +225,7 @@ class _Trying:
             how = {
                 EXPAND: f"expanded, {nodes} node{'s' if nodes != 1 else ''}",
                 OPSET: f"converted to opset {remedy.what}",
+                DEFAULTS: "left out the attributes that say what holds without them",
                 SPLIT: "one axis after the other",
                 BOUND: "kept its input where its exponentials do not overflow",
                 OPTIMIZE: "computed what is constant",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from opshift.passes.changes import Result
 from opshift.passes.errors import InvalidModel, Refusal
@@ -13,13 +14,14 @@ from opshift.passes.inlining import definable
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Body, bodies, census
-from opshift.trying import bounding, splitting, symbols
+from opshift.passes.specialization.wanted import Wanted, wanted
+from opshift.trying import bounding, defaults, splitting, symbols
 from opshift.trying.search import Plan, Remedy
 from opshift.trying.smallest import INPUTS
 
 AS_IT_IS = Remedy(0, "as it is")
 """The target's file is not asked."""
-EXPAND, SPLIT, BOUND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE = (
+EXPAND, SPLIT, BOUND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE, FIX, DEFAULTS = (
     "expand",
     "split",
     "bound",
@@ -28,10 +30,14 @@ EXPAND, SPLIT, BOUND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE = (
     "symbols",
     "claims",
     "annotate",
+    "fix",
+    "defaults",
 )
+FIXED = Remedy(5, FIX)
+"""Every size that is no number becomes what it is in the inputs that the model is run on."""
 _OPSETS = (18, 17, 15, 13, 11)
 """Opsets that importers were written for: newest first."""
-_REWRITES = {SPLIT: splitting.split, BOUND: bounding.bound}
+_REWRITES = {SPLIT: splitting.split, BOUND: bounding.bound, DEFAULTS: defaults.plain}
 """What is done to all nodes of an operator, once the model is what it becomes otherwise."""
 _WIDELY = 6
 """What came with this opset, or an older one, importers have: expanding it is of no use unless it is named."""
@@ -39,11 +45,12 @@ _WIDELY = 6
 
 @dataclass(frozen=True)
 class Remedies:
-    """The remedies for one model and one goal."""
+    """The remedies for one model and one goal; `feeds` are what the model is run on."""
 
     source: ModelProto
     goal: Goal
     folder: str | None
+    feeds: Mapping[str, Any] = field(default_factory=dict)
 
     def helps(self, kind: str) -> Iterator[Remedy]:
         """What may help where an operator (`Name` or `domain::Name`) is at fault."""
@@ -51,6 +58,8 @@ class Remedies:
             yield from self._renaming()
             return
         op = operator(kind)
+        if not op[0] and defaults.has_default(self.source, op[1]):
+            yield Remedy(1, DEFAULTS, kind)
         if definable.is_defined(*op) and kind not in self.goal.names:
             yield _expanding(1, kind)
         if not op[0] and op[1] in splitting.SPLIT:
@@ -80,6 +89,23 @@ class Remedies:
         """The source with all that is fixed in it."""
         return self.goal.sized(self.source)
 
+    @property
+    def rewriting(self) -> Goal:
+        """The goal for parts of the result."""
+        return Goal(backend=self.goal.backend, refinement=self.goal.refinement)
+
+    def parts(self, remedy: Remedy) -> list[Remedy]:
+        """Sizes that are fixed, one by one; anything else as it is."""
+        if remedy != FIXED:
+            return [remedy]
+        return [Remedy(FIXED.cost, FIX, text) for text in symbols.sizes(self.sized, self.feeds)]
+
+    def fixed(self, plan: Plan) -> Wanted:
+        """The sizes that are fixed by a plan, beside those that are wanted."""
+        texts = [part.what for remedy in plan if remedy.kind == FIX for part in self.parts(remedy)]
+        more, held = wanted(texts), self.goal.fixed
+        return replace(held, shapes={**held.shapes, **more.shapes}, sizes={**held.sizes, **more.sizes})
+
     def _renaming(self) -> Iterator[Remedy]:
         if not symbols.are_plain(self.sized):
             yield Remedy(1, SYMBOLS)
@@ -106,7 +132,7 @@ class Remedies:
         held = {remedy.kind: remedy for remedy in plan}
         names = {remedy.what for remedy in plan if remedy.kind == EXPAND}
         while True:
-            result = self._attempt(self._goal(held, names))
+            result = self._attempt(replace(self._goal(held, names), fixed=self.fixed(plan)))
             if result.model is not None and SYMBOLS in held:
                 result = replace(result, model=symbols.plain(result.model))
             if result.model is not None and CLAIMS in held:

@@ -7,8 +7,8 @@ Tries hence grow with the kinds of things that are at fault, not with their numb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 AGREES, DIFFERS, REFUSED, DIED, HUNG, IMPOSSIBLE, UNTRIED = (
@@ -81,6 +81,14 @@ Helps = Callable[[str], Iterable[Remedy]]
 """What may help where a kind is at fault."""
 Blame = Callable[[Plan], Sequence[str]]
 """Which kind is at fault, found out where no words name it; what that takes counts as tries."""
+Mends = Callable[[Plan, Remedy], bool]
+"""Whether a remedy makes that part of what a plan makes run which was found to be at fault: one try."""
+Parts = Callable[[Remedy], Iterable[Remedy]]
+"""What a remedy consists of, as far as parts of it may do."""
+_FIRST = 0.6
+"""How much of a search is for what needs no other start."""
+_CHEAP = 2
+"""What costs no more, and may help anywhere, is tried before anybody looks for what is at fault."""
 
 
 class Meter:
@@ -88,12 +96,15 @@ class Meter:
 
     def __init__(self, bound: Bound):
         self.bound = bound
+        self.share = 1.0
+        """How much of the bound is for what is done now."""
         self.tries = 0
         self._started = perf_counter()
 
     def goes_on(self) -> bool:
         """Whether there may be one more."""
-        return self.tries < self.bound.tries and perf_counter() - self._started < self.bound.seconds
+        seconds = perf_counter() - self._started
+        return self.tries < self.bound.tries * self.share and seconds < self.bound.seconds * self.share
 
     def count(self) -> None:
         self.tries += 1
@@ -104,7 +115,8 @@ class Search:
 
     `attempt` answers for a plan; `helps` lists what may help where a kind is at fault, `general` what may help
     anywhere, and `rest` all else that can be done, which is done at once where nothing else is left; `blame` finds who
-    is at fault.
+    is at fault, and `mends` whether something helps there. Plans of one `key` make the same model, which is tried once.
+    `parts` are tried in the place of a whole remedy once that has helped.
     """
 
     def __init__(
@@ -115,21 +127,28 @@ class Search:
         blame: Blame | None = None,
         rest: Iterable[Remedy] = (),
         meter: Meter | None = None,
+        mends: Mends | None = None,
+        key: Callable[[Plan], Hashable] = frozenset,
+        parts: Parts = lambda remedy: (remedy,),
     ):
         self._attempt = attempt
         self._helps = helps
         self._general = sorted(general, key=_cost)
         self._blame = blame
+        self._mends = mends
+        self._key = key
+        self._parts = parts
+        self._keys: dict[Plan, Hashable] = {}
         self._rest = sorted(rest)
         self.meter = meter or Meter(Bound())
-        self._answers: dict[Plan, Answer] = {}
+        self._answers: dict[Hashable, Answer] = {}
         self._blamed: dict[Plan, tuple[str, ...]] = {}
         self._fixed: Plan = frozenset()
         self._been: set[Plan] = set()
         self._reasons: dict[Remedy, Answer] = {}
 
-    def run(self, starts: Sequence[Plan] = (frozenset(),)) -> Found:
-        """Try each start as it is, then go on from the first one that there is."""
+    def run(self, starts: Sequence[Plan] = (frozenset(),), anew: Remedy | None = None) -> Found:
+        """Try each start as it is, then go on from the first one that there is; failing that, anew with one remedy."""
         plan = starts[0]
         for start in starts:
             if self.ask(start).agrees:
@@ -139,6 +158,18 @@ class Search:
         answer = self.ask(plan)
         if answer.status == IMPOSSIBLE:
             return self._found(plan)
+        self.meter.share = 1.0 if anew is None else _FIRST
+        found = self._from(plan)
+        self.meter.share = 1.0
+        if found.answer.agrees or anew is None:
+            return found
+        self._reasons = {anew: answer}
+        other = self._from(joined(plan, anew))
+        return other if other.answer.agrees else replace(found, tries=other.tries, bounded=other.bounded)
+
+    def _from(self, plan: Plan) -> Found:
+        """What is found from one plan on."""
+        answer = self.ask(plan)
         while not answer.agrees:
             self._been.add(plan)
             step = self._step(plan, answer)
@@ -149,13 +180,26 @@ class Search:
 
     def ask(self, plan: Plan) -> Answer:
         """The answer for a plan, asked for once."""
-        if plan not in self._answers:
+        key = self._kept(plan)
+        if key not in self._answers:
             if not self.meter.goes_on():
                 return Answer(UNTRIED)
-            self._answers[plan] = self._attempt(plan)
-            if self._answers[plan].status != IMPOSSIBLE:
+            self._answers[key] = self._attempt(plan)
+            if self._answers[key].status != IMPOSSIBLE:
                 self.meter.count()
-        return self._answers[plan]
+        return self._answers[key]
+
+    def _kept(self, plan: Plan) -> Hashable:
+        """Under what the answer for a plan is kept."""
+        if plan not in self._keys:
+            self._keys[plan] = self._key(plan)
+        return self._keys[plan]
+
+    def _divided(self, remedy: Remedy) -> Iterator[Remedy]:
+        for part in self._parts(remedy):
+            if remedy in self._reasons:
+                self._reasons.setdefault(part, self._reasons[remedy])
+            yield part
 
     def _found(self, plan: Plan) -> Found:
         reasons = {remedy: self._reasons[remedy] for remedy in plan if remedy in self._reasons}
@@ -179,6 +223,9 @@ class Search:
         """
         for kind in answer.blames:
             yield from ((remedy, True) for remedy in sorted(self._helps(kind), key=_cost))
+        for remedy in self._general:
+            if remedy.cost <= _CHEAP and remedy not in plan and self.ask(joined(plan, remedy)).agrees:
+                yield remedy, False
         for kind in self._found_out(plan):
             yield from ((remedy, True) for remedy in sorted(self._helps(kind), key=_cost))
         yield from ((remedy, False) for remedy in self._general)
@@ -189,15 +236,18 @@ class Search:
             return None
         found = self.ask(wider)
         changed = meant or (found.status, found.why) != (answer.status, answer.why)  # the same words may be of others
-        if found.agrees or (changed and self._went_on(plan, answer, wider, found)):
+        if found.agrees or (changed and self._went_on(plan, answer, remedy, found)):
             self._reasons[remedy] = answer
             return wider, found
         return None
 
-    def _went_on(self, plan: Plan, answer: Answer, wider: Plan, found: Answer) -> bool:
+    def _went_on(self, plan: Plan, answer: Answer, remedy: Remedy, found: Answer) -> bool:
         """Whether something else is at fault than before."""
-        if found.status in (IMPOSSIBLE, UNTRIED):
+        wider = joined(plan, remedy)
+        if found.status in (IMPOSSIBLE, UNTRIED) or self._kept(wider) == self._kept(plan):
             return False
+        if self._mends is not None and not found.blames:
+            return bool(self._found_out(plan)) and self.meter.goes_on() and self._mends(plan, remedy)
         before, after = self._at_fault(plan, answer), self._at_fault(wider, found)
         return bool(before and after) and before[0] != after[0]
 
@@ -230,7 +280,10 @@ class Search:
 
     def _least(self, plan: Plan) -> Plan:
         """The plan without what it can do without, dropped by halves; what costs most goes first."""
-        items, parts = sorted(plan - self._fixed, reverse=True), 2
+        items, parts = (
+            sorted({part for remedy in plan - self._fixed for part in self._divided(remedy)}, reverse=True),
+            2,
+        )
         while len(items) > 1 or (items and parts == 2):
             size = -(-len(items) // parts)
             chunks = [items[start : start + size] for start in range(0, len(items), size)]

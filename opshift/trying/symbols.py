@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
 
 from opshift.passes.model.messages import FunctionProto, ModelProto, ValueInfoProto
 from opshift.passes.model.traversal import bodies
-from opshift.passes.model.types import symbol
+from opshift.passes.model.types import is_fixed, symbol
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -17,6 +17,22 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 def are_plain(model: ModelProto) -> bool:
     """Whether all sizes of a model's inputs are numbers or identifiers."""
     return all(_is_plain(dim) for value in model.graph.input for dim in _dims(value))
+
+
+def sizes(model: ModelProto, feeds: Mapping[str, Any]) -> list[str]:
+    """The sizes of inputs that are no numbers as they are in what the model is run on, as `--fix-shape` takes them."""
+    held: dict[str, str] = {}
+    for value in model.graph.input:
+        shape = getattr(feeds.get(value.name), "shape", None)
+        dims = list(_dims(value))
+        if shape is None or len(dims) != len(shape):
+            continue
+        names = {symbol(dim): size for dim, size in zip(dims, shape, strict=True) if not is_fixed(dim)}
+        if all(_PLAIN.fullmatch(name) for name in names):
+            held |= {name: f"{name}={size}" for name, size in names.items()}
+        else:
+            held[f"{value.name}:"] = f"{value.name}:{','.join(map(str, shape))}"
+    return list(held.values())
 
 
 def plain(model: ModelProto) -> ModelProto:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,6 +33,16 @@ class Expected:
     side: Side
     feeds: tuple[Any, ...]
     outputs: tuple[Any, ...]
+
+    def alike(self) -> Expected:
+        """Those of the inputs that have the sizes of the first ones."""
+        pairs = zip(self.feeds, self.outputs, strict=True)
+        same = [(given, made) for given, made in pairs if _shapes(given) == _shapes(self.feeds[0])]
+        return replace(self, feeds=tuple(given for given, _ in same), outputs=tuple(made for _, made in same))
+
+
+def _shapes(feeds: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: getattr(value, "shape", None) for name, value in feeds.items()}
 
 
 def expected(source: Side, wanted: Asked) -> Expected:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from opshift.passes.specialization.wanted import NOTHING, Wanted
 from opshift.trying.search import AGREES, DIFFERS, Bound
 
 
@@ -58,6 +59,7 @@ class Tried:
         other: the release that the target's file is about, where it is another one.
         open: symbolic dimensions of the inputs: numbers for them may help.
         learn: the target file that keeps what was found.
+        fixed: the sizes that had to be fixed, and those that were wanted.
     """
 
     backend: str
@@ -74,6 +76,7 @@ class Tried:
     other: str = ""
     open: tuple[str, ...] = ()
     learn: str = ""
+    fixed: Wanted = NOTHING
 
     @property
     def agrees(self) -> bool:

@@ -126,7 +126,7 @@ def judge(
         if grade == "close" or rounded:
             limit = _alike(x)
             moved = _largest(near, x, limit) + (_largest(far, x, limit) if rounded else 0.0)
-            same = np.maximum(same, CONSTANTS * moved + 4 * u * np.minimum(width, limit))
+            same = np.maximum(same, CONSTANTS * moved + 4 * u * _mean(x, limit))
         same = np.minimum(same, most * width)
         good = np.minimum(TIMES[grade] * source + UNITS[grade] * u * width, most * width)
         good = np.maximum(ANYWAY * max(source, noise), most * width if rounded else good)
@@ -152,10 +152,23 @@ def _median(values: Array) -> float:
 
 def _largest(gap: Array, values: Array, limit: Array) -> Array:
     """For each element, the largest gap of the elements whose magnitude is not above its limit."""
+    order, last = _below(values, limit)
+    return np.maximum.accumulate(gap.reshape(-1)[order])[last].reshape(gap.shape)
+
+
+def _mean(values: Array, limit: Array) -> Array:
+    """For each element, its scale among the elements whose magnitude is not above its limit."""
+    magnitude = np.where(np.isfinite(values), np.abs(values), 0.0)
+    order, last = _below(values, limit)
+    squares = np.cumsum(np.square(np.minimum(magnitude, 1e150)).reshape(-1)[order])
+    return np.maximum(magnitude, np.sqrt(squares[last] / (last + 1)).reshape(values.shape))
+
+
+def _below(values: Array, limit: Array) -> tuple[Array, Array]:
+    """The elements by magnitude, and for each one the place in this order of the last that is not above its limit."""
     magnitude = np.where(np.isfinite(values), np.abs(values), 0.0).reshape(-1)
     order = np.argsort(magnitude)
-    reached = np.searchsorted(magnitude[order], limit.reshape(-1), "right")
-    return np.maximum.accumulate(gap.reshape(-1)[order])[np.maximum(reached - 1, 0)].reshape(gap.shape)
+    return order, np.maximum(np.searchsorted(magnitude[order], limit.reshape(-1), "right") - 1, 0)
 
 
 def _gap(a: Array, b: Array) -> Array:

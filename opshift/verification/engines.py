@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opshift.files import external
 from opshift.passes.model import tensor_data
 from opshift.passes.model.traversal import bodies
+from opshift.verification.unchecked import checked
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -62,6 +63,9 @@ def one_line(error: BaseException) -> str:
     return text if len(text) <= 300 else f"{text[:100]}...{text[-197:]}"
 
 
+_FOREIGN = re.compile(r"bfloat16|float[468]e|int[24]\)")
+"""The types in onnxruntime's spelling for which numpy has none of its own."""
+
 ABSENT = "onnxruntime is not installed"
 
 
@@ -87,6 +91,7 @@ class OnnxRuntime:
             options.execution_order = ort.ExecutionOrder.PRIORITY_BASED  # casts of weights where they are needed
             options.enable_cpu_mem_arena = False
         try:
+            model = model if isinstance(model, bytes) else checked(model, ort.__version__)
             if folder is not None and not isinstance(model, bytes):
                 aside: external.Aside = {}
                 model = external.runnable(model, folder, aside=aside)
@@ -97,8 +102,11 @@ class OnnxRuntime:
         except Exception as error:
             raise EngineError(one_line(error)) from None
         self._outputs = list(outputs) if outputs else None
-        given = (*self._session.get_inputs(), *self._session.get_overridable_initializers())
-        self._known = {value.name for value in given}
+        taken = self._session.get_inputs()
+        self._known = {value.name for value in (*taken, *self._session.get_overridable_initializers())}
+        yielded = [value for value in self._session.get_outputs() if not outputs or value.name in outputs]
+        if foreign := next((v for v in (*taken, *yielded) if _FOREIGN.search(v.type)), None):
+            raise EngineError(f"it exchanges no {foreign.type} with numpy ({foreign.name})")
         self._options = ort.RunOptions()
         self._options.log_severity_level = 4
 

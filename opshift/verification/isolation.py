@@ -39,10 +39,12 @@ class Ended(RuntimeError):
 
     Attributes:
         late: whether its time was over (`end_after`).
+        full: whether the memory did not suffice.
     """
 
     def __init__(self, code: int, *, full: bool = False):
-        super().__init__(_how(code, full=full))
+        self.full = full or code == -getattr(signal, "SIGKILL", 0)  # which systems send to who takes too much
+        super().__init__(_how(code, full=self.full))
         self.late = code == _LATE or (code < 0 and -code == getattr(signal, "SIGALRM", 0))
 
 
@@ -123,7 +125,7 @@ def _is_watched() -> bool:
 
 def _how(code: int, *, full: bool) -> str:
     """How a process ended; `full` if it held much of the memory that there was."""
-    if full or code == -getattr(signal, "SIGKILL", 0):  # which systems send to who takes too much
+    if full:
         return "the memory does not suffice for the process that ran it"
     why = f"exit code {code if code < 1 << 31 else hex(code)}"  # Windows has large ones, known by their digits
     if code < 0:

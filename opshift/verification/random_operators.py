@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import bodies
+from opshift.verification.compare import compare
+from opshift.verification.engines import Feeds, Session
+
+if TYPE_CHECKING:
+    from opshift.verification.side import Side
 
 GENERATORS = frozenset(
     ["Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"]
@@ -25,6 +32,20 @@ def unseeded(model: ModelProto) -> ModelProto:
     return copy
 
 
+def is_random(side: Side, given: Any, name: str, value: Any, other: Any, grade: str) -> bool:
+    """Whether the first model does not even agree with itself; then only shape and type can be compared.
+
+    Exact changes leave generators as they are: what a seed fixes has to be the same.
+    """
+    if getattr(value, "shape", None) != getattr(other, "shape", None):
+        return False
+    index = [v.name for v in side.model.graph.output].index(name)
+    if grade == "exact":
+        return not compare(value, side.open().run(given)[index]).equal
+    session = replace(side, model=unseeded(side.model)).open()  # one session, whose generators move on
+    return not compare(*(session.run(given)[index] for _ in range(2))).equal
+
+
 def shared(before: ModelProto, after: ModelProto) -> tuple[list[str], list[str]]:
     """What generators of the main graph yield and take in one model, as far as the other has values of these names."""
     made = [{name for node in model.graph.node for name in node.output if name} for model in (before, after)]
@@ -40,6 +61,30 @@ _ALPHA = 1e-9
 """How often two samples of one distribution may be taken for samples of two."""
 
 
+_ENOUGH, _MOST = 1024, 32
+"""How many numbers are drawn where a run yields fewer, and in how many runs at most."""
+
+
+def sampled(session: Session, given: Feeds, known: int) -> list[Any]:
+    """What each generator, an output behind those that are `known`, draws in a few runs, together."""
+    import numpy as np
+
+    runs = [session.run(given)[known:]]
+    while len(runs) < _MOST and min(map(np.size, runs[0]), default=_ENOUGH) * len(runs) < _ENOUGH:
+        runs.append(session.run(given)[known:])
+    return [np.concatenate([np.ravel(drawn) for drawn in each]) for each in zip(*runs, strict=True)]
+
+
+def tells(one: Any, other: Any) -> bool:
+    """Whether samples are large enough that `unlike` finds anything."""
+    return bool(one.size and other.size) and _by_chance(one.size, other.size) < 1
+
+
+def _by_chance(one: int, other: int) -> float:
+    """How far apart the shares of two samples of one distribution may be."""
+    return math.sqrt(-math.log(_ALPHA / 2) / 2 * (1 / one + 1 / other))
+
+
 def unlike(one: Any, other: Any) -> str:
     """Why two arrays are not drawn alike, by Kolmogorov and Smirnov; empty where they may be.
 
@@ -53,7 +98,7 @@ def unlike(one: Any, other: Any) -> str:
     at = np.concatenate([a, b])
     shares = [np.searchsorted(sample, at, "right") / sample.size for sample in (a, b)]
     gap = float(np.abs(shares[0] - shares[1]).max())
-    if gap <= np.sqrt(-np.log(_ALPHA / 2) / 2 * (1 / a.size + 1 / b.size)):
+    if gap <= _by_chance(a.size, b.size):
         return ""
     return f"drawn otherwise: {_told(b)} instead of {_told(a)}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -16,14 +16,16 @@ from opshift.verification import adapters, interfaces, isolation, random_operato
 from opshift.verification.compare import Difference, compare
 from opshift.verification.engines import ABSENT, ENGINES, EngineError, OnnxRuntime, Reference
 from opshift.verification.feeding import inputs as feeding
+from opshift.verification.feeding import moving
 from opshift.verification.feeding.asked import DRAWN, Asked
 from opshift.verification.judgement import SHAPE, Judgement
+from opshift.verification.places import branches
 from opshift.verification.side import Side
 from opshift.verification.turns import Turns
 
 if TYPE_CHECKING:
-    from opshift.verification.judge import Pair, Verdict
-    from opshift.verification.rounds import Tried
+    from opshift.verification.judge import Pair
+    from opshift.verification.places.rounds import Tried
 
 # onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
 # agree say as much as one. The reference alone comes last, because it is blind to some version differences.
@@ -59,7 +61,8 @@ class Verification:
         weights: initializers of one name that these read in both models, with other values.
         repro: where the smallest models that still differ were written.
         rounds: on which special numbers and sizes both have run besides.
-        remarks: where they part there, and it does not decide: not every change is exact, or an engine is to blame.
+        remarks: where they part there, and it does not decide: not every change is exact, or an engine is to blame; and
+            what was not run at all: branches, outputs that are empty, or that no inputs move.
     """
 
     status: str
@@ -92,11 +95,18 @@ class Verification:
 
 
 def verify_sides(
-    before: Side, after: Side, *, grade: str = "exact", wanted: Asked = DRAWN, plain: bool = True
+    before: Side,
+    after: Side,
+    *,
+    grade: str = "exact",
+    wanted: Asked = DRAWN,
+    plain: bool = True,
+    sought: bool = False,
 ) -> Verification:
     """Run both models on the same inputs; `grade` sets the tolerance (see `opshift.verification.compare`).
 
     Special numbers and sizes decide where the grade is exact and `plain` says that nothing was folded or optimized.
+    Inputs are `sought` in other processes where some are known to end the one that runs them.
     """
     mismatch = _interface(before.model, after.model, wanted)
     if mismatch:
@@ -108,7 +118,8 @@ def verify_sides(
         one, other = replace(before, engine=first), replace(after, engine=second)
         same = first is second and first in ENGINES  # others compute something else than what is written
         try:
-            found = _run(one, other, grade if same else "close", wanted, decides=plain and grade == "exact")
+            decides = plain and grade == "exact"
+            found = _run(one, other, grade if same else "close", wanted, decides=decides, sought=sought)
         except EngineError as error:
             reasons.append(str(error))
             continue
@@ -128,9 +139,14 @@ def verify_sides(
 def verify_apart(
     before: Side, after: Side, *, grade: str = "exact", wanted: Asked = DRAWN, plain: bool = True
 ) -> Verification:
-    """`verify_sides` in a process of its own: a model that ends it is unverified."""
+    """`verify_sides` in a process of its own: a model that ends it on all inputs that are found is unverified."""
     try:
-        return isolation.call(verify_sides, before, after, grade=grade, wanted=wanted, plain=plain)
+        try:
+            return isolation.call(verify_sides, before, after, grade=grade, wanted=wanted, plain=plain)
+        except isolation.Ended as ended:
+            if ended.late or ended.full or wanted.sets or not isolation.forks():
+                raise
+            return isolation.call(verify_sides, before, after, grade=grade, wanted=wanted, plain=plain, sought=True)
     except isolation.Ended as ended:
         return Verification("unverified", why=str(ended))
 
@@ -161,18 +177,24 @@ def _interface(before: ModelProto, after: ModelProto, wanted: Asked) -> str:
     return f"the inputs are {b} instead of {a}" if a != b else ""
 
 
-def _run(before: Side, after: Side, grade: str, wanted: Asked, *, decides: bool | None = None) -> Verification:
+def _run(
+    before: Side, after: Side, grade: str, wanted: Asked, *, decides: bool | None = None, sought: bool = False
+) -> Verification:
     """Both on the same inputs, and then in special rounds, if it is said whether these decide."""
     from opshift.verification.judge import Pair
-    from opshift.verification.rounds import tried
+    from opshift.verification.places.rounds import tried
 
-    turns = Turns(before, after)
+    ways = branches.branches(before) if {before.engine, after.engine} <= set(ENGINES) else []
+    shown, told = branches.watched(before.model, ways)
+    turns = Turns(before, after, replace(before, model=shown), list(told))
     turns.open()
     pair = Pair(before, after, grade, wanted.tolerances)
     total = Verification("equal", " and ".join(dict.fromkeys([before.named, after.named])), cast=tuple(pair.cast))
     started = perf_counter()
     progress.tell("run the first form, on inputs that fit")
-    fits = list(feeding.running(before, lambda given: turns.first(interfaces.rounded(given, pair.cast)), wanted))
+    fits = list(
+        feeding.running(before, lambda given: turns.first(interfaces.rounded(given, pair.cast)), wanted, sought=sought)
+    )
     made, failure = _second(turns, [interfaces.rounded(fed.given, pair.cast) for fed in fits], pair)
     turns.rest()
     for fed, actual in zip(fits, made, strict=False):
@@ -191,6 +213,12 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, decides: bool 
         if before.engine is Reference:  # which runs what is not valid, too
             return replace(total, status="unverified", why=f"{after.named}: {failure}")
         return replace(total, status="different", runs=total.runs + 1, why=failure)
+    total = replace(total, remarks=moving.remarks(before.model, [fed.outputs for fed in fits]))
+    if ways:
+        runs = [(fed, branches.seen(told, turns.seen(fed.outputs), pair.names, fed)) for fed in fits]
+        total = _everywhere(total, branches.attempts(pair, ways, runs), wanted.repro)
+        if not total.equal:
+            return total
     if decides is None or wanted.sets or pair.cast or before.engine is not after.engine or before.engine not in ENGINES:
         return total
     problem = feeding.problem_of(before.model, wanted)
@@ -219,7 +247,22 @@ def _decided(total: Verification, found: Tried, decides: bool) -> Verification:
         first = found.partings[0]
         return replace(total, status="different", tensor=first.tensor, why=f"with {first.round}, {first.why}")
     blamed = (f"{parting}; no other engine is known to do so" for parting in found.excused)
-    return replace(total, remarks=(*map(str, found.partings), *blamed))
+    return replace(total, remarks=(*total.remarks, *map(str, found.partings), *blamed))
+
+
+def _everywhere(total: Verification, attempts: Iterable[branches.Attempt], repro: str | None) -> Verification:
+    """The verification with runs of the branches that no inputs led to."""
+    failed = []
+    for attempt in attempts:
+        if attempt.pair is None:
+            failed.append(attempt)
+        elif attempt.why:
+            total = replace(total, status="different", why=attempt.why)
+        else:
+            total = _judged(total, attempt.pair, attempt.given, attempt.expected, attempt.actual, repro)
+        if not total.equal:
+            return replace(total, why=f"where {attempt.branch} is taken, {total.why}")
+    return replace(total, remarks=(*total.remarks, *branches.told(failed)))
 
 
 def _judged(
@@ -228,12 +271,14 @@ def _judged(
     """The verification with one more run."""
     verdict = pair.judge(given, expected, actual)
     if pair.grade == "close" and any(found.why for found in verdict.outputs):
-        verdict = _stepwise(pair, given) or verdict
+        from opshift.verification.places import steps
+
+        verdict = steps.judged(pair, given) or verdict
     outputs, drawn = {found.output: found for found in verdict.outputs}, list[str]()
     for name, a, b in zip(outputs, expected, actual, strict=True):
         if not outputs[name].why:
             total = _worse(total, compare(a, b))
-        elif _is_random(pair.before, given, name, a, b, pair.grade):
+        elif random_operators.is_random(pair.before, given, name, a, b, pair.grade):
             drawn.append(name)
         else:
             total = replace(_worse(total, compare(a, b)), status="different", tensor=name, why=outputs[name].why)
@@ -251,19 +296,8 @@ def _judged(
     merged = tuple(before[name].worse(found) if name in before else found for name, found in outputs.items())
     ties = dict(Counter(total.ties) + Counter(verdict.ties))
     names = tuple(dict.fromkeys([*total.drawn, *fed.drawn]))
+    total = replace(total, remarks=tuple(dict.fromkeys([*total.remarks, *fed.remarks])))
     return replace(_worse(total, fed), outputs=merged, ties=ties, drawn=names, float64=fed.float64 or total.float64)
-
-
-def _stepwise(pair: Pair, given: Any) -> Verdict | None:
-    """What is found from one quantized value to the next, where the models have such and agree so."""
-    from opshift.verification.places import steps
-
-    if pair.cast:
-        return None
-    try:
-        return steps.judge(pair.before, pair.after, given, pair.grade, pair.asked)
-    except EngineError:
-        return None
 
 
 def _located(found: Verification, pair: Pair, given: Any, repro: str | None, *, plainly: bool) -> Verification:
@@ -300,22 +334,6 @@ def _worse(total: Verification, found: Difference | Verification) -> Verificatio
     return replace(total, absolute=max(total.absolute, found.absolute), relative=max(total.relative, found.relative))
 
 
-def _is_random(side: Side, given: Any, name: str, value: Any, other: Any, grade: str) -> bool:
-    """Whether the first model does not even agree with itself; then only shape and type can be compared.
-
-    Exact changes leave generators as they are: what a seed fixes has to be the same.
-    """
-    if getattr(value, "shape", None) != getattr(other, "shape", None):
-        return False
-    index = [v.name for v in side.model.graph.output].index(name)
-    if grade == "exact":
-        return not compare(value, side.open().run(given)[index]).equal
-    unseeded = replace(
-        side, model=random_operators.unseeded(side.model)
-    ).open()  # one session, whose generators move on
-    return not compare(*(unseeded.run(given)[index] for _ in range(2))).equal
-
-
 def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[str]) -> Verification | None:
     """Both forms run on the numbers that generators of the first drew; None where that cannot be done.
 
@@ -335,23 +353,21 @@ def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[s
         if not values:
             return None
         theirs = dict(zip(yielded, after.open(yielded).run(given)[count:], strict=True))
-        for name, value in values.items():
-            if (value.shape, value.dtype) != (theirs[name].shape, theirs[name].dtype):
-                return Verification("different", tensor=name, why="another type or shape is drawn")
-            if value.dtype.kind in "biuf" and (why := random_operators.unlike(value, theirs[name])):
-                return Verification("different", tensor=name, why=why)
+        alike = _alike(before, after, given, values, theirs)
+        if not alike:
+            return alike
         cut = (random_operators.cut(s.model, values, taken, m) for s, m in ((before, "before"), (after, "after")))
         sides = [replace(side, model=model) for side, model in zip((before, after), cut, strict=True)]
         given = {**given, **values}
         results = [side.open().run(given) for side in sides]
-        total = Verification("equal", drawn=tuple(name for name in drawn if name in values))
+        total = Verification("equal", drawn=tuple(name for name in drawn if name in values), remarks=alike.remarks)
         pair = Pair(sides[0], sides[1], grade)
         verdict = pair.judge(given, results[0], results[1])
         for judged, a, b in zip(verdict.outputs, *results, strict=True):
             name = judged.output
             if not judged.why:
                 total = _worse(total, compare(a, b)) if name in drawn else total
-            elif not _is_random(sides[0], given, name, a, b, grade):
+            elif not random_operators.is_random(sides[0], given, name, a, b, grade):
                 tensor, why = pair.locate(given) or (name, judged.why)
                 return replace(total, status="different", tensor=tensor, why=why)
             elif name in drawn:
@@ -361,3 +377,19 @@ def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[s
     except EngineError:
         return None
     return total
+
+
+def _alike(before: Side, after: Side, given: Any, values: Mapping[str, Any], theirs: Mapping[str, Any]) -> Verification:
+    """What is found of the numbers that are drawn: another type, shape or distribution, or too few to tell."""
+    for name, value in values.items():
+        if (value.shape, value.dtype) != (theirs[name].shape, theirs[name].dtype):
+            return Verification("different", tensor=name, why="another type or shape is drawn")
+    numbers, remarks = [name for name, value in values.items() if value.dtype.kind in "biuf"], []
+    free = (replace(side, model=random_operators.unseeded(side.model)).open(numbers) for side in (before, after))
+    samples = [random_operators.sampled(of, given, len(before.model.graph.output)) for of in free]
+    for name, one, other in zip(numbers, *samples, strict=True):
+        if why := random_operators.unlike(one, other):
+            return Verification("different", tensor=name, why=why)
+        if not random_operators.tells(one, other):
+            remarks.append(f'"{name}" drew {one.size} numbers: too few to tell how they are drawn')
+    return Verification("equal", remarks=tuple(remarks))

@@ -17,7 +17,7 @@ class Limit:
 
     Attributes:
         ops: the operators, as (domain, name).
-        since: holds from this version of an operator on.
+        since, before: holds from this version of an operator on, and no more from that one on, if there is one.
         attribute, takes: the attribute that may hold only these values; left out, it has its default.
         constant: the inputs, by their formal names, that must be constants.
         unused: the outputs, by their formal names, that must not be used.
@@ -30,6 +30,7 @@ class Limit:
 
     ops: frozenset[Op]
     since: int = 1
+    before: int = 0
     attribute: str = ""
     takes: tuple[Value, ...] = ()
     constant: tuple[str, ...] = ()
@@ -39,6 +40,10 @@ class Limit:
     numbers: bool = False
     why: str = ""
     source: str = ""
+
+    def holds(self, domain: str, op: str, version: int) -> bool:
+        """Whether it is about this version of an operator."""
+        return (domain, op) in self.ops and self.since <= version and (not self.before or version < self.before)
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class Backend:
         source: the document, or how it was measured.
         supports: the operators that it has; None where the source only says which ones are missing.
         lacks: the operators that it has not, each with the version from which on it is missing.
+        oldest: the operators of which it lacks old versions, each with the oldest one that it has.
         vendors: the operators that it has beside ONNX's, as far as the source tells.
         types: the types that values may have; empty for all.
         static_shapes: whether every dimension of every input must be a number.
@@ -76,6 +82,7 @@ class Backend:
     source: str = ""
     supports: frozenset[Op] | None = None
     lacks: Mapping[Op, int] = field(default_factory=dict)
+    oldest: Mapping[Op, int] = field(default_factory=dict)
     vendors: frozenset[Op] = frozenset()
     types: frozenset[str] = frozenset()
     static_shapes: bool = False
@@ -93,8 +100,8 @@ class Backend:
             return self.supports is not None and (domain, op) in self.supports
         if self.supports is not None and (domain, op) not in self.supports | self.vendors:
             return False
-        missing = self.lacks.get((domain, op))
-        return missing is None or (schemas.since(domain, op, opset) or 1) < missing
+        version, missing = schemas.since(domain, op, opset) or 1, self.lacks.get((domain, op))
+        return version >= self.oldest.get((domain, op), 1) and (missing is None or version < missing)
 
     def missing(self, domain: str, opset: int) -> set[Op]:
         """The operators of a domain that ONNX has at `opset` and the backend has not."""
@@ -113,5 +120,6 @@ class Backend:
         newest = self.opset or own
         reached = min(own, newest)
         edges = {version - 1 for version in (*self.lacks.values(), *(limit.since for limit in self.limits))}
+        edges |= {*self.oldest.values(), *(limit.before for limit in self.limits)}
         others = {newest, *(opset for opset in edges if 1 <= opset < newest)} - {reached}
         return [reached, *sorted(others, key=lambda opset: (abs(opset - reached), opset))]

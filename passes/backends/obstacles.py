@@ -105,10 +105,11 @@ class _Search:
         if is_theirs(domain, op, opset):
             domain = schemas.ONNXRUNTIME
         if not self._backend.has(domain, op, opset):
-            since = self._backend.lacks.get((domain, op), 0)
-            return f"version {schemas.since(domain, op, opset)} is not read" if since > 1 else "it is not read"
+            some = max(self._backend.lacks.get((domain, op), 0), self._backend.oldest.get((domain, op), 0)) > 1
+            return f"version {schemas.since(domain, op, opset)} is not read" if some else "it is not read"
+        version = schemas.since(domain, op, opset) or 1
         for limit in self._backend.limits:
-            if (domain, op) in limit.ops and (schemas.since(domain, op, opset) or 1) >= limit.since:
+            if limit.holds(domain, op, version):
                 why = self._beyond(limit, node, scope, schemas.schema(domain, op, opset))
                 if why:
                     return why

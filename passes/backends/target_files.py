@@ -6,6 +6,7 @@ and `_LIMIT`; docs/targets.md explains them. A version inherits what it does not
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -29,18 +30,22 @@ else:
     import tomli as tomllib
 
 _FILE = {"name", "title", "source", "base", "versions", "limits"}
-_LISTS = ("supports", "adds", "lacks", "vendors")
+_LISTS = ("supports", "adds", "lacks", "since", "vendors")
 _FACTS = ("static_shapes", "functions", "folds_sizes")
 _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "measured", *_FACTS, *_LISTS}
 _LIMIT = {
-    "ops", "attribute", "takes", "constant", "unused", "types", "ranks", "symbolic", "why", "source", "first", "last"
+    "ops", "before", "attribute", "takes", "constant", "unused", "types", "ranks", "symbolic", "why", "source", "first",
+    "last",
 }  # fmt: skip
 _RANKS = re.compile(r"(any|\d(?:-\d)?(?:, \d(?:-\d)?)*)( symbolic)?")
 
 
-def loads(text: str) -> dict[str, Any]:
-    """The values of a TOML text; raises `ValueError`."""
-    return tomllib.loads(text)
+def loads(text: str, where: str) -> dict[str, Any]:
+    """The values of a TOML text; raises `ValueError`, in which `where` is what the text is called."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{where}: {error}") from None
 
 
 @cache
@@ -79,7 +84,7 @@ def _nearest(name: str, releases: Mapping[str, Sequence[str]]) -> str:
     if stem in releases:
         return f"; of {stem}, {', '.join(releases[stem])} are known"
     kinds = f"an opset, latest, a TOML file, and versions of {', '.join(releases)} (`opshift targets` lists them)"
-    return hint(name, (*releases, *targets())) or f"; known are {kinds}"
+    return hint(name, ("latest", *releases, *targets())) or f"; known are {kinds}"
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Backend]:
@@ -88,15 +93,22 @@ def read(path: str | os.PathLike[str]) -> dict[str, Backend]:
     Raises:
         ValueError: it is not a target file; the message names the key or the operator.
     """
-    return parse(Path(path).read_text(encoding="utf-8"), os.fspath(path))
+    return parse(text_of(path), os.fspath(path))
+
+
+def text_of(path: str | os.PathLike[str]) -> str:
+    """What a text file holds, as editors of any system keep it; raises `ValueError` for what is no text."""
+    held = Path(path).read_bytes()
+    marked = held.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell's `>` does
+    try:
+        return held.decode("utf-16" if marked else "utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{os.fspath(path)}: it is no text in UTF-8") from None
 
 
 def parse(text: str, where: str) -> dict[str, Backend]:
     """The same for the text of a file; `where` is what messages call it."""
-    try:
-        held = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{where}: {error}") from None
+    held = loads(text, where)
     try:
         return _backends(held)
     except (KeyError, TypeError, AttributeError) as error:
@@ -124,6 +136,7 @@ def _based(name: str) -> tuple[dict[str, Any], tuple[Limit, ...]]:
     """What a known target says, as the state that the first version of a file begins with, and its limits."""
     base = find(name)
     state: dict[str, Any] = {"opset": base.opset, "ir": base.ir_version, "ml": base.ml_opset, "lacks": dict(base.lacks)}
+    state["since"] = dict(base.oldest)
     state |= {fact: getattr(base, fact) for fact in _FACTS}
     state |= {"vendors": dict.fromkeys(base.vendors, 1), "measured": base.measured}
     state |= {"types": sorted(base.types)} if base.types else {}
@@ -149,6 +162,7 @@ def _inherit(state: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]
     added = _operators(row.get("adds", ()))
     lacks = {op: version for op, version in lacks.items() if op not in added} | _operators(row.get("lacks", ()))
     listed = "supports" in row or "supports" in state
+    after["since"] = {**({} if "supports" in row else state.get("since", {})), **_operators(row.get("since", ()))}
     after["vendors"] = {**state.get("vendors", {}), **_operators(row.get("vendors", ()))}
     after["measured"] = {**state.get("measured", {}), **_measured(row.get("measured", {}))}
     return {**after, "lacks": lacks, **({"supports": supports | added} if listed else {})}
@@ -168,6 +182,7 @@ def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Lim
         source,
         frozenset(state["supports"]) if "supports" in state else None,
         state["lacks"],
+        state["since"],
         frozenset(state["vendors"]),
         types - missing if types - missing != set(ELEMENT_TYPES) else frozenset(),
         **{fact: bool(state.get(fact, False)) for fact in _FACTS},
@@ -190,6 +205,7 @@ def _limit(row: Mapping[str, Any]) -> Limit:
     return Limit(
         frozenset(ops),
         max(ops.values(), default=1),
+        int(row.get("before", 0)),
         attribute,
         tuple(row.get("takes", ())),
         tuple(constant),

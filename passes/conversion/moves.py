@@ -38,6 +38,7 @@ def cross(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Led
     result = None
     try:
         if step is not None:
+            _check_given(node, before)
             result = step(node)
             _check_imports(node, arrived)
         elif pair is None and schemas.difference(*op, older, move.edge) == "changed":
@@ -71,6 +72,8 @@ def inline(work: Work, scope: Scope, move: Inline, expander: Expander, ledger: L
     vendor = _vendor(work, expander)
     if vendor and (why := legality.misuse(work.proto, vendor, version)):
         raise CannotConvert(node, f"no call that onnxruntime takes: {why}")
+    if not expander.is_local(*op):
+        _check_given(node, version)
     if move.definition is not None:
         imports = {"": move.definition.opset or work.opset}
         node.build.opset = imports[""]
@@ -128,6 +131,16 @@ def _made(
     known = work.within and expander.inlines(*op)  # a function leads back to nothing, long as a chain may be
     within = work.within if same or known else (*work.within, (op, since))
     return Work(proto, versions, descended=any(proto is copy for copy in copies), within=within)
+
+
+def _check_given(node: Node, version: int) -> None:
+    """Refuse a call of which an input is left out that is not optional, as in a function whose caller gives none."""
+    schema = schemas.schema(default_domain(node.domain), node.op_type, version)
+    for index, formal in enumerate(schema.inputs if schema is not None else ()):
+        if formal.option == "Single" and not node.input(index):
+            raise CannotConvert(
+                node, f"input {index} ({formal.name}) is left out; one that is given could be expressed"
+            )
 
 
 def _check_imports(node: Node, versions: Versions) -> None:

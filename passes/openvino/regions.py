@@ -109,27 +109,37 @@ def _points(of: Layer, start: str, end: str, edge: str, count: int) -> str:
 
 @layer("NonMaxSuppression")
 def non_max_suppression(of: Layer) -> Made:
-    """The selected places alone: by batch, class and score, as in ONNX, or all of them by score."""
+    """The selected places alone, of every version: by batch, class and score, as in ONNX, or all of them by score."""
     b = of.build
     if of.has(5) and of.scalar(5) != 0:
         raise Unmapped("soft_nms_sigma; 0 could be expressed")
-    if of.version < 5:
-        raise Unmapped("an output that is filled with -1; version 5 could be expressed")
     center = int(of.choice("box_encoding", ("corner", "center"), "corner") == "center")
     to = of.element_type("output_type", "i64")
     most = b.Reshape(of.int64(2), [1]) if of.has(2) else None
-    limits = [b.Reshape(of.input(index), [1]) if of.has(index) else None for index in (3, 4)]
-    overlap = of.scalar(3) if of.has(3) else None
-    if overlap is not None and overlap < 0:
-        raise Unmapped(f"iou_threshold={overlap}; 0 or more could be expressed")
-    if overlap is not None and overlap > 1:  # no boxes overlap as much
-        limits[0] = b.constant([1.0], of.elem_type(3))
-    chosen = b.NonMaxSuppression(of.input(0), of.input(1), most, *limits, center_point_box=center)
+    least = (
+        b.Reshape(of.input(4), [1]) if of.has(4) else b.constant([0.0], of.elem_type(1))
+    )  # without one, none in ONNX
+    chosen = b.NonMaxSuppression(of.input(0), of.input(1), most, _overlap(of), least, center_point_box=center)
+    falling, alone = of.flag("sort_result_descending", True), len(of.entry.outputs) == 1
+    if alone and not falling:
+        return of.cast(chosen, to)
     scores, count = b.GatherND(of.input(1), chosen), b.Shape(chosen, start=0, end=1)
-    if of.flag("sort_result_descending", True):
+    if falling:
         scores, order = b.emit("TopK", [scores, count], {"axis": 0}, outputs=2)
         chosen = b.Gather(chosen, order, axis=0)
+    if alone:
+        return of.cast(chosen, to)
     first = b.Slice(b.Cast(chosen, to=of.elem_type(1)), [0], [2], [1])
     table = b.Concat(first, b.Unsqueeze(scores, [1]), axis=1)
-    outputs = [of.cast(chosen, to), table, of.cast(count, to)]
-    return outputs[: len(of.entry.outputs)]
+    return [of.cast(chosen, to), table, of.cast(count, to)]
+
+
+def _overlap(of: Layer) -> str | None:
+    """The limit, of which ONNX allows no more than 1: no boxes overlap by more."""
+    b, held = of.build, of.scalar(3) if of.has(3) else None
+    if held is not None and held < 0:
+        raise Unmapped(f"iou_threshold={held}; 0 or more could be expressed")
+    if not of.has(3):
+        return None
+    given = b.Reshape(of.input(3), [1])
+    return str(given if held is not None and held <= 1 else b.Min(given, of.like(1.0, 3)))

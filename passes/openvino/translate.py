@@ -19,6 +19,7 @@ from opshift.passes.model.types import Dim, tensor_type, type_text
 from opshift.passes.openvino import (  # noqa: F401 (each registers what it maps)
     bags,
     control,
+    decoding,
     detection,
     elementwise,
     indexing,
@@ -26,15 +27,18 @@ from opshift.passes.openvino import (  # noqa: F401 (each registers what it maps
     nn,
     normalization,
     pools,
+    priors,
     proposal,
     recurrent,
     reduction,
     regions,
     resampling,
     spectral,
+    yolo,
 )
 from opshift.passes.openvino.layer import MAPPINGS, OPSET, Layer, Nested, Unmapped
 from opshift.passes.openvino.network import Body, Dims, End, Entry, Network, Port, element_type, split_names
+from opshift.passes.openvino.stated import forget_sizes
 from opshift.passes.rewrite.builder import Builder
 
 INTERNAL = ("RMS",)  # operators that OpenVINO's own transformations make
@@ -59,6 +63,7 @@ def translate(network: Network, folder: str | None) -> Result:
     model.graph.name = network.name or "network"
     for key, value in network.metadata.items():
         model.metadata_props.add(key=key, value=value)
+    forget_sizes(network.graph)
     whole = _Whole(model, network, folder)
     _Graph(network.graph, model.graph, whole).translate()
     if whole.refusals:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,12 @@ class Evidence:
     feeds: Mapping[str, Any]
     right: tuple[Any, ...]
     constants: str = ""
+    domains: str = ""
 
     @property
     def model(self) -> ModelProto:
-        return model(self.body, self.opset, inputs=self.inputs, outputs=self.outputs, constants=self.constants)
+        io = {"inputs": self.inputs, "outputs": self.outputs, "constants": self.constants, "domains": self.domains}
+        return model(self.body, self.opset, **io)
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,17 @@ class Quirk:
     applies: Callable[[Call], bool]
     evidence: Evidence
     only: str = ""  # the difference that it makes, where it makes no other
+    mended: str = ""  # the version from which on the engine computes as the text says
+
+    @property
+    def holds(self) -> bool:
+        """Whether the installed engine computes so."""
+        package = "onnx" if self.engine == REFERENCE else "onnxruntime"
+        return not self.mended or _numbers(version(package)) < _numbers(self.mended)
+
+
+def _numbers(release: str) -> list[int]:
+    return [int(number) for number in release.split(".")[:2]]
 
 
 def f(*values: float, shape: tuple[int, ...] = (-1,)) -> Any:

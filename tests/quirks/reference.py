@@ -68,10 +68,13 @@ QUIRKS: tuple[Quirk, ...] = (
           "sequence_lens come first, and each sequence of a batch is scanned",  # a body that takes the absent one runs
           when.below(9), Evidence("y = Scan<num_scan_inputs=1, body = b (float e) => (float r) { r = Neg(e) }>(, x)", 8,
                               "float[1,2] x", "float[1,2] y", {"x": f(1, 2, shape=(1, 2))}, (f(-1, -2, shape=(1, 2)),))),
-    Quirk(REFERENCE, "1.23.2", ("PRelu",), "the opset is below 7", "takes one slope for each place of the last axis",
-          "one slope for each channel", when.below(7),
-          Evidence("y = PRelu(x, s)", 6, "float[1,2,2] x, float[2] s", "float[1,2,2] y",
-                   {"x": -ONES[:1], "s": f(1, 2)}, (f(-1, -1, -2, -2, shape=(1, 2, 2)),))),
+    *(
+        Quirk(engine, "1.23.2", ("PRelu",), "the opset is below 7", "takes one slope for each place of the last axis",
+              "one slope for each channel", lambda call: call.opset < 7 and call.shape(1) not in ((), (1,)),
+              Evidence("y = PRelu(x, s)", 6, "float[1,2,2] x, float[2] s", "float[1,2,2] y",
+                       {"x": -ONES[:1], "s": f(1, 2)}, (f(-1, -1, -2, -2, shape=(1, 2, 2)),)))
+        for engine in (REFERENCE, RAISED)
+    ),
     Quirk(REFERENCE, "1.23.2", ("RoiAlign",), "the opset is below 16", "moves the regions by half a pixel",
           "regions are taken as they are", when.below(16),
           Evidence("y = RoiAlign<output_height=1, output_width=1, sampling_ratio=1>(x, r, b)", 10,
@@ -83,7 +86,7 @@ QUIRKS: tuple[Quirk, ...] = (
               lambda call: call.attribute("approximate") in (b"tanh", "tanh") and getattr(call.given(0), "dtype", np.float64) == np.float64,
               Evidence('y = Gelu<approximate="tanh">(x)', 20, "double[1] x", "double[1] y", {"x": np.ones(1)},
                        (np.array([0.8411919906082768]),)), "elements differ")
-        for engine, seen in ((RUNTIME, "1.31.1"), (REFERENCE, "1.23.2"))
+        for engine, seen in ((RUNTIME, "1.32.0"), (REFERENCE, "1.23.2"))
     ),
     *(
         Quirk(engine, "1.23.2", ("Selu",), "the opset is below 6 and alpha or gamma is left out", "takes the defaults of opset 6",
@@ -134,12 +137,16 @@ QUIRKS: tuple[Quirk, ...] = (
           lambda call: call.opset >= 23 and when.other_types(call),
           Evidence("y = QuantizeLinear(x, s, z)", 23, "float[1] x, bfloat16 s, int16 z", "int16[1] y",
                    {"x": f(-514), "s": np.array(2, bfloat16), "z": np.array(256, np.int16)}, (np.array([0], np.int16),))),
+    Quirk(REFERENCE, "1.23.2", ("Unique", "TopK"), "numbers of bfloat16 hold NaN", "leaves them in no order", "they are sorted",
+          lambda call: (x := call.given(0)) is not None and x.dtype.name == "bfloat16" and bool(np.isnan(x.astype(np.float32)).any()),
+          Evidence("y, i = TopK(x, k)", 24, "bfloat16[4] x, int64[1] k", "bfloat16[2] y",
+                   {"x": np.array([2, NAN, 1, 3], bfloat16), "k": np.array([4])}, (np.array([NAN, 3, 2, 1], bfloat16),))),
     *(
         Quirk(engine, seen, ("MaxPool",), "there may be NaN", "loses it", "the maximum, which ReduceMax and Max keep NaN for",
               lambda call: call.given(0) is None or when.nan(0)(call),
               Evidence("y = MaxPool<kernel_shape=[2]>(x)", 12, "float[1,1,3] x", "float[1,1,2] y", {"x": f(2, NAN, 1, shape=(1, 1, 3))},
                        (f(NAN, NAN, shape=(1, 1, 2)),)), "nan")
-        for engine, seen in ((RUNTIME, "1.31.1"), (REFERENCE, "1.23.2"))
+        for engine, seen in ((RUNTIME, "1.32.0"), (REFERENCE, "1.23.2"))
     ),
     # what onnx.reference leaves out
     Quirk(REFERENCE, "1.23.2", RECURRENT, "sequences have lengths of their own", "runs all of them to the end",
@@ -160,6 +167,11 @@ QUIRKS: tuple[Quirk, ...] = (
           Evidence("y = Resize(x, , s)", 13, "float[1,1,1,2] x, float[4] s", "float[1,1,1,4] y",
                    {"x": f(1, NAN, shape=(1, 1, 1, 2)), "s": f(1, 1, 1, 2)}, (f(1, 1, NAN, NAN, shape=(1, 1, 1, 4)),)),
           "nan"),
+    Quirk(REFERENCE, "1.23.2", ("Attention",), "the products are yielded beside a softcap", "yields the capped ones",
+          "the products, as the body of the operator has them",
+          lambda call: len(call.node.output) > 3 and call.attribute("softcap", 0) > 0 and not call.attribute("qk_matmul_output_mode", 0),
+          Evidence('a, "", "", y = Attention<softcap=2.0>(x, x, x)', 23, "float[1,1,1,1] x", "float[1,1,1,1] y",
+                   {"x": f(1, shape=(1, 1, 1, 1))}, (f(1, shape=(1, 1, 1, 1)),))),
     Quirk(REFERENCE, "1.23.2", ("DynamicQuantizeLinear",), "all numbers are 0", "has a scale of 1 / 255",
           "the scale is (max - min) / 255", lambda call: call.given(0) is not None and not call.given(0).any(),
           Evidence("q, y, z = DynamicQuantizeLinear(x)", 11, "float[3] x", "float y", {"x": f(0, 0, 0)}, (s(0),))),

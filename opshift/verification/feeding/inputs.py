@@ -14,7 +14,7 @@ from opshift.passes.model.messages import ModelProto
 from opshift.passes.specialization.inputs import required
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, Feeds
-from opshift.verification.feeding import files
+from opshift.verification.feeding import files, moving
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.feeding.meanings import meanings
 from opshift.verification.feeding.search import Problem, Search
@@ -24,8 +24,11 @@ from opshift.verification.side import Side
 _LONGEST = 60  # seconds of a search: a copy of a process may wait for a thread that it does not have
 SIZES = (3, 1, 4)  # what a symbolic dimension becomes, in turn
 _MORE = (2, 5, 7)  # where more runs are asked for
-_ENDS = 4  # of processes, after which nothing more is tried
+_ENDS = 8  # of processes, after which nothing more is tried
 _ATTEMPTS = 24  # at one set of inputs
+_SCALES = (1.0, 2.0**6, 2.0**12, 2.0**18)  # how much larger numbers become where an output does not move
+_SIZES = 3  # that are tried as lengths then
+_LONG = (64, 512, 4096)  # sizes of axes behind the first, of sound for one
 
 Run = Callable[[Feeds], list[Any]]
 
@@ -52,13 +55,16 @@ def _shape(value: Any) -> Any:
     return list(getattr(value, "shape", ()))
 
 
-def running(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
+def running(side: Side, run: Run, wanted: Asked, *, sought: bool = False) -> Iterator[Fed]:
     """Sets of inputs that a model runs on, with its outputs; `run` is what a session of it does.
+
+    They are `sought` in copies of this process where some are known to end the one that runs them.
 
     Raises:
         EngineError: there is none that it takes.
     """
     found = []
+    run = _surviving(run) if sought else run
     for fed in _given(side, run, wanted) if wanted.sets else _found(side, run, wanted):
         found.append(fed.given)
         if wanted.save is not None:  # each as it comes: what ends the process is kept, too
@@ -89,6 +95,18 @@ def _sizes(problem: Problem, held: Feeds) -> dict[str, int]:
     }
 
 
+def _surviving(run: Run) -> Run:
+    """The same in a copy of this process for each run, whose end is an error."""
+
+    def survived(given: Feeds) -> list[Any]:
+        try:
+            return isolation.call(run, given)
+        except isolation.Ended as ended:
+            raise EngineError(str(ended)) from None
+
+    return survived
+
+
 def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
     """Such as it takes: of small sizes where they fit, else of sizes that are looked for.
 
@@ -101,6 +119,7 @@ def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
     turns = 1 + max(map(len, problem.meanings.compared.values()), default=0)
     bases: dict[int, Choice] = {}  # that were looked for, by turn
     fits: Choice | None = None
+    outputs: list[list[Any]] = []
     for number in range(wanted.runs or len(SIZES if problem.open_dims() else SIZES[:2])):
         turn, seed = number % turns, wanted.seed + number
         size = [*SIZES, *_MORE][number % (len(SIZES) + len(_MORE))]
@@ -118,9 +137,52 @@ def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
             fed, _ = _first_that_runs(problem, run, _varied(problem, fits, number, seed))
         if fed is not None:
             fits = fits or fed.choice
+            outputs.append(fed.outputs)
             yield fed
     if fits is None:
         raise EngineError(f"{nothing_fits}: {why}")
+    if wanted.runs is None:
+        yield from _moving(problem, run, fits, outputs)
+
+
+def _moving(problem: Problem, run: Run, fits: Choice, outputs: list[list[Any]]) -> Iterator[Fed]:
+    """More sets for what does not move with the inputs: a dead Relu, an index that is always the same."""
+    still = moving.unmoved(problem.model, outputs)
+    for choice in _stronger(problem, fits, len(outputs)) if still else ():
+        fed, _ = _first_that_runs(problem, run, iter([choice]))
+        if fed is None or not _is_finite(fed.outputs):
+            continue
+        left = moving.unmoved(problem.model, [*outputs, fed.outputs])
+        if left != still:
+            outputs.append(fed.outputs)
+            yield fed
+        if not left:
+            return
+        still = left
+
+
+def _stronger(problem: Problem, fits: Choice, number: int) -> Iterator[Choice]:
+    """Other numbers, larger ones, the sizes that there are for integers that may be lengths, and larger sizes."""
+    varied = replace(fits, seed=fits.seed + number)
+    yield from (replace(varied, scale=scale) for scale in _SCALES)
+    yield from _lengths(problem, varied)
+    inner = [dim for dim, places in problem.open_dims().items() if any(axis for _, axis in places)]
+    for size in _LONG if inner else ():
+        larger = replace(varied, sizes={**fits.sizes, **dict.fromkeys(inner, size)})
+        yield larger
+        yield from _lengths(problem, larger)
+
+
+def _lengths(problem: Problem, choice: Choice) -> Iterator[Choice]:
+    """The same with each integer being one of the sizes."""
+    try:
+        given = problem.draw(choice)
+    except EngineError:
+        return
+    sizes = sorted({size for value in given.values() for size in getattr(value, "shape", ())} - {0, 1}, reverse=True)
+    for name in problem.numbers():
+        if given[name].dtype.kind in "iu":
+            yield from (replace(choice, fills={**choice.fills, name: size}) for size in sizes[:_SIZES])
 
 
 def problem_of(model: ModelProto, wanted: Asked) -> Problem:

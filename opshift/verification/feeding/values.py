@@ -37,6 +37,7 @@ class Choice:
         fallback: what integers are, where they are not what their meaning says.
         turn: which of several constants an input takes that the model compares with them.
         wide: whether floats are drawn of more magnitudes than around 1.
+        scale: how many times as large numbers are that may be any.
     """
 
     size: int
@@ -46,6 +47,7 @@ class Choice:
     turn: int = 0
     seed: int = 0
     wide: bool = False
+    scale: float = 1.0
 
 
 def place(name: str, axis: int) -> str:
@@ -142,7 +144,13 @@ class _Drawn:
         values = np.asarray(self.random.standard_normal(shape))
         if dtype.kind == "c":
             values = values + 1j * self.random.standard_normal(shape)
-        return self._of_both_signs(self._of_more_magnitudes(values)).astype(dtype)
+        values = self._of_both_signs(self._of_more_magnitudes(values))
+        return (values if self.choice.scale == 1 else self._scaled(values, dtype)).astype(dtype)
+
+    def _scaled(self, values: Any, dtype: Any) -> Any:
+        import numpy as np
+
+        return values * (min(self.choice.scale, 1024.0) if dtype == np.float16 else self.choice.scale)
 
     def _of_more_magnitudes(self, values: Any) -> Any:
         """Every other number beyond the bounds that networks have, as 6, and some below any threshold."""
@@ -195,7 +203,9 @@ class _Drawn:
         elif meaning == "index":
             values = self.random.integers(0, max(self.meanings.below.get(self.name, 2), 1), count)
         else:
-            low, high = (0, 256) if dtype == np.uint8 else (-128, 128) if dtype == np.int8 else (0, _UNKNOWN)
+            scale = 1.0 if self.name in self.meanings.used else self.choice.scale
+            most = min(int(_UNKNOWN * scale), np.iinfo(dtype).max)
+            low, high = (0, 256) if dtype == np.uint8 else (-128, 128) if dtype == np.int8 else (0, most)
             values = self.random.integers(low, high, count)
         return values.reshape(shape).astype(dtype)
 

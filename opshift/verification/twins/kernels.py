@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+_COPIED = 1 << 21
+"""Elements of windows that are copied at a time."""
+
 Array = Any
 Attributes = Mapping[str, Any]
 
@@ -69,15 +72,22 @@ def _conv(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array 
     strides, dilations, spans = _windows(attributes, kernel)
     x = _padded(x, _pads(attributes, x.shape[2:], spans, strides))
     sizes = [(n - span) // s + 1 for n, span, s in zip(x.shape[2:], spans, strides, strict=True)]
-    batch, channels, made = x.shape[0], x.shape[1], w.shape[0]
-    if min(sizes, default=1) < 1 or 0 in x.shape or 0 in w.shape:
+    batch, made = x.shape[0], w.shape[0]
+    if min(sizes, default=0) < 1 or 0 in x.shape or 0 in w.shape:
         return None
-    total = np.zeros((batch, group, made // group, math.prod(sizes)))
-    weights = w.reshape(group, made // group, channels // group, *kernel)
-    for at in product(*map(range, kernel)):
-        part = x[_place(at, strides, dilations, sizes)].reshape(batch, group, channels // group, -1)
-        total += np.matmul(weights[_at(at)], part)
-    total = total.reshape(batch, made, *sizes)
+    windows = np.lib.stride_tricks.sliding_window_view(x, spans, tuple(range(2, x.ndim)))
+    whole = slice(None)
+    windows = windows[(whole, whole, *(slice(None, None, step) for step in (*strides, *dilations)))]
+    total = np.empty((batch, made, *sizes))
+    weights = w.reshape(group, made // group, -1)
+    longest = max(range(len(sizes)), key=lambda axis: sizes[axis])
+    step = max(1, _COPIED * sizes[longest] // (batch * math.prod(w.shape[1:]) * group * math.prod(sizes)))
+    for begin in range(0, sizes[longest], step):
+        part: Any = (whole, whole, *[whole] * longest, slice(begin, begin + step))
+        held = windows[part]
+        axes = (0, 1, *range(2 + len(sizes), held.ndim), *range(2, 2 + len(sizes)))
+        columns = held.transpose(axes).reshape(batch, group, weights.shape[-1], -1)
+        total[part] = np.matmul(weights, columns).reshape(batch, made, *held.shape[2 : 2 + len(sizes)])
     return total if bias is None else total + bias.reshape(-1, *[1] * len(sizes))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import AttributeProto
-from opshift.passes.operators.shared.fourier import given_length, transformed
+from opshift.passes.operators.shared.fourier import given_length, parts_of, transformed
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
@@ -64,9 +64,8 @@ def transformed_by_matrices(node: Node) -> str:
     if not -rank <= axis < rank or axis % rank == rank - 1:
         raise CannotConvert(node, f"axis {axis} is not one of the signal's {rank - 1}")
     inverse, onesided = (bool(node.attributes.get(name, 0)) for name in ("inverse", "onesided"))
-    return transformed(
-        node, node.input(0), rank, axis % rank, given_length(node, 1), inverse=inverse, onesided=onesided
-    )
+    length, parts = given_length(node, 1), parts_of(node)
+    return transformed(node, node.input(0), rank, axis % rank, length, parts, inverse=inverse, onesided=onesided)
 
 
 changed("DFT", 17, Pair(down=transformed_by_matrices))

@@ -54,7 +54,7 @@ def _row_by_row(node: Node, index: int, matrix: int) -> str:
     dims = node.scope.shape(node.input(index))
     if dims in ([], [1]) or node.rank(index) != 1 or node.rank(matrix) == 1:
         return node.input(index)
-    return str(node.build.Unsqueeze(node.input(index), axes=[1]))
+    return str(node.build.Reshape(node.input(index), [-1, 1]))
 
 
 @says("16-bit scales were not allowed and are widened; 8-bit floats are multiplied as what they stand for.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.fourier import as_scalar, given_length, size_of, transformed
+from opshift.passes.operators.shared.fourier import as_scalar, given_length, parts_of, size_of, transformed
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -14,14 +14,20 @@ T = TensorProto
 
 @says("The frames are gathered, multiplied with the window, and transformed by matrices.")
 def transformed_frame_by_frame(node: Node) -> str:
-    if node.rank() != 3:
-        raise CannotConvert(node, f"a signal of rank {node.rank()}; batch, time and parts could be expressed")
+    rank = node.rank()
+    if rank not in (2, 3):
+        raise CannotConvert(
+            node, f"a signal of rank {rank}; batch and time, or batch, time and parts could be expressed"
+        )
     build, signal = node.build, node.input(0)
+    parts = parts_of(node) if rank == 3 else 1
+    if rank == 2:  # as inference and onnxruntime take real signals, beside what the text says
+        signal = build.Unsqueeze(signal, [2])
     length = given_length(node, 3)
     if length is None and node.input(2):
         dims = node.scope.shape(node.input(2))
         length = dims[0] if dims and isinstance(dims[0], int) else as_scalar(node, build.Shape(node.input(2)))
-    total = size_of(node, signal, 1)
+    total = size_of(node, node.input(0), 1)
     if length is None:
         length = total
     step = as_scalar(node, build.Cast(node.input(1), to=T.INT64))
@@ -32,7 +38,7 @@ def transformed_frame_by_frame(node: Node) -> str:
     if node.input(2):
         frames = build.Mul(frames, build.Unsqueeze(node.input(2), [1]))
     onesided = bool(node.attributes.get("onesided", 1))
-    return transformed(node, frames, 4, 2, length, inverse=False, onesided=onesided)
+    return transformed(node, frames, 4, 2, length, parts, inverse=False, onesided=onesided)
 
 
 changed("STFT", 17, Pair(down=transformed_frame_by_frame))

@@ -36,7 +36,7 @@ Allowed = str | np.ndarray[Any, Any]  # which keys each query may attend: a bool
 def expand_mask(node: Node) -> None:
     if not node.input(MASK) or _is_full(node):
         return
-    if isinstance(_width(node), int) and _width(node) != 1:
+    if isinstance(_dim(node, MASK, -1), int) and _dim(node, MASK, -1) != 1:
         return
     keys = _keys(node)
     node.set_input(MASK, node.build.Expand(node.input(MASK), [keys] if isinstance(keys, int) else keys))
@@ -44,6 +44,10 @@ def expand_mask(node: Node) -> None:
 
 @says("nonpad_kv_seqlen did not exist, nor a mask shorter than the keys: one mask of full width says both.")
 def pad_mask(node: Node) -> None:
+    _say_all_in_mask(node)
+
+
+def _say_all_in_mask(node: Node) -> None:
     if node.input(MASK) and not _is_full(node):
         node.set_input(MASK, _padded(node))
     if not node.input(FILLED):
@@ -58,7 +62,7 @@ def pad_mask(node: Node) -> None:
 
 @says(
     "Inputs of rank 4 have an axis of heads; the numbers of heads that attributes told beside it go. "
-    "Of the caches both are yielded or none."
+    "Of the caches both are yielded or none, and beside them the mask says what nonpad_kv_seqlen did."
 )
 def heads_of_axes(node: Node) -> None:
     ranks = (node.scope.shape(node.input(index)) for index in (QUERY, KEY, VALUE))
@@ -66,11 +70,12 @@ def heads_of_axes(node: Node) -> None:
     if not all(told) or any(dims is not None and len(dims) == 4 for dims in ranks):
         for name in {*HEADS} & {*node.attributes}:
             del node.attributes[name]
-    caches = {at: name for at, name in enumerate([*node.outputs, ""]) if 0 < at < SCORES}
-    if any(caches.values()) and not all(caches.values()):
-        fresh = node.scope.context.names.fresh
-        named = {at: name or fresh(f"{node.op_type}/present") for at, name in caches.items()}
-        node.outputs = [node.outputs[0], *named.values(), *node.outputs[SCORES:]]
+    caches = [*node.outputs, ""][1:SCORES]
+    if any(caches) and not all(caches):
+        named = [name or node.scope.context.names.fresh(f"{node.op_type}/present") for name in caches]
+        node.outputs = [node.outputs[0], *named, *node.outputs[SCORES:]]
+    if node.input(FILLED) and any((node.input(PAST_KEY), *caches)):
+        _say_all_in_mask(node)
 
 
 @says("left_window_size and right_window_size did not exist: the mask says which keys lie in the window.")
@@ -373,7 +378,7 @@ def _range(build: Builder, length: Length) -> str:
 def _is_full(node: Node) -> bool:
     """Whether the mask is known to be as wide as there are keys."""
     keys = _known_keys(node)
-    return keys is not None and keys == _width(node)
+    return keys is not None and keys == _dim(node, MASK, -1)
 
 
 def _known_keys(node: Node) -> Dim:
@@ -381,10 +386,6 @@ def _known_keys(node: Node) -> Dim:
     if not node.input(PAST_KEY):
         return new
     return new + past if isinstance(new, int) and isinstance(past, int) else None
-
-
-def _width(node: Node) -> Dim:
-    return _dim(node, MASK, -1)
 
 
 def _dim(node: Node, index: int, axis: int) -> Dim:

@@ -92,12 +92,21 @@ def _channel_by_channel(node: Node, index: int, axis: int) -> str:
     return str(node.build.Unsqueeze(node.input(index), axes=[k for k in range(rank) if k != axis]))
 
 
-same("Conv", 11, "the defaults of strides and dilations, and what SAME pads to, were spelled out")
-same(
-    "ConvTranspose",
-    11,
-    "the same, and a printing error was corrected: SAME_UPPER pads the end, as runtimes did at every version",
+@says(
+    "As for Conv, and of auto_pad and pads one alone is taken. A printing error was corrected: SAME_UPPER pads the "
+    "end, as runtimes did at every version."
 )
+def one_way_to_pad(node: Node) -> None:
+    auto, pads = node.attributes.get("auto_pad", "NOTSET"), node.attributes.get("pads")
+    if auto == "NOTSET" or pads is None:
+        return
+    if auto != "VALID" or any(pads):
+        raise CannotConvert(node, f"pads beside auto_pad={auto!r}; either of them could be expressed")
+    del node.attributes["pads"]
+
+
+same("Conv", 11, "the defaults of strides and dilations, and what SAME pads to, were spelled out")
+changed("ConvTranspose", 11, Pair(up=one_way_to_pad))
 changed(["Conv", "ConvTranspose"], 22, Pair(down=bfloat16_in_float))
 changed("ConvInteger", 10, Pair(down=convolution_of_integers))
 changed("QLinearConv", 10, Pair(down=convolution_of_quantized))

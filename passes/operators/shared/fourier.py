@@ -17,15 +17,20 @@ CONSTANT = 2**16
 """The largest matrix that is written as a constant; others are computed."""
 
 
+def parts_of(node: Node) -> int:
+    """How many numbers each element of the signal has: a real one, or two for a complex number."""
+    found = (node.scope.shape(node.input(0)) or [None])[-1]
+    if not isinstance(found, int) or found not in (1, 2):
+        raise CannotConvert(node, "the last dimension is unknown; 1 and 2 could be expressed")
+    return found
+
+
 def transformed(
-    node: Node, x: str, rank: int, axis: int, length: int | str | None, *, inverse: bool, onesided: bool
+    node: Node, x: str, rank: int, axis: int, length: int | str | None, parts: int, *, inverse: bool, onesided: bool
 ) -> str:
-    """`x` along `axis`, its last axis holding real numbers or pairs; `length` None means all of the axis."""
+    """`x` along `axis`, its last axis holding the parts of numbers; `length` None means all of the axis."""
     node.close("sums of products with cosines and sines")
     build, kind = node.build, node.elem_type()
-    parts = (node.scope.shape(node.input(0)) or [None])[-1]
-    if parts not in (1, 2):
-        raise CannotConvert(node, "the last dimension is unknown; 1 and 2 could be expressed")
     half = inverse and onesided  # half a spectrum, of which the other half is the mirror image, back to real numbers
     size = size_of(node, x, axis)
     if length is None:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import onnxruntime
 import pytest
 from opshift.passes.inlining import definable
 from opshift.passes.model import schemas
@@ -12,11 +13,13 @@ from opshift.passes.rewrite import registry
 from opshift.catalog import vendors
 
 
-@pytest.mark.newest
-def test_the_table_is_what_the_installed_onnxruntime_yields():
-    with vendors.TABLE.open(encoding="utf-8") as file:
-        assert file.read() == vendors.render()
-    assert vendors.new() == []
+def test_the_table_is_what_the_onnxruntime_yields_that_it_names():
+    """An older one than that has nothing that the table has not, but for texts that were written anew since."""
+    source = schemas.vendor_table()["source"]
+    if source == f"onnxruntime {onnxruntime.__version__}":
+        assert vendors.TABLE.read_text(encoding="utf-8") == vendors.render()
+        assert vendors.new() == []
+    assert [line for line in vendors.new() if line.endswith(": new")] == []
 
 
 def test_what_a_new_wheel_brings_is_listed(monkeypatch):
@@ -64,4 +67,4 @@ def test_each_operator_has_a_definition_or_a_reason_for_none():
 
 def test_what_the_cpu_runs_is_defined():
     run = [op for op in schemas.operators(MICROSOFT) if schemas.kernels(MICROSOFT, op)]
-    assert (len(run), sum(definable.is_defined(MICROSOFT, op) for op in run)) == (82, 65)
+    assert (len(run), sum(definable.is_defined(MICROSOFT, op) for op in run)) == (86, 69)

@@ -155,6 +155,7 @@ def test_a_named_target_sets_opset_and_ir(source, tmp_path):
     assert (written.opset_import[0].version, written.ir_version) == (11, 6)
 
 
+@pytest.mark.usefixtures("loads_to_26")
 def test_onnx_reference_judges_what_onnxruntime_cannot_load(source, tmp_path, capsys):
     assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "latest"]) == 0
     assert "equal (onnxruntime and onnx.reference, 3 runs" in capsys.readouterr().out

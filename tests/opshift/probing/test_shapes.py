@@ -34,9 +34,9 @@ def ranks(of, agrees, runtime):
 
 def test_ranks_that_both_take_are_measured(runtime):
     relu = case("y = Relu(x)", {"x": X}, "float[2,3] x")
-    assert ranks(relu, lambda made: True, runtime) == Measured((1, 2, 3, 4, 5, 6), True)
+    assert ranks(relu, lambda made: True, runtime) == Measured((0, 1, 2, 3, 4, 5, 6), True)
     flat = lambda made: made.feeds["x"].ndim < 4 and not is_open(made)  # noqa: E731
-    assert ranks(relu, flat, runtime) == Measured((1, 2, 3), False)
+    assert ranks(relu, flat, runtime) == Measured((0, 1, 2, 3), False)
 
 
 def test_ranks_that_there_are_not_are_none(runtime):
@@ -46,7 +46,7 @@ def test_ranks_that_there_are_not_are_none(runtime):
 
 def test_lists_of_axes_are_left_out_where_they_do_not_fit(runtime):
     transpose = case("y = Transpose<perm=[1,0]>(x)", {"x": X}, "float[2,3] x")
-    assert ranks(transpose, lambda made: True, runtime).ranks == (1, 2, 3, 4, 5, 6)
+    assert ranks(transpose, lambda made: True, runtime).ranks == (0, 1, 2, 3, 4, 5, 6)
 
 
 def test_what_is_expected_is_what_onnxruntime_makes(runtime):

@@ -22,6 +22,8 @@ class Believed(OnnxRuntime):
     | Celu | ends the process |
     | ThresholdedRelu | never ends |
     | Constant and nothing that reads inputs | refused |
+    | Asin | refused where a size that is called N is open; there is nothing that could take its place |
+    | LeakyRelu | refused, and the node is named, where it says an alpha |
     | Atan | refused, without a name; there is nothing that could take its place |
     """
 
@@ -32,6 +34,12 @@ class Believed(OnnxRuntime):
             raise EngineError(f"cannot plan node '{named[0]}'")
         if "Mish" in ops and any(d.dim_param for v in model.graph.input for d in v.type.tensor_type.shape.dim):
             raise EngineError("shapes must be numbers here")
+        sizes = {d.dim_param for v in model.graph.input for d in v.type.tensor_type.shape.dim}
+        if "Asin" in ops and "N" in sizes:
+            raise EngineError("N is not a number")
+        for node in model.graph.node:
+            if node.op_type == "LeakyRelu" and node.attribute:
+                raise EngineError(f"cannot plan node '{node.name}'")
         if {"Elu", "Selu"} <= ops:
             raise EngineError("too many units")
         if ops <= {"Constant"}:

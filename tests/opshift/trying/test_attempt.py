@@ -11,8 +11,11 @@ from opshift.trying import trial
 from opshift.verification import adapters
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("quick_workers")
+
 IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y"}
 FIXED = {"inputs": "float[2,3] x", "outputs": "float[2,3] y"}
+CLIPPED = {"constants": "float l = {-1}, float h = {1}"}
 TARGET = """
 name = "believed"
 source = "made up"
@@ -119,6 +122,25 @@ def test_what_overflows_in_a_branch_is_found(here, capsys):
     assert code == 0
     branches = [a.g for node in onnx.load("out.onnx").graph.node for a in node.attribute if a.HasField("g")]
     assert ["Clip", "Tanh"] in [[node.op_type for node in graph.node] for graph in branches]
+
+
+def test_sizes_are_fixed_where_nothing_else_helps_and_no_more_than_needed(here, capsys):
+    io = {"inputs": "float[N,M] x", "outputs": "float[N,M] y"}
+    code, out = tried(capsys, "c = Clip(x, l, h) y = Asin(c)", "--input-shape", "x:4,5", io={**io, **CLIPPED})
+    assert code == 0
+    dims = onnx.load("out.onnx").graph.input[0].type.tensor_type.shape.dim
+    assert [(dim.dim_value, dim.dim_param) for dim in dims] == [(4, ""), (0, "M")]
+    assert "fixed N=4, which it was run on" in out
+
+
+def test_what_says_the_default_says_nothing(here, capsys):
+    body = "a = LeakyRelu<alpha=0.01>(x) y = Abs(a)"
+    code, out = tried(capsys, body)
+    assert (code, ops()) == (0, ["LeakyRelu", "Abs"])
+    assert not onnx.load("out.onnx").graph.node[0].attribute
+    assert "left out the attributes that say what holds without them" in out
+    code, _ = tried(capsys, body.replace("0.01", "0.02"))
+    assert (code, "LeakyRelu" in ops()) == (0, False)
 
 
 def test_a_crash_is_mended(here, capsys):

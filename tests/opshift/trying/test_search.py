@@ -136,6 +136,85 @@ def test_tries_grow_with_the_kinds_at_fault_not_with_all_kinds_or_nodes():
     assert counted[1][1] <= 5 * (10_000).bit_length()
 
 
+def test_what_may_help_anywhere_is_tried_before_anybody_is_blamed():
+    backend = Believed(("Gelu",), named=False)
+    cheap = Remedy(2, "optimize")
+    truth = backend.attempt
+    backend.attempt = lambda plan: Answer(AGREES) if cheap in plan else truth(plan)
+    found = backend.search([cheap, opset(17)]).run()
+    assert (found.plan, backend.located, found.tries) == ({cheap}, 0, 2)
+
+
+def test_whether_something_helps_is_asked_of_the_part_that_shows_it():
+    """The whole says the same words of another fault: without the part, the first remedy would be dropped."""
+    kinds = ["Gelu", "Resize"]
+
+    def attempt(plan):
+        return Answer(AGREES) if {expand(kind) for kind in kinds} <= plan else Answer(REFUSED, "no")
+
+    def blame(plan):
+        return [kind for kind in kinds if expand(kind) not in plan][:1]
+
+    mended = []
+
+    def mends(plan, remedy):
+        mended.append(remedy)
+        return remedy.what in blame(plan)
+
+    found = Search(attempt, lambda kind: [opset(17), expand(kind)], blame=blame, mends=mends).run()
+    assert found.plan == {expand("Gelu"), expand("Resize")}
+    assert mended == [opset(17), expand("Gelu"), opset(17)] or mended == [expand("Gelu")]
+
+
+def test_plans_that_make_the_same_model_are_tried_once():
+    asked = []
+
+    def attempt(plan):
+        asked.append(plan)
+        return Answer(REFUSED, "no", ("Gelu",))
+
+    found = Search(attempt, lambda kind: [opset(17), expand(kind)], [opset(15)], key=lambda plan: "same").run()
+    assert (len(asked), found.tries, found.plan) == (1, 1, FIRST)
+
+
+def test_another_start_is_for_the_end_and_is_taken_in_parts():
+    sizes = [Remedy(5, "fix", name) for name in ("batch", "length", "width")]
+    whole = Remedy(5, "fix")
+
+    def attempt(plan):
+        held = {*plan, *(sizes if whole in plan else ())}
+        return Answer(AGREES) if {sizes[1], expand("Gelu")} <= held else Answer(REFUSED, "no", ("Gelu",))
+
+    search = Search(
+        attempt,
+        lambda kind: [expand(kind)],
+        [opset(17)],
+        parts=lambda remedy: sizes if remedy == whole else [remedy],
+    )
+    found = search.run([FIRST], whole)
+    assert found.plan == {sizes[1], expand("Gelu")}
+    assert set(found.reasons) == found.plan
+
+
+def test_of_two_searches_that_find_nothing_the_first_one_counts():
+    search = Search(lambda plan: Answer(REFUSED, f"no {len(plan)}"), lambda kind: [], [opset(17)])
+    found = search.run([FIRST], Remedy(5, "fix"))
+    assert (found.plan, found.answer.why) == (FIRST, "no 0")
+
+
+def test_the_first_search_leaves_something_for_the_second_one():
+    whole = Remedy(5, "fix")
+    endless = [opset(number) for number in range(1, 100)]
+    search = Search(
+        lambda plan: Answer(AGREES) if whole in plan else Answer(REFUSED, "no"),
+        lambda kind: [],
+        endless,
+        meter=Meter(Bound(10)),
+    )
+    found = search.run([FIRST], whole)
+    assert (found.plan, found.tries) == ({whole}, 7)
+
+
 def test_remedies_that_lead_to_each_other_come_to_an_end():
     """At each of two opsets something else is at fault, and the other opset is what helps there."""
     faults = {FIRST: "Gelu", frozenset({opset(17)}): "Relu", frozenset({opset(13)}): "Gelu"}

@@ -97,3 +97,49 @@ def test_maps_are_equal_or_not():
 def test_the_median_is_that_of_numpy(size):
     values = np.random.default_rng(size).standard_normal((size, 2 if size % 2 else 1))
     assert bounds._median(values) == (np.median(values) if size else 0)
+
+
+SMALL = np.array([0.3, -0.7, 1.1, 0.9, -1.3, 0.5, 2.1, -0.1])
+
+
+@pytest.mark.parametrize("grade", ["exact", "close"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("huge", [3e3, 6e4])
+def test_small_elements_are_not_excused_by_a_huge_one(dtype, huge, grade):
+    """A difference of 5 % of their mean is one, whatever stands beside them; rounding is none."""
+    x = np.append(SMALL, huge).astype(dtype).astype(np.float64)
+    scaled = np.append(x[:-1] * 1.05, huge)
+    found = bounds.judge("y", bounds.Runs(x.astype(dtype), scaled.astype(dtype), x, scaled), grade)
+    assert found.why.endswith("in float64")
+    rounded = x * (1 + 2 * bounds.half_unit(np.dtype(dtype)) * np.where(np.arange(9) % 2, 1, -1))
+    found = bounds.judge("y", bounds.Runs(x.astype(dtype), rounded.astype(dtype), x, rounded), "close")
+    assert not found.why
+
+
+@pytest.mark.parametrize("kinds", [(np.float16, np.float32), (np.float32, np.float16)])
+def test_of_two_types_the_narrower_sets_the_bound(kinds):
+    one, other = (np.float32([1, 2, 3]).astype(kind) for kind in kinds)
+    found = bounds.direct("y", one, other * other.dtype.type(1.0625), "close")
+    assert found.why
+    found = bounds.direct("y", one, (other.astype("f4") * np.float32(1.002)).astype(other.dtype), "close")
+    assert not found.why
+    assert found.accuracy_bound == pytest.approx(0.02 * np.sqrt(14 / 3), rel=0.5)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_one_side_is_not_a_number(sign):
+    """On either side, of either pair: of the runs, and of their twins."""
+    hole, whole = X.copy(), X.copy()
+    hole[3] = np.nan * sign
+    narrow = {True: hole.astype(np.float16), False: whole.astype(np.float16)}
+    wide = {True: hole, False: whole}
+    for a, b, x, y in np.ndindex(2, 2, 2, 2):
+        found = bounds.judge("y", bounds.Runs(narrow[a == 1], narrow[b == 1], wide[x == 1], wide[y == 1]), "close")
+        if a != b or x != y:
+            assert "nan" in found.why
+        elif found is not None:
+            assert not found.why
+    inf = np.where(np.arange(64) == 3, np.inf, X)
+    for other in (-inf, hole, whole):
+        found = bounds.judge("y", bounds.Runs(inf, other, X, X), "close")
+        assert "instead of inf" in found.why

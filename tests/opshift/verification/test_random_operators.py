@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import opshift
-from opshift.verification.random_operators import unlike
+from opshift.verification.random_operators import sampled, tells, unlike
 from tests.support import model
 
 IO = {"inputs": "float[N,640] x", "outputs": "float[N,640] y"}
@@ -68,3 +68,43 @@ def test_a_generator_that_draws_nothing_but_nan_is_another_function(grade):
     other = "h = RandomNormalLike(x) zero = Sub(h, h) g = Div(zero, zero) y = Add(x, g)"
     found = opshift.verify(model(NORMAL, 17, **IO), model(other, 17, **IO), grade=grade)
     assert found.status == "different"
+
+
+FEW = {"inputs": "float[N,2] x", "outputs": "float[A,2] y"}
+DRAW = "g = RandomNormal<shape = [{}, 2]{}>() y = Concat<axis = 0>(x, g)"
+
+
+@pytest.mark.parametrize("seed", ["", ", seed = 3.0"])
+def test_of_generators_that_draw_little_several_runs_are_compared(seed):
+    one = model(DRAW.format(1, seed), 17, **FEW)
+    found = opshift.verify(one, model(DRAW.format(1, ""), 17, **FEW), grade="close")
+    assert (found.status, found.remarks) == ("equal", ())
+    found = opshift.verify(one, model(DRAW.format(1, f"{seed}, mean = 7.0"), 17, **FEW), grade="close")
+    assert (found.status, found.tensor) == ("different", "g")
+    assert found.why.startswith("drawn otherwise: mean ")
+
+
+def test_too_few_numbers_to_tell_are_told():
+    """A run that draws one number, of which not many are made."""
+    a, b = np.zeros(10), np.ones(10)
+    assert not unlike(a, b)
+    assert not tells(a, b)
+    assert not tells(np.zeros(0), np.zeros(100_000))
+    assert not tells(np.zeros(100_000), np.zeros(0))
+    assert tells(np.zeros(64), np.zeros(64))
+
+
+@pytest.mark.parametrize(("sizes", "runs"), [((2, 15), 32), ((1024,), 1), ((1023, 5000), 2), ((), 1), ((0,), 32)])
+def test_runs_until_there_are_enough_numbers(sizes, runs):
+    class Session:
+        count = 0
+
+        def run(self, given):
+            self.count += 1
+            return [given, *(np.full(size, self.count) for size in sizes)]
+
+    session = Session()
+    made = sampled(session, "given", 1)
+    assert session.count == runs
+    for size, drawn in zip(sizes, made, strict=True):
+        assert drawn.tolist() == np.repeat(np.arange(1, runs + 1), size).tolist()

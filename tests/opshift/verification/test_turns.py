@@ -60,6 +60,7 @@ def test_one_form_at_a_time(monkeypatch, together, body, opset, grade, status):
     assert (large.status, large.outputs) == (status, small.outputs)
 
 
+@pytest.mark.usefixtures("loads_to_26")
 def test_what_only_the_reference_loads_is_large_too(monkeypatch):
     monkeypatch.setattr(side, "LARGE", 0)
     found = verify_sides(Side(ONE), Side(model("a = Mul(x, w) b = Sin(a) y = Add(b, x)", 28, **IO)))

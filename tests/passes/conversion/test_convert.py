@@ -437,3 +437,15 @@ def test_axes_computed_from_constants_are_constant():
     below = converted(source, 17)
     assert show(below) == "y = ReduceMax<axes=[1]>(x)", "and what only the axes needed is gone"
     np.testing.assert_array_equal(evaluate(below, {"x": np.eye(3, dtype=np.float32)})[0], np.ones((3, 1)))
+
+
+@pytest.mark.parametrize(
+    ("node", "opset", "target"), [("Range(x, l, d)", 27, 26), ("Range(x, l, d)", 13, 10), ("Clip(d)", 13, 10)]
+)
+def test_an_input_that_a_call_leaves_out_and_an_operator_needs_is_refused(node, opset, target):
+    source = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : {opset}, "f" : 1]> g (float x) => (float y) {{ z, y = f.F(x) }}
+        <domain: "f", opset_import: ["" : {opset}]> F (x, l, d) => (z, y) {{ z = {node} y = Abs(x) }}"""
+    )
+    (refusal,) = convert.attempt(source, {"": target}).refusals
+    assert "left out" in refusal.why

@@ -192,6 +192,64 @@ def test_boxes_of_older_versions_and_limits_that_nothing_reaches(version, limit,
     check(build, [BOXES, np.abs(drawn(1, 2, 6))], tmp_path, any_size=False)
 
 
+APART = np.float32([[[k, k, k + 0.9, k + 0.9] for k in range(6)]] * 2)  # no two of these boxes overlap
+
+
+@pytest.mark.parametrize(
+    ("version", "falling"), [("opset1", True), ("opset3", False), ("opset4", True), ("opset9", False)]
+)
+def test_no_more_boxes_than_are_selected(version, falling, tmp_path):
+    def build(boxes, scores):
+        rest = [C(np.array(4)), C(np.float32(0.5)), C(np.float32(0.7))]
+        found = made(version, "NonMaxSuppression", [boxes, scores, *rest], sort_result_descending=falling).output(0)
+        column = op.strided_slice(op.concat([found, found], 0), ints(0, 2), ints(0, 3), ints(1, 1), [1, 0], [1, 0])
+        return op.softmax(op.convert(op.reshape(column, ints(-1), False), "f32"), 0)
+
+    scores = np.random.default_rng(0).permutation(24).reshape(2, 2, 6).astype(np.float32) / 24
+    assert check(build, [APART, scores], tmp_path).size < 2 * 2 * 2 * 4
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_sizes_that_older_versions_state_hold_in_no_body(inside, tmp_path):
+    def selected(boxes, scores):
+        rest = [C(np.array(6)), C(np.float32(0.5)), C(np.float32(0.5))]
+        return made("opset4", "NonMaxSuppression", [boxes, scores, *rest]).output(0)
+
+    def branch(take, values):
+        given = [op.parameter(list(value.shape), value.get_element_type()) for value in values]
+        result = op.result(op.negative(selected(*given) if inside else given[0]))
+        take(openvino.Model([result], given, "branch"))
+        return given, result
+
+    def build(boxes, scores):
+        values = [boxes, scores] if inside else [selected(boxes, scores)]
+        either = op.if_op(op.greater(op.reduce_max(scores, ints(0, 1, 2), False), C(np.float32(0))).output(0))
+        one, other = branch(either.set_then_body, values), branch(either.set_else_body, values)
+        for value, *given in zip(values, one[0], other[0], strict=True):
+            either.set_input(value.output(0) if value in (boxes, scores) else value, *given)
+        return op.reshape(either.set_output(one[1], other[1]), ints(-1), False)
+
+    scores = np.random.default_rng(0).permutation(24).reshape(2, 2, 6).astype(np.float32) / 24
+    assert check(build, [APART, scores], tmp_path).size < 3 * 24
+
+
+def test_without_a_threshold_scores_are_above_0(tmp_path):
+    scores = np.float32([[[0.5, 0, -1, 0.2, 0.1, -0.0]]] * 2)
+    found = check(
+        lambda b, s: made("opset9", "NonMaxSuppression", [b, s, C(np.array(6)), C(np.float32(0.5))]).output(0),
+        [APART, scores], tmp_path,
+    )  # fmt: skip
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize("limit", [0.4, 1.5])
+def test_a_limit_of_the_run_time_that_nothing_reaches(limit, tmp_path):
+    def build(boxes, scores, limit):
+        return made("opset9", "NonMaxSuppression", [boxes, scores, C(np.array(4)), limit, C(np.float32(0.1))]).output(0)
+
+    check(build, [BOXES, np.abs(drawn(1, 2, 6)), np.array(limit, np.float32)], tmp_path, any_size=False)
+
+
 @pytest.mark.parametrize(("axes", "size"), [((0,), None), ((1, 0), None), ((0,), 7), ((0,), 4), ((-1,), 3), ((0,), 1)])
 def test_half_a_spectrum(axes, size, tmp_path):
     sizes = [ints(size)] if size else []

@@ -189,4 +189,7 @@ def suppressed(d: Draw) -> Any:
         "sort_result_descending": d.chance(),
         "output_type": d.one(("i32", "i64")),
     }
-    return d.make(d.one((5, 9, 9)), "NonMaxSuppression", inputs, **held)
+    version = d.one((1, 3, 4, 5, 9, 9))
+    if version == 1:
+        del held["output_type"]
+    return d.make(version, "NonMaxSuppression", inputs[: None if version > 4 else 5], **held)

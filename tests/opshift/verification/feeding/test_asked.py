@@ -184,12 +184,14 @@ def test_sets_are_not_mixed_with_older_ones(source, tmp_path, capsys):
     assert "holds something already" in capsys.readouterr().err
 
 
-def test_types_that_numpy_does_not_have_are_saved_too(tmp_path):
+@pytest.mark.parametrize("opset", [22, 28])
+def test_types_that_numpy_does_not_have_are_saved_too(opset, tmp_path, capsys):
     path, kept = tmp_path / "in.onnx", tmp_path / "used.npz"
     io = {"inputs": "bfloat16[2] x, string[2] s", "outputs": "bfloat16[2] y, string[2] t"}
-    onnx.save(model("y = Identity(x) t = Identity(s)", 28, **io), path)
+    onnx.save(model("y = Identity(x) t = Identity(s)", opset, **io), path)
     assert run(path, "--save-inputs", kept, "--runs", "1") == 0
     assert run(path, "--inputs", kept) == 0
+    assert capsys.readouterr().out.count("equal (onnx.reference, ") == 2
 
 
 def test_a_sequence_has_no_place_in_an_npz(tmp_path):

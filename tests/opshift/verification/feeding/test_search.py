@@ -11,7 +11,7 @@ import pytest
 import opshift
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs, search
-from opshift.verification.feeding.asked import asked
+from opshift.verification.feeding.asked import DRAWN, asked
 from opshift.verification.feeding.stops import crossings, marked, stop
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart, verify_sides
@@ -183,6 +183,21 @@ def test_a_try_that_ends_the_process_is_not_made_again(monkeypatch):
     assert found.inputs[0]["x"][0] % 7 == 0
 
 
+def test_inputs_that_end_the_process_are_not_taken(monkeypatch):
+    real = OnnxRuntime.run
+
+    def deadly(self, feeds):
+        if feeds["x"].shape[0] < 40:  # as onnxruntime does where it divides integers by 0
+            os.kill(os.getpid(), signal.SIGFPE)
+        return real(self, feeds)
+
+    monkeypatch.setattr(OnnxRuntime, "run", deadly)
+    one, other = (model(f"y = {op}(x)", 17, inputs="float[N] x", outputs="float[N] y") for op in ("Neg", "Abs"))
+    found = verify_apart(Side(one), Side(one))
+    assert (found.status, found.inputs[0]) == ("equal", {"x": [64]})
+    assert verify_apart(Side(one), Side(other)).status == "different"
+
+
 def test_a_stop_tells_the_node_and_the_numbers():
     source = model("a = Neg(x) y = Add(a, w)", 17, inputs="float[N] x", outputs="float y", constants=weights(w=(7,)))
     opened = OnnxRuntime(marked(source))
@@ -205,7 +220,24 @@ def test_where_sizes_meet_what_is_asked_for(seen, power, expected):
     (size, numbers), (other, more) = seen
     one, two = (search.Stop(0, held, "# for #") for held in (numbers, more))
     assert expected in crossings(size, one, other, two, power)
+    assert crossings(8, one, 8, two, power) == [], "of one size nothing is known"
     assert crossings(size, one, other, search.Stop(0, more, "another"), power) == []
+
+
+def test_a_size_that_meets_it_and_the_next():
+    """A number that grows by two with each one meets an odd number between two sizes."""
+    one, two = search.Stop(0, (6, 21), "#"), search.Stop(0, (16, 21), "#")
+    assert crossings(3, one, 8, two, 1) == [11, 12]
+    assert crossings(3, search.Stop(0, (6, 20), "#"), 8, search.Stop(0, (16, 20), "#"), 1) == [10, 11]
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_indices_of_another_axis_cover_it(axis):
+    """All of a small table, and nothing beyond."""
+    of = model(f"y = Gather<axis = {axis}>(w, i)", 17, constants="float[2,3] w = {1, 2, 3, 4, 5, 6}",
+               inputs="int64[40] i", outputs="float[A,B] y")  # fmt: skip
+    drawn = next(inputs.running(Side(of), Side(of).open().run, DRAWN)).given["i"]
+    assert set(drawn.tolist()) == set(range(2 if axis == 0 else 3))
 
 
 @pytest.mark.parametrize("shape", ["", "1", "2", "3", "1,1", "2,2"])

@@ -15,6 +15,7 @@ import opshift
 from opshift.cli import main as cli
 from opshift.verification import verify
 from opshift.verification.compare import compare
+from opshift.verification.engines import OnnxRuntime
 from opshift.verification.places import repro
 from opshift.verification.places.locate import locate
 from opshift.verification.side import Side
@@ -110,6 +111,24 @@ def test_a_branch_is_one_node_and_what_it_reads_outside_is_compared():
     found = place(one, inner)
     assert (found.tensor, found.op) == ("y", "If")
     assert "a" in found.values
+
+
+def test_functions_come_along(tmp_path):
+    """A piece of a model that calls functions of its own, which hold what differs."""
+    text = """<ir_version: 8, opset_import: ["" : 17, "my" : 1]>
+        g (float[2,3] x) => (float[2,3] y) {{ a = Neg(x) b = my.Turn(a) c = my.Twice(b) y = Abs(c) }}
+        <domain: "my", opset_import: ["" : 17]> Turn (x) => (y) {{ y = {}(x) }}
+        <domain: "my", opset_import: ["" : 17]> Twice (x) => (y) {{ y = Add(x, x) }}"""
+    one, two = (onnx.parser.parse_model(text.format(op)) for op in ("Sin", "Cos"))
+    found = place(one, two)
+    assert (found.tensor, found.op, found.before) == ("b", "Turn", (("b", "Turn"),))
+    assert written(tmp_path, one, two)
+    for name, function in (("before", np.sin), ("after", np.cos)):
+        piece = onnx.load(tmp_path / "r" / f"{name}.onnx")
+        onnx.checker.check_model(piece)
+        assert [node.op_type for node in piece.graph.node] == ["Turn"]
+        (made,) = OnnxRuntime(piece).run({"a": -X})
+        np.testing.assert_allclose(made, function(-X), rtol=1e-6)
 
 
 def written(tmp_path, before, after, given=None):

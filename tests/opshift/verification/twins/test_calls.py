@@ -6,6 +6,7 @@ import numpy as np
 import onnx.helper
 import pytest
 
+from opshift.verification.engines import EngineError
 from opshift.verification.twins import calls
 
 WIDE, SINGLE = np.float64([[1, -2], [3, 1e300]]), np.float32([[1, -2], [3, np.inf]])
@@ -100,3 +101,26 @@ def test_what_was_prepared_for_a_call_is_not_taken_for_another():
     (second,) = shared.run(onnx.helper.make_node("HardSwish", ["x"], ["y"]), 14, [x], [np.dtype(np.float32)])
     np.testing.assert_allclose(first, [math.erf(value) for value in x], rtol=1e-6)
     np.testing.assert_allclose(second, x * np.clip(x / 6 + 0.5, 0, 1), rtol=1e-6)
+
+
+def test_what_nobody_runs_is_an_error():
+    node = onnx.helper.make_node("Nothing", ["x"], ["y"], domain="nobody")
+    with pytest.raises(EngineError):
+        calls.Calls().run(node, 1, [np.ones(3)], [np.dtype(np.float32)])
+
+
+def test_what_runs_neither_wide_nor_in_float_runs_as_it_is(monkeypatch):
+    node, asked = onnx.helper.make_node("Erf", ["x"], ["y"]), []
+
+    def narrow_alone(self, model):
+        asked.append(model.graph.input[0].type.tensor_type.elem_type)
+        if asked[-1] != onnx.TensorProto.FLOAT16:
+            raise EngineError("not this one")
+        self.run = lambda feeds: [np.float16([0.5])]
+
+    monkeypatch.setattr(calls.OnnxRuntime, "__init__", narrow_alone)
+    monkeypatch.setattr(calls.Reference, "__init__", narrow_alone)
+    monkeypatch.setattr(calls.kernels, "compute", lambda *_: None)
+    made = calls.Calls()
+    assert made.run(node, 13, [np.ones(1)], [np.dtype(np.float16)]) == [np.float16([0.5])]
+    assert (made.narrow, made.elsewhere, made.unit) == ({"Erf": 1}, {}, 2.0**-11)

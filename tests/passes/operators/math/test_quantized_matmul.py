@@ -1,6 +1,7 @@
 """Products of quantized matrices, exact up to the last rounding, and with other scales."""
 
 import numpy as np
+import onnx
 import pytest
 from opshift.passes.conversion import convert
 
@@ -50,6 +51,20 @@ def test_products_of_quantized(kind, rows):
         inputs=f"uint8[3,5] a, float{dims} as, uint8{dims} az, int8[5,4] b, float bs, int8 bz, float ys, {kind} yz",
         outputs=f"{kind}[3,4] y",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("opset", [12, 13, 24])
+def test_scales_of_as_many_rows_as_the_run_tells(opset):
+    inputs = "uint8[3,5] a, float[N] as, uint8[N] az, int8[5,4] b, float bs, int8 bz, float[M] ys, uint8 yz"
+    source = model(CALL, opset, inputs=inputs, outputs="uint8[3,4] y")
+    made = convert.attempt(source, {"": opset}, ops={("", "QLinearMatMul")}).model
+    onnx.checker.check_model(made, full_check=True)
+    feeds = {"a": eight_bits("uint8", 3, 5), "b": eight_bits("int8", 5, 4), "az": eight_bits("uint8", 3),
+             "bz": np.array(-3, np.int8), "as": np.float32([0.01, 0.05, 0.09]), "bs": np.array(0.02, np.float32),
+             "ys": np.float32([0.7]), "yz": np.array(5, np.uint8)}  # fmt: skip
+    total = (feeds["a"].astype(int) - feeds["az"].astype(int)[:, None]) @ (feeds["b"].astype(int) + 3)
+    expected = np.clip(np.round(total * feeds["as"].astype(float)[:, None] * 0.02 / 0.7) + 5, 0, 255)
+    np.testing.assert_allclose(evaluate(made, feeds)[0], expected, atol=1)
 
 
 def test_ratios_are_rounded_to_even_and_cut_off():

@@ -6,7 +6,8 @@ import onnx.parser
 import pytest
 from opshift.passes.conversion import convert
 
-from tests.support import check_computes, check_values
+from opshift.verification.engines import OnnxRuntime
+from tests.support import check_computes, check_refused, check_values, model
 
 RNG = np.random.default_rng(0)
 
@@ -49,6 +50,22 @@ def test_frames_of_a_signal_in_a_function_whose_step_its_callers_give():
     assert made.functions
     onnx.checker.check_model(made, full_check=True)
     check_values(source, made, {"a": np.array(4, np.int32), "b": np.array(5, np.int32)}, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("dims", "onesided"), [("2,16", 1), ("B,L", 0)])
+def test_a_real_signal_of_batch_and_time_as_onnxruntime_takes_it(dims, onesided):
+    io = {"inputs": f"float[{dims}] x, int64 s", "outputs": "float[P,Q,R,S] y", "constants": "int64 n = {8}"}
+    feeds = {"x": RNG.normal(size=(2, 16)).astype(np.float32), "s": np.array(4)}
+    source = model(f"y = STFT<onesided={onesided}>(x, s, , n)", 17, **io)
+    (expected,) = OnnxRuntime(source).run(feeds)
+    check_computes(
+        f"y = STFT<onesided={onesided}>(x, s, , n)", 17, 13, expected, feeds=feeds, grade="close", rtol=1e-5, atol=5e-6, **io
+    )  # fmt: skip
+
+
+def test_a_signal_without_a_batch_is_refused():
+    io = {"inputs": "float[16] x", "outputs": "float[P,Q,R,S] y", "constants": "int64 s = {4}, int64 n = {8}"}
+    check_refused("y = STFT(x, s, , n)", 17, 16, "a signal of rank 1", **io)
 
 
 def test_a_step_behind_the_signal_leaves_one_frame():

@@ -221,6 +221,25 @@ def test_of_the_caches_both_are_yielded_or_none_from_25_on(outputs):
     )  # onnxruntime runs the one, onnx.reference the other
 
 
+@pytest.mark.newest
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("mask", ["", "m"])
+@pytest.mark.parametrize("outputs", ["y, p", "y, p, v, s", "y"])
+def test_lengths_stand_beside_no_cache_from_25_on(outputs, mask, causal):
+    node = f"{outputs} = Attention<is_causal={causal}>(q, k, k, {mask}, , , n)"
+    inputs = "float[1,2,3,4] q, float[1,2,6,4] k, int64[1] n" + ", float[3,5] m" * bool(mask)
+    before = model(node, 24, inputs=inputs, outputs="float[A,B,C,D] y" + ", float[E,F,G,H] p" * ("p" in outputs))
+    after = convert.attempt(before, {"": 25})
+    assert after.grade == "exact"
+    assert ("n" in after.model.graph.node[-1].input) == (outputs == "y")
+    onnx.checker.check_model(after.model, full_check=True)
+    drawn = np.random.default_rng(0)
+    q, k, m = (drawn.normal(size=size).astype(np.float32) for size in ((1, 2, 3, 4), (1, 2, 6, 4), (3, 5)))
+    feeds = {"q": q, "k": k, "n": np.array([4]), **({"m": m} if mask else {})}
+    for expected, actual in zip(Reference(before).run(feeds), Reference(after.model).run(feeds), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-6)
+
+
 def test_heads_that_are_joined_are_told_from_25_on():
     io = {"inputs": "float[1,3,8] q, float[1,3,8] k, float[1,3,8] v", "outputs": "float[1,3,8] y"}
     check_unchanged("y = Attention<q_num_heads=2, kv_num_heads=2>(q, k, v)", 24, 28, **io)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.support import check_computes, check_refused, check_unchanged, evaluate, model
+from tests.support import check, check_computes, check_refused, check_unchanged, evaluate, model
 
 IMAGE = {"inputs": "float[1,2,4,4] x, float[2,2,3,3] w", "outputs": "float[1,2,A,B] y"}
 
@@ -20,6 +20,16 @@ IMAGE = {"inputs": "float[1,2,4,4] x, float[2,2,3,3] w", "outputs": "float[1,2,A
 def test_convolutions_stay(node):
     for older, newer in ((1, 28), (10, 11), (28, 7)):
         check_unchanged(node, older, newer, **IMAGE)
+
+
+def test_transposed_convolutions_pad_in_one_way_from_11_on():
+    node = 'y = ConvTranspose<auto_pad="VALID", pads=[0,0,0,0]>(x, w)'
+    check(
+        node, 10, "y = ConvTranspose<auto_pad=VALID>(x, w)", 11, run=False, **IMAGE
+    )  # onnxruntime takes the one alone
+    check_unchanged(node.replace("VALID", "NOTSET"), 10, 11, **IMAGE)
+    for both in (node.replace("VALID", "SAME_UPPER"), node.replace("[0,", "[1,")):
+        check_refused(both, 10, 11, "pads beside auto_pad", **IMAGE)
 
 
 @pytest.mark.parametrize(("auto", "first"), [("NOTSET", 10.0), ("SAME_UPPER", 1.0), ("SAME_LOWER", 10.0)])

@@ -1,0 +1,70 @@
+"""Which outputs move with the inputs: of one that never does, a run proves nothing of what it is computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.traversal import subgraphs, with_nested
+from opshift.passes.specialization.inputs import required
+
+_SIZES = frozenset(["Shape", "Size"])
+
+
+def remarks(model: ModelProto, runs: Sequence[Sequence[Any]]) -> tuple[str, ...]:
+    """What is to be said of outputs of which two runs that agree prove nothing."""
+    nothing = empty(model, runs)
+    still = [name for name in unmoved(model, runs) if name not in nothing]
+    return (
+        *(f'"{name}" was empty in each run: what it holds is not proved' for name in nothing),
+        *(f'"{name}" was the same in each run: what it is computed from is not proved' for name in still),
+    )
+
+
+def unmoved(model: ModelProto, runs: Sequence[Sequence[Any]]) -> list[str]:
+    """The outputs that hang on the values of inputs, and were the same in all runs, as far as their sizes are."""
+    if len(runs) < 2:
+        return []
+    names = [value.name for value in model.graph.output]
+    still = [name for k, name in enumerate(names) if not any(_moves(runs[0][k], run[k]) for run in runs[1:])]
+    return [name for name in still if name in _hanging(model)] if still else []
+
+
+def empty(model: ModelProto, runs: Sequence[Sequence[Any]]) -> list[str]:
+    """The outputs that no run has put an element into."""
+    names = [value.name for value in model.graph.output]
+    return [name for k, name in enumerate(names) if runs and all(_is_empty(run[k]) for run in runs)]
+
+
+def _is_empty(value: Any) -> bool:
+    return all(map(_is_empty, value)) if isinstance(value, list) else getattr(value, "size", 1) == 0
+
+
+def _moves(one: Any, other: Any) -> bool:
+    """Whether two values differ where both have elements."""
+    import numpy as np
+
+    if isinstance(one, list) and isinstance(other, list):
+        return any(map(_moves, one, other))
+    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+        return type(one) is not type(other) or bool(one != other)
+    if one.ndim != other.ndim:
+        return True
+    common = tuple(slice(min(sizes)) for sizes in zip(one.shape, other.shape, strict=True))
+    one, other = one[common], other[common]
+    if one.dtype.kind in "OSU":
+        return bool(one.tolist() != other.tolist())
+    return not bool(((one == other) | ((one != one) & (other != other))).all())
+
+
+def _hanging(model: ModelProto) -> set[str]:
+    """The values of the graph that are computed from the elements of inputs, not from their sizes alone."""
+    found = set(required(model))
+    for node in model.graph.node:
+        if node.op_type in _SIZES and not default_domain(node.domain):
+            continue
+        inner = with_nested([graph for _, _, graph in subgraphs(node)])
+        if found.intersection(node.input) or any(found.intersection(at.input) for body in inner for at in body.node):
+            found.update(node.output)
+    return found - {""}

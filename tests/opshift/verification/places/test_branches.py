@@ -1,0 +1,136 @@
+"""What no inputs lead to is run by force: a wrong branch is a difference, one that does not run is told."""
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import opshift
+from opshift.verification.places.branches import branches
+from opshift.verification.side import Side
+from tests.support import model
+
+IO = {"inputs": "float[N,4] x", "outputs": "float[A,B] y"}
+IF = "y = If(b) <then_branch = t () => (float[A,B] v) {{ v = {}(x) }}, else_branch = e () => (float[C,D] u) {{ u = {}(x) }}>"
+NEVER = "c = Constant<value_float = 1e9>() s = ReduceSum<keepdims = 0>(x) b = Greater(s, c) "
+SIZE = """n = Shape(x) i = Constant<value_ints = [0]>() r = Gather(n, i) k = Constant<value_ints = [10]>()
+    b = Greater(r, k) """
+NESTED = (
+    NEVER
+    + """y = If(b) <
+    then_branch = t () => (float[A,B] v) {{
+        d = Less(s, c)
+        v = If(d) <then_branch = p () => (float[A,B] o) {{ o = {}(x) }}, else_branch = q () => (float[A,B] w) {{ w = {}(x) }}>
+    }},
+    else_branch = e () => (float[C,D] u) {{ u = Neg(x) }}>"""
+)
+
+
+@pytest.mark.parametrize("grade", ["exact", "close"])
+@pytest.mark.parametrize(
+    ("body", "right", "wrong", "said"),
+    [
+        (NEVER + IF, ("Relu", "Neg"), ("Abs", "Neg"), 'where the then_branch of If "y" is taken, '),
+        (NEVER + IF, ("Relu", "Neg"), ("Relu", "Abs"), ""),
+        (SIZE + IF, ("Relu", "Neg"), ("Abs", "Neg"), 'where the then_branch of If "y" is taken, '),
+        (NESTED, ("Relu", "Neg"), ("Abs", "Neg"), 'where the then_branch of If "y" is taken, '),
+        (NESTED, ("Relu", "Neg"), ("Relu", "Abs"), 'where the else_branch of If "v" is taken, '),
+    ],
+)
+def test_each_branch_is_run(body, right, wrong, said, grade):
+    one, other = (model(body.format(*ops), 17, **IO) for ops in (right, wrong))
+    found = opshift.verify(one, one, grade=grade)
+    assert (found.status, found.remarks) == ("equal", ())
+    found = opshift.verify(one, other, grade=grade)
+    assert (found.status, found.why.startswith(said)) == ("different", True)
+    assert said or "taken" not in found.why
+
+
+def test_a_condition_that_is_given_is_given_otherwise():
+    io = {**IO, "inputs": "float[N,4] x, bool b"}
+    one, other = (model(IF.format(op, "Neg"), 17, **io) for op in ("Relu", "Abs"))
+    for value, said in ((False, 'where the then_branch of If "y" is taken'), (True, "")):
+        given = {"x": np.float32([[1, -2, 3, -4]]), "b": np.array(value)}
+        assert opshift.verify(one, one, inputs=given).remarks == ()
+        found = opshift.verify(one, other, inputs=given)
+        assert (found.status, found.why.startswith(said)) == ("different", True)
+        assert said or "taken" not in found.why
+
+
+IMPOSSIBLE = (
+    NEVER
+    + """k = Constant<value_ints = [5, 5]>() y = If(b) <
+    then_branch = t () => (float[A,B] v) {{ v = Reshape(x, k) }}, else_branch = e () => (float[C,D] u) {{ u = {}(x) }}>"""
+)
+
+
+def test_a_branch_that_does_not_run_is_told():
+    one, other = (model(IMPOSSIBLE.format(op), 17, **IO) for op in ("Neg", "Abs"))
+    found = opshift.verify(one, one)
+    assert found.equal
+    (remark,) = found.remarks
+    assert remark.startswith('the then_branch of If "y" ran on no inputs, and is not proved: [ONNXRuntimeError]')
+    assert opshift.verify(one, other).status == "different"
+
+
+def test_a_branch_that_only_the_second_does_not_run_is_a_difference():
+    one, other = (model((NEVER + IF).format("Abs", "Neg"), 17, **IO), model(IMPOSSIBLE.format("Neg"), 17, **IO))
+    found = opshift.verify(one, other)
+    assert found.status == "different"
+    assert found.why.startswith('where the then_branch of If "y" is taken, the second model fails: ')
+
+
+def test_what_decides_is_looked_for_in_both():
+    one = model((NEVER + IF).format("Abs", "Neg"), 17, **IO)
+    found = opshift.verify(one, model("y = Neg(x)", 17, **IO))
+    assert found.equal
+    said = (
+        'the then_branch of If "y" ran on no inputs, and is not proved: not both forms compute one "b", which decides'
+    )
+    assert found.remarks == (said,)
+
+
+def test_conditions_keep_their_shapes():
+    """That of an If may have one element in any number of dimensions, and be read by others."""
+    body = NEVER.replace("<keepdims = 0>", "") + IF + " z = Not(b)"
+    one = model(body.format("Abs", "Neg"), 17, **{**IO, "outputs": "float[A,B] y, bool[1,1] z"})
+    found = opshift.verify(one, one)
+    assert (found.status, found.remarks) == (
+        "equal",
+        ('"z" was the same in each run: what it is computed from is not proved',),
+    )
+
+
+FUNCTION = """<ir_version: 8, opset_import: ["" : 17, "my" : 1]>
+g (float[N,4] x) => (float[A,B] y) { y = my.Either (x) }
+<domain: "my", opset_import: ["" : 17]>
+Either (x) => (y) {
+    c = Constant<value_float = 1e9>()
+    s = ReduceSum<keepdims = 0>(x)
+    b = Greater(s, c)
+    y = If(b) <then_branch = t () => (float[A,B] v) { v = OP(x) }, else_branch = e () => (float[C,D] u) { u = Neg(x) }>
+}"""
+
+
+def test_branches_in_functions_are_run():
+    one, other = (onnx.parser.parse_model(FUNCTION.replace("OP", op)) for op in ("Relu", "Abs"))
+    found = opshift.verify(one, one)
+    assert (found.status, found.remarks) == ("equal", ())
+    found = opshift.verify(one, other)
+    assert (found.status, found.why.startswith('where the then_branch of If "y" is taken')) == ("different", True)
+
+
+@pytest.mark.parametrize(
+    ("before", "conditions"),
+    [
+        ("", [{("", "b"): True}, {("", "b"): False}]),
+        ("b = Constant<value_int = 1>() ", []),  # a constant decides: nothing else is ever run
+    ],
+)
+def test_what_leads_to_a_branch(before, conditions):
+    inner = "v = If(b) <then_branch = p () => (float w) { w = Neg(x) }, else_branch = q () => (float o) { o = Abs(x) }>"
+    body = (
+        f"y = If(b) <then_branch = t () => (float v) {{ {inner} }}, else_branch = e () => (float u) {{ u = Exp(x) }}>"
+    )
+    io = {"inputs": "float x" if before else "float x, bool b", "outputs": "float y"}
+    found = branches(Side(model(before + body, 17, **io)))
+    assert [dict(branch.conditions) for branch in found] == conditions[:1] * 2 + conditions[1:], "one is in the way"
