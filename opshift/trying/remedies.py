@@ -154,12 +154,10 @@ class Remedies:
         if OPTIMIZE in held:
             goal = replace(goal, refinement=replace(goal.refinement, optimize=True))
         opset = int(held[OPSET].what) if OPSET in held else 0
-        if AS_IT_IS.kind in held:
+        if AS_IT_IS.kind in held or goal.backend is None:
             targets = {**goal.targets, "": opset} if opset else goal.targets
             return replace(goal, backend=None, targets=targets, refinement=replace(goal.refinement, backend=None))
-        if opset and goal.backend is not None:
-            return replace(goal, backend=replace(goal.backend, opset=opset))
-        return goal
+        return replace(goal, backend=replace(goal.backend, opset=opset)) if opset else goal
 
     def _attempt(self, goal: Goal) -> Result:
         try:
