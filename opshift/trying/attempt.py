@@ -31,6 +31,7 @@ from opshift.trying.remedies import (
     OPTIMIZE,
     SPLIT,
     SYMBOLS,
+    UNROLL,
     Remedies,
 )
 from opshift.trying.search import IMPOSSIBLE, Answer, Found, Meter, Plan, Remedy, Search, joined
@@ -42,7 +43,7 @@ from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.side import Side
 
-_OF_OPERATORS = (EXPAND, SPLIT, BOUND, DEFAULTS)
+_OF_OPERATORS = (EXPAND, SPLIT, BOUND, DEFAULTS, UNROLL)
 
 
 def backend_of(goal: Goal) -> str:
@@ -228,6 +229,7 @@ class _Trying:
                 EXPAND: f"expanded, {nodes} node{'s' if nodes != 1 else ''}",
                 OPSET: f"converted to opset {remedy.what}",
                 DEFAULTS: "left out the attributes that say what holds without them",
+                UNROLL: "written out turn by turn",
                 SPLIT: "one axis after the other",
                 BOUND: "kept its input where its exponentials do not overflow",
                 OPTIMIZE: "computed what is constant",
