@@ -20,7 +20,7 @@ from opshift.passes.refine import NOTHING, Refinement, check_available, refined,
 from opshift.passes.specialization import sizes
 from opshift.passes.specialization import wanted as fixing
 from opshift.passes.specialization.wanted import Wanted
-from opshift.passes.spelling import hint
+from opshift.passes.spelling import hint, likely
 
 Target = int | str | Mapping[str, int] | Backend
 
@@ -279,7 +279,10 @@ def unknown_operator(name: str, held: Iterable[Op] = ()) -> ValueError:
 def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
     """The error for the name of what is not known, with the one that is spelled most like it."""
     names = sorted(f"{domain}::{op}" if domain else op for domain, op in known)
-    return ValueError(f"unknown {what} {name!r}{hint(name, names)}")
+    domain = default_domain(name.rpartition("::")[0])
+    if domain and likely(domain, {known.rpartition("::")[0] for known in names}) is None:
+        return ValueError(f"unknown {what} {name!r}: no operator of domain {domain!r} is known")
+    return ValueError(f"unknown {what} {name!r}{hint(name.removeprefix('ai.onnx::'), names)}")
 
 
 def resolve(target: Target) -> tuple[dict[str, int], int | None]:
@@ -373,7 +376,7 @@ def _known(domain: str, opset: int) -> int:
         have = hint(domain, domains, repr) or f"; {', '.join(map(repr, domains))} are"
         raise ValueError(f"the operators of domain {domain!r} are not known{have}")
     if not 1 <= opset <= schemas.latest(domain):
-        raise ValueError(f"opset {opset} is not known; 1 to {schemas.latest(domain)} are")
+        raise ValueError(f"opset {opset}{domain and f' of {domain}'} is not known; 1 to {schemas.latest(domain)} are")
     return opset
 
 

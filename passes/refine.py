@@ -142,7 +142,7 @@ def _folded(result: Result, wanted: Refinement, lacking: set[Op], allowance: All
     with diagnosis.blaming(source):
         found = fold.attempt(source, ops=wanted.ops, lacking=lacking, allowance=allowance, folder=folder)
     folded = sum(change.how != CONTRADICTED for change in found.changes)
-    return replace(_after(result, found), folded=(result.folded or 0) + folded)
+    return replace(_after(result, found), folded=(result.folded or 0) + folded, stays=found.stays)
 
 
 def _optimized(result: Result, allowance: Allowance, folder: str | None) -> Result:

@@ -1,6 +1,7 @@
 """The rooms of the house: what each is for, tests beside them, and nothing imported where import-linter cannot see it."""
 
 import ast
+import importlib.util
 import re
 from functools import cache
 from pathlib import Path
@@ -88,7 +89,7 @@ def test_each_room_says_in_a_sentence_what_it_is_as_contributing_does():
 
 
 TOPICS = {  # tests of what a whole room does, which are named after that
-    "opshift/cli": {"endings", "misspelt", "schema", "wildcards", "fold_command", "ledger_command"},
+    "opshift/cli": {"endings", "misspelt", "schema", "streams", "wildcards", "fold_command", "ledger_command"},
     "opshift/files": {"external_interrupted"},
     "opshift/verification": {"mutants"},
     "passes/fusion": {
@@ -178,3 +179,14 @@ def test_every_room_is_installed():
     listed = set(ast.literal_eval(text.partition("\npackages = ")[2].partition("]")[0] + "]"))
     found = {".".join(path.parent.relative_to(ROOT).parts) for path in MODULES if path.name == "__init__.py"}
     assert listed == {name if name.startswith("opshift") else f"opshift.{name}" for name in found}
+
+
+def test_what_benchmarks_take_from_here_is_there():
+    """They run by hand; mypy does not read them, for they need what is not installed everywhere."""
+    for path in (ROOT / "benchmarks").glob("*.py"):
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("opshift"):
+                found = importlib.import_module(node.module)
+                for name in node.names:
+                    inside = f"{node.module}.{name.name}"
+                    assert hasattr(found, name.name) or importlib.util.find_spec(inside), (path, inside)

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opshift.cli import display
+from opshift.cli import display, places
 from opshift.cli.working import working
 from opshift.files import model_file
 from opshift.files import openvino_ir as ir
@@ -115,11 +115,11 @@ def inline(options: argparse.Namespace) -> int:
 
 def _denied(path: Path) -> list[str]:
     """The operators in a deny list: `ops` of a TOML file, else one a line, comments behind `#`."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".toml":
-        from opshift.passes.backends.target_files import loads
+    from opshift.passes.backends.target_files import loads, text_of
 
-        held = loads(text).get("ops")
+    text = text_of(path)
+    if path.suffix == ".toml":
+        held = loads(text, str(path)).get("ops")
         if not isinstance(held, list):
             raise ValueError(f"{path} holds no list `ops`")
         return [str(name) for name in held]
@@ -153,8 +153,10 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
         return _rewrite_all(options, goal, manner)
     if options.jobs is not None or options.backend is not None:
         raise ValueError("--jobs and --backend are for many models; give --out-dir")
+    output = places.output(options, goal.label)
+    places.look(options.report, _file(options.save_inputs))
     with working(options):
-        code, outcome = rewrite(Path(options.model), _output(options, goal.label), goal, manner)
+        code, outcome = rewrite(Path(options.model), output, goal, manner)
     if options.report:
         _report(options, outcome, None if options.in_place else options.model, outcome.output or None)
     if options.format == "json":
@@ -191,6 +193,11 @@ def _report(options: argparse.Namespace, outcome: Outcome, before: str | None, a
     with writing(options.report):
         page = report.page(outcome, source, result, ["opshift", *options.typed])
         Path(options.report).write_text(page, encoding="utf-8")
+
+
+def _file(path: str | None) -> str | None:
+    """What inputs are kept in where that is one file, not a folder of them."""
+    return path if path is not None and path.endswith(".npz") else None
 
 
 def _asked(options: argparse.Namespace) -> Asked:
@@ -235,28 +242,6 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
     return max(result.code for result in results)
 
 
-def _output(options: argparse.Namespace, label: str) -> Path:
-    """The path to write; raises `ValueError` for one that must not be written."""
-    if options.in_place:
-        if options.output:
-            raise ValueError("--in-place writes to the model itself; give no output")
-        if ir.is_network(options.model):
-            raise ValueError("OpenVINO IR becomes ONNX; --in-place would write that over it")
-        return Path(options.model).resolve()
-    model = Path(options.model)
-    suffix = ".onnx" if ir.is_network(model) else model.suffix or ".onnx"
-    beside = model.with_name(f"{model.stem}.{label}{suffix}")
-    output = Path(options.output) if options.output else beside
-    if not output.parent.is_dir():
-        with writing(output):
-            raise FileNotFoundError(0, f"there is no folder {output.parent}")
-    if options.output == "-" or (output.exists() and not output.is_file()):
-        raise ValueError(f"{output} is no regular file; give the path of a file")
-    if output.exists() and model.exists() and output.samefile(model):
-        raise ValueError("the output is the input; give another path, or --in-place")
-    return output
-
-
 def _console() -> Console | None:
     return display.terminal(sys.stdout)
 
@@ -273,6 +258,7 @@ def verify(options: argparse.Namespace) -> int:
     for side in (before, after):
         engine.checked(side.model)
     wanted = checked(_asked(options), before.model)
+    places.look(options.report, _file(options.save_inputs))
     with working(options):
         found = verify_apart(before, after, grade="close" if options.close else "exact", wanted=wanted)
     if options.report:
@@ -390,6 +376,7 @@ def probe(options: argparse.Namespace) -> int:
     """`opshift probe`."""
     from opshift.probing import probe as prober
 
+    places.look(options.output)
     with display.progress() as advance:
         text = prober.probe(options.backend, options.op, advance, Path(options.models) if options.models else None)
     if options.output:

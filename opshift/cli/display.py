@@ -27,6 +27,7 @@ from opshift.verification.adapters import KNOWN
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 _SHOWN = 12  # inputs or outputs
@@ -48,6 +49,8 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False) ->
         say("nothing to fold", console)
     if outcome.absent:
         say(f"nothing to inline: the model has no {counted(outcome.absent)}", console)
+    for line in _refused(outcome.stays, verbose=verbose, said="stays on floats"):
+        say(line, console)
     for line in _taken_back(outcome.taken_back):
         say(line, console)
     for line in _refused(outcome.refusals, verbose=verbose):
@@ -73,10 +76,9 @@ def _tabulate(rows: Sequence[Sequence[str]], console: Console | None) -> None:
         for label, *values in rows:
             say(f"{label}: {' -> '.join(dict.fromkeys(values))}")
         return
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table("", *("before", "after")[: len(rows[0]) - 1], show_header=len(rows[0]) > 2)
+    table = _table("", *("before", "after")[: len(rows[0]) - 1], shown=len(rows[0]) > 2)
     for row in rows:  # as texts: names and shapes may hold what would be markup
         table.add_row(*(Text(printable(cell)) for cell in row), style="bold" if len(set(row[1:])) > 1 else None)
     console.print(table)
@@ -198,9 +200,7 @@ def targets(backends: Sequence[Backend], console: Console | None) -> None:
         for name, opset, ir, missing, source in rows:
             print(f"{name:20} opset {opset:>2}  IR {ir:>2}  lacks {missing:>3}  {source}")
         return
-    from rich.table import Table
-
-    table = Table("target", "opset", "IR", "lacks", "source")
+    table = _table("target", "opset", "IR", "lacks", "source")
     for row in rows:
         table.add_row(*row)
     console.print(table)
@@ -214,7 +214,15 @@ def terminal(stream: TextIO) -> Console | None:
         from rich.console import Console
     except ImportError:
         return None
-    return Console(file=stream, emoji=False)
+    console = Console(file=stream, emoji=False)
+    return None if console.is_dumb_terminal else console
+
+
+def _table(*headers: str, shown: bool = True) -> Table:
+    """A table that breaks what is too long for a line, and cuts nothing off."""
+    from rich.table import Column, Table
+
+    return Table(*(Column(header, overflow="fold") for header in headers), show_header=shown)
 
 
 @contextmanager
@@ -370,10 +378,9 @@ def _told(result: FileResult) -> str:
 def summarize(results: Sequence[FileResult], console: Console | None) -> None:
     """How many of each; on a terminal below a table of all."""
     if console is not None:
-        from rich.table import Table
         from rich.text import Text
 
-        table = Table("model", "", "opset", "what was done")
+        table = _table("model", "", "opset", "what was done")
         for result in results:
             cells = (result.source, NAMES[result.code], _opsets(result.outcome), _told(result))
             table.add_row(*(Text(printable(cell)) for cell in cells), style="red" if result.code else None)

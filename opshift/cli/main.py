@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import suppress
 from io import TextIOWrapper
 from itertools import pairwise
 
+from opshift.cli.interrupts import interruptible
 from opshift.cli.parser import parsed
 from opshift.cli.printing import printable
-from opshift.jobs.exit_codes import DEFECT, INTERRUPTED, UNHEARD, fault
+from opshift.jobs.exit_codes import DEFECT, INTERRUPTED, UNHEARD, UNWRITABLE, fault
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     typed = sys.argv[1:] if arguments is None else list(arguments)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a model may hold names that a terminal or a pipe has no letters for
-            stream.reconfigure(errors="backslashreplace")
+    _prepare_streams()
     options = argparse.Namespace(format="json" if _wants_json(typed) else "text")
     try:
-        with _interruptible():
+        with interruptible():
             options = parsed(typed)
             options.typed = typed
             from opshift.cli import commands
@@ -33,12 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = int(getattr(commands, options.command)(options))
             sys.stdout.flush()
             return code
-    except BrokenPipeError:  # who reads what is printed has left; closing the pipe must not complain once more
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return UNHEARD
     except KeyboardInterrupt:
         return _fail(options, INTERRUPTED, "interrupted")
     except Exception as error:
+        if isinstance(error, OSError) and (mute := _mute(error)) is not None:
+            return _unprinted(mute)
         named = (getattr(options, name, None) for name in ("model", "before", "after"))
         code, lines = fault(error, *filter(None, named))
         if code == DEFECT and os.environ.get("OPSHIFT_DEBUG"):
@@ -46,32 +43,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(options, code, *lines)
 
 
+def _prepare_streams() -> None:
+    if None in (sys.stdin, sys.stdout, sys.stderr):  # closed before the process began
+        while (filler := os.open(os.devnull, os.O_RDWR)) < 3:  # or files that are opened would take their numbers
+            continue
+        os.close(filler)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, TextIOWrapper):  # a model may hold names that a terminal or a pipe has no letters for
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _wants_json(typed: Sequence[str]) -> bool:
     """Whether errors are to be told in JSON, also those about what was typed."""
     return "--format=json" in typed or ("--format", "json") in pairwise(typed)
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let a request to terminate clean up, as an interrupt does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    kinds = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(kind, signal.default_int_handler) for kind in kinds]
+_FULL = (errno.EPIPE, errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+
+
+def _mute(error: OSError) -> OSError | None:
+    """What keeps the standard output from being written, if that is what went wrong."""
     try:
-        yield
-    finally:
-        for kind, handler in zip(kinds, before, strict=True):
-            signal.signal(kind, handler)
+        sys.stdout.flush()
+    except OSError as again:
+        return again
+    return error if error.filename is None and error.errno in _FULL else None  # of text that no buffer holds any more
+
+
+def _unprinted(why: OSError) -> int:
+    """End with a standard output that cannot be written; closing it must not complain once more."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if why.errno == errno.EPIPE or (os.name == "nt" and why.errno == errno.EINVAL):
+        return UNHEARD  # who reads what is printed has left
+    return _fail(argparse.Namespace(), UNWRITABLE, f"the standard output cannot be written: {why.strerror}")
 
 
 def _fail(options: argparse.Namespace, code: int, *lines: str) -> int:
     if getattr(options, "format", "text") == "json":
-        from opshift.jobs import documents
+        try:
+            from opshift.jobs import documents
 
-        print(documents.written(getattr(options, "command", ""), documents.failure(code, lines)))
-    print("opshift:", "\n".join(map(printable, lines)), file=sys.stderr)
+            print(documents.written(getattr(options, "command", ""), documents.failure(code, lines)), flush=True)
+        except OSError as error:
+            return _unprinted(error)
+        except ImportError:  # of onnx, which it is about
+            pass
+    with suppress(OSError):  # the code tells it, too
+        print("opshift:", "\n".join(map(printable, lines)), file=sys.stderr)
     return code
 
 

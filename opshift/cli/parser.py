@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import cache
 
 from opshift.cli.words import Completion, Misuse, Parser, Version
 
@@ -13,17 +14,23 @@ _CODES = (
     "largest. Nothing is left at the output path unless it is 0."
 )
 
+_MODELS = ("model", "before", "after")
+
 
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """What was typed; raises `Misuse` for what has no meaning."""
     parser = _parser()
     options, unknown = parser.parse_known_args(arguments)
-    verb = _verbs(parser)[options.command]
+    verbs = _verbs(parser)
+    verb = verbs[options.command]
     if unknown:
-        verb.unknown(unknown)
+        verb.unknown(unknown, verbs)
     if hasattr(options, "paths"):
         _tell_apart(verb, options)
-    for name in ("model", "before", "after"):
+    for path in (*getattr(options, "paths", ()), *(getattr(options, name, None) for name in _MODELS)):
+        if path in ("", "-"):
+            raise Misuse(f"{path!r} names no file; models are read from files and written to files", verb)
+    for name in _MODELS:
         if path := getattr(options, name, None):
             setattr(options, name, _single(path, verb))
     return options
@@ -53,6 +60,7 @@ def _single(path: str, parser: Parser) -> str:
     return found[0]
 
 
+@cache
 def _parser() -> Parser:
     parser = Parser(
         prog="opshift",

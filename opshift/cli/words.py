@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NoReturn
 
@@ -45,10 +45,13 @@ class Parser(argparse.ArgumentParser):
         choices = re.findall(r"[\w-]+", found[2]) if found else []
         raise Misuse(message + (hint(found[1], choices) if found else ""), self)
 
-    def unknown(self, arguments: Sequence[str]) -> NoReturn:
-        """Raise `Misuse` for what no option takes."""
+    def unknown(self, arguments: Sequence[str], verbs: Mapping[str, Parser]) -> NoReturn:
+        """Raise `Misuse` for what no option takes, with the verbs that have such a one."""
         first = next((each for each in arguments if each.startswith("-")), arguments[0])
         name = first.partition("=")[0]
+        others = [verb for verb, parser in verbs.items() if name in parser._option_string_actions]
+        if others:
+            raise Misuse(f"{name} is an option of {', '.join(others)}, and not of {self.prog.rpartition(' ')[2]}", self)
         options = [option for option in self._option_string_actions if option.startswith("--")]
         raise Misuse(f"unknown argument {name!r}{hint(name, options)}", self)
 
@@ -101,7 +104,7 @@ class Completion(argparse.Action):
         parser.exit()
 
 
-_FILES = ("PATH", "FILE", "FILE.html")
+_FILES = ("PATH", "FILE", "FILE.html", "FILE.toml")
 _MODELS = ("model", "before", "after")
 
 

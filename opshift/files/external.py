@@ -133,7 +133,7 @@ def _keep(model: ModelProto, folder: Path, target: Path) -> None:
     for tensor in external(model):
         location = tensor_data.place(tensor).location
         kept = tensor_data.location_of(tensor_data.path(folder, location), target)
-        if kept.startswith(os.pardir):
+        if kept.startswith(os.pardir) or os.path.isabs(kept):
             raise InvalidModel(
                 f"external data {location!r} cannot be kept: they lie outside the output's folder; "
                 "--external-data copy or all writes them there"

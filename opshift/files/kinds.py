@@ -22,6 +22,11 @@ _MAGIC = (
     (0, b"\x1f\x8b", "compressed by gzip; unpack it first"),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive; unpack it first"),
     (0, b"%PDF", "a PDF document"),
+    (0, b"\x89PNG", "a picture"),
+    (0, b"\xff\xd8\xff", "a picture"),
+    (0, b"\x93NUMPY", "an array of numpy's (.npy), not a model"),
+    (0, b"\x7fELF", "a program or a library"),
+    (0, b"MZ", "a program or a library"),
     (4, b"TFL3", "a TensorFlow Lite model; `python -m tf2onnx.convert --tflite` makes an ONNX model of it"),
     (4, b"ORTM", "a model in onnxruntime's own format (.ort); take the ONNX model that it was made of"),
 )
@@ -96,7 +101,10 @@ def _of_messages(head: bytes, name: str) -> str:
     if not found:
         return ""
     (number, wire, value), *_ = found
-    inner = [(n, w) for n, w, _ in _whole_fields(value)] if wire == BYTES else []
+    held = list(_whole_fields(value)) if wire == BYTES else []
+    inner = [(n, w) for n, w, _ in held]
+    if number == 1 and any(n == 4 and text.isalnum() for n, _, text in held):  # an operator; TensorFlow's is the second
+        return "the graph of an ONNX model alone; onnx.helper.make_model makes a model of a GraphProto"
     if number == 1 and inner[:2] == [(1, BYTES), (2, BYTES)]:
         return "a TensorFlow graph; `python -m tf2onnx.convert --graphdef` makes an ONNX model of it"
     if number == 1 and inner[:2] == [(1, VARINT), (2, VARINT)]:

@@ -6,7 +6,9 @@ import filecmp
 import gc
 import os
 import re
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import GraphProto, ModelProto
 from opshift.passes.model.traversal import bodies
+from opshift.passes.spelling import hint
 
 PathLike = str | os.PathLike[str]
 
@@ -53,13 +56,26 @@ def read(path: PathLike, *, whole: int = WHOLE, large: int = skeletons.LARGE) ->
                     data = skeletons.skeleton(view, resolved.name, tensor_data.stamp_of(status), large)
         model = parse(data, name)
     except OSError as error:
-        why = f"it is {kinds.folder(name)}" if resolved.is_dir() else error.strerror or error
-        raise InvalidModel(f"{name}: {why}") from None
+        raise InvalidModel(f"{name}: {_why_unread(name, error)}") from None
     except ValueError as error:  # no message, or a file name that no message can hold
         raise _not_a_model(name, error) from None
     if b"location" in data:  # the key under which a tensor names its external file
         external.check(model, resolved.parent)
     return model
+
+
+def _why_unread(name: str, error: OSError) -> object:
+    """Why a file cannot be had, with the name that could be meant."""
+    if os.path.isdir(name):
+        return f"it is {kinds.folder(name)}"
+    why = error.strerror or error
+    if not isinstance(error, FileNotFoundError):
+        return why
+    folder, file = os.path.split(name)
+    beside: list[str] = []
+    with suppress(OSError):
+        beside = os.listdir(folder or ".")
+    return f"{why}{hint(file, beside, lambda found: os.path.join(folder, found))}"
 
 
 def _not_a_model(name: str, error: ValueError) -> InvalidModel:
@@ -134,13 +150,22 @@ def sweep(folder: Path, names: Sequence[str]) -> None:
             leftover.unlink(missing_ok=True)
 
 
+_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4)  # seconds
+
+
 def _replace(temporary: Path, final: Path) -> None:
-    """Put a file in the place of another. Windows does so only where nobody has either open, as sessions may."""
-    try:
-        os.replace(temporary, final)
-    except PermissionError:
-        gc.collect()
-        os.replace(temporary, final)
+    """Put a file in the place of another. Windows does so only where nobody has either open, as sessions may.
+
+    What looks through new files there, for viruses or to index them, has them open for a moment.
+    """
+    for pause in _PAUSES if os.name == "nt" else _PAUSES[:1]:
+        try:
+            os.replace(temporary, final)
+            return
+        except PermissionError:
+            gc.collect()
+            time.sleep(pause)
+    os.replace(temporary, final)
 
 
 class Draft:
@@ -227,7 +252,10 @@ class Draft:
         """The model as it was written, read back from its file, with references to the data as they lie now."""
         temporary, _ = self._pending[-1]
         model = read(temporary)
-        moved = {os.path.relpath(final, self._path.parent): name for name, final in self._pending[:-1]}
+        moved = {
+            os.path.normpath(tensor_data.location_of(str(final), self._path.parent)): name
+            for name, final in self._pending[:-1]
+        }
         for tensor in external.external(model) if moved else ():
             for entry in tensor.external_data:
                 if entry.key == "location" and (now := moved.get(os.path.normpath(entry.value))):
@@ -242,7 +270,7 @@ class Draft:
             )
             data = serialized(self._model)
         for location, pieces in files.items():
-            final = self._path.parent / location
+            final = Path(tensor_data.reachable(str(self._path.parent / location)))
             there = final.exists()
             if there and not (self._together and final.stat().st_size == skeletons.length_of(pieces)):
                 raise FileExistsError(0, OVERWRITES, str(final))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -327,7 +328,8 @@ def _parallel(jobs: Mapping[int, Job]) -> Placed:
     import joblib
 
     work = (joblib.delayed(_placed)(place, job) for place, job in list(jobs.items()))
-    results = joblib.Parallel(return_as="generator_unordered", batch_size=1)(work)
+    with _uninterrupted():
+        results = joblib.Parallel(return_as="generator_unordered", batch_size=1)(work)
     try:
         for placed in results:  # noqa: UP028 - `yield from` would close it before the `finally`
             yield placed
@@ -335,6 +337,29 @@ def _parallel(jobs: Mapping[int, Job]) -> Placed:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of what nobody waits for after an interrupt
             results.close()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let processes that begin here never hear of an interrupt, of which they would complain: who began them ends them.
+
+    Windows has no such thing.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    with suppress(ImportError, AttributeError):
+        from multiprocessing import resource_tracker
+
+        from joblib.externals.loky.backend import resource_tracker as of_joblib
+
+        for tracker in (resource_tracker, of_joblib):  # each lets interrupts through as it begins
+            tracker.ensure_running()
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 def _placed(place: int, job: Job) -> tuple[int, FileResult]:

@@ -39,10 +39,16 @@ def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
         return USAGE, str(error).splitlines()
     if isinstance(error, CannotWrite):
         return UNWRITABLE, [f"{error.filename} cannot be written: {error.strerror}"]
-    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+    if (
+        isinstance(error, MemoryError)
+        or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+        or _is_full(error)
+    ):
         return UNREADABLE, ["the memory does not suffice for this model"]
     if isinstance(error, OSError):
         return UNREADABLE, [f"{error.filename or ''}: {error.strerror or error}".lstrip(": ")]
+    if isinstance(error, ImportError) and not (error.name or "opshift").startswith("opshift"):
+        return USAGE, [str(error)]
     if isinstance(error, RecursionError):
         return UNREADABLE, ["the model is nested too deeply"]
     if any(map(_is_damaged, models)):
@@ -50,6 +56,12 @@ def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
     return DEFECT, [f"a defect of opshift: {type(error).__name__}: {error} (OPSHIFT_DEBUG=1 shows where)"]
 
 
+def _is_full(error: Exception) -> bool:
+    """Whether there is no memory for a compiled module."""
+    return isinstance(error, ImportError) and any(why in str(error) for why in _FULL)
+
+
+_FULL = ("failed to map segment", "Cannot allocate memory", "cannot allocate memory", "paging file is too small")
 _NO_TEXT = "the model holds names that are not UTF-8"
 
 

@@ -41,8 +41,8 @@ class Outcome:
     `seconds` holds the time of each phase, `folded` how many operators were recognised, None where nobody asked,
     `taken_back` the optional changes that were not proved, and that the result does without; `absent` the operators
     that were to be replaced, and of which the model has none, `tries` what was found to lead on where it is refused,
-    and `target` what was asked for; `tried` what came of trying the result in an installed backend, `untried` the
-    target where nobody asked for that.
+    and `target` what was asked for; `stays` the calls that stay on floats though operators on integers were asked for;
+    `tried` what came of trying the result in an installed backend, `untried` the target where nobody asked for that.
     """
 
     source: str
@@ -59,6 +59,7 @@ class Outcome:
     folded: int | None = None
     taken_back: tuple[TakenBack, ...] = ()
     absent: tuple[str, ...] = ()
+    stays: tuple[Refusal, ...] = ()
     tries: tuple[str, ...] = ()
     target: str = ""
     tried: Tried | None = None
@@ -152,7 +153,7 @@ def verdict(found: Verification) -> str:
     """One sentence on a verification."""
     if found.status == "unverified":
         return f"could not be verified: {found.why}"
-    judged = f"{found.engine}, {several(found.runs, 'run')}"
+    judged = f"{found.engine}, {several(found.runs, 'run')}" if found.engine else "neither was run"
     if found.equal:
         said = [f"worst absolute error {found.absolute:.3g}, relative {found.relative:.3g}", *_bounds(found)]
         if found.drawn:

@@ -74,7 +74,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
         outcome = replace(outcome, untried=goal.backend.name)
     if result.model is None:
         return REFUSED, _refused(outcome, source, goal, result, folder)
-    outcome = replace(outcome, grade=result.grade, folded=result.folded)
+    outcome = _of(result, outcome)
     if tried is not None and not tried.agrees:
         made = facts(result.model, model_file.size(result.model), result.after)
         return DIFFERENT if tried.status == DIFFERS else REFUSED, replace(outcome, after=made)
@@ -91,10 +91,16 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
         if part is not None:
             result, taken_back = part
             code, size, verification = job.written(result)
-            outcome = replace(outcome, grade=result.grade, folded=result.folded, changes=result.changes)
+            outcome = _of(result, outcome)
     assert result.model is not None, "what was refused has ended above"
     outcome = replace(outcome, after=facts(result.model, size, result.after), verification=verification)
     return code, replace(outcome, output=str(output) if code == DONE else "", taken_back=taken_back)
+
+
+def _of(result: Result, outcome: Outcome) -> Outcome:
+    """The same with what is said of a result that is not refused."""
+    outcome = replace(outcome, grade=result.grade, changes=result.changes)
+    return replace(outcome, folded=result.folded, stays=result.stays)
 
 
 def _asked(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapping[str, Any]]:

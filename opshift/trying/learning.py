@@ -22,7 +22,7 @@ def check(path: Path) -> None:
     if path.exists():
         try:
             target_files.read(path)
-        except (UnicodeDecodeError, IsADirectoryError):
+        except IsADirectoryError:
             raise ValueError(f"--learn {path}: not a target file") from None
 
 
@@ -41,7 +41,7 @@ def learn(path: Path, target: Backend, tried: Tried, *, file: str = "") -> bool:
     stem, _, version = target.name.rpartition("-")
     held: dict[str, Any] = {"base": os.path.abspath(file) if file else target.name}
     if path.exists():
-        held = target_files.loads(path.read_text(encoding="utf-8"))
+        held = target_files.loads(target_files.text_of(path), str(path))
         target_files.read(path)
     said = f"learnt by `opshift inline --try` with {tried.backend}"
     limits = [*held.get("limits", ()), *(row for row in _limits(tried) if row not in held.get("limits", ()))]

@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any
 from opshift.passes import progress
 from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto
-from opshift.verification import adapters, branches, interfaces, isolation, random_operators
+from opshift.verification import adapters, interfaces, isolation, random_operators
 from opshift.verification.compare import Difference, compare
 from opshift.verification.engines import ABSENT, ENGINES, EngineError, OnnxRuntime, Reference
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding import moving
 from opshift.verification.feeding.asked import DRAWN, Asked
 from opshift.verification.judgement import SHAPE, Judgement
+from opshift.verification.places import branches
 from opshift.verification.side import Side
 from opshift.verification.turns import Turns
 
 if TYPE_CHECKING:
-    from opshift.verification.judge import Pair, Verdict
-    from opshift.verification.rounds import Tried
+    from opshift.verification.judge import Pair
+    from opshift.verification.places.rounds import Tried
 
 # onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
 # agree say as much as one. The reference alone comes last, because it is blind to some version differences.
@@ -181,7 +182,7 @@ def _run(
 ) -> Verification:
     """Both on the same inputs, and then in special rounds, if it is said whether these decide."""
     from opshift.verification.judge import Pair
-    from opshift.verification.rounds import tried
+    from opshift.verification.places.rounds import tried
 
     ways = branches.branches(before) if {before.engine, after.engine} <= set(ENGINES) else []
     shown, told = branches.watched(before.model, ways)
@@ -270,12 +271,14 @@ def _judged(
     """The verification with one more run."""
     verdict = pair.judge(given, expected, actual)
     if pair.grade == "close" and any(found.why for found in verdict.outputs):
-        verdict = _stepwise(pair, given) or verdict
+        from opshift.verification.places import steps
+
+        verdict = steps.judged(pair, given) or verdict
     outputs, drawn = {found.output: found for found in verdict.outputs}, list[str]()
     for name, a, b in zip(outputs, expected, actual, strict=True):
         if not outputs[name].why:
             total = _worse(total, compare(a, b))
-        elif _is_random(pair.before, given, name, a, b, pair.grade):
+        elif random_operators.is_random(pair.before, given, name, a, b, pair.grade):
             drawn.append(name)
         else:
             total = replace(_worse(total, compare(a, b)), status="different", tensor=name, why=outputs[name].why)
@@ -295,18 +298,6 @@ def _judged(
     names = tuple(dict.fromkeys([*total.drawn, *fed.drawn]))
     total = replace(total, remarks=tuple(dict.fromkeys([*total.remarks, *fed.remarks])))
     return replace(_worse(total, fed), outputs=merged, ties=ties, drawn=names, float64=fed.float64 or total.float64)
-
-
-def _stepwise(pair: Pair, given: Any) -> Verdict | None:
-    """What is found from one quantized value to the next, where the models have such and agree so."""
-    from opshift.verification.places import steps
-
-    if pair.cast:
-        return None
-    try:
-        return steps.judge(pair.before, pair.after, given, pair.grade, pair.asked)
-    except EngineError:
-        return None
 
 
 def _located(found: Verification, pair: Pair, given: Any, repro: str | None, *, plainly: bool) -> Verification:
@@ -343,22 +334,6 @@ def _worse(total: Verification, found: Difference | Verification) -> Verificatio
     return replace(total, absolute=max(total.absolute, found.absolute), relative=max(total.relative, found.relative))
 
 
-def _is_random(side: Side, given: Any, name: str, value: Any, other: Any, grade: str) -> bool:
-    """Whether the first model does not even agree with itself; then only shape and type can be compared.
-
-    Exact changes leave generators as they are: what a seed fixes has to be the same.
-    """
-    if getattr(value, "shape", None) != getattr(other, "shape", None):
-        return False
-    index = [v.name for v in side.model.graph.output].index(name)
-    if grade == "exact":
-        return not compare(value, side.open().run(given)[index]).equal
-    unseeded = replace(
-        side, model=random_operators.unseeded(side.model)
-    ).open()  # one session, whose generators move on
-    return not compare(*(unseeded.run(given)[index] for _ in range(2))).equal
-
-
 def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[str]) -> Verification | None:
     """Both forms run on the numbers that generators of the first drew; None where that cannot be done.
 
@@ -369,7 +344,6 @@ def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[s
     if not {before.engine, after.engine} <= {OnnxRuntime, Reference}:  # others run files, not what is made of them
         return None
     yielded, taken = random_operators.shared(before.model, after.model)
-    remarks = list[str]()
     count = len(before.model.graph.output)
     try:
         loose = replace(before, model=random_operators.unseeded(before.model)).open(yielded)
@@ -379,29 +353,21 @@ def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[s
         if not values:
             return None
         theirs = dict(zip(yielded, after.open(yielded).run(given)[count:], strict=True))
-        for name, value in values.items():
-            if (value.shape, value.dtype) != (theirs[name].shape, theirs[name].dtype):
-                return Verification("different", tensor=name, why="another type or shape is drawn")
-        numbers = [name for name, value in values.items() if value.dtype.kind in "biuf"]
-        free = (replace(side, model=random_operators.unseeded(side.model)).open(numbers) for side in (before, after))
-        samples = [random_operators.sampled(of, given, count) for of in free]
-        for name, one, other in zip(numbers, *samples, strict=True):
-            if why := random_operators.unlike(one, other):
-                return Verification("different", tensor=name, why=why)
-            if not random_operators.tells(one, other):
-                remarks.append(f'"{name}" drew {one.size} numbers: too few to tell how they are drawn')
+        alike = _alike(before, after, given, values, theirs)
+        if not alike:
+            return alike
         cut = (random_operators.cut(s.model, values, taken, m) for s, m in ((before, "before"), (after, "after")))
         sides = [replace(side, model=model) for side, model in zip((before, after), cut, strict=True)]
         given = {**given, **values}
         results = [side.open().run(given) for side in sides]
-        total = Verification("equal", drawn=tuple(name for name in drawn if name in values), remarks=tuple(remarks))
+        total = Verification("equal", drawn=tuple(name for name in drawn if name in values), remarks=alike.remarks)
         pair = Pair(sides[0], sides[1], grade)
         verdict = pair.judge(given, results[0], results[1])
         for judged, a, b in zip(verdict.outputs, *results, strict=True):
             name = judged.output
             if not judged.why:
                 total = _worse(total, compare(a, b)) if name in drawn else total
-            elif not _is_random(sides[0], given, name, a, b, grade):
+            elif not random_operators.is_random(sides[0], given, name, a, b, grade):
                 tensor, why = pair.locate(given) or (name, judged.why)
                 return replace(total, status="different", tensor=tensor, why=why)
             elif name in drawn:
@@ -411,3 +377,19 @@ def _behind(before: Side, after: Side, given: Any, grade: str, drawn: Sequence[s
     except EngineError:
         return None
     return total
+
+
+def _alike(before: Side, after: Side, given: Any, values: Mapping[str, Any], theirs: Mapping[str, Any]) -> Verification:
+    """What is found of the numbers that are drawn: another type, shape or distribution, or too few to tell."""
+    for name, value in values.items():
+        if (value.shape, value.dtype) != (theirs[name].shape, theirs[name].dtype):
+            return Verification("different", tensor=name, why="another type or shape is drawn")
+    numbers, remarks = [name for name, value in values.items() if value.dtype.kind in "biuf"], []
+    free = (replace(side, model=random_operators.unseeded(side.model)).open(numbers) for side in (before, after))
+    samples = [random_operators.sampled(of, given, len(before.model.graph.output)) for of in free]
+    for name, one, other in zip(numbers, *samples, strict=True):
+        if why := random_operators.unlike(one, other):
+            return Verification("different", tensor=name, why=why)
+        if not random_operators.tells(one, other):
+            remarks.append(f'"{name}" drew {one.size} numbers: too few to tell how they are drawn')
+    return Verification("equal", remarks=tuple(remarks))

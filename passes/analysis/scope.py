@@ -142,7 +142,7 @@ class Scope:
         self._judged: set[str] = set()
         self._elements: dict[str, list[str]] = {}
         self._given: frozenset[str] | None = None
-        self._ends: dict[str, tuple[Scope, str]] = {}
+        self._ends: dict[str, tuple[Scope | None, str]] = {}  # None is this scope, which must not hold itself
         self._producers: dict[str, NodeProto] | None = None
         self.shared: dict[bytes, str] = {}
         self.spelled: dict[bytes, tuple[str, bytes]] = {}  # the same, and as a file holds it, where scripts asked
@@ -275,7 +275,8 @@ class Scope:
         passed: dict[tuple[Scope, str], None] = {}
         while scope is not None:
             if name in scope._ends:
-                scope, name = scope._ends[name]
+                outer, name = scope._ends[name]
+                scope = outer or scope
                 break
             if scope.is_opaque(name):
                 break
@@ -289,7 +290,7 @@ class Scope:
             scope = scope.owner(name) if name else None
         if scope is not None:
             for via, repeated in passed:
-                via._ends[repeated] = scope, name
+                via._ends[repeated] = None if scope is via else scope, name
         return scope, name
 
     def held(self, name: str, most: int | None = None) -> TensorProto | None:
@@ -414,6 +415,10 @@ class Scope:
             return known
         found = self.type(name)
         return elem_type_of(found) if found is not None else 0
+
+    def spread_elem_types(self) -> None:
+        """Find out the element types of all values at once, which takes less than one after the other."""
+        elements.spread(self, self.body.node, self._declarations.keys() | self.typed.keys())
 
     def stated_elem_type(self, name: str) -> int:
         """The element type that the model, or a step, states for a value of this body; 0 where none does."""

@@ -6,6 +6,7 @@ and `_LIMIT`; docs/targets.md explains them. A version inherits what it does not
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -39,9 +40,12 @@ _LIMIT = {
 _RANKS = re.compile(r"(any|\d(?:-\d)?(?:, \d(?:-\d)?)*)( symbolic)?")
 
 
-def loads(text: str) -> dict[str, Any]:
-    """The values of a TOML text; raises `ValueError`."""
-    return tomllib.loads(text)
+def loads(text: str, where: str) -> dict[str, Any]:
+    """The values of a TOML text; raises `ValueError`, in which `where` is what the text is called."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{where}: {error}") from None
 
 
 @cache
@@ -80,7 +84,7 @@ def _nearest(name: str, releases: Mapping[str, Sequence[str]]) -> str:
     if stem in releases:
         return f"; of {stem}, {', '.join(releases[stem])} are known"
     kinds = f"an opset, latest, a TOML file, and versions of {', '.join(releases)} (`opshift targets` lists them)"
-    return hint(name, (*releases, *targets())) or f"; known are {kinds}"
+    return hint(name, ("latest", *releases, *targets())) or f"; known are {kinds}"
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Backend]:
@@ -89,15 +93,22 @@ def read(path: str | os.PathLike[str]) -> dict[str, Backend]:
     Raises:
         ValueError: it is not a target file; the message names the key or the operator.
     """
-    return parse(Path(path).read_text(encoding="utf-8"), os.fspath(path))
+    return parse(text_of(path), os.fspath(path))
+
+
+def text_of(path: str | os.PathLike[str]) -> str:
+    """What a text file holds, as editors of any system keep it; raises `ValueError` for what is no text."""
+    held = Path(path).read_bytes()
+    marked = held.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell's `>` does
+    try:
+        return held.decode("utf-16" if marked else "utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{os.fspath(path)}: it is no text in UTF-8") from None
 
 
 def parse(text: str, where: str) -> dict[str, Backend]:
     """The same for the text of a file; `where` is what messages call it."""
-    try:
-        held = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{where}: {error}") from None
+    held = loads(text, where)
     try:
         return _backends(held)
     except (KeyError, TypeError, AttributeError) as error:

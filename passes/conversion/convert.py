@@ -60,7 +60,8 @@ def attempt(
         check_imports(source)
     absent = sorted(set(targets) - set(opsets(source)) - {""})
     if absent:
-        raise InvalidModel(f"the model imports no opset of domain {absent[0]!r}")
+        held = ", ".join(repr(domain or "ai.onnx") for domain in opsets(source))
+        raise ValueError(f"the model imports no opset of domain {absent[0]!r}; it imports {held}")
     try:
         result = _resolved(source, targets, frozenset(ops), ir_version, folder, survey)
     except Lacking as lacking:

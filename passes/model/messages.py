@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if not TYPE_CHECKING and "onnx" not in sys.modules and "onnx.onnx_ml_pb2" not in sys.modules:
     _onnx = importlib.util.find_spec("onnx")
     if _onnx is None or not _onnx.submodule_search_locations:
-        raise ImportError("opshift needs the onnx package")
+        raise ImportError("opshift needs onnx: pip install onnx", name="onnx")
     _spec = importlib.util.spec_from_file_location(
         "onnx.onnx_ml_pb2", os.path.join(_onnx.submodule_search_locations[0], "onnx_ml_pb2.py")
     )

@@ -119,8 +119,19 @@ def parts_of(location: str, flavour: ModuleType = os.path) -> list[str]:
 
 
 def location_of(path: str, folder: str | os.PathLike[str], flavour: ModuleType = os.path) -> str:
-    """How a file is referred to from a folder: with slashes, whatever the system separates names by."""
-    return str(flavour.relpath(path, folder)).replace(flavour.sep, "/")
+    """How a file is referred to from a folder: with slashes, whatever the system separates names by.
+
+    What lies on another drive is referred to by its whole path.
+    """
+    whole, base = (_plain(os.fspath(each)) if flavour.sep == "\\" else os.fspath(each) for each in (path, folder))
+    if flavour.splitdrive(whole)[0].lower() == flavour.splitdrive(base)[0].lower():
+        whole = flavour.relpath(whole, base)
+    return str(whole).replace(flavour.sep, "/")
+
+
+def _plain(path: str) -> str:
+    """A path of Windows without the prefix by which long ones are opened."""
+    return path.replace("\\\\?\\UNC\\", "\\\\", 1).replace("\\\\?\\", "", 1) if path.startswith("\\\\?\\") else path
 
 
 _LONGEST = (

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import onnx
@@ -155,6 +156,41 @@ def test_locations_that_lead_out_of_the_folder_on_windows(location):
 def test_both_separators_are_read_on_windows_and_slashes_are_written(location):
     assert tensor_data.parts_of(location, ntpath) == ["sub", "w.bin"]
     assert external.prefixed(location, "m.", ntpath) == "sub/m.w.bin"
+
+
+LONG = "\\" + "m" * 250
+
+
+@pytest.mark.parametrize(
+    ("path", "folder", "location"),
+    [
+        (f"\\\\?\\C:{LONG}\\w.bin", f"C:{LONG}", "w.bin"),
+        (f"C:{LONG}\\w.bin", f"\\\\?\\c:{LONG}", "w.bin"),
+        (f"\\\\?\\UNC\\host\\share{LONG}\\w.bin", f"\\\\host\\share{LONG}", "w.bin"),
+        ("D:\\m\\w.bin", "C:\\m", "D:/m/w.bin"),
+        ("C:\\w.bin", "C:\\m", "../w.bin"),
+    ],
+)
+def test_long_paths_and_other_drives_are_referred_to(path, folder, location):
+    assert tensor_data.location_of(path, folder, ntpath) == location
+
+
+def test_a_file_that_is_looked_through_is_replaced_a_moment_later(source, tmp_path, monkeypatch):
+    held, replace, paused = [1, 2, 3], os.replace, []
+
+    def refuses(*paths):
+        if held:
+            raise PermissionError(13, "being used by another process", str(held.pop()))
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", refuses)
+    monkeypatch.setattr(os, "name", "nt")
+    monkeypatch.setattr(time, "sleep", paused.append)
+    (tmp_path / "new").write_bytes(b"new")
+    model_file._replace(tmp_path / "new", source)
+    assert source.read_bytes() == b"new"
+    assert paused == sorted(paused)
+    assert 0 < sum(paused) < 1
 
 
 def test_a_location_has_slashes_whatever_the_system():

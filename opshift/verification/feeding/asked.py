@@ -135,7 +135,7 @@ def _new(path: str | os.PathLike[str] | None) -> str | None:
     """A place to write to; what lies in a folder already would be taken for what was written."""
     if path is None:
         return None
-    place = os.path.abspath(path)
+    place = os.fspath(path)
     if os.path.isdir(place) and os.listdir(place):
         raise ValueError(f"{place} holds something already; name a new folder")
     return place

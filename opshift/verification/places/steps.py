@@ -13,7 +13,7 @@ import numpy as np
 from opshift.passes.model.messages import ModelProto, NodeProto, default_domain
 from opshift.passes.model.tensors import array
 from opshift.verification import random_operators
-from opshift.verification.engines import OnnxRuntime, Reference
+from opshift.verification.engines import EngineError, OnnxRuntime, Reference
 from opshift.verification.judge import Pair, Verdict
 from opshift.verification.judgement import STEP, Judgement
 from opshift.verification.side import Side
@@ -25,6 +25,16 @@ _LOOSE = "QLinearSoftmax"
 """What makes a step of its own, as it multiplies by the whole part of 1 / y_scale."""
 NEAR = 0.01
 """How near to the middle between two integers any number of elements may be a step away."""
+
+
+def judged(pair: Pair, given: Mapping[str, Any]) -> Verdict | None:
+    """What is found from one quantized value to the next, where the models have such and agree so."""
+    if pair.cast:
+        return None
+    try:
+        return judge(pair.before, pair.after, given, pair.grade, pair.asked)
+    except EngineError:
+        return None
 
 
 def judge(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.recipes import recast
@@ -60,9 +61,21 @@ def rounded_silu(node: Node) -> str:
     return str(build.Mul(scaled, recast(build, gate, TensorProto.FLOAT, kind)))
 
 
-@says("X + Y * gate.")
+@says("X + Y * gate; the gate may be Sigmoid of a product, each step rounded to bfloat16.")
 def gated_sum(node: Node) -> str:
-    return str(node.build.Add(node.input(0), node.build.Mul(node.input(1), node.input(2))))
+    x, y, gate = node.inputs[:3]
+    gate = _projected(node) if node.input(3) else gate
+    return str(node.build.Add(x, node.build.Mul(y, gate)))
+
+
+def _projected(node: Node) -> str:
+    build, kind = node.build, node.elem_type()
+    if kind != TensorProto.BFLOAT16:
+        raise CannotConvert(node, "gate_weight of a type that no kernel runs; bfloat16 could be expressed")
+    node.close("a product rounds in its own order")
+    gate, weight = (recast(build, node.input(index), kind, TensorProto.FLOAT) for index in (2, 3))
+    product = recast(build, build.Cast(build.MatMul(gate, weight), to=kind), kind, TensorProto.FLOAT)
+    return str(build.Cast(build.Sigmoid(product), to=kind))
 
 
 defined("FastGelu", approximated_by_tanh, opset=20, domain=MICROSOFT)

@@ -1,7 +1,8 @@
 """GroupQueryAttention: Attention over a cache, into which new keys and values go where each sequence ends.
 
 A sequence b has begin[b] tokens before the new ones: none in a first prompt, which is as long as the total, else
-seqlens_k[b] + 1 minus the new ones. Behind its end a cache holds zeros, which no query sees.
+seqlens_k[b] + 1 minus the new ones, of which query_seqlens tells how many there are where rows behind them are padding.
+Behind its end a cache holds zeros, which no query sees.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from opshift.passes.rewrite.says import says
 
 T = TensorProto
 PAST, ENDS, TOTAL, COSINE, SINE, POSITIONS, ADDED, SINK = 3, 5, 6, 7, 8, 9, 10, 11  # inputs
-QUERY_NORM, KEY_NORM = 14, 15
+QUERY_NORM, KEY_NORM, VALID = 14, 15, 16
+EPSILON = {QUERY_NORM: "q_norm_epsilon", KEY_NORM: "k_norm_epsilon"}
 END = 2**63 - 1
 MODES = {1: 2, 2: 3}  # qk_output, before and after Softmax, and what Attention calls it
 
@@ -38,6 +40,7 @@ class _Lengths:
 @says("RotaryEmbedding-23, TensorScatter-24 at the end of each sequence, and Attention-24 with a mask that says which.")
 def attention_over_a_cache(node: Node) -> list[str]:
     _refuse_windows_and_integers(node)
+    _refuse_padding(node)
     node.close("attention rounds in its own order")
     build, shared = node.build, node.attributes["kv_num_heads"]
     query, key, value = _apart(node, node.attributes["num_heads"], shared)
@@ -62,6 +65,11 @@ def _refuse_windows_and_integers(node: Node) -> None:
             raise CannotConvert(node, f"{name}={kind!r}, a cache of integers; NONE could be expressed")
 
 
+def _refuse_padding(node: Node) -> None:
+    if node.input(VALID) and not (node.input(PAST) and node.attributes.get("causal", 1)):
+        raise CannotConvert(node, "query_seqlens without a past or with causal=0; a causal call with a past could be")
+
+
 def _apart(node: Node, heads: int, shared: int) -> list[str]:
     """Query, key and value as (batch, heads, length, size), from one input where they are packed."""
     build, values, counts = node.build, list(node.inputs[:3]), (heads, shared, shared)
@@ -79,6 +87,8 @@ def _lengths(node: Node) -> _Lengths:
     if not node.input(PAST):
         return _Lengths(new, new, "", end, "")
     total = build.Squeeze(build.Reshape(build.Cast(node.input(TOTAL), to=T.INT64), [1]))
+    if node.input(VALID):
+        return _Lengths(new, total, build.Sub(end, build.Cast(node.input(VALID), to=T.INT64)), end, "")
     first = build.Equal(total, new)
     return _Lengths(new, total, build.Where(first, 0, build.Sub(end, new)), end, first)
 
@@ -88,6 +98,8 @@ def _positions(node: Node, lengths: _Lengths) -> str:
     build, given = node.build, node.input(POSITIONS)
     token = build.Unsqueeze(flat_indices.count(build, lengths.new), [0])
     everywhere = build.Concat(build.Shape(node.input(0), end=1), [1], axis=0)
+    if given and node.input(VALID):
+        return given
     if given:
         at_first = build.Add(build.Slice(given, [0, 0], [1, 1], [0, 1]), token)
         return str(build.Where(lengths.first, at_first, given) if lengths.first else build.Expand(at_first, everywhere))
@@ -97,7 +109,7 @@ def _positions(node: Node, lengths: _Lengths) -> str:
 
 
 def _normalized(node: Node, x: str, index: int) -> str:
-    epsilon = node.attributes.get("qk_norm_epsilon", 1e-6)
+    epsilon = node.attributes.get(EPSILON[index], node.attributes.get("qk_norm_epsilon", 1e-6))
     return str(node.build.RMSNormalization(x, node.input(index), epsilon=epsilon)) if node.input(index) else x
 
 
@@ -120,10 +132,16 @@ def _cached(node: Node, past: str, new: str, lengths: _Lengths) -> str:
     build, held = node.build, share_along(node, past, 2, 1)
     row = flat_indices.count(build, held)
     before = build.Less(build.Unsqueeze(row, [0]), build.Unsqueeze(lengths.begin, [1]))
-    kept = build.Where(build.Unsqueeze(before, [1, 3]), past, build.constant(0.0, node.elem_type()))
+    nothing = build.constant(0.0, node.elem_type())
+    kept = build.Where(build.Unsqueeze(before, [1, 3]), past, nothing)
     missing = build.Max(build.Sub(lengths.total, held), 0)
     longer = build.Pad(kept, build.Concat([0], build.Reshape(missing, [1]), axis=0), None, [2])
-    return str(build.TensorScatter(longer, new, lengths.begin, axis=2))
+    cache = str(build.TensorScatter(longer, new, lengths.begin, axis=2))
+    if not node.input(VALID):
+        return cache
+    row = flat_indices.count(build, build.Max(lengths.total, held))
+    within = build.Less(build.Unsqueeze(row, [0]), build.Unsqueeze(lengths.end, [1]))
+    return str(build.Where(build.Unsqueeze(within, [1, 3]), cache, nothing))  # without the padding
 
 
 def _attended(node: Node, values: list[str], lengths: _Lengths) -> tuple[str, str]:

@@ -1,4 +1,7 @@
-"""Streams side by side that are mixed: HyperConnectionPreMix, HyperConnectionPostMix, and EngramGate between them."""
+"""Streams side by side that are mixed: HyperConnectionPreMix, HyperConnectionPostMix, and EngramGate between them.
+
+HyperConnectionLowRankMix makes the gates of both itself, in a network of its own.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +40,46 @@ def streams_mixed(node: Node) -> str:
     if node.attributes.get("num_branches", 0):
         total = regrouped(node, total, node.rank() - 1, [None])
     return recast(build, total, T.FLOAT, kind)
+
+
+@says("The streams normalized, and the gates that two small products and Sigmoid make of them; each step is rounded.")
+def streams_mixed_by_own_gates(node: Node) -> list[str]:
+    node.close("products and sums round in their own order")
+    build, kind, given, before = node.build, node.elem_type(), node.attributes, node.rank() - 1
+    branches = given["num_branches"]
+
+    def rounded(x: str) -> str:
+        return recast(build, x, T.FLOAT, kind)
+
+    def wide(x: str) -> str:
+        return recast(build, x, kind, T.FLOAT)
+
+    def times(x: str, factor: float) -> str:
+        return x if factor == 1.0 else str(build.Mul(x, build.constant(factor, T.FLOAT)))
+
+    def sigmoid(x: str) -> str:
+        return rounded(build.Sigmoid(wide(x)))
+
+    streams = regrouped(node, node.input(0), before, [branches, None])
+    if node.input(5):
+        block, gate = build.Unsqueeze(_wide(node, 5), [-2]), build.Unsqueeze(_wide(node, 6), [-1])
+        streams = rounded(build.Add(wide(streams), build.Mul(gate, block)))
+    x, scale = wide(streams), build.Reshape(_wide(node, 1), [branches, -1])
+    normal = build.RMSNormalization(x, build.constant([1.0], T.FLOAT), epsilon=given.get("epsilon", 1e-5))
+    normal = rounded(build.Mul(normal, scale))
+    line = regrouped(node, normal, before, [None])
+    scaled = rounded(times(wide(build.MatMul(line, node.input(2))), given.get("silu_alpha", 1.0)))
+    hidden = build.Mul(scaled, sigmoid(scaled))
+    gates = regrouped(node, sigmoid(build.MatMul(hidden, node.input(3))), before, [branches, None])
+    mixed = build.ReduceSum(build.Mul(wide(normal), wide(gates)), [-2], keepdims=0)
+    inside = wide(build.MatMul(line, node.input(4)))
+    divisor = given.get("gate_div", 1.0)
+    inside = inside if divisor == 1.0 else build.Div(inside, build.constant(divisor, T.FLOAT))
+    after = rounded(times(wide(sigmoid(rounded(inside))), given.get("gate_mul", 1.0)))
+    results = [rounded(times(mixed, given.get("reduction_scale", 1.0))), after]
+    if node.is_used(2):
+        results.append(regrouped(node, streams, before, [None]) if node.input(5) else node.input(0))
+    return [*results, ""][: len(node.outputs)]
 
 
 def _wide(node: Node, index: int) -> str:
@@ -98,4 +141,5 @@ def _normalized(node: Node, x: str, scale: str, kind: int) -> str:
 
 defined("HyperConnectionPreMix", streams_reduced, opset=18, domain=MICROSOFT)
 defined("HyperConnectionPostMix", streams_mixed, opset=18, domain=MICROSOFT)
+defined("HyperConnectionLowRankMix", streams_mixed_by_own_gates, opset=23, domain=MICROSOFT)
 defined("EngramGate", gated_by_signed_root, opset=18, domain=MICROSOFT)

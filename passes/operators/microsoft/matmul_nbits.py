@@ -34,6 +34,8 @@ def product_of_dequantized(node: Node) -> str:
         raise CannotConvert(
             node, f"g_idx with bits={checked_bits(node)}, of which the kernel makes numbers of its own; 4 could be"
         )
+    if 0 in (node.scope.shape(node.input(WEIGHTS)) or ()):
+        return _of_no_weights(node)
     node.close("products round in their own order")
     build, blocks = node.build, -(-node.attributes["K"] // node.attributes["block_size"])
     scales = _by_rows(node, SCALES, blocks)
@@ -41,6 +43,14 @@ def product_of_dequantized(node: Node) -> str:
     weights = _by_formula(node, scales, blocks) if by_float or node.input(GROUPS) else _in_blocks(node, scales, blocks)
     product = build.MatMul(node.input(0), build.Transpose(weights, perm=[1, 0]))
     return str(build.Add(product, node.input(BIAS)) if node.input(BIAS) else product)
+
+
+def _of_no_weights(node: Node) -> str:
+    """Zeros: a product is left out where its weights have no element."""
+    build, kind = node.build, node.elem_type()
+    shape = build.Concat(build.Shape(node.input(0), end=-1), [node.attributes["N"]], axis=0)
+    nothing = build.Expand(build.constant(0.0, kind), shape)
+    return str(build.Add(nothing, node.input(BIAS)) if node.input(BIAS) else nothing)
 
 
 def _by_rows(node: Node, index: int, blocks: int) -> str:
@@ -123,6 +133,19 @@ def gated_products(node: Node) -> list[str]:
     return [build.Mul(build.Mul(gate, build.Sigmoid(gate)), up), total][: len(node.outputs)]
 
 
+@says("MatMulNBits, and the sum with two others behind each other, the first of which makes what has fewer columns.")
+def sum_of_products(node: Node) -> str:
+    build, rank = node.build, (node.scope.shape(node.input(4)) or [None])[0]
+    if any(node.scope.shape(node.input(index)) is None for index in (3, 5)) or not isinstance(rank, int):
+        raise CannotConvert(node, "the shape of an adapter is unknown; a known one could be expressed")
+    product = _product(node, node.input(0), 1, node.attributes["N"], bias=False)
+    if 0 in (node.scope.shape(node.input(5)) or ()):
+        return product
+    adapter = {"bits": node.attributes.get("lora_bits", 8), "block_size": node.attributes.get("lora_block_size", 32)}
+    down = _product(node, node.input(0), 3, rank, bias=False, **adapter)
+    return str(build.Add(product, _product(node, down, 5, node.attributes["N"], bias=False, K=rank, **adapter)))
+
+
 def _normalized(node: Node) -> tuple[str, str]:
     """What is multiplied, and the sum that it was made of."""
     build, total = node.build, node.input(0)
@@ -132,14 +155,12 @@ def _normalized(node: Node) -> tuple[str, str]:
     return build.RMSNormalization(total, node.input(2), epsilon=node.attributes.get("epsilon", 1e-5)), total
 
 
-def _product(node: Node, a: str, at: int, width: int) -> str:
-    """MatMulNBits of a value with the weights, scales and bias in a row of inputs."""
-    weights, scales, bias = (node.input(index) for index in range(at, at + 3))
-    call = NodeProto(
-        op_type="MatMulNBits", domain=MICROSOFT, input=[a, weights, scales, "", "", bias], output=node.outputs
-    )
-    values = {"N": width, "K": node.attributes["K"], "block_size": node.attributes["block_size"]}
-    values["bits"] = node.attributes.get("bits", 4)
+def _product(node: Node, a: str, at: int, width: int, *, bias: bool = True, **others: int) -> str:
+    """MatMulNBits of a value with the weights, scales and, if there is one, bias in a row of inputs."""
+    inputs = [a, *node.inputs[at : at + 2], "", "", node.input(at + 2) if bias else ""]
+    call = NodeProto(op_type="MatMulNBits", domain=MICROSOFT, input=inputs, output=node.outputs)
+    values = {"N": width, "K": node.attributes["K"], "block_size": node.attributes.get("block_size", 32)}
+    values |= {"bits": node.attributes.get("bits", 4), **others}
     call.attribute.extend(make_attribute(name, value) for name, value in values.items())
     part = Node(call, node.scope, node.opset, node.build)
     product = product_of_dequantized(part)
@@ -149,4 +170,5 @@ def _product(node: Node, a: str, at: int, width: int) -> str:
 
 defined("MatMulNBits", product_of_dequantized, opset=21, domain=MICROSOFT)
 defined("MatMulNBitsQkv", three_products, opset=_HAS_RMS, domain=MICROSOFT)
+defined("MatMulNBitsQLoRA", sum_of_products, opset=21, domain=MICROSOFT)
 defined("MatMulNBitsMlp", gated_products, opset=_HAS_RMS, domain=MICROSOFT)

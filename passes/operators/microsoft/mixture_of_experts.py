@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isinf
+from math import inf, isinf
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
@@ -20,7 +20,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 WEIGHTS_1, BIAS_1, WEIGHTS_2, BIAS_2, WEIGHTS_3 = 2, 3, 4, 5, 6  # inputs
 Q_WEIGHTS, Q_BIASES, Q_WEIGHTS_3, Q_ZEROS, ROUTER_WEIGHTS = (2, 5), (4, 7), 8, (11, 12), 14  # those of QMoE
-INTERLEAVED = 1  # swiglu_fusion
+INTERLEAVED, BEHIND = 1, 2  # swiglu_fusion
 
 
 @says("TopK of the router's Softmax, and a loop over the experts: each adds what it makes of its tokens.")
@@ -141,7 +141,8 @@ def _backward(build: Builder, x: str) -> str:
 def _dequantized(node: Node, inner: Builder, at: str, index: int) -> str:
     """The weights of one expert, of integers in blocks of a row, or of rows."""
     name, block = {Q_WEIGHTS[0]: "fc1", Q_WEIGHTS[1]: "fc2"}[index], node.attributes.get("block_size", 0)
-    bits = int(node.attributes.get(f"{name}_expert_weight_bits", checked_bits(node, "expert_weight_bits")))
+    own = f"{name}_expert_weight_bits"
+    bits = checked_bits(node, own if own in node.attributes else "expert_weight_bits")
     held = inner.Gather(node.input(index), at, axis=0)
     scale = inner.Gather(node.input(index + 1), at, axis=0)
     scale = recast(inner, scale, node.elem_type(index + 1), wider(node.elem_type()))
@@ -164,16 +165,38 @@ def _activated(node: Node, inner: Builder, x: str, wide: int) -> str:
         return str(inner.Relu(x)) if name == "relu" else x
     if name == "silu":
         return str(inner.Mul(x, inner.Sigmoid(x)))
-    if name != "swiglu" or node.attributes.get("swiglu_fusion", 0) != INTERLEAVED:
-        raise CannotConvert(node, f"activation_type={name!r} that is not interleaved; the kernel runs no other")
-    gate, linear = (inner.Slice(x, [start], [2**63 - 1], [1], [2]) for start in range(2))
-    limit = node.attributes.get("swiglu_limit", float("inf"))
-    if not isinf(limit):
-        gate = inner.Clip(gate, None, inner.constant(limit, wide))
-        linear = inner.Clip(linear, inner.constant(-limit, wide), inner.constant(limit, wide))
+    if name == "relu2":
+        positive = inner.Relu(x)
+        return str(inner.Mul(positive, positive))
+    if name not in ("swiglu", "geglu"):
+        raise CannotConvert(
+            node, f"activation_type={name!r}, of which its text says nothing; swiglu could be expressed"
+        )
+    gate, linear = _gate_and_linear(node, inner, x)
+    if name == "geglu":
+        return str(inner.Mul(inner.Gelu(gate, approximate="tanh"), linear))
     alpha = inner.constant(node.attributes.get("activation_alpha", 1.0), wide)
     beta = inner.constant(node.attributes.get("activation_beta", 0.0), wide)
-    return str(inner.Mul(inner.Mul(gate, inner.Sigmoid(inner.Mul(alpha, gate))), inner.Add(linear, beta)))
+    limit, after = node.attributes.get("swiglu_limit", inf), node.attributes.get("swiglu_limit_after_activation", 0)
+    most = "" if isinf(limit) else inner.constant(limit, wide)
+    if most:
+        gate = gate if after else inner.Clip(gate, None, most)
+        linear = inner.Clip(linear, inner.constant(-limit, wide), most)
+    activated = inner.Mul(gate, inner.Sigmoid(inner.Mul(alpha, gate)))
+    activated = inner.Clip(activated, None, most) if most and after else activated
+    return str(inner.Mul(activated, inner.Add(linear, beta)))
+
+
+def _gate_and_linear(node: Node, inner: Builder, x: str) -> list[str]:
+    """The two that one product makes: column by column in turn, or one behind the other."""
+    fusion = node.attributes.get("swiglu_fusion", 0)
+    if fusion == INTERLEAVED:
+        return [inner.Slice(x, [start], [2**63 - 1], [1], [2]) for start in range(2)]
+    if fusion == BEHIND:
+        return list(inner.emit("Split", [x], {"axis": 1, "num_outputs": 2}, outputs=2))
+    raise CannotConvert(
+        node, f"swiglu_fusion={fusion}, two products apart, which the kernel does not run; 1 and 2 could be"
+    )
 
 
 defined("MoE", sum_of_chosen_experts, opset=20, domain=MICROSOFT)

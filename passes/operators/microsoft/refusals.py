@@ -9,6 +9,8 @@ _SEARCHES = "it runs the graphs in its attributes until a search ends that no te
 _PAGED = "its cache lies in pages that a table at run time points to; a cache of one buffer could be expressed"
 _PACKED = "it takes sequences of several lengths packed into one without padding; padded ones could be expressed"
 _SPARSE = "which keys a query attends is chosen at run time and in no text; attention to all could be expressed"
+_BOUND = "it writes into a buffer that is bound to its result, at places told at run time; values could be expressed"
+
 _CUDA = "only CUDA runs it, and its text leaves open what it computes"
 
 _ORDERS = 'its matrices lie in "specific layout used in cublaslt", which no operator of ONNX reads; row by row could be'
@@ -36,11 +38,23 @@ REASONS = {
         "PackedMultiHeadAttention",
         "RemovePadding",
         "RestorePadding",
-        "VarlenCausalConvWithState",
         "VarlenNGramHashMapping",
     ),
     _SPARSE: ("DynamicSparseAttention", "PackedSparseAttentionIndexer", "SparseAttentionIndexer"),
-    _CUDA: ("GatedDeltaNet", "LongformerAttention", "RelativePositionBias"),
+    _CUDA: ("LongformerAttention", "RelativePositionBias"),
+    _BOUND: ("ConvStateReplay", "GatedDeltaNetStateReplay"),
+    "it publishes what is accepted in a ring at an address of the device, which an input holds": (
+        "SpeculativePrefixCommit",
+    ),
+    "it joins the choices of PackedSparseAttentionIndexer, which cannot be expressed": (
+        "PackedSparseAttentionIndexerMerge",
+    ),
+    "its experts multiply by weights in blocks of bytes, chosen by two kinds of routers; QMoE could be expressed": (
+        "MoEPacked",
+    ),
+    "it runs one sequence step by step, and keeps the state of each of the last steps in rows that an input counts": (
+        "Mamba2Verify",
+    ),
     "its four flags are inputs, which decide at run time what it reads and how long its caches are": (
         "DecoderAttention",
     ),

@@ -76,6 +76,42 @@ def _turned(node: Node, angles: list[str]) -> str:
     return regrouped(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [None])
 
 
+@says("RMSNormalization-23 in float32 of a part of each head, and RotaryEmbedding-23 of that, with its caches.")
+def normalized_and_rotated(node: Node) -> list[str]:
+    shape = node.scope.shape(node.input(0)) or [None] * 4
+    heads, stride = shape[2:]
+    if not (isinstance(heads, int) and isinstance(stride, int)):
+        raise CannotConvert(node, "heads of unknown number or size; known ones could be expressed")
+    node.close("the kernel rounds more often where it computes in bfloat16")
+    build, given, kind = node.build, node.attributes, node.elem_type()
+    x, start, width = (
+        recast(build, node.input(0), kind, T.FLOAT),
+        given.get("input_start", 0),
+        given.get("input_width", 0),
+    )
+    if start or width not in (0, stride):
+        x, stride = build.Slice(x, [start], [start + (width or stride)], [3]), width or stride - start
+    of_result = T.FLOAT16 if given.get("output_fp16", 0) else T.BFLOAT16
+    normal = build.RMSNormalization(x, node.input(1), epsilon=given.get("epsilon", 1e-6))
+    if T.FLOAT16 not in (kind, of_result) and node.elem_type(3) != T.FLOAT:
+        normal = build.Cast(build.Cast(normal, to=T.BFLOAT16), to=T.FLOAT)
+    line = (
+        build.Reshape(normal, [1, -1, heads * stride])
+        if given.get("flatten_batch", 0)
+        else regrouped(node, normal, 2, [None])
+    )
+    length, one = share_along(node, line, 1, 1), build.Equal(build.Size(node.input(2)), 1)
+    counted = build.Mul(flat_indices.count(build, length), build.Cast(one, to=T.INT64))
+    first = (
+        build.Reshape(node.input(2), [1, -1]) if given.get("flatten_batch", 0) or node.rank(2) != 2 else node.input(2)
+    )
+    positions = build.Expand(build.Add(first, counted), build.Shape(line, end=2))
+    caches = [recast(build, node.input(index), node.elem_type(index), T.FLOAT) for index in (3, 4)]
+    turned = {"num_heads": heads, "rotary_embedding_dim": given["rotary_embedding_dim"]}
+    y = build.Cast(build.emit("RotaryEmbedding", [line, *caches, positions], turned), to=of_result)
+    return [y, normal][: len(node.outputs)]
+
+
 @says("q * cos(emb) + q_rot * sin(emb), and the same of k; sine and cosine in float32.")
 def rotated_by_computed_angles(node: Node) -> list[str]:
     build, kind, angle = node.build, node.elem_type(1), node.elem_type(0)
@@ -90,3 +126,4 @@ def rotated_by_computed_angles(node: Node) -> list[str]:
 defined("RotaryEmbedding", rotated, opset=23, domain=MICROSOFT)
 defined("MRotaryEmbedding", rotated_by_three_positions, opset=23, domain=MICROSOFT)
 defined("GemmaRotaryEmbedding", rotated_by_computed_angles, opset=13, domain=MICROSOFT)
+defined("RMSNormRotary", normalized_and_rotated, opset=23, domain=MICROSOFT)

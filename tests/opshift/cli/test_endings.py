@@ -94,16 +94,38 @@ def no_room(*_):
         ("probe --backend onnxruntime --op Relu --output none/x.toml", "none/x.toml cannot be written: "),
         ("convert in.onnx out.onnx --opset 13 --save-inputs in.onnx/x.npz", "in.onnx/x.npz cannot be written: "),
         ("convert in.onnx out.onnx --opset 13 --no-verify --report none/x.html", "none/x.html cannot be written: "),
+        ("convert in.onnx out.onnx --opset 13 --no-verify --report .", ". cannot be written: Is a directory"),
+        ("verify in.onnx in.onnx --save-inputs none/x.npz", "none/x.npz cannot be written: there is no folder none"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_written_is_6_with_the_path_of_the_user(here, capsys, monkeypatch, typed, said):
+    """It is told before anything is done, and nothing is left."""
     from opshift.probing import probe
 
-    monkeypatch.setattr(probe, "probe", lambda *_: "text")
+    monkeypatch.setattr(probe, "probe", lambda *_: pytest.fail("it was done"))
+    monkeypatch.setattr(
+        "opshift.cli.commands.rewrite", lambda *_: pytest.fail("it was done")
+    ) if "--out" not in typed else None
     code, _, err = run(capsys, typed)
     assert code == 6
-    assert said in err
+    assert err.startswith(f"opshift: {said}")
     assert ".part" not in err
+    assert os.listdir() == ["in.onnx"]
+
+
+def test_a_folder_that_must_not_be_written_to_is_6(here, capsys, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, how: os.fspath(path) != "kept")
+    os.mkdir("kept")
+    for option in ("--report kept/x.html", "--save-inputs kept/x.npz"):
+        code, _, err = run(capsys, f"convert in.onnx out.onnx --opset 13 {option}")
+        assert (code, err) == (6, f"opshift: {option.split()[1]} cannot be written: Permission denied\n")
+    monkeypatch.setattr(Path, "exists", refused_stat)
+    code, _, err = run(capsys, "convert in.onnx kept/out.onnx --opset 13")
+    assert (code, err) == (6, "opshift: kept/out.onnx cannot be written: Permission denied\n")
+
+
+def refused_stat(path):
+    raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
 
 def test_a_full_disk_is_6_and_leaves_nothing(here, capsys, monkeypatch):

@@ -31,6 +31,8 @@ def here(tmp_path, monkeypatch):
     onnx.save(rows(), "in.onnx")
     onnx.save(calling(), "calls.onnx")
     (tmp_path / "deny.txt").write_text("ReduceL22\n")
+    (tmp_path / "deny.toml").write_text("ops = [\n")
+    (tmp_path / "in.toml").write_bytes(b"\x08\x0a\xc3\x28")
     return tmp_path
 
 
@@ -49,7 +51,22 @@ MISSPELT = [
     ("inspect in.onnx --target tensorrt-8.66", "of tensorrt, "),
     ("inspect in.onnx --opset 99", "opset 99 is not known; 1 to "),
     ("inspect in.onnx --opset 13 --target rknn", "say the same thing"),
-    ("convert in.onnx --opset latests", "unknown target 'latests'"),
+    ("convert in.onnx --opset latests", "unknown target 'latests'; did you mean latest?"),
+    ("convert in.onnx --opset ai.onnx.ml=9", "opset 9 of ai.onnx.ml is not known; 1 to 5 are"),
+    ("convert in.onnx --opset ai.onnx.ml=2", "no opset of domain 'ai.onnx.ml'; it imports 'ai.onnx'"),
+    ("inline in.onnx --op foo::Bar", "unknown operator 'foo::Bar': no operator of domain 'foo' is known"),
+    ("inline in.onnx --op com.microsft::Gelu", "did you mean com.microsoft::Gelu?"),
+    ("inline in.onnx --op ai.onnx::ReduceL22", "did you mean ReduceL2?"),
+    (
+        "optimize in.onnx --opset 13",
+        "--opset is an option of convert, inline, fold, inspect, ledger, and not of optimize",
+    ),
+    ("convert - out.onnx --opset 13", "'-' names no file"),
+    ("convert in.onnx - --opset 13", "'-' names no file"),
+    ("inspect -", "'-' names no file"),
+    ("inline in.onnx --deny in.toml", "in.toml: it is no text in UTF-8"),
+    ("inline in.onnx --target in.toml", "in.toml: it is no text in UTF-8"),
+    ("inline in.onnx --deny deny.toml", "deny.toml: "),
     ("convert in.onnx --opset onnxruntme-1.8", "did you mean onnxruntime-1.8?"),
     ("convert in.onnx --opset ai.onnx.mll=3", "'ai.onnx.mll' are not known; did you mean 'ai.onnx.ml'?"),
     ("convert in.onnx --opset 13 --opset 14", "--opset names 13 and 14 for domain 'ai.onnx'"),
@@ -89,6 +106,20 @@ def test_a_usage_error_is_json_for_who_asks_for_it(here, capsys):
         found = json.loads(capsys.readouterr().out)["error"]
         assert (found["code"], found["kind"]) == (2, "not possible")
         assert "did you mean" in found["message"]
+
+
+@pytest.mark.parametrize(
+    "held", ["\ufeffReduceMax\r\n# all\r\n".encode(), "\ufeffReduceMax\r\n".encode("utf-16-le"), b"ReduceMax"]
+)
+def test_lists_are_read_as_editors_of_any_system_keep_them(here, capsys, held):
+    (here / "kept.txt").write_bytes(held)
+    (here / "kept.toml").write_bytes(
+        held.decode("utf-16" if held[:1] == b"\xff" else "utf-8-sig").encode()
+        and b'\xef\xbb\xbfops = ["ReduceMax"]\r\n'
+    )
+    for name in ("kept.txt", "kept.toml"):
+        assert cli.main(["inline", "in.onnx", "--deny", name, "--dry-run"]) == 3
+        assert "ReduceMax" in capsys.readouterr().out
 
 
 def test_a_known_operator_that_is_not_there_is_said_and_no_error(here, capsys):

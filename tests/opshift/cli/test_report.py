@@ -95,7 +95,7 @@ def test_two_models(source, tmp_path):
 def test_a_page_that_cannot_be_written_is_said_to(source, tmp_path, capsys):
     missing = tmp_path / "missing/r.html"
     assert cli.main(["verify", str(source), str(source), "--report", str(missing)]) == 6
-    assert capsys.readouterr().err == f"opshift: {missing} cannot be written: No such file or directory\n"
+    assert capsys.readouterr().err == f"opshift: {missing} cannot be written: there is no folder {missing.parent}\n"
 
 
 @pytest.mark.parametrize("verb", ["convert"])

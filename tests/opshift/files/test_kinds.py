@@ -58,7 +58,11 @@ KINDS = [
     ("in.pdmodel", field(1, b"\x08\x00\x10\x01"), "paddle2onnx"),
     ("in.mlmodel", b"\x08\x04" + field(2, field(1, field(1, b"x"))), "a Core ML model"),
     ("input_0.pb", tensor(), "a single tensor"),
+    ("graph.pb", RELU.graph.SerializeToString(), "the graph of an ONNX model alone"),
     ("in.npz", arrays(), "a .npz file"),
+    ("in.npy", b"\x93NUMPY\x01\x00" + bytes(9), "(.npy)"),
+    ("in.png", b"\x89PNG\r\n\x1a\n" + bytes(9), "a picture"),
+    ("in.exe", b"MZ\x90\x00" + bytes(9), "a program"),
     ("in.zip", zipped("readme"), "a zip archive"),
     ("in.h5", b"\x89HDF\r\n\x1a\n" + bytes(9), "Keras"),
     ("in.safetensors", (60).to_bytes(8, "little") + b'{"a":{}}', "a safetensors file"),
@@ -95,6 +99,13 @@ def test_a_model_that_is_cut_off_stays_one_that_is_cut_off(tmp_path):
     (tmp_path / "in.onnx").write_bytes(RELU.SerializeToString()[:-5])
     with pytest.raises(InvalidModel, match="it ends in the middle of a field"):
         model_file.read(tmp_path / "in.onnx")
+
+
+def test_a_name_that_nothing_has_is_told_with_the_one_that_could_be_meant(tmp_path, capsys):
+    (tmp_path / "encoder.onnx").write_bytes(RELU.SerializeToString())
+    for name, meant in (("encodr.onnx", f"; did you mean {tmp_path / 'encoder.onnx'}?"), ("x", ""), ("no/x.onnx", "")):
+        assert cli.main(["inspect", str(tmp_path / name)]) == 5
+        assert capsys.readouterr().err == f"opshift: {tmp_path / name}: No such file or directory{meant}\n"
 
 
 @pytest.mark.parametrize(

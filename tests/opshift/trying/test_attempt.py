@@ -11,6 +11,8 @@ from opshift.trying import trial
 from opshift.verification import adapters
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("quick_workers")
+
 IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y"}
 FIXED = {"inputs": "float[2,3] x", "outputs": "float[2,3] y"}
 CLIPPED = {"constants": "float l = {-1}, float h = {1}"}

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 from typing import Any
 
 import numpy as np
 import onnx
+from ml_dtypes import bfloat16
 from onnx import ModelProto, TensorProto
+from onnxruntime.capi import onnxruntime_pybind11_state as registry
 from opshift.passes.conversion import convert
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import make_attribute
@@ -148,6 +151,20 @@ def check(
     return len(running)
 
 
+def check_where_it_runs(made: Sequence[Call], count: int, **options: Any) -> None:
+    """`check` of calls of an operator that not every onnxruntime that tests run with has a kernel of."""
+    (op,) = {(call.domain, call.op) for call in made}
+    if op in _kernels():
+        assert check(made, **options) == count
+
+
+@cache
+def _kernels() -> frozenset[tuple[str, str]]:
+    """What the installed onnxruntime runs on a CPU."""
+    rows = registry.get_all_opkernel_def()
+    return frozenset((row.domain, row.op_name) for row in rows if row.provider == "CPUExecutionProvider")
+
+
 def _needed(made: Sequence[Call], rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Of calls, by index, at opsets those that are judged."""
     held: dict[object, object] = {}
@@ -264,3 +281,25 @@ def computed(call: Call, opset: int) -> list[np.ndarray]:
         value.type.CopyFrom(onnx.helper.make_tensor_type_proto(kind, None))
     result = inlined(source, opset)
     return [np.asarray(value) for value in evaluate(result, feeds([call]))]
+
+
+ROUNDED: dict[Any, tuple[float, float]] = {FLOAT: (1e-5, 1e-6), HALF: (2e-3, 2e-3), bfloat16: (2e-2, 2e-2)}
+"""How near to what is computed in float64 a result of this type has to be: a relative and an absolute distance."""
+
+
+def near(call: Call, wanted: Sequence[Any], opset: int = NEWEST) -> None:
+    """A call without a kernel, once it is inlined, computes these numbers, in the type of its first input."""
+    kind = call.inputs[0].dtype.type if call.inputs[0] is not None else FLOAT
+    rtol, atol = ROUNDED[kind]
+    for want, got in zip(wanted, computed(call, opset), strict=True):
+        assert (got.dtype, got.shape) == (kind, np.shape(want))
+        np.testing.assert_allclose(got.astype(FLOAT), np.asarray(want, FLOAT), rtol=rtol, atol=atol)
+
+
+def wide(call: Call) -> list[Any]:
+    """The inputs in float64."""
+    return [None if x is None else x.astype(np.float64) for x in call.inputs]
+
+
+def sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))

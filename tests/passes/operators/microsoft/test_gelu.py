@@ -2,8 +2,21 @@
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
-from tests.passes.operators.microsoft.harness import FLOAT, HALF, NEWEST, Call, calls, check, computed
+from tests.passes.operators.microsoft.harness import (
+    FLOAT,
+    HALF,
+    NEWEST,
+    Call,
+    calls,
+    check,
+    check_refused,
+    computed,
+    near,
+    sigmoid,
+    wide,
+)
 
 X = np.array([[0.0, -0.0, 1.5, -2.25], [np.inf, -np.inf, np.nan, 1e30], [-1e30, 1e-30, -12.0, 0.25]])
 SHAPES = [X, (2, 3, 4), (0, 4), (1, 4)]
@@ -58,3 +71,11 @@ def test_a_product_by_the_text(bias):
     expected = 0.5 * total * (1 + np.tanh(0.797885 * total + 0.035677 * total**3))
     made = Call("GemmFastGelu", (x, w, b if bias else None), (True,))
     np.testing.assert_allclose(computed(made, 13)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_gate_that_is_projected():
+    given = {"X": (2, 3, 4), "Y": (2, 3, 4), "gate": (2, 3, 5), "gate_weight": (5, 1)}
+    (call, _) = calls("GatedAdd", given, types=[bfloat16])
+    x, y, gate, weight = wide(call)
+    near(call, [x + y * sigmoid(gate @ weight)])
+    check_refused(calls("GatedAdd", given, types=[FLOAT])[:1], "gate_weight")

@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 from opshift.verification.engines import OnnxRuntime
-from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused, feeds, inlined, model
+from tests.passes.operators.microsoft.harness import (
+    FLOAT,
+    Call,
+    calls,
+    check,
+    check_refused,
+    computed,
+    feeds,
+    inlined,
+    model,
+)
 from tests.support import evaluate
 
 N, K, H = 4, 2, 16  # heads of the query, heads of the key, size of a head
@@ -84,6 +94,8 @@ def test_what_cannot_be_said_is_refused():
     window = {"sliding_window_cache": [1], "local_window_size": [3]}
     check_refused(made("token", window)[:1], "sliding_window_cache=1")
     check_refused(made("token", {"k_quant_type": ["PER_TENSOR"]})[:1], "k_quant_type='PER_TENSOR'")
+    padded = made("prompt", {}, query_seqlens=np.array([1, 2], np.int32))
+    check_refused([call for call in padded if call.inputs[16] is not None][:1], "query_seqlens without a past")
     check_refused(made("prompt", {"do_rotary": [1]})[:1], "do_rotary=1 without cos_cache")
 
 
@@ -92,18 +104,21 @@ def test_scores_that_are_not_asked_for_are_refused():
     check_refused(made("prompt", {}, ["output_qk"])[:1], "is read, and nothing says what it is")
 
 
-def test_heads_are_normalized_as_the_text_says():
+@pytest.mark.parametrize("own", [{}, {"q_norm_epsilon": 0.1, "k_norm_epsilon": 0.5}])
+def test_heads_are_normalized_as_the_text_says(own):
     """No CPU kernel does it."""
     (plain,) = made("prompt", {})[:1]
     scale = np.linspace(0.5, 1.5, H).astype(FLOAT)
 
-    def normalized(x, heads):
+    def normalized(x, heads, epsilon):
         apart = x.reshape(*x.shape[:2], heads, H)
-        return (apart / np.sqrt((apart**2).mean(-1, keepdims=True) + 1e-6) * scale).reshape(x.shape)
+        return (apart / np.sqrt((apart**2).mean(-1, keepdims=True) + epsilon) * scale).reshape(x.shape)
 
     query, key, value, *rest = plain.inputs
-    by_hand = Call(plain.op, (normalized(query, N), normalized(key, K), value, *rest), plain.outputs, plain.attributes)
-    inside = Call(plain.op, (*plain.inputs[:14], scale, scale), plain.outputs, plain.attributes)
+    query = normalized(query, N, own.get("q_norm_epsilon", 1e-6))
+    key = normalized(key, K, own.get("k_norm_epsilon", 1e-6))
+    by_hand = Call(plain.op, (query, key, value, *rest), plain.outputs, plain.attributes)
+    inside = Call(plain.op, (*plain.inputs[:14], scale, scale), plain.outputs, {**plain.attributes, **own})
     want, got = (evaluate(inlined(model([call]), 24), feeds([call])) for call in (by_hand, inside))
     for a, b in zip(want, got, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
@@ -121,3 +136,33 @@ def test_a_padded_prompt(held):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
         for sequence, tokens in enumerate((2, 3)):
             np.testing.assert_allclose(got[0][sequence, :tokens], want[0][sequence, :tokens], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"local_window_size": 2}, {"do_rotary": 1}])
+def test_a_padded_chunk_is_what_each_sequence_is_alone(attributes):
+    """The text says so, and of rows behind the last token of a sequence nothing."""
+    tokens, ends, new, held = [3, 2, 0], [7, 4, 5], 3, 10
+    rng = np.random.default_rng(3)
+    query, key, value = (rng.normal(size=(3, new, heads * H)).astype(FLOAT) for heads in (N, K, K))
+    past = [rng.normal(size=(3, K, held, H)).astype(FLOAT) for _ in range(2)]
+    angles = rng.normal(size=(12, H // 2)).astype(FLOAT)
+    caches = (np.cos(angles), np.sin(angles)) if attributes.get("do_rotary") else (None, None)
+    rows = {"num_heads": N, "kv_num_heads": K, **attributes}
+    of_chunk = np.array(ends, np.int32) - 1, np.array(held, np.int32)
+    inputs = (query, key, value, *past, *of_chunk, *caches, *[None] * 7, np.array(tokens, np.int32))
+    chunk = Call("GroupQueryAttention", inputs, (True, True, True, False), rows)
+    for opset in (24, 13):
+        results = computed(chunk, opset)
+        for b, (count, end) in enumerate(zip(tokens, ends, strict=True)):
+            for kept, before in zip(results[1:], past, strict=True):
+                np.testing.assert_array_equal(kept[b, :, : end - count], before[b, :, : end - count])
+                assert not kept[b, :, end:].any()
+            if not count:
+                continue
+            own = [x[b : b + 1, :count] for x in (query, key, value)] + [x[b : b + 1] for x in past]
+            lengths = np.array([end - 1], np.int32), np.array(end, np.int32)
+            alone = Call("GroupQueryAttention", (*own, *lengths, *caches), (True, True, True, False), rows)
+            want = OnnxRuntime(model([alone])).run(feeds([alone]))
+            np.testing.assert_allclose(results[0][b, :count], want[0][0], rtol=1e-4, atol=1e-5)
+            for got, kept in zip(results[1:], want[1:], strict=True):
+                np.testing.assert_allclose(got[b, :, :end], kept[0, :, :end], rtol=1e-5, atol=1e-6)

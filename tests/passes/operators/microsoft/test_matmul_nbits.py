@@ -120,3 +120,43 @@ def test_what_is_fused_around_products_by_its_text(skips, biased):
     check_refused(
         [Call("MatMulNBitsMlp", call.inputs, (True,), {**of, "N": 4, "activation": "gelu"})], "activation='gelu'"
     )
+
+
+def weights(rows, size, block, bits):
+    """Bytes, scales, and what they stand for."""
+    blocks = -(-size // block)
+    held = RNG.integers(0, 256, (rows, blocks, block * bits // 8)).astype(np.uint8)
+    scales = RNG.uniform(0.01, 0.1, (rows, blocks)).astype(FLOAT)
+    numbers = np.stack([(held >> shift) & (2**bits - 1) for shift in range(0, 8, bits)], -1).reshape(
+        rows, blocks, block
+    )
+    return held, scales, ((numbers - 2.0 ** (bits - 1)) * scales[..., None]).reshape(rows, -1)[:, :size]
+
+
+@pytest.mark.parametrize("empty", [(0, 1, 32), (ROWS, 0, 32), (0, 0, 0)])
+def test_weights_without_elements_make_zeros(empty):
+    bias = RNG.normal(size=ROWS).astype(FLOAT)
+    inputs = np.full((2, 3, 32), np.nan, FLOAT), np.zeros(empty, np.uint8), np.zeros(0, FLOAT)
+    rows = {"K": 32, "N": ROWS, "block_size": 32}
+    for opset in (21, 13):
+        (with_bias,) = computed(Call("MatMulNBits", (*inputs, None, None, bias), (True,), rows), opset)
+        (without,) = computed(Call("MatMulNBits", inputs, (True,), rows), opset)
+        np.testing.assert_array_equal(with_bias, np.broadcast_to(bias, (2, 3, ROWS)))
+        np.testing.assert_array_equal(without, np.zeros((2, 3, ROWS)))
+
+
+@pytest.mark.parametrize(("size", "rank", "bits"), [(64, 16, 8), (40, 20, 4)])
+def test_adapters_by_their_text(size, rank, bits):
+    x = RNG.normal(size=(2, 3, size)).astype(FLOAT)
+    base, scales, whole = weights(ROWS, size, 32, 4)
+    down, of_down, first = weights(rank, size, 16, bits)
+    up, of_up, second = weights(ROWS, rank, 16, bits)
+    rows = {"K": size, "N": ROWS, "lora_bits": bits, "lora_block_size": 16}
+    for a, b, want in (
+        (down, up, x @ whole.T + x @ first.T @ second.T),
+        (down, up[:, :0], x @ whole.T),
+        (down[:0], up, x @ whole.T),
+    ):
+        call = Call("MatMulNBitsQLoRA", (x, base, scales, a, of_down, b, of_up), (True,), rows)
+        for opset in (21, 13):
+            np.testing.assert_allclose(computed(call, opset)[0], want, rtol=1e-4, atol=1e-5)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused
+from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused, computed
 
 EXPERTS, SIZE, INNER = 4, 6, 8
 
@@ -40,7 +40,8 @@ def test_what_cannot_be_said_is_refused():
     third = {**given((5, SIZE)), "fc3_experts_weights": (EXPERTS, INNER, SIZE)}
     check_refused([call for call in calls("MoE", third) if call.inputs[6] is not None][:1], "fc3_experts_weights")
     check_refused(calls("MoE", given((5, SIZE)), {"use_sparse_mixer": [1]})[:1], "use_sparse_mixer=1")
-    check_refused(calls("MoE", given((5, SIZE)), {"activation_type": ["swiglu"]})[:1], "activation_type='swiglu'")
+    check_refused(calls("MoE", given((5, SIZE)), {"activation_type": ["swiglu"]})[:1], "swiglu_fusion=0")
+    check_refused(calls("MoE", given((5, SIZE)), {"activation_type": ["zork"]})[:1], "activation_type='zork'")
 
 
 def quantized(bits, block, attributes, *, zeros=True, weights=False, width=INNER):
@@ -92,3 +93,42 @@ def test_quantized_weights():
 def test_quantized_weights_that_cannot_be_said_are_refused():
     check_refused([quantized(4, 16, {"quant_type": "fp4"})], "quant_type='fp4'")
     check_refused([quantized(4, 16, {"weights_prepacked": 1})], "weights_prepacked=1")
+    check_refused([quantized(4, 16, {"fc1_expert_weight_bits": 3})], "fc1_expert_weight_bits=3")
+
+
+def activated(x, activation_type, swiglu_fusion=0, swiglu_limit=np.inf, activation_alpha=1.0, after=0):
+    if activation_type == "relu2":
+        return np.maximum(x, 0) ** 2
+    gate, linear = (x[:, ::2], x[:, 1::2]) if swiglu_fusion == 1 else np.split(x, 2, axis=1)
+    if activation_type == "geglu":
+        return 0.5 * gate * (1 + np.tanh(np.sqrt(2 / np.pi) * (gate + 0.044715 * gate**3))) * linear
+    gate = gate if after else np.minimum(gate, swiglu_limit)
+    opened = gate / (1 + np.exp(-activation_alpha * gate))
+    return (np.minimum(opened, swiglu_limit) if after else opened) * np.clip(linear, -swiglu_limit, swiglu_limit)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"activation_type": "relu2"},
+        {"activation_type": "geglu", "swiglu_fusion": 1},
+        {"activation_type": "geglu", "swiglu_fusion": 2},
+        {"activation_type": "swiglu", "swiglu_fusion": 2, "activation_alpha": 1.7},
+        {"activation_type": "swiglu", "swiglu_fusion": 1, "swiglu_limit": 0.3, "swiglu_limit_after_activation": 1},
+    ],
+)
+def test_activations_that_other_devices_run_by_the_text(options):
+    width = INNER if options["activation_type"] == "relu2" else 2 * INNER
+    (call, *_) = calls(
+        "MoE", given((5, SIZE), width), {"k": [2], **{name: [v] for name, v in options.items()}}, types=[FLOAT]
+    )
+    x, router, first, bias, second, bias_2 = (x.astype(np.float64) for x in call.inputs[:6])
+    shares = np.exp(router) / np.exp(router).sum(-1, keepdims=True)
+    after = {"after": options.get("swiglu_limit_after_activation", 0)}
+    held = {name: v for name, v in options.items() if name != "swiglu_limit_after_activation"}
+    want = np.zeros_like(x)
+    for token, row in enumerate(shares):
+        for expert in np.argsort(-row)[:2]:
+            inner = activated(x[token : token + 1] @ first[expert].T + bias[expert], **held, **after)
+            want[token] += row[expert] * (inner @ second[expert].T + bias_2[expert])[0]
+    np.testing.assert_allclose(computed(call, 13)[0], want, rtol=1e-4, atol=1e-5)

@@ -76,7 +76,14 @@ def test_engram_gate():
 
 def test_what_cannot_be_said_is_refused():
     given = {"input": (2, 6, 5), "weight": (6, 1, 3)}
-    for name, value in (("ndim", 2), ("state_window", 1)):
+    extended = (
+        "state_length",
+        "state_channels_last",
+        "state_update_capacity",
+        "input_channels",
+        "input_channel_offset",
+    )
+    for name, value in (("ndim", 2), ("state_window", 1), *((name, 1) for name in extended)):
         check_refused(calls("CausalConvWithState", given, {name: [value]}), f"{name}={value}", held=[1])
     check_refused(calls("CausalConvWithState", given, {"activation": ["relu"]}), "activation='relu'", held=[1])
     heads = {"q_num_heads": [2], "kv_num_heads": [2], "update_rule": ["linear"]}

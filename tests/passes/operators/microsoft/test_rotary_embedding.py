@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 from tests.passes.operators.microsoft.harness import (
     FLOAT,
@@ -10,6 +11,7 @@ from tests.passes.operators.microsoft.harness import (
     calls,
     check,
     check_refused,
+    computed,
     feeds,
     inlined,
     model,
@@ -66,3 +68,42 @@ def test_what_cannot_be_said_is_refused():
     check_refused(calls("RotaryEmbedding", given, {"is_packed_batching": [1]})[:1], "is_packed_batching=1")
     given["position_ids"] = np.zeros((3, 2, 3), np.int64)
     check_refused(calls("MRotaryEmbedding", given, {"mrope_section": [[2, 2]]})[:1], "mrope_section=[2, 2]")
+
+
+def turned(x, cosine, sine, positions):
+    """x is (batch, length, heads, size)."""
+    half = cosine.shape[1]
+    c, s = (cache[positions][:, :, None] for cache in (cosine, sine))
+    a, b = x[..., :half], x[..., half : 2 * half]
+    return np.concatenate([a * c - b * s, b * c + a * s, x[..., 2 * half :]], -1)
+
+
+@pytest.mark.parametrize("positions", [np.array([2]), np.array([[3]]), np.array([[0, 4, 1], [2, 2, 5]])])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (HALF, {"output_fp16": 1}),
+        (HALF, {"output_fp16": 1, "input_start": 2, "input_width": 8, "flatten_batch": 1}),
+        (bfloat16, {"epsilon": 0.1}),
+    ],
+)
+def test_what_is_normalized_before_by_the_text(kind, options, positions):
+    heads, size, angles = 2, 12, np.random.default_rng(2).normal(size=(12, 2))
+    x = np.random.default_rng(1).normal(size=(2, 3, heads, size)).astype(kind)
+    start, width = options.get("input_start", 0), options.get("input_width", size)
+    scale = np.linspace(0.5, 1.5, width).astype(FLOAT)
+    caches = [np.cos(angles).astype(FLOAT), np.sin(angles).astype(FLOAT)]
+    inputs = x, scale, positions, *caches
+    call = Call("RMSNormRotary", inputs, (True, True), {"rotary_embedding_dim": 4, **options})
+    part = x.astype(np.float64)[..., start : start + width]
+    normal = part / np.sqrt((part**2).mean(-1, keepdims=True) + options.get("epsilon", 1e-6)) * scale
+    flat = normal.reshape(1, 6, heads, width) if options.get("flatten_batch") else normal
+    one = positions.size == 1
+    where = np.tile(positions.item() + np.arange(flat.shape[1]), (len(flat), 1)) if one else positions
+    where = where.reshape(flat.shape[:2])
+    want = turned(flat, *caches, where).reshape(*flat.shape[:2], -1)
+    for opset in (23, 13):
+        y, before = computed(call, opset)
+        assert (y.dtype, before.dtype) == (kind, FLOAT)
+        np.testing.assert_allclose(y.astype(FLOAT), want, rtol=2e-2, atol=2e-2)
+        np.testing.assert_allclose(before, normal, rtol=1e-5, atol=1e-6)

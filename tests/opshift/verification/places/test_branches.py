@@ -5,7 +5,7 @@ import onnx.parser
 import pytest
 
 import opshift
-from opshift.verification.branches import branches
+from opshift.verification.places.branches import branches
 from opshift.verification.side import Side
 from tests.support import model
 

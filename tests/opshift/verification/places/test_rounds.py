@@ -9,10 +9,11 @@ import pytest
 
 import opshift
 from opshift.cli import main as cli
-from opshift.verification import rounds, verify
+from opshift.verification import verify
 from opshift.verification.engines import OnnxRuntime
 from opshift.verification.feeding import inputs
 from opshift.verification.feeding.asked import DRAWN
+from opshift.verification.places import rounds
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart, verify_sides
 from tests.support import model

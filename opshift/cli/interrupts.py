@@ -1,0 +1,49 @@
+"""Requests to end: they clean up, and wait for the moment at which that can be done."""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.machinery import ExtensionFileLoader
+from types import FrameType
+
+_KINDS = (signal.SIGINT, signal.SIGTERM)
+_AGAIN = 0.02  # seconds
+_LOADING = (ExtensionFileLoader.create_module.__code__, ExtensionFileLoader.exec_module.__code__)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let a request to terminate clean up, as an interrupt does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = [signal.signal(kind, interrupt) for kind in _KINDS]
+    try:
+        yield
+    finally:
+        for kind, handler in zip(_KINDS, before, strict=True):
+            signal.signal(kind, handler)
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise `KeyboardInterrupt`, once no compiled module is being loaded.
+
+    While they are, these import others, print what is raised there, and go on with a half of them, or abort.
+    """
+    if not _is_loading(frame):
+        raise KeyboardInterrupt
+    timer = threading.Timer(_AGAIN, _thread.interrupt_main, [number])
+    timer.daemon = True
+    timer.start()
+
+
+def _is_loading(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code in _LOADING:
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,54 @@
+"""Where a command writes: looked at before anything is done."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+from pathlib import Path
+
+from opshift.files import openvino_ir
+from opshift.files.writing import writing
+
+
+def output(options: argparse.Namespace, label: str) -> Path:
+    """The path of the model to write.
+
+    Raises:
+        ValueError: it must not be written.
+        CannotWrite: it cannot be written.
+    """
+    if options.in_place:
+        if options.output:
+            raise ValueError("--in-place writes to the model itself; give no output")
+        if openvino_ir.is_network(options.model):
+            raise ValueError("OpenVINO IR becomes ONNX; --in-place would write that over it")
+        return Path(options.model).resolve()
+    model = Path(options.model)
+    suffix = ".onnx" if openvino_ir.is_network(model) else model.suffix or ".onnx"
+    beside = model.with_name(f"{model.stem}.{label}{suffix}")
+    found = Path(options.output) if options.output else beside
+    with writing(found):
+        _look_for_folder(found)
+        there = found.exists()
+    if options.output == "-" or (there and not found.is_file()):
+        raise ValueError(f"{found} is no regular file; give the path of a file")
+    if there and model.exists() and found.samefile(model):
+        raise ValueError("the output is the input; give another path, or --in-place")
+    return found
+
+
+def look(*paths: str | None) -> None:
+    """Raise `CannotWrite` for files that could not be written beside the model once that is there."""
+    for path in filter(None, paths):
+        with writing(path):
+            _look_for_folder(Path(path))
+            if os.path.isdir(path):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not os.access(path if os.path.exists(path) else Path(path).parent, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def _look_for_folder(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {path.parent}")

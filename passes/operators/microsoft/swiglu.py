@@ -1,0 +1,57 @@
+"""SwiGLU, cut off at a limit, and the product that it is fused with."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+END = 2**63 - 1
+
+
+@says("gate * sigmoid(alpha * gate) * (up + beta) in float32, with both cut off at the limit where there is one.")
+def clamped_swiglu(node: Node) -> str:
+    node.close("the kernels of other devices round in their own way")
+    gate, up = node.input(0), node.input(1)
+    return _activated(node, *((gate, up) if up else _halves(node, gate)))
+
+
+@says("MatMul, whose columns are those of the router first, and SwiGLU of the others.")
+def router_and_swiglu(node: Node) -> list[str]:
+    if (name := node.attributes.get("activation", "swiglu")) != "swiglu":
+        raise CannotConvert(node, f"activation={name!r}, of which its text says nothing; swiglu could be expressed")
+    node.close("products round in their own order")
+    build, columns = node.build, node.attributes["router_size"]
+    product = build.MatMul(node.input(0), node.input(1))
+    router, rest = (build.Slice(product, [a], [b], [-1]) for a, b in ((0, columns), (columns, END)))
+    return [router, _activated(node, *_halves(node, rest))]
+
+
+def _halves(node: Node, x: str) -> list[str]:
+    return list(node.build.emit("Split", [x], {"axis": -1, "num_outputs": 2}, outputs=2))
+
+
+def _activated(node: Node, gate: str, up: str) -> str:
+    build, kind, given = node.build, node.elem_type(), node.attributes
+    gate, up = (recast(build, x, kind, T.FLOAT) for x in (gate, up))
+    alpha, beta, limit = (
+        given.get(name, at) for name, at in (("activation_alpha", 1.0), ("activation_beta", 0.0), ("limit", 0.0))
+    )
+    if limit > 0:
+        least, most = (build.constant(value, T.FLOAT) for value in (-limit, limit))
+        gate, up = build.Clip(gate, None, most), build.Clip(up, least, most)
+    inside = gate if alpha == 1.0 else build.Mul(gate, build.constant(alpha, T.FLOAT))
+    activated = build.Mul(gate, build.Sigmoid(inside))
+    if given.get("round_activation", 0):
+        activated = recast(build, recast(build, activated, T.FLOAT, kind), kind, T.FLOAT)
+    moved = build.Add(up, build.constant(beta, T.FLOAT)) if beta else up
+    return recast(build, build.Mul(activated, moved), T.FLOAT, kind)
+
+
+defined("SwiGLU", clamped_swiglu, opset=18, domain=MICROSOFT)
+defined("RouterGateUpProj", router_and_swiglu, opset=18, domain=MICROSOFT)
