@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from opshift.files.lending import lent
 from opshift.passes import goals
@@ -23,7 +24,10 @@ from opshift.verification.feeding.asked import Inputs, asked, at
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
-    from opshift.api import Model
+    import onnx
+    import onnx_ir
+
+    Model: TypeAlias = onnx.ModelProto | onnx_ir.Model | str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,13 @@ def try_in(
             name, and returns the outputs in their order. What it raises is a refusal; a node or an operator that its
             words name is replaced first. It runs in this process: it has to come to an end.
         ops: operators to replace in any case, as for `inline`.
-        inputs, input_shape, runs, seed: what to run on, as for `verify`.
-        fix_shape, set, annotate: as for `convert_version`.
+        inputs: arrays by name, or where they lie, as for `verify`; what is left out is drawn.
+        input_shape: sizes to run on, as for `verify`.
+        runs: on how many sets of inputs, as for `verify`.
+        seed: of what is drawn.
+        fix_shape: as for `convert_version`.
+        set: as for `convert_version`.
+        annotate: as for `convert_version`.
         tries: how often something is run at most.
         seconds: how long it is looked for something to replace.
         progress: as for `verify`.
