@@ -33,6 +33,7 @@ LONG_FUNCTIONS = {
 }
 LONG_FILES = {"passes/analysis/scope.py": "one class, each of whose answers is made of the others'"}
 FULL_FOLDERS = {
+    "passes/analysis": "a file for each kind of what is known of a value",
     "passes/openvino": "a file for each kind of layer",
     "passes/operators/math": "a file for each operator or a few of one kind",
     "passes/operators/microsoft": "the same",
