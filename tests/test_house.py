@@ -25,6 +25,7 @@ LONG_FUNCTIONS = {
     "opshift/api.py": {"verify": "most of it tells what its arguments are"},
     "opshift/cli/parser.py": {"_parser": "one option after the other, in the order of the help"},
     "opshift/jobs/batch.py": {"convert_files": "most of it tells what its arguments are"},
+    "opshift/trying/pipelines.py": {"try_in": "most of it tells what its arguments are"},
     "passes/model/encoding/node_bytes.py": {
         "read": "each byte of each node passes here: a call would cost more than it does"
     },

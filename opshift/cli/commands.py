@@ -141,11 +141,11 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
         trying=_trying(options, goal),
     )
     if options.out_dir is not None:
-        if options.save_inputs:
-            raise ValueError("--save-inputs is for one model; give no --out-dir")
-        for option, given in (("--report", options.report), ("--repro", options.repro), ("--try", manner.trying)):
-            if given:
-                raise ValueError(f"{option} is for one model; give no --out-dir")
+        for option in ("save_inputs", "report", "repro"):
+            if getattr(options, option):
+                raise ValueError(f"--{option.replace('_', '-')} is for one model; give no --out-dir")
+        if manner.trying is not None and (options.jobs is not None or options.backend is not None):
+            raise ValueError("--try takes one model after the other; give no --jobs or --backend")
         return _rewrite_all(options, goal, manner)
     if options.jobs is not None or options.backend is not None:
         raise ValueError("--jobs and --backend are for many models; give --out-dir")

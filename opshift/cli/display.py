@@ -367,6 +367,8 @@ def _told(result: FileResult) -> str:
         return result.why
     proved = verdict(outcome.verification) if outcome.verification is not None else "not verified"
     done = [f"{several(len(outcome.changes), 'change')}, {outcome.grade}"]
+    if outcome.tried is not None:
+        done.append(f"runs in {outcome.tried.backend}")
     if outcome.absent and outcome.after is not None and outcome.before.ops == outcome.after.ops:
         done.append("nothing to inline")
     if outcome.taken_back:
