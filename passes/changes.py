@@ -106,6 +106,8 @@ class Result:
     """How many operators were recognised and put in the place of what computed them; None where nobody asked."""
     absent: tuple[str, ...] = ()
     """The operators that were to be replaced, and of which there was none, as they were named."""
+    stays: tuple[Refusal, ...] = ()
+    """The calls on floats between quantized values that no operator on integers took the place of, and why."""
     batch: Batch | None = None
     """Where samples lie, if the model takes another number of them than its source."""
 

@@ -19,13 +19,12 @@ from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.specialization.wanted import resolved
-from opshift.trying.search import DIFFERS
-from opshift.trying.tried import Manner as Trying
-from opshift.trying.tried import Tried
 from opshift.verification.feeding.asked import DRAWN, Asked, at, checked
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
+    from opshift.trying.tried import Manner as Trying
+    from opshift.trying.tried import Tried
     from opshift.verification.verify import Verification
 
 
@@ -74,10 +73,10 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
         outcome = replace(outcome, untried=goal.backend.name)
     if result.model is None:
         return REFUSED, _refused(outcome, source, goal, result, folder)
-    outcome = replace(outcome, grade=result.grade, folded=result.folded)
+    outcome = _of(result, outcome)
     if tried is not None and not tried.agrees:
         made = facts(result.model, model_file.size(result.model), result.after)
-        return DIFFERENT if tried.status == DIFFERS else REFUSED, replace(outcome, after=made)
+        return DIFFERENT if tried.differs else REFUSED, replace(outcome, after=made)
     if manner.dry_run:
         return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
     if tried is not None and tried.fixed:
@@ -91,10 +90,16 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
         if part is not None:
             result, taken_back = part
             code, size, verification = job.written(result)
-            outcome = replace(outcome, grade=result.grade, folded=result.folded, changes=result.changes)
+            outcome = _of(result, outcome)
     assert result.model is not None, "what was refused has ended above"
     outcome = replace(outcome, after=facts(result.model, size, result.after), verification=verification)
     return code, replace(outcome, output=str(output) if code == DONE else "", taken_back=taken_back)
+
+
+def _of(result: Result, outcome: Outcome) -> Outcome:
+    """The same with what is said of a result that is not refused."""
+    outcome = replace(outcome, grade=result.grade, changes=result.changes)
+    return replace(outcome, folded=result.folded, stays=result.stays)
 
 
 def _asked(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapping[str, Any]]:

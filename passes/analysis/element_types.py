@@ -5,6 +5,7 @@ That answers most of what is asked about types, without an inference over the wh
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from functools import cache
 
 from opshift.passes.analysis.knowledge import Known
@@ -36,6 +37,31 @@ def elem_type(scope: Known, name: str) -> int:
     for via, value in passed:
         via.elem_types[value] = found
     return found
+
+
+def spread(scope: Known, nodes: Sequence[NodeProto], stated: Container[str]) -> None:
+    """Tell the types of what a body's nodes make, one after another: what `elem_type` tells, where all are asked for.
+
+    Not of what is stated, nor of what hangs on it.
+    """
+    known, made_here = scope.elem_types, set[str]()
+    typing: dict[str, tuple[int, int]] = {}
+    for node in nodes:
+        op, made, read = node.op_type, node.output, node.input
+        made_here.update(made)
+        if op not in typing:
+            fixed, alike = (0, ()) if op in _BY_ATTRIBUTE else _typing("", op, scope.opset, 0)
+            typing[op] = fixed, alike[0] if alike else -1
+        kind, like = typing[op]
+        if default_domain(node.domain) or not made or made[0] in stated:
+            continue
+        if not kind and 0 <= like < len(read) and (name := read[like]):
+            kind = known.get(name) or (0 if name in made_here else scope.elem_type(name))
+        if kind:
+            known[made[0]] = kind
+
+
+_BY_ATTRIBUTE = frozenset(("Cast", "Constant"))
 
 
 def told(node: NodeProto, opset: int, output: str, scope: Known) -> tuple[int, str]:

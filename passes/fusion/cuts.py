@@ -134,7 +134,7 @@ class Cuts:
             entry = None if at in taken else entries[at] if at in entries else self._entry(at)
             if entry is None or (at != index and not inside.issuperset(entry.users)):
                 outside.add(at)
-                fixed += sum(map(places.__contains__, self._nodes[at].output if entry is None else entry.outputs))
+                fixed += sum(map(places.__contains__, self._uses.made[at]))
                 continue
             inside.add(at)
             key = [state, entry.kind]
@@ -160,11 +160,11 @@ class Cuts:
 
     def _entry(self, at: int) -> _Entry | None:
         """None for a node that no region has."""
-        self._entries[at] = found = self._described(self._nodes[at])
+        self._entries[at] = found = self._described(self._nodes[at], self._uses.read[at], self._uses.made[at])
         return found
 
-    def _described(self, node: NodeProto) -> _Entry | None:
-        op, read, made, held = node.op_type, list(node.input), list(node.output), list(node.attribute)
+    def _described(self, node: NodeProto, read: Sequence[str], made: Sequence[str]) -> _Entry | None:
+        op, held = node.op_type, node.attribute
         if default_domain(node.domain) or not read or op in DRAWING:
             return None
         if held and any(attribute.g.node or attribute.graphs for attribute in held):
@@ -182,8 +182,10 @@ class Cuts:
         given = tuple(map(bool, read)), self._reader.scope.is_open(node)
         moved = tuple(map(self._reader.dims, (read[0], made[0]))) if op in MOVING else ()
         key = op, len(made), attributes, tuple(looks), given, moved
+        users: Sequence[int] = self._uses.users.get(made[0], ())
+        if len(made) > 1:
+            users = [user for name in made for user in self._uses.users.get(name, ())]
         pinned = not self._uses.pinned.isdisjoint(made)
-        users = [user for name in made for user in self._uses.users.get(name, ())]
         return _Entry(self._numbers.number(key), inputs, made, [_NOWHERE] if pinned else users)
 
     def _constant(self, name: str) -> tuple[int, bool]:

@@ -19,7 +19,7 @@ class Fixed:
         self._outer = outer
 
     def __contains__(self, name: str) -> bool:
-        return name in self._made if self._scope.maker(name) is not None else self._is_given(name)
+        return name in self._made or (name not in self._scope.producers and self._is_given(name))
 
     def _is_given(self, name: str) -> bool:
         owner = self._scope.owner(name)
@@ -30,10 +30,14 @@ class Fixed:
     @cached_property
     def _made(self) -> set[str]:
         found: set[str] = set()
+        given: dict[str, bool] = dict.fromkeys(self._scope.producers, False)
         for node in self._scope.body.node:
             read = node.input[:1] if node.op_type in _LIKE else node.input
-            if node.op_type in _SOURCES or all(
-                name in found or (self._scope.maker(name) is None and self._is_given(name)) for name in read
-            ):
+            for name in read if node.op_type not in _SOURCES else ():
+                if name not in given:
+                    given[name] = self._is_given(name)
+                if not given[name] and name not in found:
+                    break
+            else:
                 found.update(node.output)
         return found

@@ -8,6 +8,7 @@ from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.analysis.weightless import OVERRIDABLE_SINCE
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.conversion import ir_versions
+from opshift.passes.errors import Refusal
 from opshift.passes.fusion import families
 from opshift.passes.fusion.group import Uses
 from opshift.passes.fusion.proposals import Known
@@ -55,6 +56,7 @@ def attempt(
     earlier = len(allowance.made)
     wrong: list[Change] = []
     changes: list[Change] = []
+    stays: list[Refusal] = []
     if wanted:
         context = Context(model, source, folder, trusting=False)
         holders: list[ModelProto | FunctionProto] = [model, *model.functions]
@@ -62,9 +64,9 @@ def attempt(
             opset = opsets(holder).get("", 0)
             least = 2 if ops is None else 1
             here = [op for op in wanted if _exists(op, opset) and (ops is not None or _is_run(op, opset))]
-            _Folder(context, here, opset, least, allowance).body(
-                holder.graph if isinstance(holder, ModelProto) else holder
-            )
+            folder_ = _Folder(context, here, opset, least, allowance)
+            folder_.body(holder.graph if isinstance(holder, ModelProto) else holder)
+            stays += folder_.stays
         changes = allowance.made[earlier:]
         wrong = context.inference.contradictions() if changes else []
         _import(model, changes)
@@ -72,7 +74,7 @@ def attempt(
         if changes and model.ir_version < OVERRIDABLE_SINCE:
             ir_versions.initializers_to_inputs(model)
     after = census([model.graph, *model.functions])[1] if changes else before
-    return Result(model, (*changes, *wrong), (), before, after)
+    return Result(model, (*changes, *wrong), (), before, after, stays=tuple(stays))
 
 
 class _Folder:
@@ -87,6 +89,7 @@ class _Folder:
         self._terms = Terms()
         self._known = Known()
         self._pinned = referred(context.model)
+        self.stays: list[Refusal] = []
 
     def body(self, body: Body) -> None:
         """Fold in a main graph or a function, and in the graphs nested in it."""
@@ -102,7 +105,8 @@ class _Folder:
             taken = Search(reader, self._ops, self._least, self._allowance, self._pinned, self._known).taken()
             if any(op in KINDS or op in FLOATS for op in self._ops):
                 uses = Uses(scope.body, pinned=set(self._pinned))
-                taken |= Quantizer(scope, uses, self._allowance).taken(self._ops)
+                where = body.name if isinstance(body, FunctionProto) else ""
+                taken |= Quantizer(scope, uses, self._allowance, where, self.stays).taken(self._ops)
             found.append((scope.body, taken))
             for index, node in enumerate(scope.body.node):
                 for attribute, k, graph in subgraphs(node) if node.attribute else ():

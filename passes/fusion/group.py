@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -34,12 +34,20 @@ class Uses:
     users: dict[str, list[int]] = field(default_factory=dict)
     pinned: set[str] = field(default_factory=set)
     """Values that are read by others than the nodes of this very body."""
+    ops: list[str] = field(default_factory=list)
+    made: list[Sequence[str]] = field(default_factory=list)
+    read: list[Sequence[str]] = field(default_factory=list)
+    """The operator, the outputs and the inputs of each node."""
 
     def __post_init__(self) -> None:
         for index, node in enumerate(self.body.node):
-            for name in node.output:
+            made, read = list(node.output), list(node.input)
+            self.ops.append(node.op_type)
+            self.made.append(made)
+            self.read.append(read)
+            for name in made:
                 self.makers[name] = index
-            for name in node.input:
+            for name in read:
                 self.users.setdefault(name, []).append(index)
             for _, _, graph in subgraphs(node) if node.attribute else ():
                 for inner in with_nested([graph]):
@@ -193,7 +201,7 @@ class Grouping:
 
     def operators(self, inside: frozenset[int]) -> list[str]:
         """The operators of some nodes, in their order."""
-        return [op for at in sorted(inside) if (op := self._nodes[at].op_type) not in _SILENT]
+        return [op for at in sorted(inside) if (op := self._uses.ops[at]) not in _SILENT]
 
     def _shape(self, held: Held) -> list[Dim] | None:
         if held.shape:

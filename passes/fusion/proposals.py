@@ -43,6 +43,8 @@ class Proposal(NamedTuple):
     """How many nodes it saves."""
     is_literal: bool
     """Whether the nodes are the definition's own, and too few of them round for their order to matter."""
+    how: str
+    """What becomes of what, in words."""
 
 
 class Recipe(NamedTuple):
@@ -157,7 +159,8 @@ class Proposals:
                     continue
                 most = max(most, saved)
                 literal = pattern.grade == "exact" and self._is_literal(term, pattern, group)
-                proposal = Proposal(pattern, found.floats, group, masks.Remedy.NONE, saved, literal)
+                how = f"{op[1]} from {', '.join(self._whole.grouping.operators(group.inside))}"
+                proposal = Proposal(pattern, found.floats, group, masks.Remedy.NONE, saved, literal, how)
                 if (allowed := self._allowed(index, proposal)) is not None:
                     best = allowed
                     break

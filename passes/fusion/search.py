@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from opshift.passes.changes import GRANTED, Allowance, Change
 from opshift.passes.fusion import emission, families, masks
 from opshift.passes.fusion.emission import Emission
 from opshift.passes.fusion.group import Group, Grouping, Held, Uses
 from opshift.passes.fusion.patterns import Call, Splat, Tensor
-from opshift.passes.fusion.proposals import MASK, Known, Proposal, Proposals, kind_of
+from opshift.passes.fusion.proposals import MASK, Known, Permits, Proposal, Proposals, kind_of
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Op
@@ -44,15 +45,20 @@ class Search:
         self._allowance = allowance
         self._taken: dict[int, list[NodeProto]] = {}
         self._made: dict[tuple[str, str], str] = {}
+        self._written_before: dict[tuple[Any, ...], NodeProto] = {}
+        """Calls that stand for themselves, by what they are but for their inputs."""
         self._added: dict[int, list[NodeProto]] = {}
         """Nodes that stand behind a node; those at -1 before all."""
         self._uses = Uses(reader.scope.body, pinned=set(pinned))
         self._grouping = Grouping(reader, self._uses)
-        self._proposals = Proposals(reader, self._uses, self._families, least, known, self._permits)
+        permits = _permission(self._nodes, allowance)
+        self._proposals = Proposals(reader, self._uses, self._families, least, known, permits)
 
     def taken(self) -> dict[int, list[NodeProto]]:
         """The nodes that take the places of others, by index; from the end of the graph on, so that the largest win."""
         suspects = self._suspects()
+        if suspects:
+            self._scope.spread_elem_types()
         for index in sorted(suspects, reverse=True):
             if index not in self._taken:
                 own = default_domain(self._nodes[index].domain), self._nodes[index].op_type
@@ -95,7 +101,7 @@ class Search:
         for op in self._ops:
             alike.setdefault(self._families[op].anchors, []).append(op)
         found: dict[int, set[Op]] = {}
-        types = [node.op_type for node in self._nodes]
+        types = self._uses.ops
         following: dict[int, list[int]] = {}
         for anchors, ops in alike.items():
             standing = [
@@ -109,15 +115,14 @@ class Search:
 
     def _behind(self, indices: Sequence[int], types: Sequence[str], following: dict[int, list[int]]) -> Iterable[int]:
         """These nodes and those that read their first outputs, a few steps on; `following` holds one step of each."""
-        reached, front = set(indices), indices
+        reached, front, made = set(indices), indices, self._uses.made
         for _ in range(_STEPS):
             beyond: list[int] = []
             for at in front:
                 users = following.get(at)
                 if users is None:
-                    read = self._uses.users
-                    names = self._nodes[at].output[:1]
-                    users = [user for name in names for user in read.get(name, ()) if types[user] in _BETWEEN]
+                    readers = self._uses.users.get(made[at][0], ()) if made[at] else ()
+                    users = [user for user in readers if types[user] in _BETWEEN]
                     following[at] = users
                 for user in users:
                     if user not in reached:
@@ -128,22 +133,16 @@ class Search:
                 break
         return reached
 
-    def _permits(self, index: int, proposal: Proposal) -> bool:
-        node, op = self._nodes[index], proposal.pattern.call.op[1]
-        return self._allowance.permits(node.name or node.output[0], op, self._how(op, proposal.group))
-
-    def _how(self, op: str, group: Group) -> str:
-        return f"{op} from {', '.join(self._grouping.operators(group.inside))}"
-
     def _raised(self, build: Builder, name: str, held: Held, kind: int) -> str:
         """A mask without the lowest number: made once for all that read it."""
         if held != Held(name):
             return masks.raised(build, name, kind)
         return self._beside(name, "raised", lambda beside: masks.raised(beside, name, kind))
 
-    def _replace(self, index: int, proposal: Proposal) -> None:
+    def _written(self, proposal: Proposal, old: NodeProto, shapes: Sequence[Sequence[Dim] | None]) -> list[NodeProto]:
+        """The call, behind what is made for it."""
         pattern, group, remedy = proposal.pattern, proposal.group, proposal.remedy
-        call, old = pattern.call, self._nodes[index]
+        call = pattern.call
         build = Builder(self._scope, call.opset, old)
         inputs: list[str | list[int] | None] = []
         for i, given in enumerate(call.inputs):
@@ -156,20 +155,37 @@ class Search:
         if remedy is masks.Remedy.RAISED:
             inputs[MASK] = self._raised(build, str(inputs[MASK]), group.held[MASK], kind_of(call, MASK))
         floats = {name: proposal.floats.get(name) for name in call.marks}
-        shaped = emission.has_rule(call.op) or call.op in _NEVER_EMPTY
-        shapes = self._grouping.shapes(pattern, group.held) if shaped else []
         written = Emission(build, call, inputs, {**dict(call.attributes), **floats}, shapes, self._beside)
         emission.canonicalize(call.op, written)
         build.emit(call.op[1], written.inputs, written.attributes, domain=call.op[0])
-        made = build.nodes[-1]
+        return build.nodes
+
+    def _alike(self, proposal: Proposal) -> NodeProto | None:
+        """The call as one of the same pattern was written before, where neither needs anything made for it."""
+        call, held, first = proposal.pattern.call, proposal.group.held, self._written_before.get(_key(proposal))
+        if first is None or any(one != Held(one.name) for one in held.values()):
+            return None
+        inputs = [held[i].name if i in held else "" for i in range(len(first.input))]
+        return NodeProto(op_type=call.op[1], domain=call.op[0], input=inputs, attribute=first.attribute)
+
+    def _replace(self, index: int, proposal: Proposal) -> None:
+        pattern, group, remedy = proposal.pattern, proposal.group, proposal.remedy
+        call, old = pattern.call, self._nodes[index]
+        shaped = emission.has_rule(call.op) or call.op in _NEVER_EMPTY
+        shapes = self._grouping.shapes(pattern, group.held) if shaped else []
+        alike = self._alike(proposal)
+        nodes = [alike] if alike is not None else self._written(proposal, old, shapes)
+        made = nodes[-1]
+        if len(nodes) == 1 and not emission.has_rule(call.op) and remedy is masks.Remedy.NONE:
+            self._written_before[_key(proposal)] = made
         made.output[:] = old.output[:1]
         made.name, made.doc_string = old.name, old.doc_string
         if hasattr(old, "metadata_props"):
             made.metadata_props.extend(old.metadata_props)
         for at in group.inside:
             self._taken[at] = []
-            self._scope.context.released.update(self._nodes[at].input)
-        self._taken[index] = build.nodes
+            self._scope.context.released.update(self._uses.read[at])
+        self._taken[index] = nodes
         exact = proposal.is_literal
         remark = "" if exact else _remark(call, remedy)
         if self._leans(group) or (call.op in _NEVER_EMPTY and not _are_numbers(shapes)):
@@ -181,7 +197,7 @@ class Search:
                 call.op[0],
                 call.opset,
                 call.opset,
-                self._how(call.op[1], group),
+                proposal.how,
                 "exact" if exact else "close",
                 remark,
             )
@@ -193,6 +209,20 @@ class Search:
             return False
         names = {name for at in group.inside for node in (self._nodes[at],) for name in (*node.input, *node.output)}
         return not names.isdisjoint(self._reader.granted)
+
+
+def _permission(nodes: Sequence[NodeProto], allowance: Allowance) -> Permits:
+    """What asks whether a proposal may be made; it holds no search, which would hold it in turn and never be freed."""
+
+    def permits(index: int, proposal: Proposal) -> bool:
+        node, op = nodes[index], proposal.pattern.call.op[1]
+        return allowance.permits(node.name or node.output[0], op, proposal.how)
+
+    return permits
+
+
+def _key(proposal: Proposal) -> tuple[Any, ...]:
+    return id(proposal.pattern), tuple(proposal.floats.items())  # patterns are never forgotten
 
 
 def _are_numbers(shapes: Iterable[Sequence[Dim] | None]) -> bool:

@@ -119,14 +119,15 @@ def elem_type_of(kind: TypeProto) -> int:
     return 0
 
 
-def _spelled(elem_type: int) -> str:
+def element_name(elem_type: int) -> str:
+    """An element type as the schemas spell it, such as `float16`; the number of an unknown one."""
     return ELEMENTS[elem_type].name if elem_type in ELEMENTS else str(elem_type)
 
 
 @cache
 def tensor_text(elem_type: int) -> str:
     """The type of a tensor as the schemas' type constraints spell it."""
-    return f"tensor({_spelled(elem_type)})"
+    return f"tensor({element_name(elem_type)})"
 
 
 def type_text(kind: TypeProto) -> str | None:
@@ -136,7 +137,7 @@ def type_text(kind: TypeProto) -> str | None:
         element = elem_type_of(kind)
         if not element:
             return None
-        return f"{'sparse_' if which == 'sparse_tensor_type' else ''}tensor({_spelled(element)})"
+        return f"{'sparse_' if which == 'sparse_tensor_type' else ''}tensor({element_name(element)})"
     if which == "sequence_type":
         inner = type_text(kind.sequence_type.elem_type)
         return inner and f"seq({inner})"
@@ -146,7 +147,7 @@ def type_text(kind: TypeProto) -> str | None:
     if which == "map_type":
         inner = type_text(kind.map_type.value_type)
         key = kind.map_type.key_type
-        return inner and f"map({_spelled(key)},{inner})"
+        return inner and f"map({element_name(key)},{inner})"
     return None
 
 

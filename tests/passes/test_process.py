@@ -6,7 +6,9 @@ import threading
 import pytest
 from opshift.passes import process
 
+import opshift
 from opshift.verification import isolation
+from tests.support import model
 
 ROOM, MORE = 1 << 26, 1 << 28
 
@@ -56,3 +58,32 @@ def test_what_was_frozen_stays_frozen_and_is_counted_once(monkeypatch):
             assert not gc.isenabled()
     assert gc.isenabled()
     assert counts == [0]
+
+
+VERBS = {
+    "up": lambda of: opshift.convert_version(of, 24),
+    "down": lambda of: opshift.convert_version(of, 7),
+    "inline": lambda of: opshift.inline(of, ["Sigmoid"]),
+    "fold": opshift.fold,
+    "fold by name": lambda of: opshift.fold(of, ["Gelu", "QLinearMatMul"]),
+    "optimize": lambda of: opshift.convert_version(of, 21, optimize=True, modernize=True),
+    "quantization": lambda of: opshift.convert_version(of, quantization="qoperator"),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_nothing_is_left_that_holds_itself(verb):
+    """What is made old at the end of a call would lie in memory for ever."""
+    body = """i = Identity(x) d = Div(i, r) e = Erf(d) a = Add(e, one) m = Mul(i, a) g = Mul(m, half) s = Sigmoid(g)
+              y = If(k) <then_branch = t () => (float[2,3] u) { j = Identity(r) u0 = Div(s, j) u = Sigmoid(u0) },
+                         else_branch = e () => (float[2,3] v) { q = QuantizeLinear(s, one) v = DequantizeLinear(q, one) }>"""
+    constants = "float r = {1.4142135}, float one = {1}, float half = {0.5}"
+    source = model(body, 20, inputs="float[2,3] x, bool k", outputs="float[2,3] y", constants=constants)
+    VERBS[verb](source)  # and what is loaded and remembered
+    gc.collect()
+    gc.disable()
+    try:
+        VERBS[verb](source)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

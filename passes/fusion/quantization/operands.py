@@ -12,6 +12,7 @@ from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import integer
+from opshift.passes.model.types import element_name
 from opshift.passes.rewrite.builder import Builder
 
 T = TensorProto
@@ -19,6 +20,10 @@ BYTES = (T.UINT8, T.INT8)
 WIDER: dict[int, int] = {T.UINT4: T.UINT8, T.INT4: T.INT8}
 """Constants of 4 bits are written in 8, which hold the same numbers."""
 FIRST, LAST = "first", "last"
+
+
+class Stays(Exception):
+    """Raised where a call stays on floats: what was found, and what an operator on integers can express."""
 
 
 class Dequantized(NamedTuple):
@@ -62,20 +67,27 @@ class Operands:
             return None
         return Dequantized(node.input[0], node.input[1], given(node, 2), integer(node, "axis", 1))
 
-    def operand(self, build: Builder, name: str, axis: int | None = None, rank: int = 0) -> list[str] | None:
-        """Values, scale and zero point of an operand with one scale, or with one for each element of an axis."""
+    def operand(self, build: Builder, name: str, axis: int | None = None, rank: int = 0) -> list[str]:
+        """Values, scale and zero point of an operand with one scale, or with one for each element of an axis.
+
+        Raises:
+            Stays: it has none such.
+        """
         found = self.dequantized(name)
-        kind = 0 if found is None else self.scope.elem_type(found.values)
-        if found is None or (kind not in BYTES and kind not in WIDER):
-            return None
+        if found is None:
+            raise Stays(f"{self._told(name)}; DequantizeLinear of 8 bits, with scales in float32, can be expressed")
+        kind = self.scope.elem_type(found.values)
+        if kind not in BYTES and kind not in WIDER:
+            raise Stays(f"an operand is dequantized from {element_name(kind)}; 8 bits can be expressed")
         one = self.is_one(found.scale, found.zero_point)
         if not one and (axis is None or not rank or found.axis % rank != axis % rank):
-            return None
+            own = "one, or one for each channel of the weights," if axis is not None else "one"
+            raise Stays(f"an operand has several scales, along axis {found.axis}; {own} can be expressed")
         values, zero = found.values, self.bare(found.zero_point)
         if kind in WIDER:
             held = self.scope.array(values), self.scope.array(zero) if zero else np.zeros(())
             if held[0] is None or held[1] is None:
-                return None
+                raise Stays(f"an operand in {element_name(kind)} is computed; constants of it can be expressed")
             values = build.constant(held[0].astype(np.int16), WIDER[kind])
             zero = build.constant(held[1].astype(np.int16), WIDER[kind]) if zero else ""
         return [values, self.bare(found.scale), zero or self.zeros(build, found.scale, WIDER.get(kind, kind))]
@@ -91,31 +103,13 @@ class Operands:
         dims = self.scope.shape(scale) or []
         return build.constant(np.zeros([dim for dim in dims if isinstance(dim, int)]), kind, "zero_point")
 
-    def bias(self, name: str, x_scale: str, w_scale: str, factor: float = 1.0) -> str | None:
-        """The int32 numbers of a bias that is held in the scale of the products."""
-        found = self.dequantized(name)
-        if found is None or self.scope.elem_type(found.values) != T.INT32:
-            return None
-        zero = self.scope.array(found.zero_point) if found.zero_point else np.zeros(1)
-        if zero is None or zero.any():
-            return None
-        if factor == 1.0 and self.is_product(found.scale, x_scale, w_scale):
-            return found.values
-        scales = [self.scope.array(scale) for scale in (found.scale, x_scale, w_scale)]
-        if any(scale is None for scale in scales):
-            return None
-        own, x, w = (np.ravel(scale) for scale in scales if scale is not None)
-        product = np.multiply(np.multiply(x, w, dtype=np.float32), np.float32(factor), dtype=np.float32)
-        return found.values if own.size in (1, product.size) and (own == product).all() else None
-
-    def is_product(self, name: str, *factors: str) -> bool:
-        """Whether a value is the product of two others, which may be reshaped for it."""
-        made = self.scope.maker(name)
-        return (
-            made is not None
-            and made.op_type == "Mul"
-            and sorted(map(self.bare, made.input)) == sorted(map(self.bare, factors))
-        )
+    def _told(self, name: str) -> str:
+        """What an operand is that is not dequantized."""
+        node = self.scope.maker(name)
+        if node is not None and node.op_type == "DequantizeLinear":
+            return "an operand is dequantized in blocks, to another type, or with scales in another one"
+        made = "held in floats" if node is None or node.op_type == "Constant" else f"computed by {node.op_type}"
+        return f"an operand is {made}"
 
     def same(self, name: str, other: str) -> bool:
         """Whether two scales or zero points are the same, by name or as constants."""

@@ -1,27 +1,34 @@
 """QDQ as QOperator: DequantizeLinear, an operator on floats and QuantizeLinear are the operator on integers.
 
 The scales stay what they are: one for a tensor, or one for each channel of the weights where the operator has that.
-A bias is taken where it is held in int32 in the scale of the products. Nothing is quantized that was not.
+A bias is taken where it is held in int32 in the scale of the products, or can be with next to no difference. Nothing
+else is quantized that was not. What stays, though it is computed of dequantized values, is said, with the reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Allowance, Change
+from opshift.passes.errors import Refusal
 from opshift.passes.fusion.group import Uses
-from opshift.passes.fusion.quantization.kinds import FLOATS, INTEGERS, KINDS, MIXED, Call, Kind, Made
-from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, given, value_of
+from opshift.passes.fusion.quantization.calls import Call, Kind, Made, output_kind, tried
+from opshift.passes.fusion.quantization.forms import MOVED
+from opshift.passes.fusion.quantization.kinds import FLOATS, INTEGERS, KINDS
+from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, Stays, given, value_of
+from opshift.passes.fusion.quantization.stays import reason
 from opshift.passes.model.attributes import make_attribute
+from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.rewrite.builder import Builder
 
 T = TensorProto
-_LOWEST: dict[int, int] = {T.UINT8: 0, T.INT8: -128}
+_RANGE: dict[int, tuple[int, int]] = {T.UINT8: (0, 255), T.INT8: (-128, 127)}
 _REMARK = "computed in integers and rounded once, which differs by a step where that rounds otherwise"
 _REMARKS = {"MatMulNBits": "products round in their own order"}
 _EXACT = frozenset(("QLinearConcat", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearWhere"))
@@ -35,6 +42,10 @@ class Quantizer:
     scope: Scope
     uses: Uses
     allowance: Allowance
+    where: str = ""
+    """The function that the body is of, or in."""
+    stays: list[Refusal] = field(default_factory=list)
+    """The calls that are computed of dequantized values and stay on floats."""
 
     def taken(self, ops: Sequence[Op]) -> dict[int, list[NodeProto]]:
         """The nodes that take the places of others, by index."""
@@ -52,31 +63,52 @@ class Quantizer:
             for index, node in enumerate(nodes):
                 if node.op_type == root.of and not default_domain(node.domain) and index not in found:
                     found |= self._in_floats(index, node, op, root, found)
+        self._account(found, wanted, whole=MOVED in ops)
         return found
 
     def _quantized(self, index: int, node: NodeProto, wanted: Mapping[str, Sequence[Op]]) -> dict[int, list[NodeProto]]:
         operands = Operands(self.scope, self.uses)
-        kind = _output_kind(operands, node)
+        kind = output_kind(operands, node)
         call = _before(operands, node, kind) if kind else None
+        why = ""
         for op in wanted.get(call.node.op_type, ()) if call is not None else ():
             assert call is not None, "it is looked for above"
             build = Builder(self.scope, self.scope.opset, node)
-            made = KINDS[op].make(operands, build, call, kind)
+            try:
+                made = KINDS[op].make(operands, build, call, kind)
+            except Stays as stays:
+                made, why = None, why or str(stays)
             if made is None:
                 continue
             zero = operands.bare(given(node, 2)) or build.constant(0, kind)
             at = KINDS[op].result
             inputs = [*made.inputs[:at], operands.bare(node.input[1]), zero, *made.inputs[at:]]
             how = f"{op[1]} from DequantizeLinear, {call.node.op_type}, QuantizeLinear"
-            return self._replaced(index, node, op, how, Made(inputs, made.attributes), build, call)
+            return self._replaced(index, node, op, how, made._replace(inputs=inputs), build, call)
+        if call is not None and why:
+            self._stay(call.node, why)
         return {}
+
+    def _account(self, found: Mapping[int, Any], wanted: Mapping[str, Sequence[Op]], *, whole: bool) -> None:
+        """Say why calls stay that are computed of dequantized values; all calls if a `whole` model is rewritten."""
+        operands, said = Operands(self.scope, self.uses), {refusal.node for refusal in self.stays}
+        for index, node in enumerate(self.scope.body.node):
+            if index in found or default_domain(node.domain) or (node.op_type not in wanted and not whole):
+                continue
+            if name_of(node) in said or not any(operands.made_by(name, "DequantizeLinear") for name in node.input):
+                continue
+            if why := reason(operands, node, is_wanted=node.op_type in wanted):
+                self._stay(node, why)
+
+    def _stay(self, node: NodeProto, why: str) -> None:
+        self.stays.append(Refusal(name_of(node), node.op_type, "", 0, False, why, self.where))
 
     def _in_floats(
         self, index: int, node: NodeProto, op: Op, root: Kind, found: Mapping[int, Any]
     ) -> dict[int, list[NodeProto]]:
         operands, build = Operands(self.scope, self.uses), Builder(self.scope, self.scope.opset, node)
         call = Call(node, list(node.input), [])
-        made = root.make(operands, build, call, 0)
+        made = tried(root.make, operands, build, call, 0)
         if made is None or any(at in found for at in call.inside):
             return {}
         how = made.how or f"{made.op or op[1]} from what {node.op_type} is computed of"
@@ -85,7 +117,7 @@ class Quantizer:
     def _replaced(
         self, index: int, node: NodeProto, op: Op, how: str, made: Made, build: Builder, call: Call
     ) -> dict[int, list[NodeProto]]:
-        name, exact = node.name or node.output[0], op[1] in _EXACT or op in INTEGERS
+        name, exact = name_of(node), op[1] in _EXACT or op in INTEGERS
         op = ("", made.op) if made.op else op
         if not self.allowance.permits(name, op[1], how):
             return {}
@@ -101,18 +133,14 @@ class Quantizer:
         gone = [self.scope.body.node[at] for at in call.inside]
         self.scope.context.released.update(operands.above(node, call.node, *gone))
         grade, remark = ("exact", "") if exact else ("close", _REMARKS.get(op[1], _REMARK))
+        remark = "; ".join(filter(None, [remark, made.remark]))
         self.allowance.made.append(Change(name, op[1], op[0], opset, opset, how, grade, remark))
         return {**{at: [] for at in call.inside}, index: [*build.nodes, result]}
 
 
-def _output_kind(of: Operands, node: NodeProto) -> int:
-    """The type of 8 bits that a QuantizeLinear with one scale gives; 0 for any other."""
-    bare = not {a.name for a in node.attribute} & {"block_size", "precision"}
-    if not bare or not of.is_one(*node.input[1:]) or of.scope.elem_type(node.input[1]) != T.FLOAT:
-        return 0
-    zero = given(node, 2)
-    kind = of.scope.elem_type(zero) if zero else value_of(node, "output_dtype", 0) or T.UINT8
-    return int(kind) if kind in MIXED else 0
+def name_of(node: NodeProto) -> str:
+    """The name of a node; that of what it makes where it has none."""
+    return node.name or node.output[0]
 
 
 def _before(of: Operands, node: NodeProto, kind: int) -> Call | None:
@@ -128,17 +156,40 @@ def _before(of: Operands, node: NodeProto, kind: int) -> Call | None:
         return made
 
     made = step(name)
-    if made is not None and made.op_type == "Relu" and of.number(given(node, 2)) == _LOWEST[kind]:
+    if made is not None and made.op_type in ("Relu", "Clip") and _cuts_nothing(of, made, node, kind):
         made = step(made.input[0])
     if made is not None and made.op_type == "Transpose" and of.turned(made.output[0])[1] == LAST:
         made = step(made.input[0])
         x, turned = of.turned(made.input[0]) if made is not None and made.input else ("", "")
         if made is None or turned != FIRST:
             return None
-        return Call(made, [x, *made.input[1:]], inside, {"channels_last": 1})
+        return Call(made, [x, *made.input[1:]], inside, {"channels_last": 1}, node.input[1])
     if made is not None and made.op_type == "Reshape":  # Softmax over several axes
-        return _softmax_of_rows(of, made, step, inside)
-    return None if made is None else Call(made, list(made.input), inside)
+        rows = _softmax_of_rows(of, made, step, inside)
+        return None if rows is None else replace(rows, scale=node.input[1])
+    return None if made is None else Call(made, list(made.input), inside, scale=node.input[1])
+
+
+def _cuts_nothing(of: Operands, node: NodeProto, quantize: NodeProto, kind: int) -> bool:
+    """Whether the bounds of a Relu or a Clip lie where numbers of the type end."""
+    scale, zero = of.number(quantize.input[1]), of.number(given(quantize, 2)) if given(quantize, 2) else 0.0
+    if zero is None:
+        return False
+    bounds = (0.0, inf) if node.op_type == "Relu" else _bounds(of, node)
+    if bounds is None or not bounds[0] <= bounds[1] or (scale is None and bounds != (0.0, inf)):
+        return False
+    if scale is not None and scale <= 0:
+        return False
+    with np.errstate(over="ignore"):
+        least, most = np.rint(np.array(bounds, np.float32) / np.float32(scale or 1)) + zero
+    return bool(least <= _RANGE[kind][0] and most >= _RANGE[kind][1])
+
+
+def _bounds(of: Operands, node: NodeProto) -> tuple[float, float] | None:
+    """Those of a Clip; None if only the run tells."""
+    held = [of.number(given(node, place)) if given(node, place) else none for place, none in ((1, -inf), (2, inf))]
+    least, most = (value_of(node, name, number) for name, number in zip(("min", "max"), held, strict=True))
+    return None if least is None or most is None else (least, most)
 
 
 def _softmax_of_rows(of: Operands, node: NodeProto, step: Callable[[str], Any], inside: list[int]) -> Call | None:

@@ -8,12 +8,12 @@ QLinearSoftmax multiplies by the whole part of 1 / y_scale, which makes a step a
 
 from __future__ import annotations
 
-from math import exp, prod
+from math import prod
 from typing import Any
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
-from opshift.passes.operators.shared.dequantized import ROUNDS, dequantized, quantized
+from opshift.passes.operators.shared.dequantized import ROUNDS, dequantized, quantized, softmax_needs, softmax_overflows
 from opshift.passes.operators.shared.recipes import channels_first, channels_last
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
@@ -52,15 +52,15 @@ def of_softmax(node: Node) -> str:
 
 
 def _refuse_infinity(node: Node, axis: int, *, alone: bool) -> None:
-    """The kernel's exponentials add up to the largest float over e**5, and are multiplied by 1 / y_scale."""
+    """Of which the kernel yields the lowest number everywhere."""
     dims, scale = node.scope.shape(node.input(0)), node.scope.array(node.input(3))
     if not dims or scale is None or scale.size != 1 or not -len(dims) <= axis < len(dims):
         return
     sizes = [dims[axis]] if alone else dims[axis % len(dims) :]
     count = prod(size for size in sizes if isinstance(size, int))
-    if all(isinstance(size, int) for size in sizes) and 0 < float(scale.reshape(())) * count * exp(5) < 1:
+    if all(isinstance(size, int) for size in sizes) and softmax_overflows(float(scale.reshape(())), count):
         why = f"y_scale={float(scale.reshape(())):g} of {count} elements, of which the kernel makes an infinity"
-        raise CannotConvert(node, f"{why}; {exp(-5) / count:.2g} and more could be expressed")
+        raise CannotConvert(node, f"{why}; {softmax_needs(count):.2g} and more could be expressed")
 
 
 @says("DequantizeLinear of each, Concat, and QuantizeLinear.")

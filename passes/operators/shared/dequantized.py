@@ -5,6 +5,8 @@ The names of inputs follow each other as everywhere: values, their scale, their 
 
 from __future__ import annotations
 
+from math import exp
+
 from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
@@ -14,6 +16,20 @@ from opshift.passes.rewrite.node import Node
 
 T = TensorProto
 ROUNDS = "computed in float32, which rounds otherwise than integers do"
+_ROOM = exp(5)
+
+
+def softmax_overflows(scale: float, count: int) -> bool:
+    """Whether onnxruntime's QLinearSoftmax makes an infinity of so many elements, whose lowest number it yields then.
+
+    Its exponentials add up to the largest float over e**5, and are multiplied by 1 / y_scale.
+    """
+    return 0 < scale * count * _ROOM < 1
+
+
+def softmax_needs(count: int) -> float:
+    """The least scale of which it makes none."""
+    return 1 / (_ROOM * count)
 
 
 def scalar(node: Node, index: int) -> str:

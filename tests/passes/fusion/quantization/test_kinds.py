@@ -10,6 +10,7 @@ from opshift.passes.model.schemas import MICROSOFT
 from tests.passes.operators.microsoft.harness import FLOAT, Call, feeds, inlined, model
 from tests.passes.operators.microsoft.test_qlinear import KINDS, eight_bits, scale, triple
 from tests.support import evaluate, show
+from tests.support import model as plain_model
 
 pytestmark = pytest.mark.newest
 PAIRS = [(np.uint8, np.uint8), (np.uint8, np.int8), (np.int8, np.int8)]
@@ -140,3 +141,23 @@ def test_products(a, b, columns):
 def test_products_of_sixteen_bits():
     a, b = (RNG.integers(-9000, 9000, of).astype(np.int16) for of in ((3, 4), (4, 5)))
     assert check([Call("MatMulInteger16", (a, b), (True,))], "MatMulInteger16").grade == "exact"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_kernel_makes_an_infinity_of_stays(kind):
+    """It yields the lowest number there, or the zero point: of one element at 1 / 256, or two at 1 / 400."""
+    for shape, least, found in (
+        ("2,1", 1 / 256, False), ("2,2", 1 / 400, False), ("2,2", 1 / 256, True), ("2,3", 1 / 400, True), ("2,3", 1 / 511, False),
+        ("2,N", 1 / 256, False), ("2,N", 1 / 148, True), ("N,2", 1 / 256, True),
+    ):  # fmt: skip
+        name, dims = np.dtype(kind).name, shape.split(",")
+        body = "a = DequantizeLinear(x, s, z) f = Softmax(a) y = QuantizeLinear(f, t, z)"
+        held = f"float s = {{0.1}}, float t = {{{least}}}, {name} z = {{0}}"
+        source = plain_model(body, 13, inputs=f"{name}[{shape}] x", outputs=f"{name}[{shape}] y", constants=held)
+        result = fold.attempt(source, ops=[(MICROSOFT, "QLinearSoftmax")])
+        assert bool(result.changes) == found == (not result.stays), (shape, least)
+        assert all("makes an infinity" in one.why for one in result.stays)
+        sizes = [5 if dim == "N" else int(dim) for dim in dims]
+        given = {"x": RNG.integers(0, 100, sizes).astype(kind)}
+        want, got = (evaluate(of, given)[0].astype(int) for of in (source, result.model))
+        assert np.abs(want - got).max() <= 1

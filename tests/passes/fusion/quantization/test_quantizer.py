@@ -94,9 +94,7 @@ def test_missing_zero_points_are_0():
 
 
 STAYING = {
-    "a bias in another scale": (QDQ.replace("<axis=0>", ""), {"bs": np.float32(0.5)}),
     "a result that others read": (QDQ.replace("<axis=0>", "") + " z = Relu(f)", {}),
-    "a bias of floats": (QDQ.replace("<axis=0>", "").replace("a, v, c", "a, v, f3"), {"f3": np.ones(3, np.float32)}),
     "a weight of floats": ("a = DequantizeLinear(x, xs, xz) f = Conv(a, fw) y = QuantizeLinear(f, ys, yz)",
                            {"fw": np.ones((3, 2, 3, 3), np.float32)}),
 }  # fmt: skip

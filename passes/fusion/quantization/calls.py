@@ -1,0 +1,105 @@
+"""A call on floats between quantized values, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from opshift.passes.fusion.quantization.operands import Operands, Stays, given, value_of
+from opshift.passes.model.messages import NodeProto, TensorProto
+from opshift.passes.model.types import element_name
+from opshift.passes.rewrite.builder import Builder
+
+T = TensorProto
+MIXED: dict[int, tuple[int, ...]] = {T.UINT8: (T.UINT8, T.INT8), T.INT8: (T.INT8,)}
+"""The types of weights by that of the data, as onnxruntime has kernels for them."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of an operator on floats, what it reads, and what becomes of it before it is quantized."""
+
+    node: NodeProto
+    inputs: list[str]
+    inside: list[int]
+    """The nodes that go with it, by index."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    """Those that it has besides, by how its inputs and its result are shaped."""
+    scale: str = ""
+    """That of the result, where it is quantized."""
+
+    def value(self, name: str, default: Any) -> Any:
+        """An attribute, of the call itself or of what stands around it."""
+        return self.attributes.get(name, value_of(self.node, name, default))
+
+    def input(self, index: int) -> str:
+        """An input; the empty string where it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else ""
+
+
+class Made(NamedTuple):
+    """The inputs of an operator on integers, and its attributes."""
+
+    inputs: list[str]
+    attributes: Mapping[str, Any]
+    op: str = ""
+    """The operator of ONNX, if it is not the one that is looked for."""
+    how: str = ""
+    """What is done, if it is not that one operator comes of others."""
+    remark: str = ""
+    """What is to be said of it besides."""
+
+
+Make = Callable[[Operands, Builder, Call, int], Made | None]
+"""What makes the inputs, but for the scale and zero point of the result, whose type is given (0 for floats).
+
+None where that is not what is computed; `Stays` is raised where it is, and is not all on such integers.
+"""
+
+
+class Kind(NamedTuple):
+    """An operator on floats, what makes that on integers of it, and where the scale of the result stands."""
+
+    of: str
+    make: Make
+    result: int = 6
+
+
+def attributes_of(call: Call, *left_out: str) -> dict[str, Any]:
+    """The attributes of a call as they are."""
+    return {a.name: value_of(call.node, a.name, None) for a in call.node.attribute if a.name not in left_out}
+
+
+def check_same(of: Operands, kind: int, *names: str) -> None:
+    other = next((own for own in map(of.scope.elem_type, names) if own != kind), kind)
+    if other != kind:
+        raise Stays(f"{element_name(other)} becomes {element_name(kind)}; the same type can be expressed")
+
+
+def check_kernel(of: Operands, kind: int, x: str, w: str) -> None:
+    """That there is a kernel for these types, and a result of the type of the data."""
+    own, weights = of.scope.elem_type(x), of.scope.elem_type(w)
+    if own != (kind or own) or weights not in MIXED.get(own, ()):
+        found = f"{element_name(own)} times {element_name(weights)}" + (
+            f" becomes {element_name(kind)}" if kind else ""
+        )
+        raise Stays(f"{found}; uint8 times uint8 or int8, and int8 times int8, of the data's type, can be expressed")
+
+
+def tried(make: Make, of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+    """What `make` makes; None also where the call stays."""
+    try:
+        return make(of, build, call, kind)
+    except Stays:
+        return None
+
+
+def output_kind(of: Operands, node: NodeProto) -> int:
+    """The type of 8 bits that a QuantizeLinear with one scale gives; 0 for any other."""
+    bare = not {a.name for a in node.attribute} & {"block_size", "precision"}
+    if not bare or not of.is_one(*node.input[1:]) or of.scope.elem_type(node.input[1]) != T.FLOAT:
+        return 0
+    zero = given(node, 2)
+    kind = of.scope.elem_type(zero) if zero else value_of(node, "output_dtype", 0) or T.UINT8
+    return int(kind) if kind in MIXED else 0

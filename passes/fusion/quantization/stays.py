@@ -1,0 +1,38 @@
+"""Why calls of dequantized values stay on floats, where no operand or result of theirs says so."""
+
+from __future__ import annotations
+
+from opshift.passes.fusion.quantization.calls import output_kind
+from opshift.passes.fusion.quantization.kinds import KINDS
+from opshift.passes.fusion.quantization.operands import Operands
+from opshift.passes.fusion.quantization.products import MOVING
+from opshift.passes.model.messages import NodeProto, default_domain
+
+
+def reason(of: Operands, node: NodeProto, *, is_wanted: bool) -> str:
+    """Why a call stays, which is one of the operators that are looked for or any other; empty if it is no such call."""
+    why = _unquantized(of, node)
+    if is_wanted:
+        return why or "it is none that could be expressed"
+    if why or node.op_type in ("DequantizeLinear", "QuantizeLinear"):
+        return ""
+    if node.op_type in MOVING:
+        return "its result has another scale or zero point"
+    theirs = [f"; {op[0]}::{op[1]} comes in by its name" for op in KINDS if KINDS[op].of == node.op_type]
+    return "".join(["ONNX has no such operator on integers", *theirs[:1]])
+
+
+def _unquantized(of: Operands, node: NodeProto) -> str:
+    """Why what a node makes does not become integers; empty where it does."""
+    readers = of.uses.users.get(node.output[0], [])
+    if not of.alone(node.output[0]):
+        count = len(readers)
+        return "its result is read elsewhere" if count < 2 else f"its result is read by {count} nodes"
+    reader = of.scope.body.node[readers[0]]
+    if reader.op_type == "QuantizeLinear" and not default_domain(reader.domain):
+        if output_kind(of, reader):
+            return ""
+        return "its result is quantized to another type, or with several scales; 8 bits with one scale can be expressed"
+    followed = (of.scope.body.node[at].op_type for name in reader.output for at in of.uses.users.get(name, ()))
+    between = "stands between it and QuantizeLinear" if "QuantizeLinear" in followed else "reads its result"
+    return f"{reader.op_type} {between}"
