@@ -80,15 +80,16 @@ class Quantizer:
         for op in wanted.get(call.node.op_type, ()) if call is not None else ():
             assert call is not None, "it is looked for above"
             build = Builder(self.scope, self.scope.opset, node)
+            operands = replace(operands, scalars=bool(op[0]))
             try:
                 made = KINDS[op].make(operands, build, call, kind)
             except Stays as stays:
                 made, why = None, why or str(stays)
             if made is None:
                 continue
-            zero = operands.bare(given(node, 2)) or build.constant(0, kind)
+            zero = operands.one(build, given(node, 2)) or build.constant(0, kind)
             at = KINDS[op].result
-            inputs = [*made.inputs[:at], operands.bare(node.input[1]), zero, *made.inputs[at:]]
+            inputs = [*made.inputs[:at], operands.one(build, node.input[1]), zero, *made.inputs[at:]]
             how = f"{op[1]} from DequantizeLinear, {call.node.op_type}, QuantizeLinear"
             return self._replaced(index, node, op, how, made._replace(inputs=inputs), build, call)
         if call is not None and why:
@@ -171,7 +172,7 @@ def name_of(node: NodeProto) -> str:
 
 def _before(of: Operands, node: NodeProto, kind: int) -> Call | None:
     """The call whose result is quantized: behind a Relu that the lowest number stands for, and between Transposes."""
-    name, inside = node.input[0], list[int]()
+    name, inside, levels = node.input[0], list[int](), (node.input[1], given(node, 2))
 
     def step(name: str) -> NodeProto | None:
         at = of.uses.makers.get(name)
@@ -189,11 +190,11 @@ def _before(of: Operands, node: NodeProto, kind: int) -> Call | None:
         x, turned = of.turned(made.input[0]) if made is not None and made.input else ("", "")
         if made is None or turned != FIRST:
             return None
-        return Call(made, [x, *made.input[1:]], inside, {"channels_last": 1}, node.input[1])
+        return Call(made, [x, *made.input[1:]], inside, {"channels_last": 1}, *levels)
     if made is not None and made.op_type == "Reshape":  # Softmax over several axes
         rows = _softmax_of_rows(of, made, step, inside)
-        return None if rows is None else replace(rows, scale=node.input[1])
-    return None if made is None else Call(made, list(made.input), inside, scale=node.input[1])
+        return None if rows is None else replace(rows, scale=levels[0])
+    return None if made is None else Call(made, list(made.input), inside, {}, *levels)
 
 
 def _cuts_nothing(of: Operands, node: NodeProto, quantize: NodeProto, kind: int) -> bool:
