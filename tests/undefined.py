@@ -13,6 +13,7 @@ from onnx import ModelProto
 
 from tests.conditions import encoded, left_out, origin
 from tests.node_calls import Call, calls
+from tests.quirks.entry import ALONG_AXIS
 
 Place = tuple[int, int]  # an input and an axis of it
 
@@ -243,6 +244,11 @@ def _axis_outside(call: Call) -> bool:
     return x is not None and not -len(x) <= axis < len(x)
 
 
+def _reduces_no_axis(call: Call) -> bool:
+    x, axes = call.shape(0), call.attribute("axes", [])
+    return x is not None and any(not -len(x) <= axis < len(x) for axis in axes)
+
+
 def _transforms_no_axis(call: Call) -> bool:
     x, axis = call.shape(0), call.given(2)
     return x is not None and axis is not None and (not -len(x) <= axis < len(x) or int(axis) % len(x) == len(x) - 1)
@@ -286,6 +292,11 @@ def _nothing_to_sum(call: Call) -> bool:
 def _broadcasts_early(call: Call) -> bool:
     shapes = {call.shape(at) for at in range(len(call.node.input))} - {None}
     return call.opset < 8 and len(shapes) > 1
+
+
+def _broadcasts_unasked(call: Call) -> bool:
+    shapes = {call.shape(at) for at in range(2)} - {None}
+    return call.opset < 7 and len(shapes) > 1 and not call.attribute("broadcast", 0)
 
 
 def _other_kernel(call: Call) -> bool:
@@ -352,6 +363,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("ReverseSequence",), "there is not one length for each sequence", _unequal_batch),
     Undefined(("ReverseSequence",), "no sequence is so long", _no_such_length),
     Undefined(("MeanVarianceNormalization",), "an axis lies outside the rank", _no_such_axis),
+    Undefined((*REDUCTIONS, "ReduceMax", "ReduceMin"), "an axis is none of the data", _reduces_no_axis),
     Undefined(REDUCTIONS, "whole numbers go beyond their type", _out_of_range),
     Undefined(("MeanVarianceNormalization",), "there is no variance", _no_variance, "nan"),
     Undefined(("BlackmanWindow",), "nothing is left but a rounding", _no_window, "elements differ"),
@@ -397,6 +409,7 @@ ROWS: tuple[Undefined, ...] = (
               _found_beside_none),
     Undefined(("Gemm",), "nothing is 0 or what is added", _nothing_to_sum, "the sign of a zero"),
     Undefined(("Max", "Min", "Sum", "Mean"), "sizes differ, which are broadcast from 8 on", _broadcasts_early),
+    Undefined(ALONG_AXIS, "sizes differ, and no broadcast is asked for", _broadcasts_unasked),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel has other axes than the data", _other_kernel),
     Undefined(("RNN", "GRU", "LSTM"), "weights, lengths or states have other sizes", _other_weights),
     Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",

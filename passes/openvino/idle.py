@@ -29,6 +29,11 @@ IDLE: dict[str, dict[str, str]] = {
     "LSTMSequence": _NUMBERS,
     "MVN": {"eps": "normalize_variance=false", "eps_mode": "normalize_variance=false"},
     "MaxPool": dict.fromkeys(("axis", "index_element_type"), "the places, which nobody reads"),
+    "RegionYolo": {
+        "anchors": "boxes are computed behind it",
+        "num": "do_softmax=false, where mask tells",
+        **dict.fromkeys(("axis", "end_axis"), "do_softmax=false, where nothing is joined"),
+    },
     "RNNCell": _NUMBERS,
     "RNNSequence": _NUMBERS,
     "RandomUniform": dict.fromkeys(("alignment", "global_seed", "op_seed"), "other numbers are drawn anyway"),

@@ -285,3 +285,24 @@ def random_uniform(of: Layer) -> Made:
     found = b.Add(low, b.Mul(drawn, b.Sub(high, low)))
     of.close("other numbers of the same probability are drawn")
     return of.cast(found if to == wide or to in FLOATS else b.Floor(found), to)
+
+
+@layer("Bucketize")
+def bucketized(of: Layer) -> Made:
+    """How many bounds are below a number, or at most as large where a bucket is open to the right."""
+    return _count(of, of.input(1), of.input(0), of.rank(), strictly=of.flag("with_right_bound", True))
+
+
+@layer("SearchSorted")
+def searched(of: Layer) -> Made:
+    """The same for sequences of their own; `right_mode` counts what is equal."""
+    rows = of.input(0) if of.rank() == 1 else str(of.build.Unsqueeze(of.input(0), [-2]))
+    return _count(of, rows, of.input(1), of.rank(1), strictly=not of.flag("right_mode", False))
+
+
+def _count(of: Layer, bounds: str, values: str, rank: int, *, strictly: bool) -> str:
+    if of.elem_type(0) != of.elem_type(1):
+        raise Unmapped("numbers of two types; those of one could be expressed")
+    b, column = of.build, of.build.Unsqueeze(values, [-1])
+    below = b.Cast(b.emit("Less" if strictly else "LessOrEqual", [bounds, column]), to=T.INT64)
+    return str(b.Cast(b.ReduceSum(below, [rank], keepdims=0), to=of.element_type("output_type", "i64")))

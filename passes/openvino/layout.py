@@ -312,3 +312,14 @@ def _turn(of: Layer, axis: int) -> Size:
     b, named = of.build, of.vector(2)
     here = b.Or(b.Equal(named, [axis]), b.Equal(named, [axis - of.rank()]))
     return str(b.ReduceSum(b.Mul(b.Cast(here, to=T.INT64), of.vector(1)), keepdims=1))
+
+
+@layer("Col2Im")
+def columns_to_image(of: Layer) -> Made:
+    b, rank = of.build, of.rank()
+    pads = [*of.ints("pads_begin", [0, 0]), *of.ints("pads_end", [0, 0])]
+    columns = of.input(0) if rank == 3 else b.Unsqueeze(of.input(0), [0])
+    held = {name: of.ints(name, [1, 1]) for name in ("dilations", "strides")}
+    found = b.Col2Im(columns, of.vector(1), of.vector(2), pads=pads, **held)
+    of.close("the order of its sums is left open")
+    return str(found if rank == 3 else b.Squeeze(found, [0]))

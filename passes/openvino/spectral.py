@@ -66,3 +66,21 @@ def inverse_real_transform(of: Layer) -> Made:
     made = b.DFT(b.Concat(first, other, axis=axis), None, axis, inverse=1)
     of.close("the order of its sums is left open")
     return str(b.Squeeze(b.Slice(made, [0], [1], [-1]), [-1]))
+
+
+@layer("STFT")
+def short_time(of: Layer) -> Made:
+    """A window that is shorter than a frame stands in its middle."""
+    b, rank, (window,) = of.build, of.rank(), of.static(1)
+    (size,) = of.known(2)
+    if window > size or rank not in (1, 2):
+        raise Unmapped(f"a window of {window} and frames of {size}; as many or less could be expressed")
+    ahead = (size - window) // 2
+    framed = of.input(1) if window == size else b.Pad(of.input(1), [ahead, size - window - ahead])
+    signal = b.Unsqueeze(of.input(0), [0] if rank == 1 else [2])
+    signal = b.Unsqueeze(signal, [2]) if rank == 1 else signal
+    found = b.STFT(signal, of.int64(3), framed, onesided=1)
+    of.close("the order of its sums is left open")
+    if of.flag("transpose_frames", False):
+        found = b.Transpose(found, perm=[0, 2, 1, 3])
+    return str(b.Squeeze(found, [0]) if rank == 1 else found)

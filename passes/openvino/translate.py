@@ -19,6 +19,7 @@ from opshift.passes.model.types import Dim, tensor_type, type_text
 from opshift.passes.openvino import (  # noqa: F401 (each registers what it maps)
     bags,
     control,
+    decoding,
     detection,
     elementwise,
     indexing,
@@ -26,12 +27,14 @@ from opshift.passes.openvino import (  # noqa: F401 (each registers what it maps
     nn,
     normalization,
     pools,
+    priors,
     proposal,
     recurrent,
     reduction,
     regions,
     resampling,
     spectral,
+    yolo,
 )
 from opshift.passes.openvino.layer import MAPPINGS, OPSET, Layer, Nested, Unmapped
 from opshift.passes.openvino.network import Body, Dims, End, Entry, Network, Port, element_type, split_names

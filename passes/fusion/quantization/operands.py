@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from opshift.passes.analysis.scope import Scope
@@ -85,14 +86,15 @@ class Operands:
         if not one and (axis is None or not rank or found.axis % rank != axis % rank):
             own = "one, or one for each channel of the weights," if axis is not None else "one"
             raise Stays(f"an operand has several scales, along axis {found.axis}; {own} can be expressed")
-        values, zero = found.values, self.one(build, found.zero_point)
+        form = partial(self.one, build) if one else self.bare
+        values, zero = found.values, form(found.zero_point)
         if kind in WIDER:
             held = self.scope.array(values), self.scope.array(zero) if zero else np.zeros(())
             if held[0] is None or held[1] is None:
                 raise Stays(f"an operand in {element_name(kind)} is computed; constants of it can be expressed")
             values = build.constant(held[0].astype(np.int16), WIDER[kind])
             zero = build.constant(held[1].astype(np.int16), WIDER[kind]) if zero else ""
-        scale = self.one(build, found.scale)
+        scale = form(found.scale)
         return [values, scale, zero or self.zeros(build, scale, WIDER.get(kind, kind))]
 
     def zero_point(self, name: str) -> str:
@@ -101,7 +103,7 @@ class Operands:
         return "" if found is None else found.zero_point
 
     def one(self, build: Builder, name: str) -> str:
-        """A scale or zero point as the operator takes it; several stay what they are."""
+        """A scale or zero point of one element as the operator takes it."""
         bare = self.bare(name)
         if not self.scalars or not bare or self.scope.shape(bare) != [1]:
             return bare

@@ -197,6 +197,16 @@ def test_operators_of_onnxruntime_get_scalars(op, how):
     check(source, result)
 
 
+def test_a_scale_and_a_zero_point_keep_the_same_rank():
+    body = f"{A} b = DequantizeLinear(w, ws, wz) f = Gemm(a, b) y = QuantizeLinear(f, ys, yz)"
+    source = held(body, **{**MATRIX, "d": None, "ws": np.float32([0.1]), "wz": np.int8([3])})
+    zero = onnx.helper.make_tensor_value_info("wz", onnx.TensorProto.INT8, [None])  # of whose length the run tells
+    source.graph.input.append(zero)
+    result = folded(source, "com::QGemm")
+    assert operators(result) == ["QGemm"]
+    check(source, result)
+
+
 @pytest.mark.newest
 @pytest.mark.parametrize("computed", ["", "xz", "yz", "xs", "xs xz", "xz yz", "xz ys"])
 def test_where_the_kernel_would_end_the_process_it_stays(computed):

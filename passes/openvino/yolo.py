@@ -1,0 +1,53 @@
+"""What YOLO's networks end with."""
+
+from __future__ import annotations
+
+from opshift.passes.openvino import sizes
+from opshift.passes.openvino.layer import Layer, Made, Unmapped, layer
+
+
+@layer("ReorgYolo")
+def reorganized(of: Layer) -> Made:
+    """The data as an image of fewer channels, of which each place of a block becomes an image of its own."""
+    stride, dims = of.integer("stride"), sizes.dims(of)
+    if len(dims) != 4 or stride < 1:
+        raise Unmapped(f"rank {len(dims)} and stride={stride}; rank 4 and a stride of 1 or more could be expressed")
+    batch, channels, height, width = dims
+    for size, by in ((channels, stride * stride), (height, stride), (width, stride)):
+        if isinstance(size, int) and size % by:
+            raise Unmapped(f"stride={stride} of a size of {size}; a divisor could be expressed")
+    fewer = sizes.over(of, channels, stride * stride)
+    blocks = sizes.reshaped(of, of.input(0), [batch, fewer, height, stride, width, stride])
+    apart = of.build.Transpose(blocks, perm=[0, 3, 5, 1, 2, 4])
+    shape = [
+        batch,
+        sizes.times(of, channels, stride * stride),
+        sizes.over(of, height, stride),
+        sizes.over(of, width, stride),
+    ]
+    return sizes.reshaped(of, apart, shape)
+
+
+@layer("RegionYolo")
+def regions(of: Layer) -> Made:
+    """In each region x and y, whether there is an object, and the classes go through a Sigmoid; those of the first
+    YOLO through a Softmax."""
+    coords, classes, softmax = of.integer("coords"), of.integer("classes"), of.flag("do_softmax", True)
+    mask = of.ints("mask", [])
+    count = of.integer("num") if softmax else len(mask)
+    dims, b = sizes.dims(of), of.build
+    if len(dims) != 4 or dims[1] != count * (coords + 1 + classes):
+        raise Unmapped(f"{dims[1:2]} channels; {count} regions of {coords + 1 + classes} could be expressed")
+    if coords < 2 or classes < 1:
+        raise Unmapped(f"coords={coords}, classes={classes}; 2 and 1 or more could be expressed")
+    whole = sizes.reshaped(of, of.input(0), [dims[0], count, coords + 1 + classes, *dims[2:]])
+    lengths = [2, coords - 2, 1, classes]
+    parts = b.emit("Split", [whole, b.constant(lengths, 7)], {"axis": 2}, outputs=4)
+    place, size, chance, kinds = parts
+    found = b.Softmax(kinds, axis=2) if softmax else b.Sigmoid(kinds)
+    joined = b.Concat(b.Sigmoid(place), size, b.Sigmoid(chance), found, axis=2)
+    if not softmax:
+        return sizes.reshaped(of, joined, dims)
+    first, last = (of.normal(of.integer(name), 4) for name in ("axis", "end_axis"))
+    flat = [*dims[:first], sizes.times(of, *dims[first : last + 1]), *dims[last + 1 :]]
+    return sizes.reshaped(of, joined, flat)
