@@ -25,6 +25,7 @@ LONG_FUNCTIONS = {
     "opshift/api.py": {"verify": "most of it tells what its arguments are"},
     "opshift/cli/parser.py": {"_parser": "one option after the other, in the order of the help"},
     "opshift/jobs/batch.py": {"convert_files": "most of it tells what its arguments are"},
+    "opshift/trying/pipelines.py": {"try_in": "most of it tells what its arguments are"},
     "passes/model/encoding/node_bytes.py": {
         "read": "each byte of each node passes here: a call would cost more than it does"
     },
@@ -32,6 +33,7 @@ LONG_FUNCTIONS = {
 }
 LONG_FILES = {"passes/analysis/scope.py": "one class, each of whose answers is made of the others'"}
 FULL_FOLDERS = {
+    "passes/analysis": "a file for each kind of what is known of a value",
     "passes/openvino": "a file for each kind of layer",
     "passes/operators/math": "a file for each operator or a few of one kind",
     "passes/operators/microsoft": "the same",

@@ -64,7 +64,6 @@ _FILES: dict[str, dict[str, tuple[str, ...]]] = {
             "DequantizeWithOrder",
             "DynamicQuantizeLSTM",
             "DynamicSparseAttention",
-            "DynamicTimeWarping",
             "EPContext",
             "GatedDeltaNetStateReplay",
             "GatedRelativePositionBias",
@@ -108,6 +107,7 @@ _FILES: dict[str, dict[str, tuple[str, ...]]] = {
             *("BiasAdd", "BiasDropout", "BiasSoftmax", "BitmaskBiasDropout", "BitmaskDropout", "ComplexMul"),
             "ComplexMulConj",
         ),
+        "microsoft.time_warping": ("DynamicTimeWarping",),
     },
     NCHWC: {
         "microsoft.layouts": (

@@ -70,9 +70,6 @@ REASONS = {
     "it searches tokens for the one place where they repeat, and how many it yields hangs on that": (
         "BifurcationDetector",
     ),
-    "it walks back through a table of least costs, step by step, and how many steps there are hangs on them": (
-        "DynamicTimeWarping",
-    ),
     "each of its steps attends to a memory before the next one; LSTM could be expressed": ("AttnLSTM",),
     "it hashes tokens with the past of each sequence in arithmetic that wraps": ("NGramHashMapping",),
     "its weights lie in the order of a blob that the kernel alone packs; MatMulNBits could be expressed": (

@@ -23,7 +23,7 @@ def one(text):
 
 @pytest.mark.parametrize("name", CARRIED)
 def test_every_fact_in_a_file_is_about_something_that_onnx_defines(name):
-    held = loads(files("opshift.passes.backends").joinpath("targets", name).read_text(encoding="utf-8"))
+    held = loads(files("opshift.passes.backends").joinpath("targets", name).read_text(encoding="utf-8"), name)
     assert held["title"]
     assert name == held["name"] + ".toml"
     for backend in parse(
