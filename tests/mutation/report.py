@@ -48,10 +48,11 @@ FRESH = """
 
 The table above says more of those mutants than of others: tests were written for many that had survived. What the tests of an area's own
 rooms notice of mutants that nobody has looked at yet, in the order in which they were drawn; the recording was of these rooms alone, on a
-busy machine, so that what only other tests notice counts as survived:
+busy machine, so that what only other tests notice counts as survived. *Since* are those of them that tests kill now, which were written
+for their kind:
 
-| area | seed | mutants | killed | equivalent | score |
-| --- | --- | --- | --- | --- | --- |
+| area | seed | mutants | killed | equivalent | score | since |
+| --- | --- | --- | --- | --- | --- | --- |
 """
 
 
@@ -60,7 +61,7 @@ def fresh(path: Path = SAMPLES) -> str:
     rows = tomllib.loads(path.read_text(encoding="utf-8"))["sample"]
     return FRESH + "".join(
         f"| {r['area']} | {r['seed']} | {r['mutants']} | {r['killed']} | {r['equivalent']} | "
-        f"{r['killed'] / (r['mutants'] - r['equivalent']):.1%} |\n"
+        f"{r['killed'] / (r['mutants'] - r['equivalent']):.1%} | {r['since']} |\n"
         for r in rows
     )
 

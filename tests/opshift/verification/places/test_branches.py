@@ -158,18 +158,20 @@ def test_inner_branches_that_ran_are_known():
     assert (found.status, found.why.startswith('where the else_branch of If "v" is taken')) == ("different", True)
 
 
-def test_branches_are_run_with_the_inputs_that_came_nearest(monkeypatch):
-    """And with nothing held but what was decided otherwise."""
+@pytest.mark.parametrize("inside", [False, True])
+def test_branches_are_run_with_the_inputs_that_came_nearest(monkeypatch, inside):
+    """And with nothing held but what was decided otherwise, wherever it is computed."""
     tried = []
     monkeypatch.setattr(
-        verify.branches, "_deciding", lambda side, lacking, given: tried.append((lacking, given)) or fail()
+        verify.branches, "_deciding", lambda _, lacking, given: tried.append((lacking, given)) or fail()
     )
-    body = "c = Constant<value_float = 1e9>() s = ReduceSum<keepdims = 0>(x) d = Greater(s, c) "
-    body += """y = If(b) <
-        then_branch = t () => (float[A,B] v) {
-            v = If(d) <then_branch = p () => (float[A,B] o) { o = Abs(x) }, else_branch = q () => (float[A,B] w) { w = Exp(x) }>
-        },
-        else_branch = e () => (float[C,D] u) { u = Neg(x) }>"""
+    makes = "c = Constant<value_float = 1e9>() s = ReduceSum<keepdims = 0>(x) d = Greater(s, c)"
+    body = f"""{makes * (not inside)} y = If(b) <
+        then_branch = t () => (float[A,B] v) {{
+            {makes * inside}
+            v = If(d) <then_branch = p () => (float[A,B] o) {{ o = Abs(x) }}, else_branch = q () => (float[A,B] w) {{ w = Exp(x) }}>
+        }},
+        else_branch = e () => (float[C,D] u) {{ u = Neg(x) }}>"""
     one = model(body, 17, **{**IO, "inputs": "float[N,4] x, bool b"})
     given = [{"x": np.float32([[k, 2, 3, 4]]), "b": np.array(k == 1)} for k in range(3)]
     found = opshift.verify(one, one, inputs=given)
