@@ -94,6 +94,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("outside the data", "y = GatherND(x, i)", 13, "float[A,B] y", {"x": np.ones((0, 0), F), "i": np.zeros((1, 1), int)},
      {"x": np.ones((1, 0), F)}),
     ("NaN becomes", "y = QuantizeLinear(x, s)", 13, "uint8[N] y", {"x": np.full(1, np.nan, F), "s": np.array(1, F)}, {"x": np.ones(1, F)}),
+    ("or no number", "y = QuantizeLinear(x, s)", 13, "uint8[N] y", {"x": np.ones(1, F), "s": np.array(np.nan, F)}, {"s": np.array(1, F)}),
     ("a scale is 0", "y = QuantizeLinear(x, s)", 13, "uint8[N] y", {"x": np.ones(1, F), "s": np.array(0, F)}, {"s": np.array(1, F)}),
     ("no rank of 3", "_, y = RNN<hidden_size=1>(x, w, r)", 6, "float[A,B,C] y",
      {"x": np.ones((1, 1, 1, 1), F), "w": np.ones((1, 1, 1), F), "r": np.ones((1, 1, 1), F)}, {"x": np.ones((1, 1, 1), F)}),
