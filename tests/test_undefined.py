@@ -114,6 +114,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones(1, F), "s": np.array(1, F), "z": np.array(1, ml_dtypes.float8_e4m3fn)}, {"z": np.array(0, ml_dtypes.float8_e4m3fn)}),
     ("no region", 'y = Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, r, , n)', 19, "float[N] y",
      {"x": np.ones(1, F), "r": np.zeros(0, F), "n": np.array([2])}, {"r": np.array([0, 1], F)}),
+    ("no order holds", "y, i = TopK(x, k)", 10, "float[N] y", {"x": np.array([1, np.nan], F), "k": np.array([1])}, {"x": np.ones(2, F)}),
     ("any order", "y, i = TopK<sorted=0>(x, k)", 11, "float[N] y", {"x": np.ones(2, F), "k": np.array([1])}, {}),
     ("negative", "y = CenterCropPad(x, n)", 18, "float[N] y", {"x": np.ones(1, F), "n": np.array([-1])}, {"n": np.array([2])}),
     ("the last one", "y = Loop(, c, x) <body = b (int64 i, bool t, float[1] v) => (bool u, float[1] w) { u = Identity(t) w = Identity(v) }>",

@@ -401,6 +401,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("CenterCropPad",), "a size is negative", _negative(1)),
     Undefined(("Resize",), "there is no region to crop", _no_region),
     Undefined(("Resize",), "an end of the region is no number or infinite", _crops_beyond_all),
+    Undefined(("TopK",), "no order holds NaN", lambda call: _no_number(call.given(0))),
     Undefined(("TopK",), "what is not sorted has any order", lambda call: call.attribute("sorted", 1) == 0, "elements differ"),
     Undefined(("CenterCropPad",), "there is not one size for each axis", _not_one_size_an_axis),
     Undefined(("RNN", "GRU", "LSTM"), "the data have no rank of 3", lambda call: len(call.shape(0) or (1, 1, 1)) != 3),
