@@ -19,6 +19,7 @@ import onnx.numpy_helper
 from onnx import ModelProto
 from opshift.passes.backends import fit, target_files
 
+from benchmarks.backend_tables import releases, table
 from opshift.probing import installed, samples
 from opshift.probing.worker import Worker
 from opshift.verification import adapters
@@ -33,7 +34,7 @@ class Row:
     """One backend on one set of models."""
 
     backend: str
-    what: str
+    kind: str
     total: int = 0
     before: int = 0
     rewritten: int = 0
@@ -42,18 +43,22 @@ class Row:
     gained: int = 0
     lost: tuple[str, ...] = ()
 
+    @property
+    def cells(self) -> tuple[object, ...]:
+        return self.total, self.before, self.rewritten, self.refused, self.after, self.gained
+
 
 def measure(backend: str, progress: Callable[[str, int, int], None] | None = None) -> Iterator[Row]:
     """Every set of models on one backend, for the target of the installed release."""
     target = target_files.find(f"{backend}-{'.'.join(installed.release(backend).split('.')[:2])}")
     worker = Worker(adapters.KNOWN[backend])
     try:
-        for what, cases in SETS.items():
-            row = Row(backend, what)
+        for kind, cases in SETS.items():
+            row = Row(backend, kind)
             held = list(cases())
             for place, case in enumerate(held):
                 if progress is not None:
-                    progress(f"{backend}, {what}: {case.name}", place, len(held))
+                    progress(f"{backend}, {kind}: {case.name}", place, len(held))
                 _count(row, case, target, worker)
             yield row
     finally:
@@ -118,21 +123,15 @@ SETS: dict[str, Callable[[], Iterator[samples.Sample]]] = {
 
 def document(rows: list[Row]) -> str:
     """The rows as docs/backends.md holds them."""
-    releases = ", ".join(f"{name} {installed.release(name)}" for name in dict.fromkeys(row.backend for row in rows))
     lines = [
         "# Backends before and after",
         "",
         "Models that load and agree with what ONNX publishes for them, before and after `opshift inline --target` for",
-        f"the target that was measured of the backend ({releases}; onnx {importlib.metadata.version('onnx')}).",
+        f"the target that was measured of the backend ({releases(rows)}; onnx {importlib.metadata.version('onnx')}).",
         "Models that are refused, or need nothing, stay as they are.",
         "",
         "Measured by `python -m benchmarks backends > docs/backends.md`.",
         "",
-        "| backend | models | number | agree before | rewritten | refused | agree after | gained | lost |",
-        "|---|---|---|---|---|---|---|---|---|",
+        *table("number | agree before | rewritten | refused | agree after | gained", rows),
     ]
-    for row in rows:
-        numbers = (row.total, row.before, row.rewritten, row.refused, row.after, row.gained, len(row.lost))
-        lines.append(f"| {row.backend} | {row.what} | {' | '.join(map(str, numbers))} |")
-    lost = [f"- {row.backend}, {row.what}: {', '.join(row.lost)}" for row in rows if row.lost]
-    return "\n".join([*lines, *(["", "Lost:", "", *lost] if lost else []), ""])
+    return "\n".join([*lines, ""])

@@ -74,7 +74,7 @@ def exported() -> Iterator[Subject]:
 def files(folder: Path) -> Iterator[Subject]:
     """The models of a folder; `options.toml` holds a table for each, with `sizes` and `values` as options have them."""
     options = folder / "options.toml"
-    held = target_files.loads(options.read_text(encoding="utf-8")) if options.exists() else {}
+    held = target_files.loads(options.read_text(encoding="utf-8"), str(options)) if options.exists() else {}
     for path in sorted(folder.rglob("*.onnx")):
         row = held.get(path.stem, {})
         model = onnx.load(path)
@@ -128,7 +128,8 @@ def fixing(folder: Path | None) -> dict[str, str]:
     """The options that fix what is fixed of the models of a folder, by their names."""
     if folder is None or not (folder / "options.toml").exists():
         return {}
-    held = target_files.loads((folder / "options.toml").read_text(encoding="utf-8"))
+    options = folder / "options.toml"
+    held = target_files.loads(options.read_text(encoding="utf-8"), str(options))
     return {
         name: " ".join(
             [*(f"--fix-shape {text}" for text in row["sizes"]), *(f"--set {v}" for v in row.get("values", ()))]

@@ -21,7 +21,8 @@ from opshift.passes.model import schemas
 from opshift.passes.model.traversal import with_nested
 
 import opshift
-from opshift.probing import cases, installed
+from benchmarks.backend_tables import releases, table
+from opshift.probing import samples
 from opshift.probing.worker import Verdict, Worker
 from opshift.verification import adapters
 from opshift.verification.engines import EngineError, OnnxRuntime
@@ -45,7 +46,7 @@ class Saved:
 
     kind: str
     level: str
-    case: cases.Case
+    case: samples.Sample
     portable: ModelProto | None
 
 
@@ -63,6 +64,10 @@ class Row:
     runs: int = 0
     agrees: int = 0
     lost: tuple[str, ...] = ()
+
+    @property
+    def cells(self) -> tuple[object, ...]:
+        return self.level, self.total, self.ran, self.agreed, self.refused, self.runs, self.agrees
 
 
 def saved(progress: Progress) -> Iterator[Saved]:
@@ -84,7 +89,7 @@ def saved(progress: Progress) -> Iterator[Saved]:
                 continue
             if not expected:
                 continue
-            case = cases.Case(export.name, ("", ""), found, export.feeds, expected, 1e-3, 1e-5)
+            case = samples.Sample(export.name, ("", ""), found, export.feeds, expected, 1e-3, 1e-5)
             try:
                 portable = opshift.inline(found, portable=True)
             except opshift.Refused:
@@ -141,22 +146,16 @@ def _runs(verdict: Verdict) -> bool:
 
 def as_markdown(rows: list[Row]) -> str:
     """The rows as the second part of docs/backends.md holds them."""
-    releases = ", ".join(f"{name} {installed.release(name)}" for name in dict.fromkeys(row.backend for row in rows))
     lines = [
         "## What onnxruntime saved",
         "",
         "Of each architecture in the corpus of exports one, if it holds operators of vendors after onnxruntime",
         f"{onnxruntime.__version__} saved it, at its extended level or its full one (`all`, whose convolutions are for",
         "one machine and refused): how many load and run, and how many agree with onnxruntime, before and after",
-        f"`opshift inline --portable` ({releases}).",
+        f"`opshift inline --portable` ({releases(rows)}).",
         "",
         "Measured by `python -m benchmarks vendors`.",
         "",
-        "| backend | models | level | number | run before | agree before | refused | run after | agree after | lost |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        *table("level | number | run before | agree before | refused | run after | agree after", rows),
     ]
-    for row in rows:
-        numbers = (row.total, row.ran, row.agreed, row.refused, row.runs, row.agrees, len(row.lost))
-        lines.append(f"| {row.backend} | {row.kind} | {row.level} | {' | '.join(map(str, numbers))} |")
-    lost = [f"- {row.backend}, {row.kind}: {', '.join(row.lost)}" for row in rows if row.lost]
-    return "\n".join([*lines, *(["", "Lost:", "", *lost] if lost else []), ""])
+    return "\n".join([*lines, ""])

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from opshift.jobs.batch import FileResult, convert_files
     from opshift.passes.changes import Change
     from opshift.passes.errors import InvalidModel, Refusal, Refused
+    from opshift.trying.pipelines import Trial, try_in
     from opshift.verification.verify import Verification
 
 __version__ = "0.1.0"
@@ -19,6 +20,7 @@ __all__ = [
     "Plan",
     "Refusal",
     "Refused",
+    "Trial",
     "Verification",
     "convert_files",
     "convert_version",
@@ -26,6 +28,7 @@ __all__ = [
     "inline",
     "optimize",
     "plan",
+    "try_in",
     "verify",
 ]
 
@@ -35,8 +38,10 @@ _HOMES = {
     "InvalidModel": "opshift.passes.errors",
     "Refusal": "opshift.passes.errors",
     "Refused": "opshift.passes.errors",
+    "Trial": "opshift.trying.pipelines",
     "Verification": "opshift.verification.verify",
     "convert_files": "opshift.jobs.batch",
+    "try_in": "opshift.trying.pipelines",
 }
 
 

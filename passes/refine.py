@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from opshift.passes.analysis import diagnosis
 from opshift.passes.analysis.claims import CONTRADICTED
+from opshift.passes.analysis.type_inference import blaming
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance, Result, Withheld
 from opshift.passes.fusion.quantization.forms import INTEGERS, MOVED, QDQ, QOPERATOR, SCALED
@@ -139,7 +139,7 @@ def _folded(result: Result, wanted: Refinement, lacking: set[Op], allowance: All
     from opshift.passes.fusion import fold
 
     source = _model(result)
-    with diagnosis.blaming(source):
+    with blaming(source):
         found = fold.attempt(source, ops=wanted.ops, lacking=lacking, allowance=allowance, folder=folder)
     folded = sum(change.how != CONTRADICTED for change in found.changes)
     return replace(_after(result, found), folded=(result.folded or 0) + folded, stays=found.stays)
@@ -149,7 +149,7 @@ def _optimized(result: Result, allowance: Allowance, folder: str | None) -> Resu
     from opshift.passes.optimization import optimize
 
     source = _model(result)
-    with diagnosis.blaming(source):
+    with blaming(source):
         return _after(result, optimize.attempt(source, allowance=allowance, folder=folder))
 
 

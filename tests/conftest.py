@@ -14,6 +14,7 @@ from tests import huge_pages, order, pairs
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # as `engines.runtime` does, before tests import it
+sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # as `adapters.openvino` does
 gc.disable()  # while tests are collected, none of which is garbage
 
 

@@ -1,6 +1,7 @@
 """The rooms of the house: what each is for, tests beside them, and nothing imported where import-linter cannot see it."""
 
 import ast
+import importlib.util
 import re
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ LONG_FUNCTIONS = {
     "opshift/api.py": {"verify": "most of it tells what its arguments are"},
     "opshift/cli/parser.py": {"_parser": "one option after the other, in the order of the help"},
     "opshift/jobs/batch.py": {"convert_files": "most of it tells what its arguments are"},
+    "opshift/trying/pipelines.py": {"try_in": "most of it tells what its arguments are"},
     "passes/model/encoding/node_bytes.py": {
         "read": "each byte of each node passes here: a call would cost more than it does"
     },
@@ -31,6 +33,7 @@ LONG_FUNCTIONS = {
 }
 LONG_FILES = {"passes/analysis/scope.py": "one class, each of whose answers is made of the others'"}
 FULL_FOLDERS = {
+    "passes/analysis": "a file for each kind of what is known of a value",
     "passes/openvino": "a file for each kind of layer",
     "passes/operators/math": "a file for each operator or a few of one kind",
     "passes/operators/microsoft": "the same",
@@ -178,3 +181,14 @@ def test_every_room_is_installed():
     listed = set(ast.literal_eval(text.partition("\npackages = ")[2].partition("]")[0] + "]"))
     found = {".".join(path.parent.relative_to(ROOT).parts) for path in MODULES if path.name == "__init__.py"}
     assert listed == {name if name.startswith("opshift") else f"opshift.{name}" for name in found}
+
+
+def test_what_benchmarks_take_from_here_is_there():
+    """They run by hand; mypy does not read them, for they need what is not installed everywhere."""
+    for path in (ROOT / "benchmarks").glob("*.py"):
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("opshift"):
+                found = importlib.import_module(node.module)
+                for name in node.names:
+                    inside = f"{node.module}.{name.name}"
+                    assert hasattr(found, name.name) or importlib.util.find_spec(inside), (path, inside)

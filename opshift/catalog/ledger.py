@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from opshift import functions
@@ -176,9 +176,7 @@ def _read(function: Callable[..., Any], story: Story, seen: set[Any]) -> None:
         return
     seen.add(function)
     names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
-    for node in ast.walk(_tree(function)):
-        if not isinstance(node, ast.Call):
-            continue
+    for node in _calls(function):
         if isinstance(node.func, ast.Attribute):
             if node.func.attr == "close" and node.args:
                 story.close.append(_text(node.args[0], names))
@@ -193,8 +191,26 @@ def _read(function: Callable[..., Any], story: Story, seen: set[Any]) -> None:
 
 
 @cache
-def _tree(function: Callable[..., Any]) -> ast.AST:
-    return ast.parse(textwrap.dedent(inspect.getsource(function)))
+def _calls(function: Callable[..., Any]) -> list[ast.Call]:
+    """The calls in a function, the outermost first."""
+    code = function.__code__
+    defined = _functions(code.co_filename)[code.co_firstlineno]
+    return [node for node in ast.walk(defined) if isinstance(node, ast.Call)]
+
+
+@cache
+def _functions(file: str) -> dict[int, ast.FunctionDef]:
+    """The functions of a file, by the line that each begins with."""
+    found = _defined(ast.parse(Path(file).read_text(encoding="utf-8")))
+    return {min([node.lineno, *(of.lineno for of in node.decorator_list)]): node for node in found}
+
+
+def _defined(outer: ast.AST) -> Iterator[ast.FunctionDef]:
+    """The functions that stand in a statement, however deep."""
+    for inner in getattr(outer, "body", ()):
+        if isinstance(inner, ast.FunctionDef):
+            yield inner
+        yield from _defined(inner)
 
 
 def _text(node: ast.expr, names: dict[str, Any]) -> str:

@@ -18,15 +18,11 @@ from opshift.files import openvino_ir as ir
 from opshift.files.writing import writing
 from opshift.jobs import documents
 from opshift.jobs import outcome as outcome_
-from opshift.jobs.contents import contents
 from opshift.jobs.exit_codes import DONE, REFUSED, code_of
-from opshift.jobs.fates import fates
 from opshift.jobs.outcome import Facts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
 from opshift.passes.backends.backend import Backend
-from opshift.passes.backends.knowledge import known as known_calls
-from opshift.passes.backends.obstacles import obstacles, open_dimensions
 from opshift.passes.conversion import convert as engine
 from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal
@@ -35,13 +31,13 @@ from opshift.passes.model.messages import ModelProto
 from opshift.passes.refine import Refinement
 from opshift.passes.specialization.sizes import batch as rebatched
 from opshift.passes.specialization.wanted import wanted as fixed
-from opshift.trying.search import Bound
-from opshift.trying.tried import Manner as Trying
 from opshift.verification.feeding.asked import Asked, asked, checked
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from opshift.trying.tried import Manner as Trying
 
 
 def convert(options: argparse.Namespace) -> int:
@@ -145,11 +141,11 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
         trying=_trying(options, goal),
     )
     if options.out_dir is not None:
-        if options.save_inputs:
-            raise ValueError("--save-inputs is for one model; give no --out-dir")
-        for option, given in (("--report", options.report), ("--repro", options.repro), ("--try", manner.trying)):
-            if given:
-                raise ValueError(f"{option} is for one model; give no --out-dir")
+        for option in ("save_inputs", "report", "repro"):
+            if getattr(options, option):
+                raise ValueError(f"--{option.replace('_', '-')} is for one model; give no --out-dir")
+        if manner.trying is not None and (options.jobs is not None or options.backend is not None):
+            raise ValueError("--try takes one model after the other; give no --jobs or --backend")
         return _rewrite_all(options, goal, manner)
     if options.jobs is not None or options.backend is not None:
         raise ValueError("--jobs and --backend are for many models; give --out-dir")
@@ -173,16 +169,17 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
             if getattr(options, option, None) is not None:
                 raise ValueError(f"--{option} is of no effect without --try")
         return None
-    from opshift.trying import learning
+    from opshift.trying import learning, search, tried
     from opshift.trying.attempt import backend_of
 
-    bound = Bound(**{name: held for name in ("tries", "seconds") if (held := getattr(options, name)) is not None})
+    given = {name: held for name in ("tries", "seconds") if (held := getattr(options, name)) is not None}
+    bound = search.Bound(**given)
     if bound.tries < 1 or not bound.seconds > 0:  # NaN is not, either
         raise ValueError("--tries is 1 or more, --seconds more than 0")
     if options.learn is not None:
         learning.check(Path(options.learn))
     file = options.target if options.target and options.target.endswith(".toml") else ""
-    return Trying(backend_of(goal), bound, options.repro, options.learn, file)
+    return tried.Manner(backend_of(goal), bound, options.repro, options.learn, file)
 
 
 def _report(options: argparse.Namespace, outcome: Outcome, before: str | None, after: str | None) -> None:
@@ -218,7 +215,6 @@ def _asked(options: argparse.Namespace) -> Asked:
 
 def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int:
     """Many models into a folder; one that fails does not keep the others from it."""
-    from opshift.cli import display as display_
     from opshift.jobs import batch
 
     if options.in_place:
@@ -230,7 +226,7 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
 
         def tell(result: batch.FileResult, place: int) -> None:
             if plain:
-                display.say(display_.line(result))
+                display.say(display.line(result))
             if advance is not None:
                 advance(os.path.basename(result.source), place, len(jobs))
 
@@ -238,7 +234,7 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
     if options.format == "json":
         print(documents.written(options.command, {"models": [documents.of_result(result) for result in results]}))
     elif not options.quiet or any(result.code for result in results):
-        display_.summarize(results, console)
+        display.summarize(results, console)
     return max(result.code for result in results)
 
 
@@ -277,13 +273,12 @@ def _side(path: str) -> Side:
     return Side(model_file.read(path), _folder(path), path if ir.is_network(path) else None)
 
 
+@process.ours()
 def inspect(options: argparse.Namespace) -> int:
     """`opshift inspect`."""
-    with process.ours():
-        return _inspect(options)
+    from opshift.jobs.contents import contents
+    from opshift.jobs.fates import fates
 
-
-def _inspect(options: argparse.Namespace) -> int:
     if options.target is not None and options.opset is not None:
         raise ValueError(_SAME)
     backend = _backend(options)
@@ -306,6 +301,9 @@ def _inspect(options: argparse.Namespace) -> int:
 
 def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goal: Goal) -> int:
     """What a backend, or an opset, would refuse of a model, and what would be rewritten for it."""
+    from opshift.passes.backends.knowledge import known as known_calls
+    from opshift.passes.backends.obstacles import obstacles, open_dimensions
+
     folder, backend = _folder(options.model), goal.backend
     result = goal.attempt(source, folder)
     in_the_way = tuple(obstacles(source, backend, folder)) if backend is not None else ()

@@ -10,24 +10,22 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import TYPE_CHECKING, TextIO
 
-from opshift.cli import trying
 from opshift.cli.printing import counted, printable
-from opshift.jobs.batch import FileResult
-from opshift.jobs.contents import Contents
 from opshift.jobs.exit_codes import NAMES
-from opshift.jobs.fates import Fates
-from opshift.jobs.optional import TakenBack
 from opshift.jobs.outcome import Facts, Knowledge, Outcome, Prospect, blamed, fed, remarked, several, verdict
-from opshift.passes.backends.backend import Backend
-from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN
 from opshift.passes.changes import Change, Result
 from opshift.passes.errors import Refusal, grouped
 from opshift.passes.model import schemas
-from opshift.verification.adapters import KNOWN
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from opshift.jobs.batch import FileResult
+    from opshift.jobs.contents import Contents
+    from opshift.jobs.fates import Fates
+    from opshift.jobs.optional import TakenBack
+    from opshift.passes.backends.backend import Backend
 
 
 _SHOWN = 12  # inputs or outputs
@@ -154,13 +152,12 @@ def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: 
         say(_as_it_is(held), console)
 
 
-_WORDS = {READ: "read (measured)", BELIEVED: "believed (documented)", UNKNOWN: "unknown"}
-
-
 def _known(held: Sequence[Knowledge]) -> list[str]:
     """One line for each word; of what nobody knows with the reasons."""
+    from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN
+
     lines = []
-    for word, said in _WORDS.items():
+    for word, said in ((READ, "read (measured)"), (BELIEVED, "believed (documented)"), (UNKNOWN, "unknown")):
         rows = [row for row in held if row.word == word]
         ops = [f"{row.count} x {row.operator}{f' ({row.why})' if row.why else ''}" for row in rows]
         lines += [f"{said}: {', '.join(ops)}"] if rows else []
@@ -169,6 +166,8 @@ def _known(held: Sequence[Knowledge]) -> list[str]:
 
 def _as_it_is(held: Prospect) -> str:
     """The verdict where nothing is in the way that anybody knows of."""
+    from opshift.passes.backends.knowledge import BELIEVED, UNKNOWN
+
     unknown = sum(row.count for row in held.known if row.word == UNKNOWN)
     if unknown:
         return (
@@ -180,6 +179,8 @@ def _as_it_is(held: Prospect) -> str:
 
 
 def _asking(target: str) -> str:
+    from opshift.verification.adapters import KNOWN
+
     stem = target.rpartition("-")[0]
     return f"`opshift inline --target {target} --try` tries it" if stem in KNOWN else "try it there"
 
@@ -304,6 +305,8 @@ def _closing(outcome: Outcome) -> list[str]:
         return [f"time: {spent}", _missed(outcome)]
     lines = [f"grade: {outcome.grade}; time: {spent}"]
     if outcome.tried is not None:
+        from opshift.cli import trying
+
         lines += trying.told(outcome.tried)
         if not outcome.tried.agrees:
             return [*lines, trying.ending(outcome.tried)]
@@ -364,6 +367,8 @@ def _told(result: FileResult) -> str:
         return result.why
     proved = verdict(outcome.verification) if outcome.verification is not None else "not verified"
     done = [f"{several(len(outcome.changes), 'change')}, {outcome.grade}"]
+    if outcome.tried is not None:
+        done.append(f"runs in {outcome.tried.backend}")
     if outcome.absent and outcome.after is not None and outcome.before.ops == outcome.after.ops:
         done.append("nothing to inline")
     if outcome.taken_back:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.typed = typed
             from opshift.cli import commands
 
+            gc.enable()
             code = int(getattr(commands, options.command)(options))
             sys.stdout.flush()
             return code

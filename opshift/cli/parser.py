@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import cache
 
 from opshift.cli.words import Completion, Misuse, Parser, Version
 
@@ -59,6 +60,7 @@ def _single(path: str, parser: Parser) -> str:
     return found[0]
 
 
+@cache
 def _parser() -> Parser:
     parser = Parser(
         prog="opshift",

@@ -281,6 +281,8 @@ def _why(outcome: Outcome) -> str:
     if outcome.refusals:
         more = len(outcome.refusals) - 1
         return f"{outcome.refusals[0]}{f' (and {more} more)' if more else ''}"
+    if outcome.tried is not None and not outcome.tried.agrees:
+        return f"{outcome.tried.backend}, {outcome.tried.status}: {outcome.tried.why}"
     found = outcome.verification
     return outcome_.verdict(found) if found is not None and not found.equal else ""
 

@@ -6,18 +6,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from opshift.jobs.batch import FileResult
-from opshift.jobs.contents import Contents
 from opshift.jobs.exit_codes import NAMES
-from opshift.jobs.fates import Fates
 from opshift.jobs.outcome import Facts, Outcome, Prospect, text
-from opshift.passes.backends.backend import Backend
-from opshift.passes.changes import Result
-from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas
 from opshift.passes.model.types import ELEMENT_TYPES
+
+if TYPE_CHECKING:
+    from opshift.jobs.batch import FileResult
+    from opshift.jobs.contents import Contents
+    from opshift.jobs.fates import Fates
+    from opshift.passes.backends.backend import Backend
+    from opshift.passes.changes import Result
+    from opshift.passes.errors import Refusal
 
 VERSION = "opshift/1"
 """Which schema documents follow; see `opshift.jobs.schema`."""

@@ -8,17 +8,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opshift.jobs.optional import TakenBack
-from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN, Known
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import census
-from opshift.trying.tried import Tried
-from opshift.verification.judgement import DIRECT, TOLERANCE, TWINS
 
 if TYPE_CHECKING:
+    from opshift.jobs.optional import TakenBack
+    from opshift.passes.backends.knowledge import Known
+    from opshift.trying.tried import Tried
     from opshift.verification.verify import Verification
 
 
@@ -95,6 +94,8 @@ class Knowledge:
 
 def knowledge(calls: Iterable[Known]) -> tuple[Knowledge, ...]:
     """The same by word, operator and reason."""
+    from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN
+
     counted = Counter(calls)
     order = [READ, BELIEVED, UNKNOWN]
     rows = [Knowledge(word, op, count, why) for (op, word, why), count in counted.items()]
@@ -175,12 +176,16 @@ def blamed(outcome: Outcome) -> list[Change]:
 
 def _tolerated(found: Verification) -> list[str]:
     """The outputs that are held against tolerances of the user."""
+    from opshift.verification.judgement import TOLERANCE
+
     held = [output for output in found.outputs if output.judge == TOLERANCE]
     return [f'"{o.output}" is {o.accuracy:.3g} from the source, tolerance {o.accuracy_bound:.3g}' for o in held]
 
 
 def _bounds(found: Verification) -> list[str]:
     """The output that is nearest to its bounds, and what is to be said of the twins; nothing for equal bits."""
+    from opshift.verification.judgement import DIRECT, TWINS
+
     said = _tolerated(found)
     measured = [output for output in found.outputs if output.judge in (TWINS, DIRECT)]
     if measured:

@@ -19,13 +19,12 @@ from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.specialization.wanted import resolved
-from opshift.trying.search import DIFFERS
-from opshift.trying.tried import Manner as Trying
-from opshift.trying.tried import Tried
 from opshift.verification.feeding.asked import DRAWN, Asked, at, checked
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
+    from opshift.trying.tried import Manner as Trying
+    from opshift.trying.tried import Tried
     from opshift.verification.verify import Verification
 
 
@@ -77,7 +76,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     outcome = _of(result, outcome)
     if tried is not None and not tried.agrees:
         made = facts(result.model, model_file.size(result.model), result.after)
-        return DIFFERENT if tried.status == DIFFERS else REFUSED, replace(outcome, after=made)
+        return DIFFERENT if tried.differs else REFUSED, replace(outcome, after=made)
     if manner.dry_run:
         return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
     if tried is not None and tried.fixed:

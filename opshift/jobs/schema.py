@@ -16,12 +16,16 @@ from opshift.jobs.contents import Contents
 from opshift.jobs.documents import VERSION
 from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.fates import Fate
+from opshift.jobs.optional import TakenBack
 from opshift.jobs.outcome import Facts, Outcome, Prospect
 from opshift.passes.backends.backend import Limit
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal
+from opshift.trying.tried import Tried
 from opshift.verification.verify import Verification
 
+_LATER = {"TakenBack": TakenBack, "Tried": Tried, "Verification": Verification}
+"""Types that the modules that name them import where they need them alone."""
 Schema = dict[str, Any]
 _TEXT, _COUNT, _FLAG = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
 _PLAIN: Mapping[Any, Schema] = {
@@ -96,7 +100,7 @@ class _Definitions:
     def fields(self, kind: type) -> dict[str, Schema]:
         """The keys of a class, with what its docstring says of them."""
         told = _told(kind)
-        hints = get_type_hints(kind, localns={"Verification": Verification})
+        hints = get_type_hints(kind, localns=_LATER)
         names = [each.name for each in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else list(hints)
         keys = {name: {**self.of(hints[name]), **told.get(name, {})} for name in names}
         if kind is Refusal:

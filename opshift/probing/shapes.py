@@ -37,7 +37,19 @@ def _judged(bases: Iterable[Sample], rank: int, runtime: Worker) -> Iterator[Sam
         for sample in of_rank(base, rank):
             found = runtime.ask(Run(_loadable(sample.model).SerializeToString(), [sample.feeds]))
             if isinstance(found, Yield) and found.outputs:
-                yield replace(sample, expected=list(found.outputs[0]), rtol=1e-3, atol=1e-6)
+                expected = list(found.outputs[0])
+                yield replace(sample, model=_declaring(sample.model, expected), expected=expected, rtol=1e-3, atol=1e-6)
+
+
+def _declaring(model: ModelProto, outputs: Iterable[Any]) -> ModelProto:
+    """The model with the shapes of its outputs: without them, importers refuse, or crash."""
+    for value, array in zip(model.graph.output, outputs, strict=False):
+        if hasattr(array, "shape"):
+            shape = value.type.tensor_type.shape
+            shape.SetInParent()  # which says that there are no axes
+            for size in array.shape:
+                shape.dim.add().dim_value = size
+    return model
 
 
 def _loadable(source: ModelProto) -> ModelProto:

@@ -31,6 +31,7 @@ from opshift.trying.remedies import (
     OPTIMIZE,
     SPLIT,
     SYMBOLS,
+    UNROLL,
     Remedies,
 )
 from opshift.trying.search import IMPOSSIBLE, Answer, Found, Meter, Plan, Remedy, Search, joined
@@ -42,7 +43,7 @@ from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.side import Side
 
-_OF_OPERATORS = (EXPAND, SPLIT, BOUND, DEFAULTS)
+_OF_OPERATORS = (EXPAND, SPLIT, BOUND, DEFAULTS, UNROLL)
 
 
 def backend_of(goal: Goal) -> str:
@@ -56,13 +57,15 @@ def backend_of(goal: Goal) -> str:
     return stem
 
 
-def attempt(source: Side, goal: Goal, manner: Manner, wanted: Asked) -> tuple[Result, Tried]:
+def attempt(
+    source: Side, goal: Goal, manner: Manner, wanted: Asked, backend: Backend | None = None
+) -> tuple[Result, Tried]:
     """The result that the backend runs, or what was refused, with what came of trying it.
 
     Raises:
         ValueError: there is no such backend.
     """
-    backend = Backend(manner.backend)
+    backend = backend or Backend(manner.backend)
     try:
         progress.tell("run the source")
         held = expected(source, wanted)
@@ -123,7 +126,7 @@ class _Trying:
         """The release that the target's file is about, where that is not the installed one."""
         target = self._remedies.goal.backend
         of = target.name.rpartition("-")[2] if target is not None else ""
-        return "" if f"{self._backend.release}.".startswith(f"{of}.") else of
+        return "" if not self._backend.release or f"{self._backend.release}.".startswith(f"{of}.") else of
 
     def _result(self, plan: Plan) -> Result:
         if plan not in self._results:
@@ -213,7 +216,7 @@ class _Trying:
         if sizes:
             said = ", ".join(remedy.what for remedy in sizes)
             answer = found.reasons.get(sizes[0], Answer(""))
-            how = f"fixed {said}, which it was run on"
+            how = f"fixed {said}, which it was run on (--fix-shape takes others)"
             yield Learnt(FIX, said, next(iter(answer.blames), ""), "", True, answer.status, answer.why, 0, how)
         for remedy in sorted(found.plan - {AS_IT_IS, *sizes}):
             answer = found.reasons.get(remedy, Answer(""))
@@ -226,6 +229,7 @@ class _Trying:
                 EXPAND: f"expanded, {nodes} node{'s' if nodes != 1 else ''}",
                 OPSET: f"converted to opset {remedy.what}",
                 DEFAULTS: "left out the attributes that say what holds without them",
+                UNROLL: "written out turn by turn",
                 SPLIT: "one axis after the other",
                 BOUND: "kept its input where its exponentials do not overflow",
                 OPTIMIZE: "computed what is constant",

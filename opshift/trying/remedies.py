@@ -15,13 +15,13 @@ from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Body, bodies, census
 from opshift.passes.specialization.wanted import Wanted, wanted
-from opshift.trying import bounding, defaults, splitting, symbols
+from opshift.trying import bounding, defaults, splitting, symbols, unrolling
 from opshift.trying.search import Plan, Remedy
 from opshift.trying.smallest import INPUTS
 
 AS_IT_IS = Remedy(0, "as it is")
 """The target's file is not asked."""
-EXPAND, SPLIT, BOUND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE, FIX, DEFAULTS = (
+EXPAND, SPLIT, BOUND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE, FIX, DEFAULTS, UNROLL = (
     "expand",
     "split",
     "bound",
@@ -32,12 +32,13 @@ EXPAND, SPLIT, BOUND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE, FIX, DEFAULTS 
     "annotate",
     "fix",
     "defaults",
+    "unroll",
 )
 FIXED = Remedy(5, FIX)
 """Every size that is no number becomes what it is in the inputs that the model is run on."""
 _OPSETS = (18, 17, 15, 13, 11)
 """Opsets that importers were written for: newest first."""
-_REWRITES = {SPLIT: splitting.split, BOUND: bounding.bound, DEFAULTS: defaults.plain}
+_REWRITES = {SPLIT: splitting.split, BOUND: bounding.bound, DEFAULTS: defaults.plain, UNROLL: unrolling.unroll}
 """What is done to all nodes of an operator, once the model is what it becomes otherwise."""
 _WIDELY = 6
 """What came with this opset, or an older one, importers have: expanding it is of no use unless it is named."""
@@ -66,6 +67,8 @@ class Remedies:
             yield Remedy(1, SPLIT, kind)
         if not op[0] and op[1] in bounding.BOUNDED:
             yield Remedy(1, BOUND, kind)
+        if not op[0] and op[1] in unrolling.TURNED:
+            yield Remedy(1, UNROLL, kind)
         if not op[0]:
             since = schemas.since("", op[1], self.opset) or 1
             if since > min(schemas.versions("", op[1]), default=1):
@@ -154,12 +157,10 @@ class Remedies:
         if OPTIMIZE in held:
             goal = replace(goal, refinement=replace(goal.refinement, optimize=True))
         opset = int(held[OPSET].what) if OPSET in held else 0
-        if AS_IT_IS.kind in held:
+        if AS_IT_IS.kind in held or goal.backend is None:
             targets = {**goal.targets, "": opset} if opset else goal.targets
             return replace(goal, backend=None, targets=targets, refinement=replace(goal.refinement, backend=None))
-        if opset and goal.backend is not None:
-            return replace(goal, backend=replace(goal.backend, opset=opset))
-        return goal
+        return replace(goal, backend=replace(goal.backend, opset=opset)) if opset else goal
 
     def _attempt(self, goal: Goal) -> Result:
         try:

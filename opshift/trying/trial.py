@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from opshift.probing.worker import Run, Verdict, Worker, Yield
 from opshift.trying.search import AGREES, DIED, DIFFERS, HUNG, REFUSED, Answer
 from opshift.trying.words import blamed
 from opshift.verification import adapters, isolation
-from opshift.verification.engines import ENGINES, EngineError
+from opshift.verification.engines import ENGINES, EngineError, one_line
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.side import Side
@@ -24,6 +24,10 @@ SECONDS = 30.0
 _COARSE = 4.0
 """Backends approximate functions such as Sigmoid to some 5e-7 in all, onnxruntime to 1.5e-7."""
 _SERIALIZED = (1 << 31) - 1
+
+
+Runs = Callable[[bytes, dict[str, Any]], Sequence[Any]]
+"""What a model yields of inputs by name; raises where it cannot load or run it."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ class Backend:
     @property
     def said(self) -> str:
         """Its name and release, for messages."""
-        return f"{self.name} {self.release}"
+        return f"{self.name} {self.release}".rstrip()
 
     def answer(self, model: ModelProto, folder: str | None, held: Expected, *, plainly: bool = False) -> Answer:
         """Whether it runs a model, and yields what is expected by the rules of the proof.
@@ -108,11 +112,34 @@ class Backend:
             serialized = whole.SerializeToString()
         except InvalidModel as error:
             return Yield(why=str(error))
+        return self._ask(serialized, feeds)
+
+    def _ask(self, serialized: bytes, feeds: Sequence[Any]) -> Yield | Verdict:
         return self._worker.ask(Run(serialized, feeds))
 
     def stop(self) -> None:
         """End its process."""
         self._worker.stop()
+
+
+class Given(Backend):
+    """A function that runs a serialized model: it stands for a backend, and runs in this process."""
+
+    def __init__(self, run: Runs):
+        self.name = getattr(run, "__name__", type(run).__name__)
+        self.release = ""
+        self._run = run
+
+    def _ask(self, serialized: bytes, feeds: Sequence[Any]) -> Yield | Verdict:
+        found: list[Sequence[Any]] = []
+        try:
+            found.extend(list(self._run(serialized, dict(given))) for given in feeds)
+        except Exception as error:
+            return Yield(found, one_line(error))
+        return Yield(found)
+
+    def stop(self) -> None:
+        """Nothing was started."""
 
 
 def _parted(held: Expected, after: Side, outputs: Sequence[Sequence[Any]], plainly: bool) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from opshift.passes.specialization.wanted import NOTHING, Wanted
-from opshift.trying.search import AGREES, Bound
+from opshift.trying.search import AGREES, DIFFERS, Bound
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,10 @@ class Tried:
     @property
     def agrees(self) -> bool:
         return self.status == AGREES
+
+    @property
+    def differs(self) -> bool:
+        return self.status == DIFFERS
 
     @property
     def lines(self) -> list[str]:

@@ -7,6 +7,7 @@ session opens.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -27,8 +28,27 @@ KNOWN = {
 }
 """Every backend that can be probed, and the session class that opens models in it, as `module:class`."""
 
+_TELEMETRY = "openvino_telemetry"
+
 DISTRIBUTIONS = {"opencv": ("opencv-python-headless", "opencv-python")}
 """The packages a backend may come in, where they are not called as it is."""
+
+
+def _openvino() -> Any:
+    """OpenVINO, which tells its makers nothing where it is imported here.
+
+    It would in a thread, which copies of this process do not have: they wait for ever for a module that it imports.
+    """
+    isolation.refuse_copies("openvino")
+    modules: dict[str, Any] = sys.modules
+    new = _TELEMETRY not in modules
+    modules.setdefault(_TELEMETRY, None)  # as if it were not installed, which it does not have to be
+    try:
+        import openvino
+    finally:
+        if new:
+            del modules[_TELEMETRY]
+    return openvino
 
 
 class OpenVino:
@@ -37,9 +57,7 @@ class OpenVino:
     engine = "openvino"
 
     def __init__(self, model: ModelProto, outputs: Sequence[str] | None = None, folder: str | None = None):
-        isolation.refuse_copies("openvino")
-        import openvino
-
+        openvino = _openvino()
         try:
             if folder is not None:
                 model = external.runnable(model, folder, embedded=True)
@@ -67,9 +85,8 @@ class OpenVinoNetwork(OpenVino):
     def __init__(
         self, network: str, model: ModelProto, outputs: Sequence[str] | None = None, folder: str | None = None
     ):
-        isolation.refuse_copies("openvino")
         try:
-            import openvino
+            openvino = _openvino()
         except ImportError:
             raise EngineError(
                 "OpenVINO is not installed, which runs the network (pip install opshift[openvino])"

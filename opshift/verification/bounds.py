@@ -10,7 +10,7 @@ float32, float16 and bfloat16.
    `CONSTANTS` times what rounding did to the source, and four roundings. Nothing excuses more than `CAPS` of the scale.
 2. *As accurate?* Each form against its twin: the result may be `ANYWAY` times as far away as the source is; or
    `TIMES[grade]` times as far and `UNITS[grade]` times u of the scale, up to `CAPS` of it. Engines compute a Sigmoid to
-   an absolute error: what that does to the source counts as its error where it is the larger one.
+   an absolute error: what that does to either form counts as the source's error where it is the larger one.
 
 Without twins the forms are compared with each other: `UNITS[grade]` times u of the scale, up to `CAPS` of it.
 """
@@ -49,7 +49,8 @@ CAPS = {
 """As parts of the scale: no rounding excuses more, unless the source itself is as far away."""
 
 FAR = 0.05
-"""A source that is farther from its twin, where the result is not, took another way: the two are compared directly."""
+"""A source that is farther from its twin, and than approximations are, where the result is not, took another way: the
+two are compared directly."""
 
 WIDE = 2.0**-53
 
@@ -101,7 +102,7 @@ def judge(
 
     `unit` is the rounding of those nodes of the twins that did not run in float64; `narrow` the precision that the
     forms compute in, where the output is wider; `rounded` says that they are written in different ones; `noise` is what
-    the engine's approximations of functions do to the source.
+    the engine's approximations of functions do to either form.
     """
     a, b, x, y = runs.before, runs.after, runs.wide_before, runs.wide_after
     if not a.shape == b.shape == getattr(x, "shape", None) == getattr(y, "shape", None):
@@ -120,7 +121,7 @@ def judge(
         apart = _gap(x, y)
         near, far = (np.where(np.isfinite(p), gap, 0.0) for gap in (_gap(p, x), _gap(q, y)))
         source, result = float(near.max(initial=0.0)), float(far.max(initial=0.0))
-        if source > FAR * float(width.max(initial=0.0)) and result * TIMES["close"] < source:
+        if source > max(FAR * float(width.max(initial=0.0)), noise) and result * TIMES["close"] < source:
             return None
         same = (ROUNDINGS[grade] * WIDE + ROUNDINGS["exact"] * unit) * (width + source / u)
         if grade == "close" or rounded:

@@ -52,7 +52,7 @@ class Pair:
         """Why there are no twins."""
         self.twins: tuple[Twin, Twin] | None = None
         self._noise: dict[str, float] = {}
-        """What approximations of functions do to outputs of the source."""
+        """What approximations of functions do to outputs."""
 
     def told(self) -> str:
         """What is to be said of the twins: which nodes ran elsewhere, or why there are none."""
@@ -123,14 +123,17 @@ class Pair:
         return Verdict(tuple(self._output(name, a, b, x, y, unit) for name, a, b, x, y in rows))
 
     def _noises(self, given: Mapping[str, Any]) -> dict[str, float]:
-        """What approximations of functions do to outputs of the source."""
+        """What approximations of functions do to outputs of either form."""
         assert self.twins is not None
-        twin = self.twins[0]
-        try:
-            rows = zip(self.names, twin.run(given), twin.run(given, noise=True), strict=True)
-        except EngineError:
-            return {}
-        found = {name: bounds.distance(x, y) for name, x, y in rows if is_float(x) and is_float(y)}
+        found: dict[str, float] = {}
+        for twin, feeds in zip(self.twins, self._feeds(given), strict=True):
+            try:
+                rows = zip(self.names, twin.run(feeds), twin.run(feeds, noise=True), strict=True)
+            except EngineError:
+                continue
+            for name, x, y in rows:
+                if is_float(x) and is_float(y):
+                    found[name] = max(found.get(name, 0.0), bounds.distance(x, y))
         return {name: self._coarse * moved for name, moved in found.items() if moved}
 
     def _feeds(self, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

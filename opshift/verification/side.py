@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import ModelProto, ValueInfoProto
-from opshift.verification.adapters import running
 from opshift.verification.engines import LARGE, EngineError, OnnxRuntime, Session
 from opshift.verification.precision import as_written
 
@@ -43,7 +42,11 @@ class Side:
 
     def in_place_of(self, engine: Engine) -> Engine:
         """What runs this model where `engine` would: a network has its own."""
-        return engine if self.network is None else running(self.network)
+        if self.network is None:
+            return engine
+        from opshift.verification.adapters import running
+
+        return running(self.network)
 
     def open(self, outputs: Sequence[str] = ()) -> Session:
         """A session that yields `outputs` after those of the graph; raises `EngineError`, which names the engine."""

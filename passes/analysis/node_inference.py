@@ -5,6 +5,7 @@ from __future__ import annotations
 from opshift.passes.analysis import open_slices, stand_ins
 from opshift.passes.analysis.callers import refers
 from opshift.passes.analysis.element_types import elem_type
+from opshift.passes.analysis.inferred_defaults import is_mistaken, stated
 from opshift.passes.analysis.knowledge import Known
 from opshift.passes.analysis.weightless import short
 from opshift.passes.model import installed, schemas, tensors
@@ -30,6 +31,7 @@ def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
     if not schemas.known_domain(node.domain) or any(True for _ in subgraphs(node)):
         return
     installed.check_inference([(node.domain, node.op_type)], {default_domain(node.domain): opset})
+    node = stated(node) if is_mistaken(node) else node
     types = {name: short(found) for name in node.input if name and (found := _known(scope, name)) is not None}
     data = {}
     for name in types:

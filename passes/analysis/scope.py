@@ -10,7 +10,7 @@ It is one class in one file, as each of its answers is made of the others'. Who 
 | `source_of` | here | node and opset, those of the source where the node was replaced since: they have the same type |
 | `origin` | here | node and opset, unless the node can tell no more of the type than is known |
 
-and what type it has in six, each of which asks the one below it:
+and what type it has in seven, each of which asks the one below it:
 
 | method | looks | and tells |
 |---|---|---|
@@ -18,6 +18,7 @@ and what type it has in six, each of which asks the one below it:
 | `type` | here and around | all that can be known |
 | `own_type` | here | the same |
 | `stated` | here | what is known without a look at the node that makes it: inferred of the source, or declared |
+| `certain` | here | what is known with its shape, and without inference |
 | `declared` | here | what the model itself says |
 
 `stated_elem_type` is the element type of what steps or the model state, `inferred_shape` the shape of what is inferred.
@@ -29,7 +30,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opshift.passes.analysis import claims, evaluate, formals
+from opshift.passes.analysis import claims, evaluate, formals, ranks
 from opshift.passes.analysis import element_types as elements
 from opshift.passes.analysis.callers import Callee, key_of, refers
 from opshift.passes.analysis.trust import Trust
@@ -265,7 +266,7 @@ class Scope:
         node = scope.maker(name)
         if node is None:
             return scope.held(name, most)
-        if node.op_type == "Constant" and not default_domain(node.domain):
+        if _is_constant(node):
             return self._at_hand(tensors.of_constant(node), most)
         return evaluate.constant(node, scope)
 
@@ -335,15 +336,31 @@ class Scope:
 
     def stated(self, name: str) -> TypeProto | None:
         """What is known of the type of a value of this body without a look at the node that makes it."""
-        if (typed := self.typed.get(name)) is not None and has_shape(typed):
-            return typed
-        declared = self.declared(name)
-        if self.path is None or (declared is not None and has_shape(declared) and self._is_certain(name)):
+        if (known := self.certain(name)) is not None:
+            return known
+        typed, declared = self.typed.get(name), self.declared(name)
+        if self.path is None:
             return typed or declared
         inferred = self.context.inference.type(self.path, name)
         if inferred is None or declared is None or not (has_shape(inferred) and has_shape(declared)):
             return _fuller(inferred, typed or declared)
         return claims.reconciled(declared, inferred)
+
+    def certain(self, name: str) -> TypeProto | None:
+        """The type of a value of this body with its shape, where that is known without inference."""
+        typed = self.typed.get(name)
+        if typed is not None and has_shape(typed):
+            return typed
+        declared = self.declared(name)
+        if declared is not None and has_shape(declared) and self._is_certain(name):
+            return declared
+        if name not in self._held_types:
+            node = self.producers.get(name)
+            held = tensors.of_constant(node) if node is not None and _is_constant(node) else None
+            if held is None:
+                return None
+            self._held_types[name] = tensor_type(held.data_type, held.dims)
+        return self._held_types[name]
 
     def notice(self, name: str, known: TypeProto | None) -> None:
         """Remember where a claim is all that is known of a value of this body."""
@@ -434,6 +451,13 @@ class Scope:
             raise installed.Lacking(f"it infers less of the sizes of {name!r}")
         return dims_of(found) if found is not None and has_shape(found) else None
 
+    def rank(self, name: str) -> int | None:
+        """How many dimensions a tensor has; None where that is unknown."""
+        found = ranks.rank(self, name)
+        if found is None and (shape := self.shape(name)) is not None:
+            return len(shape)
+        return found
+
     def inferred_shape(self, name: str) -> list[Dim] | None:
         """The same for a value of the source model, by inference even where the model declares less."""
         scope = self.owner(name)
@@ -515,6 +539,10 @@ class Scope:
 def of_model(model: ModelProto, opset: int) -> Scope:
     """The scope of a model's main graph, of which nothing is changed."""
     return Scope(model.graph, Context(model, model), opset)
+
+
+def _is_constant(node: NodeProto) -> bool:
+    return node.op_type == "Constant" and not default_domain(node.domain)
 
 
 def _fuller(inferred: TypeProto | None, declared: TypeProto | None) -> TypeProto | None:

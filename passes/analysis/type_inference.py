@@ -3,8 +3,10 @@ for what the conversion adds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
+from google.protobuf.message import Error as ProtobufError
 from opshift.passes import process
 from opshift.passes.analysis import claims, open_slices
 from opshift.passes.analysis.claims import Path
@@ -12,7 +14,8 @@ from opshift.passes.analysis.knowledge import Known
 from opshift.passes.analysis.node_inference import infer_node, is_known
 from opshift.passes.analysis.weightless import without_weights
 from opshift.passes.changes import Change
-from opshift.passes.model import installed, schemas, tensors
+from opshift.passes.errors import InvalidModel
+from opshift.passes.model import installed, legality, schemas, tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import (
@@ -47,9 +50,9 @@ class Inference:
         self._source = source
         self._opened = opened
         self._types: dict[Path, dict[str, TypeProto]] | None = None
+        self._inferred: ModelProto | None = None
+        self._granted: set[str] = set()
         self._told: set[tuple[Known, str]] | None = None
-        self.granted: frozenset[str] = frozenset()
-        """Values whose inferred shapes hold of sizes of 1 or more alone."""
         self.less: set[str] = set()
         """Values of whose sizes an older onnx may know less than the newest."""
 
@@ -61,7 +64,7 @@ class Inference:
     def now(self) -> None:
         """Infer the types of the model as it is now, which may be changed later."""
         if self._types is None:
-            self._types, self.granted = _infer(self._source, self._opened)
+            self._types, self._inferred = _infer(self._source, self._opened)
             if installed.infers_less():
                 self.less = _known_less(self._source, self._types)
 
@@ -69,6 +72,13 @@ class Inference:
         """The inferred type of a value of the source graph at `path`."""
         self.now()
         return (self._types or {}).get(path, {}).get(name)
+
+    @property
+    def granted(self) -> set[str]:
+        """Values whose inferred shapes hold of sizes of 1 or more alone, as far as anybody asked for types."""
+        if self._inferred is not None:
+            self._granted, self._inferred = claims.granted(self._inferred), None
+        return self._granted
 
     def contradictions(self) -> list[Change]:
         """What the model declares of shapes that is not so, as far as anybody asked for types."""
@@ -111,8 +121,8 @@ class Inference:
             told.add((scope, current.output[0]))
 
 
-def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, TypeProto]], frozenset[str]]:
-    """The types of values by the path of their graph, and the names of those that hold of sizes of 1 or more alone."""
+def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, TypeProto]], ModelProto | None]:
+    """The types of values by the path of their graph, and the model in which they were found."""
     light = without_weights(source)
     light.functions.extend(_definitions(source))
     _check_installed(light)
@@ -128,7 +138,7 @@ def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, Typ
                 inferred = open_slices.inferred(light)
                 more = False
     except Exception:  # a model that inference cannot digest still has its declared types
-        return {}, frozenset()
+        return {}, None
     found: dict[Path, dict[str, TypeProto]] = {}
     pending: list[tuple[Path, GraphProto]] = [((), inferred.graph)]
     while pending:
@@ -140,7 +150,7 @@ def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, Typ
         }
         for index, node in _holding(graph):
             pending += [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
-    return found, frozenset(claims.granted(inferred))
+    return found, inferred
 
 
 _SIZED = frozenset(["Reshape", "Expand", "Einsum", "Gemm", "MeanVarianceNormalization"])
@@ -266,6 +276,23 @@ def contradiction(source: ModelProto) -> str:
     except Exception as error:
         return " ".join(str(error).split())
     return ""
+
+
+@contextmanager
+def blaming(source: ModelProto) -> Iterator[None]:
+    """Rewrites trust that nodes have what they must have: `InvalidModel` says where they fail for want of it."""
+    try:
+        yield
+    except (InvalidModel, ProtobufError):
+        raise
+    except Exception as error:
+        for problem in legality.problems(source):
+            raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
+        if why := contradiction(source):
+            raise InvalidModel(f"the model is not valid: {why}") from error
+        if isinstance(error, ValueError):  # which to a user means something that was asked for in vain
+            raise RuntimeError(str(error)) from error
+        raise
 
 
 def _check_installed(light: ModelProto) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from opshift.passes.analysis.inferred_defaults import is_mistaken, state
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import (
     FunctionProto,
@@ -55,6 +56,8 @@ def without_weights(source: ModelProto) -> ModelProto:
             value.type.tensor_type.shape.dim[0].Clear()
     if any(default_domain(entry.domain) != entry.domain for entry in light.opset_import):
         _without_alias(light)
+    for node in [node for body in bodies(light) for node in body.node if is_mistaken(node)]:
+        state(node)
     return light
 
 

@@ -29,9 +29,11 @@ def mended(
 ) -> bool:
     """Mend in `model` what is declared of shapes that are otherwise, if the checker would refuse it for that."""
     own, target = opsets(source).get("", 0), targets.get("", 0)
-    if any(own < _TELL_MORE.get(op, 0) <= target for op in calls) and _is_computed(source):
-        inference.now()
-    if not inference.contradictions() or contradiction(source) or not contradiction(model):
+    tells_more = any(own < _TELL_MORE.get(op, 0) <= target for op in calls) and _is_computed(source)
+    if not (tells_more or inference.contradictions()) or not contradiction(model):
+        return False
+    inference.now()
+    if not inference.contradictions() or contradiction(source):
         return False
     claims.mend(model, source, inference.type)
     return True

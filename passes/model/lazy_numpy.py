@@ -11,7 +11,8 @@ else:
 
     class _Numpy:
         def __getattr__(self, name: str) -> Any:
-            return getattr(importlib.import_module("numpy"), name)
+            found = vars(self)[name] = getattr(importlib.import_module("numpy"), name)
+            return found
 
     np = _Numpy()
 

@@ -35,7 +35,8 @@ class Call:
 
     def input(self, index: int) -> str:
         """The name of one input; the empty string where it is omitted."""
-        return self.proto.input[index] if index < len(self.proto.input) else ""
+        inputs = self.proto.input
+        return inputs[index] if index < len(inputs) else ""
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """The value of an attribute."""

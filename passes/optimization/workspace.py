@@ -67,7 +67,9 @@ class Workspace:
         self.shared: dict[object, str] = {}
         self.emitted: dict[object, str] = {}
         self.pieces: dict[tuple[str, int], dict[int, tuple[int, NodeProto]]] = {}
+        self.splats: dict[str, Any] = {}  # the one value of small constants, or None, where it was asked for
         self._arrays: dict[str, Any] = {}
+        self._sizes: dict[str, tuple[Number, ...]] = {}
         self._held: dict[str, TensorProto] = {}
         self._renamed: dict[str, str] = {}
 
@@ -90,11 +92,13 @@ class Workspace:
 
     def tensor(self, name: str) -> TensorProto | None:
         """The constant that `name` is, whatever its size; its bytes may lie in a file."""
-        for space in self._around():
+        space: Workspace | None = self
+        while space is not None:
             if name in space._held:
                 return space._held[name]
             if name in space.own:
                 return None
+            space = space.parent
         return None
 
     def array(self, name: str, most: int = LARGEST) -> Any:
@@ -137,16 +141,24 @@ class Workspace:
 
     def shape(self, name: str) -> tuple[Number, ...] | None:
         """The dimensions of a tensor; one without a name or a number is a symbol of its own."""
-        for space in self._around():
+        space: Workspace | None = self
+        while space is not None:
             if name in space.shapes:
                 self.whole.leans |= name in space.granted
                 return space.shapes[name]
+            space = space.parent
+        held = self.tensor(name)
+        found = tuple(held.dims) if held is not None else self._sizes.get(name) or self._sizes_of(name)
+        self.whole.leans |= found is not None and name in self.whole.context.inference.granted
+        return found
+
+    def _sizes_of(self, name: str) -> tuple[Number, ...] | None:
         found = self.type(name)
         if found is None or not has_shape(found):
             return None
-        self.whole.leans |= name in self.whole.context.inference.granted
         sizes = (dim if dim is not None else f"{name}\0{axis}" for axis, dim in enumerate(dims_of(found)))
-        return tuple(size if isinstance(size, int) else symbol(size) for size in sizes)
+        self._sizes[name] = tuple(size if isinstance(size, int) else symbol(size) for size in sizes)
+        return self._sizes[name]
 
     def known(self, name: str) -> Numbers | None:
         """What is known of a small integer scalar or vector."""

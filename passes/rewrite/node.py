@@ -184,7 +184,7 @@ class Node:
 
     def rank(self, index: int = 0) -> int:
         """The rank of an input; raises `CannotConvert` where it is unknown."""
-        found = self.scope.shape(self.input(index))
+        found = self.scope.rank(self.input(index))
         if found is None:
             raise CannotConvert(self, f'the rank of "{self.input(index)}" is unknown; a known rank could be expressed')
-        return len(found)
+        return found

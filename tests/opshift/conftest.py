@@ -1,5 +1,7 @@
-"""What tests of several rooms ask of the engines that are installed."""
+"""What tests of several rooms ask of the engines that are installed, and of the processes that run them."""
 
+import multiprocessing
+from collections.abc import Iterator
 from typing import Any
 
 import onnx
@@ -8,6 +10,8 @@ from onnx import ModelProto
 
 from opshift.verification.engines import EngineError, OnnxRuntime
 from tests.runtime import opset
+
+IMPORTED = ["onnx", "onnxruntime", "opshift.probing.worker", "opshift.verification.adapters"]
 
 
 @pytest.fixture
@@ -22,3 +26,16 @@ def loads_to_26(monkeypatch: pytest.MonkeyPatch) -> None:
         load(self, model, *arguments, **named)
 
     monkeypatch.setattr(OnnxRuntime, "__init__", older)
+
+
+@pytest.fixture(scope="module")
+def quick_workers() -> Iterator[None]:
+    """What a `Worker` starts is a copy of one process that has imported what each of them would, where there are copies."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        yield
+        return
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(IMPORTED)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(multiprocessing, "get_context", lambda method: context)
+        yield

@@ -16,8 +16,6 @@ from opshift.passes.specialization.sizes import Sizes
 from opshift.passes.specialization.sizes import sizes as parsed_sizes
 from opshift.passes.specialization.wanted import Resolved, Values, Wanted, resolved
 from opshift.passes.specialization.wanted import values as parsed_values
-from opshift.verification.adapters import JUDGES
-from opshift.verification.feeding import files
 from opshift.verification.tolerances import Given, Tolerances, tolerances
 
 Feeds = Mapping[str, Any]
@@ -112,6 +110,8 @@ def _engines(given: Engines | None) -> tuple[str, ...]:
     """One for both forms, or one for each, as `openvino,onnxruntime`."""
     if given is None:
         return ()
+    from opshift.verification.adapters import JUDGES
+
     names = given.split(",") if isinstance(given, str) else list(given)
     for name in names:
         known(name, JUDGES, "engine", whose="opshift")
@@ -187,6 +187,8 @@ def checked(wanted: Asked, model: ModelProto) -> Asked:
             _holds(name, given[name], bounds)
     if wanted.inputs is None:
         return wanted
+    from opshift.verification.feeding import files
+
     sets = files.read(wanted.inputs, given) if isinstance(wanted.inputs, (str, os.PathLike)) else _several(wanted)
     if not sets:
         raise ValueError("no inputs are given")

@@ -58,6 +58,10 @@ class Calls:
         schema = schemas.schema(node.domain, node.op_type, opset)
         if schema is None:
             return self._narrowly(node, opset, inputs, widths)
+        found = None if node.domain else kernels.tails(node.op_type, inputs)
+        if found is not None:
+            self.elsewhere[node.op_type] = self.elsewhere.get(node.op_type, 0) + 1
+            return [found]
         mixed: list[Array | None] = []
         for index, (value, width) in enumerate(zip(inputs, widths, strict=True)):
             formal = schema.input(index)

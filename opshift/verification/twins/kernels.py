@@ -29,6 +29,26 @@ def compute(op: str, opset: int, inputs: Sequence[Array | None], attributes: Att
     return None if found is None else [found]
 
 
+def tails(op: str, inputs: Sequence[Array | None]) -> Array | None:
+    """What a function is on float64 where onnxruntime's kernels, in double too, have 0: they take it from 1.
+
+    None for what is no such function.
+    """
+    kernel = _TAILS.get(op)
+    if kernel is None or inputs[0] is None or inputs[0].dtype != np.float64:
+        return None
+    with np.errstate(all="ignore"):
+        return kernel(inputs[0])
+
+
+def _sigmoid(x: Array) -> Array:
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0, small) / (1.0 + small)
+
+
+_TAILS: dict[str, Callable[[Array], Array]] = {"Sigmoid": _sigmoid, "Softplus": lambda x: np.logaddexp(0.0, x)}
+
+
 def _pads(attributes: Attributes, sizes: Sequence[int], spans: Sequence[int], strides: Sequence[int]) -> list[int]:
     """Where a window begins before the data, and ends behind them, for each axis."""
     rank, auto = len(sizes), attributes.get("auto_pad", "NOTSET")

@@ -1,6 +1,7 @@
-"""A patch: an edit that is the same for all calls of a kind, so that it is made to all of them at once.
+"""A patch: an edit that is the same for all calls of a kind, made without a look at what else they hold.
 
-Steps often ask nothing about a call, drop or set attributes, and add inputs that are constants.
+Steps often drop or set attributes, drop inputs, and add some that are constants; where they ask nothing about a call,
+all calls are edited at once.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import repeat
+from itertools import repeat, takewhile
 from typing import Any
 
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change
-from opshift.passes.conversion.replay.template import Script
+from opshift.passes.conversion.replay.template import Script, recall_later
 from opshift.passes.model.encoding.fields import tag
 from opshift.passes.model.messages import NodeProto
 
@@ -23,29 +24,61 @@ _make_change: Any = partial(tuple.__new__, Change)
 
 @dataclass(frozen=True)
 class Patch:
-    """Attributes that take the place of those that a call has, unless None, and the keys of the constants that it adds.
+    """How many inputs stay, the keys of the constants that follow them, and the attributes that take the place of those
+    that a call has, unless None.
 
-    `named` are the numbers of the changes' nodes: an output's, or -1 for the call's own name.
+    `named` are the numbers of the changes' nodes: an output's, or -1 for the call's own name; `read` those of
+    the inputs that are read on.
     """
 
-    attributes: bytes | None
+    stay: int
     constants: tuple[bytes, ...]
+    attributes: bytes | None
     named: tuple[int, ...]
+    read: tuple[int, ...]
 
-    def apply(self, script: Script, calls: Sequence[NodeProto], names: Sequence[str], scope: Scope) -> Iterator[Any]:
+    def fits(self, scope: Scope) -> bool:
+        """Whether all constants are there, as they are once a script has asked for them."""
+        return not self.constants or scope.spelled.keys() >= set(self.constants)
+
+    def one(
+        self, script: Script, call: NodeProto, names: Sequence[str], scope: Scope, changes: list[Change]
+    ) -> list[NodeProto | bytes]:
+        """Edit one call, whose values and own name are `names`."""
+        self._edit(call, len(call.input), self._more(scope))
+        if script.released:
+            scope.context.released.update([names[number] for number in script.released])
+        for number, rest in script.changes:
+            changes.append(_make_change((names[number], *rest)))
+        made: list[NodeProto | bytes] = [call]
+        recall_later(script, made, names, scope)
+        if scope.context.released:
+            scope.context.released.difference_update([names[number] for number in self.read])
+        return made
+
+    def _more(self, scope: Scope) -> bytes:
+        """What is added to each call, as a file holds it."""
+        added = b"".join([_INPUT + scope.spelled[key][1] for key in self.constants]) if self.constants else b""
+        return added + self.attributes if self.attributes else added
+
+    def _edit(self, call: NodeProto, inputs: int, more: bytes) -> None:
+        if self.attributes is not None:
+            call.ClearField("attribute")
+        if self.stay < inputs:
+            del call.input[self.stay :]
+        if more:
+            call.MergeFromString(more)
+
+    def many(self, script: Script, calls: Sequence[NodeProto], names: Sequence[str], scope: Scope) -> Iterator[Any]:
         """Edit the calls, whose own names are `names`, and yield the changes of each."""
-        more = b"".join([_INPUT + scope.spelled[key][1] for key in self.constants])
-        if self.attributes is None:
-            for call in calls:
-                call.MergeFromString(more)
-        else:
-            more += self.attributes
-            for call in calls:
-                call.ClearField("attribute")
-                call.MergeFromString(more)
+        for number in script.released:
+            scope.context.released.update([call.input[number] for call in calls])
+        inputs, more = len(calls[0].input), self._more(scope)
+        for call in calls:
+            self._edit(call, inputs, more)
         outputs = [[call.output[number] for call in calls] for number in range(len(script.outputs))]
         made = list(zip(repeat(script), zip(calls, strict=True)))
-        for values, (_, _, elem_type) in zip(outputs, script.outputs, strict=True):
+        for values, (_, _, elem_type, _) in zip(outputs, script.outputs, strict=True):
             scope.later.update(zip(values, made, strict=True))
             if elem_type:
                 scope.elem_types.update(dict.fromkeys(values, elem_type))
@@ -57,6 +90,10 @@ class Patch:
         return zip(*each, strict=True) if each else repeat(())
 
 
+def _same(pair: tuple[str, str]) -> bool:
+    return pair[0] == pair[1]
+
+
 def find(script: Script, keys: Sequence[bytes], call: NodeProto, done: NodeProto) -> Patch | None:
     """The patch that makes `done` of a call, whose names are placeholders; None if a script has more to do.
 
@@ -64,27 +101,30 @@ def find(script: Script, keys: Sequence[bytes], call: NodeProto, done: NodeProto
     """
     inputs, outputs = len(call.input), len(call.output)
     constants = dict(zip(script.places[inputs + outputs + 1 :], keys, strict=True))
-    more = done.input[inputs:]
+    stay = sum(1 for _ in takewhile(_same, zip(call.input, done.input, strict=False)))
+    more = done.input[stay:]
     rest, before = NodeProto(), NodeProto()
     for copy, node in ((rest, done), (before, call)):
         copy.CopyFrom(node)
         copy.ClearField("attribute")
-    rest.input[:] = done.input[:inputs]
+        copy.ClearField("input")
     numbers = [number - inputs for number, _ in script.changes]
     if (
         rest != before
         or not all(constants.values())
         or not all(constants.get(name) for name in more)
-        or script.released
+        or not all(number < inputs for number in script.released)
         or script.descended
-        or any(kind is not None for _, kind, _ in script.outputs)
-        or [number for number, _, _ in script.outputs] != list(range(inputs, inputs + outputs))
+        or any(output.kind is not None for output in script.outputs)
+        or [output.number for output in script.outputs] != list(range(inputs, inputs + outputs))
         or not all(0 <= number <= outputs for number in numbers)
     ):
         return None
     held = [[a.SerializeToString(deterministic=True) for a in node.attribute] for node in (call, done)]
     return Patch(
-        NodeProto(attribute=done.attribute).SerializeToString() if held[0] != held[1] else None,
+        stay,
         tuple(constants[name] for name in more),
+        NodeProto(attribute=done.attribute).SerializeToString() if held[0] != held[1] else None,
         tuple(-1 if number == outputs else number for number in numbers),
+        tuple(number for number in script.read if number < inputs),
     )

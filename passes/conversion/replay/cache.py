@@ -20,7 +20,6 @@ from opshift.passes.conversion.replay.bulk import Patch
 from opshift.passes.conversion.replay.recording import DOC, INPUTS, NAME, OUTPUTS, Stage, answer
 from opshift.passes.conversion.replay.switch import first_replayed
 from opshift.passes.conversion.replay.template import Script
-from opshift.passes.model.encoding import node_bytes
 from opshift.passes.model.kinds import Kind
 from opshift.passes.model.messages import FunctionProto, NodeProto
 from opshift.passes.model.traversal import subgraphs
@@ -34,7 +33,7 @@ Rehearsal = Callable[[NodeProto, Scope], "tuple[list[NodeProto], Sequence[Change
 
 @dataclass(frozen=True)
 class _Learned:
-    """What is done to calls one by one, and, where that can be, to many at once."""
+    """What is done to a call, and a shorter way to the same, if there is one."""
 
     script: Script
     patch: Patch | None
@@ -67,13 +66,8 @@ class Replays:
             return None
         if kind.inputs > len(INPUTS) or not 0 < kind.outputs <= len(OUTPUTS):
             return None
-        data = proto.SerializeToString()
-        if len(data) > _LARGEST:
-            return None
-        spelled = node_bytes.names(data, kind.inputs + kind.outputs)
-        try:
-            names = node_bytes.texts(spelled)
-        except UnicodeDecodeError:
+        names = [*proto.input[:], *proto.output[:], proto.name]
+        if not _are_texts(names) or not (kind.same or proto.ByteSize() <= _LARGEST):
             return None
         key = _key(proto, kind, names, scope)
         if key in self._heads:
@@ -93,7 +87,7 @@ class Replays:
                 return None
             else:
                 at = self._learn(key, proto, names, scope, rehearse)
-        return None if at is None else template.play(at.script, proto, spelled, names, scope, changes)
+        return None if at is None else _played(at, proto, names, scope, changes)
 
     def ahead(
         self, kind: Kind, calls: Sequence[NodeProto], scope: Scope, *, whole: bool
@@ -108,13 +102,13 @@ class Replays:
         at = self._heads.get((kind, True, names[0] != "", isinstance(scope.body, FunctionProto)))
         if not isinstance(at, _Learned) or at.patch is None or all(names) != any(names):
             return None
-        if not all(key in scope.spelled for key in at.patch.constants):
+        if not at.patch.fits(scope):
             return None
         if not whole and not all(name for call in calls for name in (*call.input, *call.output)):
             return None
         if kind.inputs > 1 and not all(len(set(held)) == len(held) for held in [call.input[:] for call in calls]):
             return None
-        return at.patch.apply(at.script, calls, names, scope)
+        return at.patch.many(at.script, calls, names, scope)
 
     def _learn(
         self, key: tuple[Any, ...], proto: NodeProto, names: list[str], scope: Scope, rehearse: Rehearsal
@@ -150,19 +144,36 @@ class Replays:
         return end
 
 
+def _played(
+    learned: _Learned, call: NodeProto, names: list[str], scope: Scope, changes: list[Change]
+) -> list[NodeProto | bytes]:
+    patch = learned.patch
+    if patch is not None and patch.fits(scope):
+        return patch.one(learned.script, call, names, scope, changes)
+    return template.play(learned.script, call, names, scope, changes)
+
+
 def _learned(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequence[Change]) -> _Learned:
     script = template.write(stage, call, done, changes)
     keys = [event.key for event in stage.events]
     return _Learned(script, bulk.find(script, keys, call, *done) if script.edits else None)
 
 
+def _are_texts(names: list[str]) -> bool:
+    """Whether all names are text: protobuf hands out what is none as bytes."""
+    try:
+        "".join(names)
+    except TypeError:
+        return False
+    return True
+
+
 def _key(proto: NodeProto, kind: Kind, names: list[str], scope: Scope) -> tuple[Any, ...]:
     """All that steps see of a call but its names: of those, which are missing and which are the same."""
-    inputs, values = names[: kind.inputs], names[:-1]
-    plain = all(values) and (len(inputs) < 2 or len(set(inputs)) == len(inputs))
+    plain = all(names[:-1]) and (kind.inputs < 2 or len(set(names[: kind.inputs])) == kind.inputs)
     return (
         kind if kind.same else _without_names(proto),
-        plain or tuple([names.index(name) if name else -1 for name in values]),
+        plain or tuple([names.index(name) if name else -1 for name in names[:-1]]),
         names[-1] != "",
         isinstance(scope.body, FunctionProto),
     )

@@ -26,6 +26,14 @@ class Unrepeatable(Exception):
     """The steps looked at, or changed, what only this one call has."""
 
 
+class Unasked(Unrepeatable):
+    """What is to be known hangs on a value of which the steps have not asked it."""
+
+    def __init__(self, place: str):
+        super().__init__(place)
+        self.place = place
+
+
 @dataclass(frozen=True)
 class Event:
     """A fresh name or a constant that the steps asked for; `hint` is split at its placeholders."""
@@ -90,7 +98,7 @@ class Stage(Scope):
     def ask(self, kind: str, place: str) -> Any:
         if (kind, place) not in self._answers:
             if self._over:
-                raise Unrepeatable
+                raise Unasked(place)
             value, key = answer(kind, self._names[place], self._real)
             if key is _TOO_LARGE:
                 self._spoil()
@@ -156,27 +164,44 @@ class Stage(Scope):
 
     def elem_type(self, name: str) -> int:
         if name in self._names and name not in self.made and name not in self.typed:
-            return int(self.ask("elem_type", name))
+            return int(self._carried(name) or self.ask("elem_type", name))
         return super().elem_type(name)
+
+    def _carried(self, name: str) -> int:
+        """The element type of an output of the call, where it is that of an input; 0 where it may be another."""
+        call = self._stand_in
+        if call.domain or name not in call.output or self.ask("stated_elem_type", name):
+            return 0
+        _, source = elements.told(call, self.opset, name, self)
+        return self.elem_type(source) if source else 0
 
     def stated_elem_type(self, name: str) -> int:
         if name in self._names and name not in self.made and name not in self.typed:
             return int(self.ask("elem_type", name))
         return super().stated_elem_type(name)
 
-    def followed_elem_type(self, name: str) -> int:
-        """The element type of what the steps made, where it follows from what they asked; no more is asked then."""
+    def followed_elem_type(self, name: str) -> tuple[int, str]:
+        """The element type of what the steps made, as far as it follows from what they asked, or the value that has it,
+        too; no more is asked then."""
         self._over = True
         try:
-            return elements.elem_type(self, name)
+            return elements.elem_type(self, name), ""
+        except Unasked as unasked:
+            return 0, unasked.place
         except Unrepeatable:
-            return 0
+            return 0, ""
 
     def shape(self, name: str) -> list[Dim] | None:
         if name in self._names and name not in self.made and name not in self.typed:
             found: list[Dim] | None = self.ask("shape", name)
             return None if found is None else list(found)
         return super().shape(name)
+
+    def rank(self, name: str) -> int | None:
+        if name in self._names and name not in self.made and name not in self.typed:
+            found: int | None = self.ask("rank", name)
+            return found
+        return super().rank(name)
 
     def inferred_shape(self, name: str) -> list[Dim] | None:
         if name not in self._names:
@@ -212,11 +237,17 @@ _TOO_LARGE = object()
 def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
     """What the real scope says about a value, and the answer as a key."""
     if kind == "elem_type":
-        found = scope.elem_type(name)
+        found = scope.elem_types.get(name) or scope.elem_type(name)
         return found, found
+    if kind == "stated_elem_type":
+        stated = scope.stated_elem_type(name)
+        return stated, stated
     if kind in ("shape", "inferred_shape"):
         shape = getattr(scope, kind)(name)
         return shape, None if shape is None else tuple(shape)
+    if kind == "rank":
+        rank = scope.rank(name)
+        return rank, rank
     if kind == "claim":
         scope.notice(name, scope.stated(name))
         return None, None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from opshift.passes.analysis import evaluate
 from opshift.passes.analysis.scope import Scope
@@ -52,13 +52,21 @@ class _AskAll:
     tails: tuple[str, ...]
 
 
+class Output(NamedTuple):
+    """A value of the call: its type and element type, as far as they are known, or which other has the latter, too."""
+
+    number: int
+    kind: TypeProto | None
+    elem_type: int
+    like: int | None
+
+
 @dataclass(frozen=True)
 class Script:
     """Names go by their number: those of the call, then those that are asked for.
 
     It `edits` a call that stays a call of the same operator, and makes nothing else. `outputs` are the values of the
-    call that are made again, with their types and element types as far as those are known. Where it is `opaque`, none
-    of them can be evaluated, whatever the inputs hold.
+    call that are made again. Where it is `opaque`, none of them can be evaluated, whatever the inputs hold.
     """
 
     places: tuple[str, ...]
@@ -68,7 +76,7 @@ class Script:
     typed: dict[str, TypeProto]
     released: tuple[int, ...]
     descended: tuple[int, ...]
-    outputs: tuple[tuple[int, TypeProto | None, int], ...]
+    outputs: tuple[Output, ...]
     read: tuple[int, ...]
     edits: bool
     opaque: bool
@@ -103,11 +111,16 @@ def write(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequenc
         {name: kind for name, kind in stage.typed.items() if name in made},
         numbers(stage.context.released),
         numbers(stage.context.descended),
-        tuple((number[n], stage.typed.get(n), stage.followed_elem_type(n)) for n in OUTPUTS if n in made),
+        tuple(_output(name, stage, number) for name in OUTPUTS if name in made),
         numbers({name for proto in done for name in proto.input}),
         [(proto.domain, proto.op_type) for proto in done] == [(call.domain, call.op_type)],
         {name for name in OUTPUTS if name in made} <= evaluate.opaque(done),
     )
+
+
+def _output(name: str, stage: Stage, number: Mapping[str, int]) -> Output:
+    elem_type, like = stage.followed_elem_type(name)
+    return Output(number[name], stage.typed.get(name), elem_type, number[like] if like in INPUTS else None)
 
 
 def _asks(events: Iterable[Event], number: Mapping[str, int]) -> Iterator[_Ask | _AskAll]:
@@ -165,13 +178,14 @@ def _literal(data: bytes) -> bytes:
 
 
 def play(
-    script: Script, proto: NodeProto, spelled: list[bytes], names: list[str], scope: Scope, changes: list[Change]
+    script: Script, proto: NodeProto, names: list[str], scope: Scope, changes: list[Change]
 ) -> list[NodeProto | bytes]:
     """What takes the place of a call: itself, edited, or nodes as they are in a file.
 
-    `names` are those of the call, `spelled` the same as they are in a file; those that are asked for are added.
+    `names` are those of the call; those that are asked for are added.
     """
     context = scope.context
+    spelled = [sized(name.encode()) for name in names]
     for ask in script.asks:
         if isinstance(ask, _AskAll):
             found = context.names.fresh_all(names[ask.stem], ask.tails)
@@ -197,16 +211,23 @@ def play(
             result.append(proto)
         else:
             result.append(_FIELDS[type(scope.body)] + sized(made))
-    for number, kind, elem_type in script.outputs:
-        name = names[number]
-        scope.later[name] = script, result
-        if kind is not None:
-            scope.typed[name] = kind
-        if elem_type:
-            scope.elem_types[name] = elem_type
+    recall_later(script, result, names, scope)
     if context.released:
         context.released.difference_update([names[number] for number in script.read])
     return result
+
+
+def recall_later(script: Script, made: Sequence[NodeProto | bytes], names: Sequence[str], scope: Scope) -> None:
+    """Tell the scope what is known of the values of a call, and who tells the rest."""
+    for number, kind, elem_type, like in script.outputs:
+        name = names[number]
+        scope.later[name] = script, made
+        if kind is not None:
+            scope.typed[name] = kind
+        elif like is not None and scope.declared(name) is None:
+            elem_type = scope.elem_types.get(names[like], 0)
+        if elem_type:
+            scope.elem_types[name] = elem_type
 
 
 def _asked(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:

@@ -17,9 +17,9 @@ T = TensorProto
 
 @says("An axis beyond the rank, of which nothing was said, is refused.")
 def axis_inside(node: Node) -> None:
-    dims = node.scope.shape(node.input(0))
-    if dims is not None:
-        _from_front(node, node.attributes.get("axis", 1), max(len(dims), 1))
+    rank = node.scope.rank(node.input(0))
+    if rank is not None:
+        _from_front(node, node.attributes.get("axis", 1), max(rank, 1))
 
 
 @says("All axes from `axis` (1 by default) on were taken as one, and now only that axis is (the last by default).")
@@ -27,6 +27,9 @@ def over_one_axis(node: Node) -> Replacement:
     axis = node.attributes.get("axis", 1)
     if axis == -1:
         return None
+    rank = node.scope.rank(node.input(0))
+    if rank is not None and _from_front(node, axis, rank) == rank - 1:
+        return _named(node, rank - 1)
     dims = node.scope.shape(node.input(0))
     if dims is None:
         return _flattened_unless_empty(node, axis, open_sizes=True)

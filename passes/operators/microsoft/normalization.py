@@ -78,27 +78,22 @@ def normalized_branches(node: Node) -> str:
     normal = build.RMSNormalization(grouped, build.constant([1.0], FLOAT), epsilon=node.attributes.get("epsilon", 1e-5))
     if node.input(1):
         scale = recast(build, node.input(1), node.elem_type(1), FLOAT)
-        normal = build.Mul(
-            normal, _scale_of_branches(node, scale, branches or shape[-2], shape[-1], flat=bool(branches))
-        )
+        normal = build.Mul(normal, _scale_of_branches(node, scale, grouped))
     result = regrouped(node, normal, len(shape) - 1, [None]) if branches else normal
     return recast(build, result, FLOAT, kind)
 
 
-def _scale_of_branches(node: Node, scale: str, branches: object, last: object, *, flat: bool) -> str:
-    """The scale of every branch, of each, or of each element, as it is broadcast over branches."""
-    shape = node.scope.shape(node.input(1))
-    if shape is None:
-        raise CannotConvert(node, f'the rank of "{node.input(1)}" is unknown; a known one could be expressed')
-    if len(shape) > 1:
+def _scale_of_branches(node: Node, scale: str, grouped: str) -> str:
+    """The scale with an axis for branches, of which there is one where all share it."""
+    build = node.build
+    if node.rank(1) != 1:
         return scale
-    size = shape[0]
-    if not (isinstance(size, int) and isinstance(branches, int) and isinstance(last, int)):
-        raise CannotConvert(
-            node, f"scale of {size}, {branches} branches and {last} elements; numbers could be expressed"
-        )
-    each = last // branches if flat else last
-    return scale if size == each else str(node.build.Reshape(scale, [branches, -1]))
+    each = (build.scope.shape(grouped) or [None])[-1]
+    if isinstance(each, int) and each:
+        return str(build.Reshape(scale, [-1, each]))
+    size = build.Shape(grouped, start=-1)
+    rows = build.Max(build.Div(build.Shape(scale), build.Max(size, [1])), [1])
+    return str(build.Reshape(scale, build.Concat(rows, size, axis=0), allowzero=1))
 
 
 _GATES = ("silu", "swish", "sigmoid")

@@ -9,9 +9,6 @@ _SEARCHES = "it runs the graphs in its attributes until a search ends that no te
 _PAGED = "its cache lies in pages that a table at run time points to; a cache of one buffer could be expressed"
 _PACKED = "it takes sequences of several lengths packed into one without padding; padded ones could be expressed"
 _SPARSE = "which keys a query attends is chosen at run time and in no text; attention to all could be expressed"
-_PACKED_WEIGHTS = (
-    "it multiplies by weights in the layout of a file of another program, which no text tells; MatMulNBits could be"
-)
 _BOUND = "it writes into a buffer that is bound to its result, at places told at run time; values could be expressed"
 
 _CUDA = "only CUDA runs it, and its text leaves open what it computes"
@@ -52,7 +49,9 @@ REASONS = {
     "it joins the choices of PackedSparseAttentionIndexer, which cannot be expressed": (
         "PackedSparseAttentionIndexerMerge",
     ),
-    _PACKED_WEIGHTS: ("GatherPacked", "MatMulPacked", "MoEPacked"),
+    "its experts multiply by weights in blocks of bytes, chosen by two kinds of routers; QMoE could be expressed": (
+        "MoEPacked",
+    ),
     "it runs one sequence step by step, and keeps the state of each of the last steps in rows that an input counts": (
         "Mamba2Verify",
     ),
@@ -70,9 +69,6 @@ REASONS = {
     "its text says neither how words are cut nor what follows the convolution": ("WordConvEmbedding",),
     "it searches tokens for the one place where they repeat, and how many it yields hangs on that": (
         "BifurcationDetector",
-    ),
-    "it walks back through a table of least costs, step by step, and how many steps there are hangs on them": (
-        "DynamicTimeWarping",
     ),
     "each of its steps attends to a memory before the next one; LSTM could be expressed": ("AttnLSTM",),
     "it hashes tokens with the past of each sequence in arithmetic that wraps": ("NGramHashMapping",),

@@ -48,8 +48,14 @@ def pass_on_only_part(call: Call) -> Outcome:
 
 def splat(call: Call, index: int) -> Any:
     """The one value, as an array without axes, that all elements of a small constant have; None if they differ."""
-    held = call.array(index, _SMALL)
-    if held is None or not held.size or held.dtype.kind not in "iufb":
+    held, known = call.array(index, _SMALL), call.space.splats
+    if held is not None and (name := call.input(index)) not in known:
+        known[name] = _only(held)
+    return None if held is None else known[call.input(index)]
+
+
+def _only(held: Any) -> Any:
+    if not held.size or held.dtype.kind not in "iufb":
         return None
     first = held.reshape(-1)[0]
     alike = (held == first).all() and (held.dtype.kind != "f" or (np.signbit(held) == np.signbit(first)).all())

@@ -3,28 +3,25 @@
 import builtins
 import json
 import logging
-import os
 import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-import dask
-import distributed
 import fsspec
 import numpy as np
 import onnx
 import onnx.numpy_helper
 import pytest
-from opshift.passes.goals import Goal
 
 import opshift
 from opshift.cli import display
 from opshift.cli import main as cli
 from opshift.jobs import batch, exit_codes
 from opshift.jobs.rewrite import Manner
+from tests.opshift.jobs.deadly import Deadly
 from tests.support import evaluate, model
 
 pytestmark = pytest.mark.posix
@@ -267,25 +264,15 @@ def test_nothing_new_is_left_at_a_url_where_sending_fails(memory, tmp_path, monk
     assert not memory.exists("/out/a.onnx")
 
 
-@dataclass(frozen=True)
-class Deadly(Goal):
-    """Ends the process that works on a model of a certain name, in the middle of its work; notes what it had fetched."""
-
-    out: str = ""
-
-    def attempt(self, source, folder):
-        if source.graph.name == "deadly":
-            Path(self.out, f".deadly.onnx.{'0' * 12}.part").touch()
-            Path(self.out).with_name("note").write_text(folder)
-            os._exit(7)
-        return super().attempt(source, folder)
-
-
 @pytest.fixture
 def cluster():
-    """Two worker processes that are not given a second try."""
+    """Two worker processes that are not given a second try, copies of one that has imported what they need."""
+    import dask  # which takes its time
+    import distributed
+
+    settings = {"scheduler.allowed-failures": 0, "worker.multiprocessing-method": "forkserver"}
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        dask.config.set({f"distributed.{name}": value for name, value in settings.items()}),
         distributed.Client(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL),
     ):
         yield

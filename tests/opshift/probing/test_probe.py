@@ -21,8 +21,9 @@ from opshift.verification.engines import EngineError, OnnxRuntime
 from tests.conformance.cases import installed
 from tests.support import model
 
-X = np.array([1.0, -2.0], np.float32)
+pytestmark = pytest.mark.usefixtures("quick_workers")
 
+X = np.array([1.0, -2.0], np.float32)
 
 PICKY = "tests.opshift.picky:Picky"
 

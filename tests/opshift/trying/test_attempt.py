@@ -11,6 +11,8 @@ from opshift.trying import trial
 from opshift.verification import adapters
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("quick_workers")
+
 IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y"}
 FIXED = {"inputs": "float[2,3] x", "outputs": "float[2,3] y"}
 CLIPPED = {"constants": "float l = {-1}, float h = {1}"}
@@ -194,6 +196,26 @@ def test_what_the_targets_file_refuses_is_tried_as_it_is(here, capsys):
     assert "what the target's file says was left aside" in out
 
 
+def test_many_are_tried_one_after_the_other(here, capsys):
+    (here / "in").mkdir()
+    onnx.save(model("y = HardSwish(x)", 22, **IO), "in/one.onnx")
+    onnx.save(model("y = Atan(x)", 22, **IO), "in/two.onnx")
+    arguments = ["--out-dir", "out", "--target", "believed.toml", "--try", "--runs", "1", "--learn", "my.toml"]
+    assert cli.main(["inline", "in", *arguments]) == 3
+    out = capsys.readouterr().out
+    assert "runs in believed" in out
+    assert "refused: no arcs" in out
+    assert [path.name for path in (here / "out").iterdir()] == ["one.onnx"]
+    assert [limit.ops for limit in target_files.read("my.toml")["believed-0.5"].limits] == [{("", "HardSwish")}]
+
+
+def test_a_file_called_minus_is_not_written(here, capsys):
+    onnx.save(model("y = Abs(x)", 22, **IO), "in.onnx")
+    assert cli.main(["inline", "in.onnx", "-", "--target", "believed.toml", "--try"]) == 2
+    assert "- is no regular file" in capsys.readouterr().err
+    assert not (here / "-").exists()
+
+
 def test_it_is_told_to_programs(here, capsys):
     _, out = tried(capsys, "y = HardSwish(x)", "--format", "json")
     found = json.loads(out)["tried"]
@@ -212,7 +234,7 @@ def test_it_is_told_to_programs(here, capsys):
         (["--target", "believed.toml", "--try", "--learn", "."], "not a target file"),
         (["--target", "believed.toml", "--try", "--seconds", "0"], "--seconds more than 0"),
         (["--target", "believed.toml", "--try", "--seconds", "nan"], "--seconds more than 0"),
-        (["--target", "believed.toml", "--try", "--out-dir", "."], "--try is for one model"),
+        (["--target", "believed.toml", "--try", "--out-dir", ".", "--jobs", "2"], "one model after the other"),
     ],
 )
 def test_what_has_no_meaning(here, capsys, arguments, complaint):

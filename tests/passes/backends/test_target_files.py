@@ -23,7 +23,7 @@ def one(text):
 
 @pytest.mark.parametrize("name", CARRIED)
 def test_every_fact_in_a_file_is_about_something_that_onnx_defines(name):
-    held = loads(files("opshift.passes.backends").joinpath("targets", name).read_text(encoding="utf-8"))
+    held = loads(files("opshift.passes.backends").joinpath("targets", name).read_text(encoding="utf-8"), name)
     assert held["title"]
     assert name == held["name"] + ".toml"
     for backend in parse(
@@ -57,6 +57,15 @@ def test_onnxruntime_reads_what_its_table_says():
     assert rows["onnxruntime-1.2"] == (11, 6)
     assert rows["onnxruntime-1.14"] == (18, 8)
     assert (rows["onnxruntime-1.31"], rows["onnxruntime-1.32"]) == ((26, 13), (28, 14))
+
+
+def test_operators_that_releases_of_onnxruntime_lack():
+    """As sessions of one node in each of them say, at the newest opset that each loads."""
+    by_minor = [find(f"onnxruntime-1.{minor}") for minor in range(20, 33)]
+    assert [b.has("", "LpNormalization", 22) for b in by_minor[1:7]] == [False] * 4 + [True] * 2
+    assert [b.has("", "TensorScatter", 24) for b in by_minor[4:6]] == [False, True]
+    assert not any(b.has("", "RoiAlign", 22) for b in by_minor[1:])
+    assert all(b.has("", "RoiAlign", 16) for b in by_minor)
 
 
 def test_a_version_inherits_what_it_does_not_say():

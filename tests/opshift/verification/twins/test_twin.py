@@ -322,6 +322,31 @@ def test_the_error_of_an_engine_s_sigmoid_is_not_the_result_s():
     assert errors.max() / 2 < np.abs(noisy - still).max() < 1.5e-7
 
 
+@pytest.mark.parametrize("shift", [30, 60])
+def test_a_sigmoid_of_which_an_engine_leaves_nothing_is_judged_by_what_it_is(shift):
+    """onnxruntime takes it from 1, in double too: at -45 it is 0."""
+    formula = "v = Sub(s, x) e = Exp(v) o = Constant<value_float=1.0>() d = Add(e, o) y = Reciprocal(d)"
+    for one, other in ((TINY, formula), (formula, TINY)):
+        assert opshift.verify(shifted(one, shift), shifted(other, shift), grade="close")
+        doubled = other.replace(" y = ", " h = ") + " y = Add(h, h)"
+        found = opshift.verify(shifted(one, shift), shifted(doubled, shift), grade="close")
+        assert (found.status, found.outputs[0].why.endswith("elements differ, in float64")) == ("different", True)
+
+
+@pytest.mark.parametrize("op", ["Sigmoid", "Softplus"])
+def test_what_is_far_below_0_is_not_taken_from_1(op):
+    x = np.array([-700, -45, -1, 0, 2, 45, 700, np.nan, np.inf, -np.inf])
+    (made,) = Twin(model(f"y = {op}(x)", 13, inputs="float[N] x", outputs="float[N] y")).run(
+        {"x": x.astype(np.float32)}
+    )
+    with np.errstate(all="ignore"):
+        small = np.exp(x[:3])
+    assert np.allclose(made[:3], small / (1 + small) if op == "Sigmoid" else np.log1p(small), rtol=1e-15, atol=0)
+    ends = [1 / 2, 1 / (1 + np.exp(-2)), 1, 1, np.nan, 1, 0]
+    ends = ends if op == "Sigmoid" else [np.log(2), np.log1p(np.exp(2)), 45, 700, np.nan, np.inf, 0]
+    assert np.allclose(made[3:], ends, rtol=1e-15, atol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize(
     "body",
     [

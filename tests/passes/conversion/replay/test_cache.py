@@ -9,7 +9,7 @@ import pytest
 from opshift.passes.analysis.trust import TAKEN
 from opshift.passes.conversion import convert
 from opshift.passes.conversion.replay import bulk as patch
-from opshift.passes.conversion.replay import template
+from opshift.passes.conversion.replay import cache
 from opshift.passes.conversion.replay.switch import EARLIEST, USUAL, replayed_from
 from opshift.passes.model.messages import ModelProto
 
@@ -34,9 +34,9 @@ def check_replayed(
     source: ModelProto, target: int, monkeypatch: pytest.MonkeyPatch, least: int = 1, **asked: Any
 ) -> ModelProto:
     """The same bytes, changes and refusals with scripts and without."""
-    played, play = [], template.play
+    played, play = [], cache._played
     with monkeypatch.context() as patch:
-        patch.setattr(template, "play", lambda *given: played.append(1) or play(*given))
+        patch.setattr(cache, "_played", lambda *given: played.append(1) or play(*given))
         with replayed_from(EARLIEST):
             found = convert.attempt(source, {"": target}, **asked)
     assert len(played) >= least
@@ -155,9 +155,9 @@ def test_calls_about_which_nothing_is_asked_are_edited_at_once(
 ) -> None:
     """What was done to them is told in the order of the nodes; one call that is unlike the others is no hindrance."""
     source = model(body, 13, inputs="float[N,3] v0", outputs="float[N,1] v8, w0, w4")
-    edited, apply = [], patch.Patch.apply
+    edited, apply = [], patch.Patch.many
     with monkeypatch.context() as patched:
-        patched.setattr(patch.Patch, "apply", lambda *given: edited.extend(given[2]) or apply(*given))
+        patched.setattr(patch.Patch, "many", lambda *given: edited.extend(given[2]) or apply(*given))
         made = check_replayed(source, 18, monkeypatch, least=2)
     assert len(edited) == ahead
     assert all(len(node.input) == 2 for node in made.graph.node)
@@ -201,8 +201,8 @@ def test_a_few_calls_of_a_kind_are_done_by_the_steps(
     """Learning does not pay for them."""
     body = " ".join(f"v{i + 1} = LayerNormalization(v{i}, s)" for i in range(calls))
     source = model(body, 17, inputs="float[2,3] v0, float[3] s", outputs=f"float[2,3] v{calls}")
-    played, play = [], template.play
-    monkeypatch.setattr(template, "play", lambda *given: played.append(1) or play(*given))
+    played, play = [], cache._played
+    monkeypatch.setattr(cache, "_played", lambda *given: played.append(1) or play(*given))
     assert convert.attempt(source, {"": 16}).model is not None
     assert len(played) == replayed
 

@@ -1,0 +1,112 @@
+"""The Python counterpart of `inline --try`, for pipelines: in an installed backend, or in one that they bring along."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from opshift.files.lending import lent
+from opshift.passes import goals
+from opshift.passes.conversion import convert
+from opshift.passes.errors import Refusal
+from opshift.passes.goals import Target
+from opshift.passes.progress import Heard, heard
+from opshift.passes.refine import NOTHING
+from opshift.passes.specialization.sizes import Sizes
+from opshift.passes.specialization.wanted import Values
+from opshift.passes.specialization.wanted import wanted as fixed
+from opshift.trying.search import Bound
+from opshift.trying.trial import Given, Runs
+from opshift.trying.tried import Manner, Tried
+from opshift.verification.feeding.asked import Inputs, asked, at
+from opshift.verification.side import Side
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir
+
+    Model: TypeAlias = onnx.ModelProto | onnx_ir.Model | str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of trying a model; true where it runs and agrees.
+
+    Attributes:
+        model: what runs, of the kind that was given; None where nothing was found.
+        tried: what was found, and done about it; of what still fails, the words of the backend.
+        refusals: why there was nothing to be tried, if so.
+    """
+
+    model: Any
+    tried: Tried
+    refusals: tuple[Refusal, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.tried.agrees
+
+
+def try_in(
+    model: Model,
+    target: Target | None = None,
+    run: Runs | None = None,
+    *,
+    ops: Iterable[str] = (),
+    inputs: Inputs | None = None,
+    input_shape: Sizes | None = None,
+    runs: int | None = None,
+    seed: int = 0,
+    fix_shape: Sizes | None = None,
+    set: Values | None = None,
+    annotate: bool = False,
+    tries: int = Bound.tries,
+    seconds: float = Bound.seconds,
+    progress: Heard | None = None,
+) -> Trial:
+    """Replace what has to be, until a backend runs the model and agrees with the source: `inline --try`.
+
+    Args:
+        model: as for `convert_version`.
+        target: a backend, as for `inline`. Without `run` it has to be installed, and runs in a process of its own.
+        run: a function that runs a model in a backend of yours: it is given the serialized model and the inputs by
+            name, and returns the outputs in their order. What it raises is a refusal; a node or an operator that its
+            words name is replaced first. It runs in this process: it has to come to an end.
+        ops: operators to replace in any case, as for `inline`.
+        inputs: arrays by name, or where they lie, as for `verify`; what is left out is drawn.
+        input_shape: sizes to run on, as for `verify`.
+        runs: on how many sets of inputs, as for `verify`.
+        seed: of what is drawn.
+        fix_shape: as for `convert_version`.
+        set: as for `convert_version`.
+        annotate: as for `convert_version`.
+        tries: how often something is run at most.
+        seconds: how long it is looked for something to replace.
+        progress: as for `verify`.
+
+    Returns:
+        The model that runs, and what was found on the way.
+
+    Raises:
+        InvalidModel: as for `convert_version`.
+        ValueError: as for `inline` and `verify`; neither a target nor a function is given, or the target cannot be
+            tried or is not installed.
+    """
+    from opshift.trying import attempt
+
+    if tries < 1 or not seconds > 0:
+        raise ValueError("tries is 1 or more, seconds more than 0")
+    goal = goals.inlining(goals.as_names(ops), None, target, None, NOTHING)
+    goal = replace(goal, fixed=fixed(fix_shape, set), annotate=annotate)
+    if run is None and goal.backend is None:
+        raise ValueError("name a backend, or give a function that runs a model")
+    backend = None if run is None else Given(run)
+    name = attempt.backend_of(goal) if backend is None else backend.name
+    with lent(model) as (proto, folder, back), heard(progress):
+        convert.checked(proto)
+        wanted = at(asked(inputs, input_shape, runs=runs, seed=seed), goal.fixed, proto)
+        side = Side(proto, folder)
+        result, tried = attempt.attempt(side, goal, Manner(name, Bound(tries, seconds)), wanted, backend)
+        made = back(result.model) if tried.agrees and result.model is not None else None
+        return Trial(made, tried, result.refusals)
