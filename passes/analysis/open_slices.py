@@ -22,7 +22,7 @@ def inferred(model: ModelProto) -> ModelProto:
     if not turned:
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
     spelled = [node.domain for node in turned]
-    holders = [model, *model.functions]
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
     model.functions.append(_slice())
     for holder in holders:
         holder.opset_import.add(domain=ASIDE, version=1)
@@ -54,5 +54,6 @@ def _turn_back(model: ModelProto, turned: list[NodeProto], spelled: list[str]) -
     for node, domain in zip(turned, spelled, strict=True):
         node.domain = domain
     del model.functions[-1]
-    for holder in (model, *model.functions):
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
+    for holder in holders:
         del holder.opset_import[-1]
