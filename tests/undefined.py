@@ -380,7 +380,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Compress",), "there are more conditions than elements", _beyond),
     Undefined(("PRelu",), "the slope is larger than the data", _broadcasts_data),
     Undefined(("DynamicQuantizeLinear",), "there is no finite scale", _not_finite),
-    Undefined(("AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMean"), "a sum may begin at 0 or not", _negative_zero,
+    Undefined(("AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMean", "CumSum"), "a sum may begin at 0 or not", _negative_zero,
               "the sign of a zero"),
     Undefined(("Relu",), "zeros of both signs are equal", _negative_zero, "the sign of a zero"),
     Undefined(("Min", "Max", "Clip"), "zeros of both signs are equal", _zeros_of_both_signs, "the sign of a zero"),
