@@ -45,11 +45,12 @@ Plan = frozenset[Remedy]
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of an attempt, in whose words, and the kinds of things that these name."""
+    """What came of an attempt, in whose words, the kinds of things that these name, and of which inputs."""
 
     status: str
     why: str = ""
     blames: tuple[str, ...] = ()
+    place: int = 0
 
     @property
     def agrees(self) -> bool:
