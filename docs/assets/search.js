@@ -64,7 +64,9 @@
 
   function marked(text, asked) {
     const span = document.createElement("span");
-    const parts = asked.length ? text.split(new RegExp(`(${asked.join("|")})`, "gi")) : [text];
+    // a word where one begins; a short one or a number only where it ends, too
+    const whole = asked.map((word) => (/^[a-z_]{3}/.test(word) ? word : `${word}(?![a-z\\d])`));
+    const parts = asked.length ? text.split(new RegExp(`(?<![a-z\\d])(${whole.join("|")})`, "gi")) : [text];
     parts.forEach((part, k) => span.append(k % 2 ? Object.assign(document.createElement("mark"), { textContent: part }) : part));
     return span;
   }

@@ -72,10 +72,12 @@ def _why_unread(name: str, error: OSError) -> object:
     if not isinstance(error, FileNotFoundError):
         return why
     folder, file = os.path.split(name)
+    stem, suffix = os.path.splitext(file)
     beside: list[str] = []
     with suppress(OSError):
         beside = os.listdir(folder or ".")
-    return f"{why}{hint(file, beside, lambda found: os.path.join(folder, found))}"
+    like = [found.removesuffix(suffix) for found in beside if found.endswith(suffix)]  # all names of models end alike
+    return f"{why}{hint(stem, like, lambda found: os.path.join(folder, found + suffix))}"
 
 
 def _not_a_model(name: str, error: ValueError) -> InvalidModel:

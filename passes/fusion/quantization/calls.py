@@ -27,7 +27,8 @@ class Call:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     """Those that it has besides, by how its inputs and its result are shaped."""
     scale: str = ""
-    """That of the result, where it is quantized."""
+    zero_point: str = ""
+    """Those of the result, where it is quantized."""
 
     def value(self, name: str, default: Any) -> Any:
         """An attribute, of the call itself or of what stands around it."""

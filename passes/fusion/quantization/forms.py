@@ -11,6 +11,7 @@ FORMS = (QDQ, QOPERATOR)
 """On floats between DequantizeLinear and QuantizeLinear, or on integers."""
 INTEGERS: frozenset[Op] = frozenset([("", "QLinearConv"), ("", "QLinearMatMul")])
 """The operators of ONNX that compute in integers between quantized values."""
+DYNAMIC: Op = ("", "DynamicQuantizeLinear")
 SCALED: Op = ("quantization", QDQ)
 """What is looked for where products of integers are scaled: no operator of any domain."""
 MOVED: Op = ("quantization", "moved")

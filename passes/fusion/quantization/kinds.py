@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from opshift.passes.fusion.quantization import products, requantized
 from opshift.passes.fusion.quantization.calls import Kind
-from opshift.passes.fusion.quantization.forms import MOVED, SCALED
+from opshift.passes.fusion.quantization.forms import DYNAMIC, MOVED, SCALED
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.model.traversal import Op
 
@@ -34,6 +34,7 @@ FLOATS: dict[Op, Sequence[Kind]] = {
     (MICROSOFT, "MatMulNBits"): (Kind("Add", products.in_blocks_with_bias), Kind("MatMul", products.in_blocks)),
     SCALED: (Kind("Mul", products.dequantized_product),),
     MOVED: (Kind("QuantizeLinear", products.moved),),
+    DYNAMIC: (),  # of several results, see `ranges`
     ("", "MatMulInteger"): (Kind("MatMul", products.integers),),
     ("", "ConvInteger"): (Kind("Add", products.integer_convolution), Kind("Cast", products.integer_convolution)),
     (MICROSOFT, "MatMulInteger16"): (Kind("MatMul", products.sixteen_bits),),
@@ -49,6 +50,6 @@ INTEGERS: frozenset[Op] = frozenset(
 
 def anchors(op: Op) -> Iterator[str]:
     """The operators one of which a body has to hold for this one to be found."""
-    if op in KINDS:
+    if op in KINDS or op == DYNAMIC:
         yield "QuantizeLinear"
     yield from (kind.of for kind in FLOATS.get(op, ()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from opshift.passes.analysis.scope import Scope
@@ -41,6 +42,8 @@ class Operands:
 
     scope: Scope
     uses: Uses
+    scalars: bool = False
+    """Whether one scale must have no dimension, as most operators of onnxruntime's own ask for."""
 
     def made_by(self, name: str, *ops: str, domain: str = "") -> NodeProto | None:
         """The node of this body that makes a value, if it is a call of one of some operators."""
@@ -83,14 +86,33 @@ class Operands:
         if not one and (axis is None or not rank or found.axis % rank != axis % rank):
             own = "one, or one for each channel of the weights," if axis is not None else "one"
             raise Stays(f"an operand has several scales, along axis {found.axis}; {own} can be expressed")
-        values, zero = found.values, self.bare(found.zero_point)
+        form = partial(self.one, build) if one else self.bare
+        values, zero = found.values, form(found.zero_point)
         if kind in WIDER:
             held = self.scope.array(values), self.scope.array(zero) if zero else np.zeros(())
             if held[0] is None or held[1] is None:
                 raise Stays(f"an operand in {element_name(kind)} is computed; constants of it can be expressed")
             values = build.constant(held[0].astype(np.int16), WIDER[kind])
             zero = build.constant(held[1].astype(np.int16), WIDER[kind]) if zero else ""
-        return [values, self.bare(found.scale), zero or self.zeros(build, found.scale, WIDER.get(kind, kind))]
+        scale = form(found.scale)
+        return [values, scale, zero or self.zeros(build, scale, WIDER.get(kind, kind))]
+
+    def zero_point(self, name: str) -> str:
+        """The zero point that a value is dequantized with; empty where it is not, or has none."""
+        found = self.dequantized(name)
+        return "" if found is None else found.zero_point
+
+    def one(self, build: Builder, name: str) -> str:
+        """A scale or zero point of one element as the operator takes it."""
+        bare = self.bare(name)
+        if not self.scalars or not bare or self.scope.shape(bare) != [1]:
+            return bare
+        if self.scope.shape(name) == []:
+            return name
+        held = self.scope.array(bare)
+        if held is None:
+            return str(build.Reshape(bare, []))
+        return build.constant(held.reshape(()), self.scope.elem_type(bare))
 
     def bare(self, name: str) -> str:
         """A scale or zero point before a Reshape that makes a scalar of it; operators on integers take both."""
@@ -100,7 +122,9 @@ class Operands:
 
     def zeros(self, build: Builder, scale: str, kind: int) -> str:
         """A zero point of 0 for each scale."""
-        dims = self.scope.shape(scale) or []
+        dims = self.scope.shape(scale)
+        if dims is None or not all(isinstance(dim, int) for dim in dims):
+            raise Stays("there is no zero point, and the number of scales is not known, as could be expressed")
         return build.constant(np.zeros([dim for dim in dims if isinstance(dim, int)]), kind, "zero_point")
 
     def _told(self, name: str) -> str:

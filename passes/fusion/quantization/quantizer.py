@@ -17,9 +17,10 @@ from opshift.passes.changes import Allowance, Change
 from opshift.passes.errors import Refusal
 from opshift.passes.fusion.group import Uses
 from opshift.passes.fusion.quantization.calls import Call, Kind, Made, output_kind, tried
-from opshift.passes.fusion.quantization.forms import MOVED
+from opshift.passes.fusion.quantization.forms import DYNAMIC, MOVED
 from opshift.passes.fusion.quantization.kinds import FLOATS, INTEGERS, KINDS
 from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, Stays, given, value_of
+from opshift.passes.fusion.quantization.ranges import dynamic
 from opshift.passes.fusion.quantization.stays import reason
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.lazy_numpy import np
@@ -30,6 +31,7 @@ from opshift.passes.rewrite.builder import Builder
 T = TensorProto
 _RANGE: dict[int, tuple[int, int]] = {T.UINT8: (0, 255), T.INT8: (-128, 127)}
 _REMARK = "computed in integers and rounded once, which differs by a step where that rounds otherwise"
+_OF_ZEROS = "of nothing but zeros, the scale is 1 in onnxruntime, and 0 by the text"
 _REMARKS = {"MatMulNBits": "products round in their own order"}
 _EXACT = frozenset(("QLinearConcat", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearWhere"))
 """Operators that are tables of what is computed in floats, or copies."""
@@ -63,6 +65,10 @@ class Quantizer:
             for index, node in enumerate(nodes):
                 if node.op_type == root.of and not default_domain(node.domain) and index not in found:
                     found |= self._in_floats(index, node, op, root, found)
+        if DYNAMIC in ops:
+            for index, node in enumerate(nodes):
+                if node.op_type == "QuantizeLinear" and not default_domain(node.domain) and index not in found:
+                    found |= self._dynamic(index, node, found)
         self._account(found, wanted, whole=MOVED in ops)
         return found
 
@@ -74,15 +80,16 @@ class Quantizer:
         for op in wanted.get(call.node.op_type, ()) if call is not None else ():
             assert call is not None, "it is looked for above"
             build = Builder(self.scope, self.scope.opset, node)
+            operands = replace(operands, scalars=bool(op[0]))
             try:
                 made = KINDS[op].make(operands, build, call, kind)
             except Stays as stays:
                 made, why = None, why or str(stays)
             if made is None:
                 continue
-            zero = operands.bare(given(node, 2)) or build.constant(0, kind)
+            zero = operands.one(build, given(node, 2)) or build.constant(0, kind)
             at = KINDS[op].result
-            inputs = [*made.inputs[:at], operands.bare(node.input[1]), zero, *made.inputs[at:]]
+            inputs = [*made.inputs[:at], operands.one(build, node.input[1]), zero, *made.inputs[at:]]
             how = f"{op[1]} from DequantizeLinear, {call.node.op_type}, QuantizeLinear"
             return self._replaced(index, node, op, how, made._replace(inputs=inputs), build, call)
         if call is not None and why:
@@ -113,6 +120,26 @@ class Quantizer:
             return {}
         how = made.how or f"{made.op or op[1]} from what {node.op_type} is computed of"
         return self._replaced(index, node, op, how, made, build, call)
+
+    def _dynamic(self, index: int, node: NodeProto, found: Mapping[int, Any]) -> dict[int, list[NodeProto]]:
+        """DynamicQuantizeLinear in the place of what makes the scale, before anything reads one of its results."""
+        of = dynamic(Operands(self.scope, self.uses), node)
+        places = [index, *(self.uses.makers[name] for name in of[1:])] if of is not None else []
+        if of is None or any(at in found for at in places):
+            return {}
+        how, name, opset = (
+            f"{DYNAMIC[1]} from the range of the data and QuantizeLinear",
+            name_of(node),
+            self.scope.opset,
+        )
+        if not self.allowance.permits(name, DYNAMIC[1], how):
+            return {}
+        made = NodeProto(op_type=DYNAMIC[1], name=node.name, doc_string=node.doc_string, input=[of.x])
+        made.output.extend([node.output[0], of.scale, of.zero_point])
+        gone = [node, *(self.scope.body.node[at] for at in places)]
+        self.scope.context.released.update(Operands(self.scope, self.uses).above(*gone))
+        self.allowance.made.append(Change(name, DYNAMIC[1], "", opset, opset, how, "close", _OF_ZEROS))
+        return {**{at: [] for at in places}, self.uses.makers[of.scale]: [made]}
 
     def _replaced(
         self, index: int, node: NodeProto, op: Op, how: str, made: Made, build: Builder, call: Call
@@ -145,7 +172,7 @@ def name_of(node: NodeProto) -> str:
 
 def _before(of: Operands, node: NodeProto, kind: int) -> Call | None:
     """The call whose result is quantized: behind a Relu that the lowest number stands for, and between Transposes."""
-    name, inside = node.input[0], list[int]()
+    name, inside, levels = node.input[0], list[int](), (node.input[1], given(node, 2))
 
     def step(name: str) -> NodeProto | None:
         at = of.uses.makers.get(name)
@@ -163,11 +190,11 @@ def _before(of: Operands, node: NodeProto, kind: int) -> Call | None:
         x, turned = of.turned(made.input[0]) if made is not None and made.input else ("", "")
         if made is None or turned != FIRST:
             return None
-        return Call(made, [x, *made.input[1:]], inside, {"channels_last": 1}, node.input[1])
+        return Call(made, [x, *made.input[1:]], inside, {"channels_last": 1}, *levels)
     if made is not None and made.op_type == "Reshape":  # Softmax over several axes
         rows = _softmax_of_rows(of, made, step, inside)
-        return None if rows is None else replace(rows, scale=node.input[1])
-    return None if made is None else Call(made, list(made.input), inside, scale=node.input[1])
+        return None if rows is None else replace(rows, scale=levels[0])
+    return None if made is None else Call(made, list(made.input), inside, {}, *levels)
 
 
 def _cuts_nothing(of: Operands, node: NodeProto, quantize: NodeProto, kind: int) -> bool:

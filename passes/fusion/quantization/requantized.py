@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
+from opshift.passes.changes import GRANTED
 from opshift.passes.fusion.quantization.biases import Scales, int32_bias
 from opshift.passes.fusion.quantization.calls import Call, Made, Make, attributes_of, check_kernel, check_same
 from opshift.passes.fusion.quantization.operands import Operands, Stays
+from opshift.passes.model.types import Dim
 from opshift.passes.operators.shared.dequantized import softmax_needs, softmax_overflows
 from opshift.passes.rewrite.builder import Builder
 
@@ -27,8 +29,14 @@ def all_of(count: int) -> Make:
 
 
 def chosen(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+    if _are_constant(of, call.scale, call.zero_point) and not _are_constant(of, *map(of.zero_point, call.inputs[1:])):
+        raise Stays("a zero point is computed and the result's is not, of which onnxruntime ends the process")
     made = all_of(2)(of, build, Call(call.node, call.inputs[1:], []), kind)
     return None if made is None else Made([call.inputs[0], *made.inputs], {})
+
+
+def _are_constant(of: Operands, *names: str) -> bool:
+    return all(of.scope.is_constant(name) for name in names if name)
 
 
 def convolution(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
@@ -84,18 +92,22 @@ def softmax(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
     opset = min(of.scope.opset, _PER_AXIS)
     axis, rule = call.value("axis", -1 if opset == _PER_AXIS else 1), call.value("opset", opset)
     check_same(of, kind, x[0])
-    _check_finite(of, call, axis, alone=rule >= _PER_AXIS)
-    return Made(x, {"axis": axis, "opset": rule})
+    sizes = _check_finite(of, call, axis, alone=rule >= _PER_AXIS)
+    known = all(isinstance(size, int) for size in sizes)
+    return Made(x, {"axis": axis, "opset": rule}, remark="" if known else GRANTED)
 
 
-def _check_finite(of: Operands, call: Call, axis: int, *, alone: bool) -> None:
-    """That the kernel makes no infinity, whatever sizes only the run tells."""
+def _check_finite(of: Operands, call: Call, axis: int, *, alone: bool) -> list[Dim]:
+    """That the kernel makes no infinity, whatever sizes only the run tells; returns all sizes."""
     scale, dims = of.number(call.scale), of.scope.shape(call.inputs[0])
     if scale is None or not dims or not -len(dims) <= axis < len(dims):
         raise Stays("its scale or rank is not known, of which onnxruntime may make an infinity")
+    if 0 in dims:
+        raise Stays("it has no element, of which onnxruntime makes nothing at all")
     sizes = [dims[axis]] if alone else dims[axis % len(dims) :]
     least = prod(size for size in sizes if isinstance(size, int))
     if softmax_overflows(scale, least):
         told = f"{least} elements" if all(isinstance(size, int) for size in sizes) else f"perhaps {least} elements"
         why = f"a scale of {scale:.2g} of {told}, of which onnxruntime makes an infinity"
         raise Stays(f"{why}; {softmax_needs(least):.2g} and more can be expressed")
+    return dims

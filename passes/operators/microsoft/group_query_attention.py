@@ -37,7 +37,7 @@ class _Lengths:
     first: str  # whether this is the first prompt; "" where it is known to be
 
 
-@says("RotaryEmbedding-23, TensorScatter-24 at the end of each sequence, and Attention-24 with a mask that says which.")
+@says("RotaryEmbedding-23, TensorScatter-24 at the end of each sequence, and Attention-24 with a mask.")
 def attention_over_a_cache(node: Node) -> list[str]:
     _refuse_windows_and_integers(node)
     _refuse_padding(node)

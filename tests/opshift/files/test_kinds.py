@@ -103,7 +103,12 @@ def test_a_model_that_is_cut_off_stays_one_that_is_cut_off(tmp_path):
 
 def test_a_name_that_nothing_has_is_told_with_the_one_that_could_be_meant(tmp_path, capsys):
     (tmp_path / "encoder.onnx").write_bytes(RELU.SerializeToString())
-    for name, meant in (("encodr.onnx", f"; did you mean {tmp_path / 'encoder.onnx'}?"), ("x", ""), ("no/x.onnx", "")):
+    for name, meant in (
+        ("encodr.onnx", f"; did you mean {tmp_path / 'encoder.onnx'}?"),
+        ("x", ""),
+        ("n.onnx", ""),
+        ("no/x.onnx", ""),
+    ):
         assert cli.main(["inspect", str(tmp_path / name)]) == 5
         assert capsys.readouterr().err == f"opshift: {tmp_path / name}: No such file or directory{meant}\n"
 

@@ -149,6 +149,7 @@ def test_what_the_kernel_makes_an_infinity_of_stays(kind):
     for shape, least, found in (
         ("2,1", 1 / 256, False), ("2,2", 1 / 400, False), ("2,2", 1 / 256, True), ("2,3", 1 / 400, True), ("2,3", 1 / 511, False),
         ("2,N", 1 / 256, False), ("2,N", 1 / 148, True), ("N,2", 1 / 256, True),
+        ("0,3", 1 / 100, False),
     ):  # fmt: skip
         name, dims = np.dtype(kind).name, shape.split(",")
         body = "a = DequantizeLinear(x, s, z) f = Softmax(a) y = QuantizeLinear(f, t, z)"
@@ -156,8 +157,8 @@ def test_what_the_kernel_makes_an_infinity_of_stays(kind):
         source = plain_model(body, 13, inputs=f"{name}[{shape}] x", outputs=f"{name}[{shape}] y", constants=held)
         result = fold.attempt(source, ops=[(MICROSOFT, "QLinearSoftmax")])
         assert bool(result.changes) == found == (not result.stays), (shape, least)
-        assert all("makes an infinity" in one.why for one in result.stays)
+        assert all("makes an infinity" in one.why or "makes nothing at all" in one.why for one in result.stays)
         sizes = [5 if dim == "N" else int(dim) for dim in dims]
         given = {"x": RNG.integers(0, 100, sizes).astype(kind)}
         want, got = (evaluate(of, given)[0].astype(int) for of in (source, result.model))
-        assert np.abs(want - got).max() <= 1
+        assert np.abs(want - got).max(initial=0) <= 1

@@ -178,3 +178,43 @@ def test_what_only_moves_numbers_moves_integers(moves, same):
     assert operators(made.model) == ([name] if same and name != "Relu" else kept)
     assert made.grade == "exact"
     check(source, made.model, 0)
+
+
+@pytest.mark.parametrize("how", ["constant", "input", "reshaped"])
+@pytest.mark.parametrize("op", ["Add(a, a)", "Mul(a, a)", "AveragePool<kernel_shape = [2, 2]>(a)"])
+def test_operators_of_onnxruntime_get_scalars(op, how):
+    """Those that check it take no vector of one element, as ONNX's own and most others do."""
+    one = {"xs": np.float32([0.05]), "xz": np.uint8([100]), "ys": np.float32([0.1]), "yz": np.uint8([7])}
+    body = f"{A} f = {op} y = QuantizeLinear(f, ys, yz)"
+    if how == "reshaped":
+        body = "t = Reshape(ys, none) " + body.replace("ys", "t").replace("t = Reshape(t", "t = Reshape(ys")
+    source = held(body, **one, none=np.zeros(0, np.int64) if how == "reshaped" else None)
+    if how == "input":
+        source.graph.input.append(onnx.helper.make_tensor_value_info("xs", onnx.TensorProto.FLOAT, [1]))
+    name = f"QLinear{op.partition('(')[0].partition('<')[0]}"
+    result = folded(source, f"com::{name}")
+    assert operators(result)[-1] == name
+    check(source, result)
+
+
+def test_a_scale_and_a_zero_point_keep_the_same_rank():
+    body = f"{A} b = DequantizeLinear(w, ws, wz) f = Gemm(a, b) y = QuantizeLinear(f, ys, yz)"
+    source = held(body, **{**MATRIX, "d": None, "ws": np.float32([0.1]), "wz": np.int8([3])})
+    zero = onnx.helper.make_tensor_value_info("wz", onnx.TensorProto.INT8, [None])  # of whose length the run tells
+    source.graph.input.append(zero)
+    result = folded(source, "com::QGemm")
+    assert operators(result) == ["QGemm"]
+    check(source, result)
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("computed", ["", "xz", "yz", "xs", "xs xz", "xz yz", "xz ys"])
+def test_where_the_kernel_would_end_the_process_it_stays(computed):
+    body = f"{A} f = Where(k, a, a) y = QuantizeLinear(f, ys, yz)"
+    source = held(body, k=np.array(True))
+    for name in computed.split():
+        kind = onnx.TensorProto.FLOAT if name[1] == "s" else onnx.TensorProto.UINT8
+        source.graph.input.append(onnx.helper.make_tensor_value_info(name, kind, []))
+    result = folded(source, "com::QLinearWhere")
+    assert ("QLinearWhere" in operators(result)) == (computed not in ("xz", "xs xz"))
+    check(source, result)
