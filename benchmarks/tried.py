@@ -31,6 +31,21 @@ from opshift.verification.feeding.asked import asked, at
 from opshift.verification.side import Side
 
 BOUND = Bound(40, 120)
+PIECES = (
+    ("opencv", "`Tanh(x)` of a number beyond 45", "NaN instead of 1", "the input is clipped"),
+    (
+        "opencv",
+        '`LSTM<direction = "bidirectional", activations = ["Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh", "Tanh"]>`',
+        "`Assertion failed: activations.size() == 3`",
+        "the attribute, which says the default, is left out",
+    ),
+    ("opencv", "`Loop` of `tf2onnx` (`while_loop`)", "`Assertion failed: fromBuf >= 0`", "written out turn by turn"),
+    ("opencv", "`GRU` of PyTorch", "`Assertion failed` in transpose_layer.cpp", "nothing"),
+    ("tract", "`Loop`", "`Unimplemented(Loop)`", "written out turn by turn"),
+    ("tract", "`com.microsoft::DynamicQuantizeLSTM`", "`Unimplemented(DynamicQuantizeLSTM)`", "nothing"),
+    ("opencv", "`com.microsoft::DynamicQuantizeLSTM`", "`Can't create layer`", "nothing"),
+)
+"""What `--repro` wrote of failures: the backend, the smallest piece, what came of it, and what helps."""
 
 
 @dataclass(frozen=True)
@@ -173,4 +188,7 @@ def document(found: list[Row], told: Mapping[str, str] = MappingProxyType({})) -
             done = "; ".join(filter(None, [f"`{told[row.model]}`" if row.model in told else "", row.done]))
             cells = f"{row.kind}: {row.model}", row.backend, done, row.remains[:160]
             lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
+    lines += ["", "### The smallest pieces that fail", "", "As `--repro` cuts them out.", ""]
+    lines += ["| backend | piece | what comes of it | what helps |", "|---|---|---|---|"]
+    lines += [f"| {' | '.join(row)} |" for row in PIECES if row[0] in backends]
     return "\n".join([*lines, ""])

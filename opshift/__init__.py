@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # an import of typing would be the longest part of this one, in which an interrupt is not quiet
 
 if TYPE_CHECKING:
     from opshift.api import Plan, convert_version, fold, inline, optimize, plan, verify

@@ -236,7 +236,7 @@ def progress() -> Iterator[Callable[[str, int, int], None] | None]:
     from rich.progress import Progress
 
     with Progress(console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
+        task = bar.add_task("read the model", total=None)
         yield lambda name, place, count: bar.update(task, description=name, completed=place, total=count)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from opshift.cli.words import Completion, Misuse, Parser, Version
@@ -19,12 +20,12 @@ _MODELS = ("model", "before", "after")
 
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """What was typed; raises `Misuse` for what has no meaning."""
-    parser = _parser()
+    first = next(iter(sys.argv[1:] if arguments is None else arguments), "")
+    parser = _parser(first if first in _VERBS else "")
     options, unknown = parser.parse_known_args(arguments)
-    verbs = _verbs(parser)
-    verb = verbs[options.command]
+    verb = _verbs(parser)[options.command]
     if unknown:
-        verb.unknown(unknown, verbs)
+        verb.unknown(unknown, _verbs(_parser()))
     if hasattr(options, "paths"):
         _tell_apart(verb, options)
     for path in (*getattr(options, "paths", ()), *(getattr(options, name, None) for name in _MODELS)):
@@ -52,16 +53,19 @@ def _tell_apart(parser: Parser, options: argparse.Namespace) -> None:
 
 def _single(path: str, parser: Parser) -> str:
     """The one model that wildcards stand for."""
+    if not any(wild in path for wild in "*?["):
+        return path
     from opshift.files.urls import named
 
-    found = [path] if not any(wild in path for wild in "*?[") else named([path], folders=False)
+    found = named([path], folders=False)
     if len(found) > 1:
         raise Misuse(f"{path} stands for {len(found)} models; name one, or --out-dir for all", parser)
     return found[0]
 
 
 @cache
-def _parser() -> Parser:
+def _parser(typed: str = "") -> Parser:
+    """The parser of all verbs; where one of them was typed, the options of the others are left out."""
     parser = Parser(
         prog="opshift",
         description="Move ONNX models between opset versions, up and down, and prove that they compute the same.",
@@ -71,47 +75,56 @@ def _parser() -> Parser:
     parser.add_argument("--print-completion", action=Completion, help="print what completes commands in a shell")
     verbs = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    convert = verbs.add_parser("convert", help="convert a model to another opset")
-    _add_rewriting(convert)
-    _add_modernize(convert)
-    convert.add_argument(
+    for name, (what, add_options) in _VERBS.items():
+        verb = verbs.add_parser(name, help=what)
+        if typed in ("", name):
+            add_options(verb)
+    return parser
+
+
+def _convert(parser: argparse.ArgumentParser) -> None:
+    _add_rewriting(parser)
+    _add_modernize(parser)
+    parser.add_argument(
         "--opset",
         action="append",
         default=[],
         metavar="N|latest|TARGET|DOMAIN=N",
         help="the opset to reach, the newest, or that of a target; again for another domain",
     )
-    convert.add_argument(
+    parser.add_argument(
         "--quantization",
         metavar="qdq|qoperator",
         help="write quantized operators on floats between DequantizeLinear and QuantizeLinear, or as QLinearConv and "
         "QLinearMatMul",
     )
-    _add_target(convert)
-    _add_trying(convert)
+    _add_target(parser)
+    _add_trying(parser)
 
-    inline = verbs.add_parser("inline", help="replace operators by their definitions")
-    _add_rewriting(inline)
-    _add_modernize(inline)
-    inline.add_argument("--op", action="append", default=[], help="an operator, Name or domain::Name; repeatable")
-    inline.add_argument("--deny", metavar="FILE", help="a file of operators, one a line, or a TOML file with `ops`")
-    inline.add_argument("--domain", help="all operators of this domain, the model's own functions among them")
-    _add_target(inline)
-    _add_trying(inline)
-    inline.add_argument(
+
+def _inline(parser: argparse.ArgumentParser) -> None:
+    _add_rewriting(parser)
+    _add_modernize(parser)
+    parser.add_argument("--op", action="append", default=[], help="an operator, Name or domain::Name; repeatable")
+    parser.add_argument("--deny", metavar="FILE", help="a file of operators, one a line, or a TOML file with `ops`")
+    parser.add_argument("--domain", help="all operators of this domain, the model's own functions among them")
+    _add_target(parser)
+    _add_trying(parser)
+    parser.add_argument(
         "--portable", action="store_true", help="all that is not ONNX's, such as operators of com.microsoft"
     )
-    inline.add_argument("--opset", metavar="N", help="also convert to this opset")
+    parser.add_argument("--opset", metavar="N", help="also convert to this opset")
 
-    fold = verbs.add_parser("fold", help="put operators in the place of the nodes that compute them")
-    _add_rewriting(fold)
-    fold.add_argument(
+
+def _fold(parser: argparse.ArgumentParser) -> None:
+    _add_rewriting(parser)
+    parser.add_argument(
         "--op",
         action="append",
         default=[],
         help="an operator to recognise, Name or domain::Name; repeatable (default: all that exporters write as one)",
     )
-    fold.add_argument(
+    parser.add_argument(
         "--opset",
         action="append",
         default=[],
@@ -119,47 +132,50 @@ def _parser() -> Parser:
         help="convert to this opset first, as `convert --modernize` does; without it, the model keeps its own",
     )
 
-    optimize = verbs.add_parser("optimize", help="compute no more what is constant, computed already, or of no effect")
-    _add_rewriting(optimize, optimizing=False)
 
-    verify = verbs.add_parser("verify", help="run two models on the same inputs and compare")
-    verify.add_argument("before")
-    verify.add_argument("after")
-    _add_set(verify, "give an input of the first model this value; the second one may have a constant in its place")
-    verify.add_argument("--close", action="store_true", help="allow for other rounding, not only for other kernels")
-    _add_inputs(verify)
-    _add_report(verify)
-    _add_repro(verify)
-    _add_format(verify)
-    _add_working(verify)
+def _optimize(parser: argparse.ArgumentParser) -> None:
+    _add_rewriting(parser, optimizing=False)
 
-    inspect = verbs.add_parser("inspect", help="show what a model consists of and which opsets it can reach")
-    inspect.add_argument("model")
-    inspect.add_argument("--target", help="show what this target would refuse, and what would be rewritten for it")
-    inspect.add_argument("--opset", metavar="N", help="show what would be refused at this opset, and what rewritten")
-    inspect.add_argument("--reach", action="store_true", help="try each opset, of a large model, too")
-    _add_format(inspect)
-    _add_verbose(inspect)
 
-    ledger = verbs.add_parser("ledger", help="show what is done about each change of each operator")
-    ledger.add_argument("--opset", type=int, metavar="N", help="only the changes at this opset of the installed onnx")
-    ledger.add_argument(
+def _verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("before")
+    parser.add_argument("after")
+    _add_set(parser, "give an input of the first model this value; the second one may have a constant in its place")
+    parser.add_argument("--close", action="store_true", help="allow for other rounding, not only for other kernels")
+    _add_inputs(parser)
+    _add_report(parser)
+    _add_repro(parser)
+    _add_format(parser)
+    _add_working(parser)
+
+
+def _inspect(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model")
+    parser.add_argument("--target", help="show what this target would refuse, and what would be rewritten for it")
+    parser.add_argument("--opset", metavar="N", help="show what would be refused at this opset, and what rewritten")
+    parser.add_argument("--reach", action="store_true", help="try each opset, of a large model, too")
+    _add_format(parser)
+    _add_verbose(parser)
+
+
+def _ledger(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--opset", type=int, metavar="N", help="only the changes at this opset of the installed onnx")
+    parser.add_argument(
         "--op", action="append", default=[], help="the history of an operator, and the file that tells it; repeatable"
     )
-    ledger.add_argument("--markdown", action="store_true", help="the whole table, as it stands in docs/support.md")
-    ledger.add_argument("--definitions", action="store_true", help="what operators become: docs/definitions.md")
+    parser.add_argument("--markdown", action="store_true", help="the whole table, as it stands in docs/support.md")
+    parser.add_argument("--definitions", action="store_true", help="what operators become: docs/definitions.md")
 
-    targets = verbs.add_parser("targets", help="list the known targets")
-    _add_format(targets)
 
-    verbs.add_parser("schema", help="print the JSON Schema of what `--format json` prints")
+def _targets(parser: argparse.ArgumentParser) -> None:
+    _add_format(parser)
 
-    probe = verbs.add_parser("probe", help="find out what an installed backend reads, and write a target file")
-    probe.add_argument("--backend", required=True, help="onnxruntime, openvino, opencv or tract")
-    probe.add_argument("--output", metavar="FILE", help="where to write; without it, to the standard output")
-    probe.add_argument("--models", metavar="FOLDER", help="also try the calls in the models of this folder")
-    probe.add_argument("--op", action="append", default=[], help="only this operator; repeatable")
-    return parser
+
+def _probe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--backend", required=True, help="onnxruntime, openvino, opencv or tract")
+    parser.add_argument("--output", metavar="FILE", help="where to write; without it, to the standard output")
+    parser.add_argument("--models", metavar="FOLDER", help="also try the calls in the models of this folder")
+    parser.add_argument("--op", action="append", default=[], help="only this operator; repeatable")
 
 
 def _add_rewriting(parser: argparse.ArgumentParser, *, optimizing: bool = True) -> None:
@@ -341,3 +357,17 @@ def _add_working(parser: argparse.ArgumentParser) -> None:
         help="list each refusal, not each kind of them, and say on the standard error stream what is being done",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print only what went wrong, and JSON")
+
+
+_VERBS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "convert": ("convert a model to another opset", _convert),
+    "inline": ("replace operators by their definitions", _inline),
+    "fold": ("put operators in the place of the nodes that compute them", _fold),
+    "optimize": ("compute no more what is constant, computed already, or of no effect", _optimize),
+    "verify": ("run two models on the same inputs and compare", _verify),
+    "inspect": ("show what a model consists of and which opsets it can reach", _inspect),
+    "ledger": ("show what is done about each change of each operator", _ledger),
+    "targets": ("list the known targets", _targets),
+    "schema": ("print the JSON Schema of what `--format json` prints", lambda parser: None),
+    "probe": ("find out what an installed backend reads, and write a target file", _probe),
+}

@@ -31,7 +31,7 @@ def output(options: argparse.Namespace, label: str) -> Path:
     with writing(found):
         _look_for_folder(found)
         there = found.exists()
-    if options.output == "-" or (there and not found.is_file()):
+    if there and not found.is_file():
         raise ValueError(f"{found} is no regular file; give the path of a file")
     if there and model.exists() and found.samefile(model):
         raise ValueError("the output is the input; give another path, or --in-place")

@@ -85,6 +85,8 @@ class _Trying:
         self._meter = Meter(manner.bound)
         self._pieces: dict[Plan, Piece | None] = {}
         self._results: dict[Plan, Result] = {}
+        self._places: dict[Hashable, int] = {}
+        """Of which inputs a model failed, by what it is."""
 
     def run(self) -> tuple[Result, Tried]:
         remedies = self._remedies
@@ -141,7 +143,9 @@ class _Trying:
             return Answer(IMPOSSIBLE, str(result.refusals[0]) if result.refusals else "")
         progress.tell(f"try it in {self._backend.said}", self._meter.tries + 1, self._manner.bound.tries)
         held = self._held.alike() if any(remedy.kind == FIX for remedy in plan) else self._held
-        return self._backend.answer(result.model, self._source.folder, held)
+        answer = self._backend.answer(result.model, self._source.folder, held)
+        self._places[self._made(plan)] = answer.place
+        return answer
 
     def _made(self, plan: Plan) -> Hashable:
         """What a plan makes; of what is refused, the plan itself."""
@@ -164,11 +168,14 @@ class _Trying:
         if plan not in self._pieces:
             model = self._result(plan).model
             self._pieces[plan] = (
-                None
-                if model is None
-                else smallest.smallest(model, self._source.folder, self._held.feeds[0], self._fails)
+                None if model is None else smallest.smallest(model, self._source.folder, self._feeds(plan), self._fails)
             )
         return self._pieces[plan]
+
+    def _feeds(self, plan: Plan) -> smallest.Feeds:
+        """The inputs on which what a plan makes fails."""
+        held: smallest.Feeds = self._held.feeds[self._places.get(self._made(plan), 0)]
+        return held
 
     def _fails(self, piece: ModelProto, feeds: smallest.Feeds) -> Answer:
         """What the backend says of a piece."""

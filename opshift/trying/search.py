@@ -45,11 +45,12 @@ Plan = frozenset[Remedy]
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of an attempt, in whose words, and the kinds of things that these name."""
+    """What came of an attempt, in whose words, the kinds of things that these name, and of which inputs."""
 
     status: str
     why: str = ""
     blames: tuple[str, ...] = ()
+    place: int = 0
 
     @property
     def agrees(self) -> bool:
@@ -235,19 +236,23 @@ class Search:
         if wider in self._been:  # of what shares a slot, one may lead to the other and back
             return None
         found = self.ask(wider)
-        changed = meant or (found.status, found.why) != (answer.status, answer.why)  # the same words may be of others
-        if found.agrees or (changed and self._went_on(plan, answer, remedy, found)):
+        other = (found.status, found.why) != (answer.status, answer.why)
+        changed = meant or other  # the same words may be of others
+        if found.agrees or (changed and self._went_on(plan, answer, remedy, found, located=meant and other)):
             self._reasons[remedy] = answer
             return wider, found
         return None
 
-    def _went_on(self, plan: Plan, answer: Answer, remedy: Remedy, found: Answer) -> bool:
-        """Whether something else is at fault than before."""
+    def _went_on(self, plan: Plan, answer: Answer, remedy: Remedy, found: Answer, *, located: bool) -> bool:
+        """Whether something else is at fault than before; `located`, what that is may be looked for in the whole."""
         wider = joined(plan, remedy)
         if found.status in (IMPOSSIBLE, UNTRIED) or self._kept(wider) == self._kept(plan):
             return False
         if self._mends is not None and not found.blames:
-            return bool(self._found_out(plan)) and self.meter.goes_on() and self._mends(plan, remedy)
+            if bool(self._found_out(plan)) and self.meter.goes_on() and self._mends(plan, remedy):
+                return True
+            if not located:
+                return False
         before, after = self._at_fault(plan, answer), self._at_fault(wider, found)
         return bool(before and after) and before[0] != after[0]
 

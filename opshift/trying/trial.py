@@ -96,12 +96,12 @@ class Backend:
         if isinstance(found, Verdict):
             return Answer(DIED if found.status == "died" else HUNG, found.why)
         if len(found.outputs) < len(held.feeds):
-            return Answer(REFUSED, found.why, blamed(found.why, model))
+            return Answer(REFUSED, found.why, blamed(found.why, model), len(found.outputs))
         try:
-            tensor, why = isolation.call(_parted, held, Side(model, folder), found.outputs, plainly)
+            place, tensor, why = isolation.call(_parted, held, Side(model, folder), found.outputs, plainly)
         except isolation.Ended as ended:
             return Answer(REFUSED, str(ended))
-        return Answer(DIFFERS, f'"{tensor}": {why}' if tensor else why) if why else Answer(AGREES)
+        return Answer(DIFFERS, f'"{tensor}": {why}' if tensor else why, place=place) if why else Answer(AGREES)
 
     def outputs(self, model: ModelProto, folder: str | None, feeds: Sequence[Any]) -> Yield | Verdict:
         """What it makes of some inputs."""
@@ -142,23 +142,23 @@ class Given(Backend):
         """Nothing was started."""
 
 
-def _parted(held: Expected, after: Side, outputs: Sequence[Sequence[Any]], plainly: bool) -> tuple[str, str]:
-    """The first output that differs from the source's, and how."""
+def _parted(held: Expected, after: Side, outputs: Sequence[Sequence[Any]], plainly: bool) -> tuple[int, str, str]:
+    """The first output that differs from the source's, of which inputs, and how."""
     from opshift.verification.judge import Pair
 
     names = [value.name for value in held.side.model.graph.output]
     pair = Pair(held.side, after, "close", coarse=_COARSE)
-    for given, first, second in zip(held.feeds, held.outputs, outputs, strict=True):
+    for place, (given, first, second) in enumerate(zip(held.feeds, held.outputs, outputs, strict=True)):
         if len(second) != len(names):
-            return "", f"{len(second)} outputs instead of {len(names)}"
+            return place, "", f"{len(second)} outputs instead of {len(names)}"
         first, second = _alike(first, second)
         rows = [(name, pair.parted(a, b, name)) for name, a, b in zip(names, first, second, strict=True)]
         if not plainly and any(why for _, why in rows):
             rows = [(judged.output, judged.why) for judged in pair.judge(given, first, second).outputs]
         for name, why in rows:
             if why:
-                return name, why
-    return "", ""
+                return place, name, why
+    return 0, "", ""
 
 
 def _alike(first: Sequence[Any], second: Sequence[Any]) -> tuple[list[Any], list[Any]]:

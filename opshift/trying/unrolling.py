@@ -48,7 +48,13 @@ def unroll(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:
         return model, changes
     kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del made.graph.node[:]
-    made.graph.node.extend(kept)
+    for node in kept:
+        tensor = tensors.of_constant(node) if node.op_type == "Constant" and not node.domain else None
+        if tensor is None:
+            made.graph.node.append(node)
+        else:  # importers that read a parameter from a tensor alone do not find it in a node
+            made.graph.initializer.add().CopyFrom(tensor)
+            made.graph.initializer[-1].name = node.output[0]
     dead_code.drop_unused(made, {name for node in kept for name in node.output})
     return made, [*changes, *specialize.followed(made, NOTHING)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opshift.passes.analysis import stand_ins
+from opshift.passes.analysis import open_slices, stand_ins
 from opshift.passes.analysis.callers import refers
 from opshift.passes.analysis.element_types import elem_type
 from opshift.passes.analysis.inferred_defaults import is_mistaken, stated
@@ -42,6 +42,8 @@ def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
         domain = default_domain(node.domain)
         if node.op_type == "Reshape" and not domain and opset >= SHAPE_TO_INPUT:
             opset = max(opset, RANK_BY_LENGTH)
+        if node.op_type == "Slice" and not domain and opset == open_slices.WRONG:
+            opset = open_slices.RIGHT
         schema = onnx.defs.get_schema(node.op_type, opset, domain)
         imports = [onnx.OperatorSetIdProto(domain=domain, version=opset)]
         inferred = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=imports)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from google.protobuf.message import Error as ProtobufError
 from opshift.passes import process
-from opshift.passes.analysis import claims
+from opshift.passes.analysis import claims, open_slices
 from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.knowledge import Known
 from opshift.passes.analysis.node_inference import infer_node, is_known
@@ -123,21 +123,19 @@ class Inference:
 
 def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, TypeProto]], ModelProto | None]:
     """The types of values by the path of their graph, and the model in which they were found."""
-    import onnx.shape_inference
-
     light = without_weights(source)
     light.functions.extend(_definitions(source))
     _check_installed(light)
     claims.withdraw(light)
     try:
         with process.at_most(_room(light)):
-            inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
+            inferred = open_slices.inferred(light)
             silent = _is_silent(inferred.graph)
             more = silent and _compute_constants(light, opened) | claims.state_lengths(light, inferred)
             for _ in range(_ROUNDS if silent else 0):
                 if not _add_ranks(light.graph, inferred.graph, {}) | more:
                     break
-                inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
+                inferred = open_slices.inferred(light)
                 more = False
     except Exception:  # a model that inference cannot digest still has its declared types
         return {}, None

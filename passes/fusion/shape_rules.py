@@ -11,9 +11,8 @@ Shape = Sequence[Dim] | None
 
 
 def fits(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
-    """Whether the call's result is known to have the shape that the nodes gave it. Of data without an element
-    runtimes run what reduces, which has a value there; not every other operator (InstanceNormalization)."""
-    if not call.op[1].startswith("Reduce") and any(0 in shape for shape in (result, *shapes) if shape is not None):
+    """Whether the call's result is known to have the shape that the nodes gave it, and runtimes run it there."""
+    if call.op[1] not in _OF_NOTHING and any(0 in shape for shape in (result, *shapes) if shape is not None):
         return False
     rule = _RULES.get(call.op[1])
     if rule is not None:
@@ -132,6 +131,17 @@ def _of_rank(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
     """Both operands have as many axes as their product."""
     return result is not None and all(shape is not None and len(shape) == len(result) for shape in shapes)
 
+
+_ALONE = """
+Abs Acosh Asinh Atanh Ceil Celu Cosh Elu Erf Gelu HardSigmoid HardSwish LeakyRelu Mish Neg QuickGelu Reciprocal Relu
+Round Selu Shrink Sigmoid Sign Sinh Softplus Softsign Swish Tan ThresholdedRelu
+"""
+_REDUCED = """
+ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare
+"""
+_OF_NOTHING = frozenset((_ALONE + _REDUCED).split())
+"""What runtimes run of data without an element: what computes each by itself, and reductions, which have values there.
+Not all run each other operator: InstanceNormalization, GroupNormalization and LayerNormalization fail."""
 
 _RULES: dict[str, Callable[[Call, Sequence[Shape], Shape], bool]] = {
     "LayerNormalization": _last_axes,

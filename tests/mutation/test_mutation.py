@@ -11,7 +11,7 @@ import pytest
 
 from tests.mutation.mutations import mutants
 from tests.mutation.recording import Recording
-from tests.mutation.report import equivalents, markdown
+from tests.mutation.report import equivalents, fresh, markdown
 from tests.mutation.trial import task
 
 pytestmark = pytest.mark.posix
@@ -188,6 +188,13 @@ def test_the_page_lists_what_survived_and_why_not():
     assert "| a.py:3 | `if a or b:` | `a \\| b` | `False` | 7 |\n" in page
     assert "| a.py:3 | `if a or b:` | `a or b` | `False` | b is a |" in page
     assert "None survived." in page.split("## Files")[1]
+    assert fresh() in page
+
+
+def test_the_page_tells_of_fresh_samples(tmp_path):
+    held = tmp_path / "fresh.toml"
+    held.write_text('[[sample]]\narea = "files"\nseed = 3\nmutants = 60\nkilled = 40\nequivalent = 10\n')
+    assert fresh(held).endswith("| files | 3 | 60 | 40 | 10 | 80.0% |\n")
 
 
 def test_what_is_called_equivalent_is_argued():

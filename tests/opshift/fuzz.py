@@ -90,10 +90,10 @@ def damaged(seed: bytes, chance: random.Random) -> bytes:
     return bytes(data)
 
 
-def at_random(seconds: float, folder: Path) -> int:
-    """Check damaged seeds for some time; returns how many."""
+def at_random(seconds: float, runs: int, folder: Path) -> int:
+    """Check damaged seeds for some time, or so many; returns how many."""
     chance, count, end = random.Random(0), 0, time.monotonic() + seconds
-    while time.monotonic() < end:
+    while count < runs if runs else time.monotonic() < end:
         data = damaged(chance.choice(SEEDS), chance)
         try:
             check(data, folder)
@@ -104,7 +104,7 @@ def at_random(seconds: float, folder: Path) -> int:
     return count
 
 
-def by_coverage(seconds: int, folder: Path, corpus: Path) -> None:
+def by_coverage(seconds: int, runs: int, folder: Path, corpus: Path) -> None:
     """The same, with bytes that atheris chooses; never returns."""
     import atheris
 
@@ -114,22 +114,24 @@ def by_coverage(seconds: int, folder: Path, corpus: Path) -> None:
     corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(SEEDS):
         (corpus / f"seed-{number}").write_bytes(seed)
-    options = [f"-max_total_time={seconds}", f"-artifact_prefix={corpus}/crash-", "-max_len=1024", "-seed=1"]
+    limit = f"-runs={runs}" if runs else f"-max_total_time={seconds}"
+    options = [limit, f"-artifact_prefix={corpus}/crash-", "-max_len=1024", "-seed=1"]
     atheris.Setup([sys.argv[0], *options, str(corpus)], lambda data: check(data, folder))
     atheris.Fuzz()
 
 
 def main() -> None:
-    """Fuzz for as long as asked."""
+    """Fuzz for as long, or as often, as asked."""
     parser = argparse.ArgumentParser(prog="python -m tests.opshift.fuzz")
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--runs", type=int, default=0, help="so often, however long it takes")
     parser.add_argument("corpus", nargs="?", help="where what was found is kept")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as fresh:
         if importlib.util.find_spec("atheris"):
-            by_coverage(options.seconds, Path(folder), Path(options.corpus or fresh))
+            by_coverage(options.seconds, options.runs, Path(folder), Path(options.corpus or fresh))
         else:
-            print(at_random(options.seconds, Path(folder)), "inputs")
+            print(at_random(options.seconds, options.runs, Path(folder)), "inputs")
 
 
 if __name__ == "__main__":

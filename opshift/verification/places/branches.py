@@ -149,18 +149,16 @@ def attempts(
     pair: Pair, found: Sequence[Branch], runs: Sequence[tuple[Fed, Mapping[Value, bool]]]
 ) -> Iterator[Attempt]:
     """Each branch that no run took, tried from the run that came nearest to it."""
-    failed = 0
-    for branch in found:
+    failed, untaken = 0, [branch for branch in found if all(branch.lacks(seen) for _, seen in runs)]
+    for number, branch in enumerate(untaken, 1):
         ways = [branch.lacks(seen) for _, seen in runs]
-        if not all(ways):
-            continue
         lacking = min(ways, key=len)
         given = interfaces.rounded(runs[ways.index(lacking)][0].given, pair.cast)
-        progress.tell(f"take {branch}")
+        progress.tell("run branches that no inputs led to", number, len(untaken))
         try:
             attempt = _attempt(pair, branch, lacking, given) if failed < MOST else Attempt(branch, "it was not tried")
         except EngineError as error:
-            attempt = Attempt(branch, str(error))
+            attempt = Attempt(branch, str(error).rpartition("Status Message: ")[2])
         failed += attempt.pair is None
         yield attempt
 

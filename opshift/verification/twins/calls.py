@@ -20,6 +20,7 @@ from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, Va
 from opshift.verification.bounds import half_unit
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference, Session, runtime
 from opshift.verification.twins import kernels
+from opshift.verification.twins.memory import Memory
 
 Array = Any
 DOUBLE = "tensor(double)"
@@ -40,12 +41,20 @@ class Calls:
     elsewhere: dict[str, int] = field(default_factory=dict)
     narrow: dict[str, int] = field(default_factory=dict)
     unit: float = 0.0
+    memory: Memory = field(default_factory=Memory)
     _sessions: dict[Any, Session | str] = field(default_factory=dict)
     _able: dict[Any, bool] = field(default_factory=dict)
 
     def beside(self) -> Calls:
         """Another one that counts for itself, and runs what was prepared here."""
-        return Calls(_sessions=self._sessions, _able=self._able)
+        return Calls(memory=self.memory, _sessions=self._sessions, _able=self._able)
+
+    def count(self, other: Calls) -> None:
+        """Count what another one has counted, too."""
+        for mine, others in ((self.elsewhere, other.elsewhere), (self.narrow, other.narrow)):
+            for op, number in others.items():
+                mine[op] = mine.get(op, 0) + number
+        self.unit = max(self.unit, other.unit)
 
     def run(
         self, node: NodeProto, opset: int, inputs: Sequence[Array | None], widths: Sequence[np.dtype[Any] | None]

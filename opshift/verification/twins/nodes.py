@@ -10,7 +10,7 @@ import numpy as np
 from opshift.passes.model.messages import AttributeProto, GraphProto, NodeProto, TensorProto
 from opshift.verification.engines import EngineError
 from opshift.verification.twins.calls import Calls
-from opshift.verification.twins.values import NARROW, WIDE, Value, dtype_of, of_tensor, widened
+from opshift.verification.twins.values import NARROW, WIDE, Value, dtype_of, widened
 
 Scope = MutableMapping[str, Any]
 Opsets = Mapping[str, int]
@@ -104,7 +104,7 @@ _WHOLE = {
 def _constant(twin: Running, node: NodeProto, inputs: Sequence[Value], scope: Scope, opsets: Opsets) -> list[Value]:
     held = _attribute(node, "value")
     if held is not None:
-        return [of_tensor(held.t, twin.folder)]
+        return [twin.calls.memory.weight(held.t, twin.folder)]
     for attribute in node.attribute:
         if attribute.name == "value_float":
             return [Value(np.asarray(attribute.f, WIDE), TensorProto.FLOAT)]

@@ -29,12 +29,13 @@ from opshift.verification.engines import EngineError, one_line
 from opshift.verification.random_operators import GENERATORS
 from opshift.verification.twins.calls import Calls
 from opshift.verification.twins.nodes import NEWEST, OLDEST, SPECIAL, Opsets, Scope, is_idle
-from opshift.verification.twins.values import NARROW, Value, Weight, dtype_of, of_tensor, widened
+from opshift.verification.twins.values import NARROW, Value, Weight, dtype_of, widened
 
 _TYPED = {"dtype", "output_dtype", "stash_type", "softmax_precision", "to"}  # attributes that name a type
 _OF_ITS_TYPE = {("Clip", "min"), ("Clip", "max"), ("Pad", "value")}  # floats that become what the data are
 _MOVES = {"Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice"}
 _MOVES |= {"Split", "Squeeze", "Transpose", "Unsqueeze"}
+_CASTS = {"Cast", "CastLike"}
 _LARGE = 1 << 30  # bytes
 _WIDE = 12  # bytes that an element takes in float64, beside what it is made of
 _APPROXIMATED = {"Sigmoid"}
@@ -85,7 +86,7 @@ class Twin:
         graph = self._model.graph
         scope: Scope = {}
         for name, value in feeds.items():
-            scope[name] = widened(value)
+            scope[name] = self.calls.memory.feed(value)
         try:
             with np.errstate(all="ignore"):
                 self._body(graph, scope, imports.opsets(self._model), main=True)
@@ -100,7 +101,7 @@ class Twin:
             return Value(None)
         held = scope[name]
         if isinstance(held, Weight):
-            return of_tensor(held.tensor, self.folder, narrow=narrow)
+            return self.calls.memory.weight(held.tensor, self.folder, narrow=narrow)
         found: Value = held
         return found
 
@@ -137,6 +138,10 @@ class Twin:
             if node.op_type in GENERATORS and not is_idle(node, inputs):
                 raise EngineError(f"in float64: {node.op_type} draws numbers")
             special = SPECIAL.get(node.op_type)
+            if node.op_type in _CASTS and special is not None:
+                cast, rounds = special, self.unrounded.isdisjoint(node.output)
+                since = schemas.since("", node.op_type, opsets.get("", 1)) or 1
+                return self._once(node, inputs, (since, rounds), lambda _: cast(self, node, inputs, scope, opsets))
             if special is not None:
                 return special(self, node, inputs, scope, opsets)
         if any(True for _ in subgraphs(node)):
@@ -144,6 +149,24 @@ class Twin:
         return self.call(node, inputs, opsets.get(domain, 1))
 
     def call(self, node: NodeProto, inputs: Sequence[Value], opset: int) -> list[Value]:
+        since = schemas.since(node.domain, node.op_type, opset) or -opset
+        return self._once(node, inputs, (since,), lambda calls: self._called(node, inputs, opset, calls))
+
+    def _once(
+        self, node: NodeProto, inputs: Sequence[Value], more: tuple[int, ...], compute: Callable[[Calls], list[Value]]
+    ) -> list[Value]:
+        """What a node yields; the same on the same values, in another run or twin, is not computed again."""
+        if self._generator is not None:
+            return compute(self.calls)
+        key, one = self.calls.memory.key(node, inputs, more), self.calls.beside()
+        known = self.calls.memory.result(key)
+        if known is None:
+            known = compute(one), one
+            self.calls.memory.keep(key, inputs, *known)
+        self.calls.count(known[1])
+        return list(known[0])
+
+    def _called(self, node: NodeProto, inputs: Sequence[Value], opset: int, calls: Calls) -> list[Value]:
         call = NodeProto(op_type=node.op_type, domain=default_domain(node.domain), output=node.output)
         kinds = [value.kind for value in inputs]
         schema = schemas.schema(node.domain, node.op_type, opset)
@@ -159,9 +182,7 @@ class Twin:
             opset = max(min(opset, NEWEST), schema.since)
             if schemas.since("", node.op_type, OLDEST) == schema.since:
                 opset = max(opset, OLDEST)
-        made = self.calls.run(
-            call, opset, [value.data for value in inputs], [dtype_of(k) if k else None for k in kinds]
-        )
+        made = calls.run(call, opset, [value.data for value in inputs], [dtype_of(k) if k else None for k in kinds])
         cut = node.op_type in _MOVES and any(value.cut for value in inputs)
         if self._generator is not None and node.op_type in _APPROXIMATED:
             made = [data + _NOISE * self._generator.uniform(-1, 1, data.shape) for data in made]

@@ -38,7 +38,6 @@ REASONS = {
         "PackedMultiHeadAttention",
         "RemovePadding",
         "RestorePadding",
-        "VarlenNGramHashMapping",
     ),
     _SPARSE: ("DynamicSparseAttention", "PackedSparseAttentionIndexer", "SparseAttentionIndexer"),
     _CUDA: ("LongformerAttention", "RelativePositionBias"),
@@ -71,7 +70,10 @@ REASONS = {
         "BifurcationDetector",
     ),
     "each of its steps attends to a memory before the next one; LSTM could be expressed": ("AttnLSTM",),
-    "it hashes tokens with the past of each sequence in arithmetic that wraps": ("NGramHashMapping",),
+    "it hashes tokens with the past of each sequence in arithmetic that wraps": (
+        "NGramHashMapping",
+        "VarlenNGramHashMapping",
+    ),
     "its weights lie in the order of a blob that the kernel alone packs; MatMulNBits could be expressed": (
         "MatMulFpQ4",
     ),

@@ -97,15 +97,21 @@ def _bounds(node: Node) -> Iterator[tuple[int, Size, Size, Size]]:
 
 
 def _bounds_of_any_axis(node: Node) -> Iterator[tuple[int, Size, Size, Size]]:
-    """Each axis looks up its place in the list of axes; those not listed take the defaults, at place 0."""
-    build = node.build
+    """Each axis looks up its place in the list of axes; those not listed take the defaults, at place 0.
+
+    Runtimes take negative axes at every version, as the text does from 11 on.
+    """
+    build, rank = node.build, node.rank()
     numbers = flat_indices.count(build, build.Size(node.input(1)))
-    axes, places = _int64(node, 3) if node.input(3) else numbers, build.Add(numbers, 1)
+    axes, places = numbers, build.Add(numbers, 1)
+    if node.input(3):
+        axes = build.Concat(_int64(node, 3), build.Add(_int64(node, 3), rank), axis=0)
+        places = build.Concat(places, places, axis=0)
     starts, ends, steps = (
         build.Concat([default], _int64(node, index), axis=0) if node.input(index) else None
         for index, default in ((1, 0), (2, INT64_MAX), (4, 1))
     )
-    for axis in range(node.rank()):
+    for axis in range(rank):
         hits = build.Cast(build.Equal(axes, axis), to=T.INT64)
         place = build.ReduceSum(build.Mul(hits, places), keepdims=0)
         step = build.Gather(steps, place) if steps else 1

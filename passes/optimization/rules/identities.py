@@ -144,8 +144,11 @@ def pass_on_repetition(call: Call) -> Outcome:
 @says("A Clip without bounds is gone.")
 @rule("Clip")
 def pass_on_unbounded(call: Call) -> Outcome:
-    bounds = call.input(1) or call.input(2) or call.attribute("min") is not None or call.attribute("max") is not None
-    return None if bounds or call.opset < 11 else call.input(0)
+    if call.opset < 11 or call.input(1) or call.input(2):
+        return None
+    if call.elem_type() not in _INTEGERS:
+        call.close("an infinity stays one")  # the bounds of floats are their largest numbers
+    return call.input(0)
 
 
 # --- types --------------------------------------------------------------------------------------------------

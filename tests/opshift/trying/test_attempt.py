@@ -209,13 +209,6 @@ def test_many_are_tried_one_after_the_other(here, capsys):
     assert [limit.ops for limit in target_files.read("my.toml")["believed-0.5"].limits] == [{("", "HardSwish")}]
 
 
-def test_a_file_called_minus_is_not_written(here, capsys):
-    onnx.save(model("y = Abs(x)", 22, **IO), "in.onnx")
-    assert cli.main(["inline", "in.onnx", "-", "--target", "believed.toml", "--try"]) == 2
-    assert "- is no regular file" in capsys.readouterr().err
-    assert not (here / "-").exists()
-
-
 def test_it_is_told_to_programs(here, capsys):
     _, out = tried(capsys, "y = HardSwish(x)", "--format", "json")
     found = json.loads(out)["tried"]

@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 
 from opshift.verification import bounds
-from opshift.verification.compare import compare, identical
+from opshift.verification.compare import Difference, compare, identical
+from opshift.verification.judge import Pair
 from opshift.verification.judgement import DIRECT, TWINS
+from opshift.verification.side import Side
+from tests.support import model
 
 A = np.float32([[1, 2, 3], [4, 5, 6]])
 
@@ -80,6 +83,40 @@ def test_what_is_compared_directly_says_nothing_of_float64():
     assert 0 < found.accuracy < found.accuracy_bound
 
 
+@pytest.mark.parametrize(
+    "value",
+    [None, A, np.arange(3), np.array([True]), np.array(["a"], object), [A, A], {"a": 1.0}, A[:0], np.float32(2)],
+)
+def test_what_is_equal_is_not_apart(value):
+    assert compare(value, value) == Difference("", 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "absolute", "relative"),
+    [
+        (A, A + 1, 1, 1),
+        (2 * A, 2 * A + 1, 1, 0.5),
+        (np.array([0, 10]), np.array([4, 15]), 5, 4),
+        ([A, A], [A, A + 2], 2, 2),
+    ],
+)
+def test_how_far_apart_values_are(one, other, absolute, relative):
+    found = compare(one, other)
+    assert (found.absolute, found.relative, found.equal) == (absolute, relative, False)
+
+
+@pytest.mark.parametrize(("grade", "off"), [("exact", 5e-5), ("close", 8e-4)])
+def test_a_result_is_as_accurate_as_its_source(grade, off):
+    """Below what is excused at most, but far above what rounding of an exact source explains."""
+    x = np.linspace(1, 2, 64)
+    a, b = x.astype(np.float32), (x * (1 + off)).astype(np.float32)
+    runs = bounds.Runs(a, b, a.astype(np.float64), a.astype(np.float64))
+    assert off < bounds.CAPS["float32"][grade]
+    assert bounds.judge("y", runs, grade).why.endswith("of the second model in its own precision and in float64")
+    assert not bounds.judge("y", runs, grade, rounded=True).why
+    assert not bounds.judge("y", runs, grade, noise=off * 2).why
+
+
 @pytest.mark.parametrize("words", [["a", "b"], ["a", ""]])
 def test_texts_are_the_same_or_not(words):
     one, other = np.array(["a", "b"], object), np.array(words, object)
@@ -143,3 +180,23 @@ def test_one_side_is_not_a_number(sign):
     for other in (-inf, hole, whole):
         found = bounds.judge("y", bounds.Runs(inf, other, X, X), "close")
         assert "instead of inf" in found.why
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "why"),
+    [
+        ([A, A], [A, A * np.float32(1.000001)], ""),
+        ([A, A], [A, A * np.float32(1.5)], "1.5 instead of 1.0 at [0, 0], 6 of 6 elements differ"),
+        ([A * np.float32(1.5), A], [A, A], "1.0 instead of 1.5 at [0, 0], 6 of 6 elements differ"),
+        ([A, A], [A], "1 elements instead of 2"),
+        ([A], A, "only one of the runs yields a sequence"),
+        (None, A, "only one of the runs yields a value"),
+        (None, None, ""),
+        ([], [], ""),
+        (A, A[:1], "shape [1, 3] instead of [2, 3]"),
+    ],
+)
+def test_sequences_are_compared_element_by_element(one, other, why):
+    source = model("y = Identity(x)", 17, inputs="float[2,3] x", outputs="float[2,3] y")
+    pair = Pair(Side(source), Side(source), "close")
+    assert pair.parted(one, other) == why

@@ -59,6 +59,15 @@ def test_onnxruntime_reads_what_its_table_says():
     assert (rows["onnxruntime-1.31"], rows["onnxruntime-1.32"]) == ((26, 13), (28, 14))
 
 
+def test_operators_that_releases_of_onnxruntime_lack():
+    """As sessions of one node in each of them say, at the newest opset that each loads."""
+    by_minor = [find(f"onnxruntime-1.{minor}") for minor in range(20, 33)]
+    assert [b.has("", "LpNormalization", 22) for b in by_minor[1:7]] == [False] * 4 + [True] * 2
+    assert [b.has("", "TensorScatter", 24) for b in by_minor[4:6]] == [False, True]
+    assert not any(b.has("", "RoiAlign", 22) for b in by_minor[1:])
+    assert all(b.has("", "RoiAlign", 16) for b in by_minor)
+
+
 def test_a_version_inherits_what_it_does_not_say():
     held = parse(
         HEAD + '[versions."1"]\nopset = 13\nir = 7\nsupports = ["Relu", "Add"]\nlacks = ["Squeeze-13"]\n'

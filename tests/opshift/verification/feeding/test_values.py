@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 from onnx import TypeProto
 from opshift.passes.model.types import tensor_type
+from opshift.passes.specialization.inputs import required
 
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding import values
 from opshift.verification.feeding.asked import DRAWN, asked
-from opshift.verification.feeding.meanings import Meanings
+from opshift.verification.feeding.meanings import Meanings, meanings
+from tests.support import model
 
-FLOAT, COMPLEX = 1, 14
+FLOAT, INT64, COMPLEX = 1, 7, 14
 
 
 def drawn(kind, wanted=DRAWN, **choice):
@@ -47,3 +49,48 @@ def test_what_has_no_type_is_not_drawn(elem_type):
     kind.tensor_type.elem_type = elem_type
     with pytest.raises(EngineError, match="the type of an input is unknown"):
         drawn(kind)
+
+
+def test_what_integers_are_where_their_meaning_does_not_fit():
+    kind = tensor_type(INT64, [3])
+    assert [drawn(kind, fallback=way).tolist() for way in values.FALLBACKS[1:]] == [[0, 0, 0], [1, 1, 1], [0, 1, 2]]
+    assert set(drawn(tensor_type(INT64, [400])).tolist()) == set(range(8)), "small, where nobody knows what they are"
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "expected"),
+    [
+        ("y = OneHot(i, d, v)", "int64[40] i, int64 d, float[2] v", {"d": 5, "i": range(2)}),
+        ("y, z = TopK(x, k)", "float[3] x, int64[1] k", {"k": [1]}),
+        (
+            "y = Slice(x, s, e, a, t)",
+            "float[3,4] x, int64[2] s, int64[2] e, int64[2] a, int64[2] t",
+            {"s": [0, 0], "e": [5, 5], "a": [0, 1], "t": [1, 1]},
+        ),
+        ("y = Pad(x, p)", "float[3] x, int64[2] p", {"p": [1, 1]}),
+        ("y = Range(a, b, c)", "int64 a, int64 b, int64 c", {"a": 0, "b": 5, "c": 1}),
+        ("y = Tile(x, r)", "float[3] x, int64[1] r", {"r": [1]}),
+        ("y = Expand(x, r)", "float[3] x, int64[1] r", {"r": [1]}),
+        ("y = Reshape(x, r)", "float[3] x, int64[2] r", {"r": [-1, 1]}),
+        ("y = ConstantOfShape(r)", "int64[3] r", {"r": [0, 1, 2]}),
+        ("y = Trilu(x, k)", "float[3,3] x, int64 k", {"k": 1}),
+        ("y = CumSum(x, a)", "float[3] x, int64 a", {"a": 0}),
+        ("y = Squeeze(x, a)", "float[1,1] x, int64[2] a", {"a": [0, 1]}),
+        ("y = Unsqueeze(x, a)", "float x, int64[2] a", {"a": [0, 1]}),
+        ("y = ReduceSum(x, a)", "float[3,4] x, int64[2] a", {"a": [0, 1]}),
+        ("y = Gather(w, i)", "int64[90] i", {"i": range(5)}),
+        ("y = GatherElements(w, i)", "int64[90] i", {"i": range(5)}),
+        ("y = GatherND(w, i)", "int64[90,1] i", {"i": range(2)}),
+        ("y = ScatterElements(x, i, u)", "float[3] x, int64[90] i, float[90] u", {"i": range(2)}),
+        ("y = ReverseSequence(x, l)", "float[3,4] x, int64[40] l", {"l": range(1, 4)}),
+        ("t = Identity(i) u = Cast<to = 6>(t) y = Gather(w, u)", "int64[90] i", {"i": range(5)}),
+    ],
+)
+def test_integers_are_what_they_mean(body, inputs, expected):
+    """Numbers in their places, or the range that many of them cover."""
+    of = model(body, 17, inputs=inputs, outputs="float y", constants="float[5] w = {1, 2, 3, 4, 5}")
+    taken = required(of)
+    made = values.draw(taken, meanings(of, taken), DRAWN, values.Choice(3))
+    for name, numbers in expected.items():
+        found = made[name].ravel().tolist()
+        assert set(found) == set(numbers) if isinstance(numbers, range) else found == np.ravel(numbers).tolist()

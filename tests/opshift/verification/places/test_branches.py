@@ -5,6 +5,8 @@ import onnx.parser
 import pytest
 
 import opshift
+from opshift.verification import verify
+from opshift.verification.engines import EngineError
 from opshift.verification.places.branches import branches
 from opshift.verification.side import Side
 from tests.support import model
@@ -134,3 +136,57 @@ def test_what_leads_to_a_branch(before, conditions):
     io = {"inputs": "float x" if before else "float x, bool b", "outputs": "float y"}
     found = branches(Side(model(before + body, 17, **io)))
     assert [dict(branch.conditions) for branch in found] == conditions[:1] * 2 + conditions[1:], "one is in the way"
+
+
+def test_inner_branches_that_ran_are_known():
+    """What decides inside a branch is seen where it ran: only what did not is told, and run if it does so."""
+    inner = """c = Constant<value_float = 1e9>() s = ReduceSum<keepdims = 0>(x) d = Less(s, c)
+        v = If(d) <then_branch = p () => (float[A,B] o) {{ o = {}(x) }}, else_branch = q () => (float[A,B] w) {{ w = {} }}>"""
+    body = "y = If(b) <then_branch = t () => (float[A,B] v) {{ {} }}, else_branch = e () => (float[C,D] u) {{ u = Neg(x) }}>"
+    io = {**IO, "inputs": "float[N,4] x, bool b", "constants": "int64[2] k = {5, 5}"}
+    one, other = (model(body.format(inner.format(op, "Reshape(x, k)")), 17, **io) for op in ("Relu", "Abs"))
+    found = opshift.verify(one, one)
+    assert found.equal
+    (remark,) = found.remarks
+    assert remark.startswith('the else_branch of If "v" ran on no inputs, and is not proved: ')
+    assert opshift.verify(one, other).status == "different"
+    given = {"x": np.float32([[1, -2, 3, -4]]), "b": np.array(False)}
+    found = opshift.verify(one, other, inputs=given)
+    assert (found.status, found.why.startswith('where the then_branch of If "y" is taken')) == ("different", True)
+    one, other = (model(body.format(inner.format("Relu", f"{op}(x)")), 17, **io) for op in ("Neg", "Abs"))
+    found = opshift.verify(one, other, inputs=given)
+    assert (found.status, found.why.startswith('where the else_branch of If "v" is taken')) == ("different", True)
+
+
+def test_branches_are_run_with_the_inputs_that_came_nearest(monkeypatch):
+    """And with nothing held but what was decided otherwise."""
+    tried = []
+    monkeypatch.setattr(
+        verify.branches, "_deciding", lambda side, lacking, given: tried.append((lacking, given)) or fail()
+    )
+    body = "c = Constant<value_float = 1e9>() s = ReduceSum<keepdims = 0>(x) d = Greater(s, c) "
+    body += """y = If(b) <
+        then_branch = t () => (float[A,B] v) {
+            v = If(d) <then_branch = p () => (float[A,B] o) { o = Abs(x) }, else_branch = q () => (float[A,B] w) { w = Exp(x) }>
+        },
+        else_branch = e () => (float[C,D] u) { u = Neg(x) }>"""
+    one = model(body, 17, **{**IO, "inputs": "float[N,4] x, bool b"})
+    given = [{"x": np.float32([[k, 2, 3, 4]]), "b": np.array(k == 1)} for k in range(3)]
+    found = opshift.verify(one, one, inputs=given)
+    assert [(lacking, held["x"][0, 0]) for lacking, held in tried] == [({("", "d"): True}, 1)]
+    assert found.remarks == ('the then_branch of If "v" ran on no inputs, and is not proved: no',)
+
+
+def fail():
+    raise EngineError("no")
+
+
+def test_no_more_than_some_are_tried(monkeypatch):
+    monkeypatch.setattr(verify.branches, "MOST", 2)
+    one = model(
+        NEVER + " ".join(f"{y} = If(b) <then_branch = t () => (float[A,B] v) {{ v = Reshape(x, k) }}, "
+                         f"else_branch = e () => (float[C,D] u) {{ u = Neg(x) }}>" for y in "pqry"),
+        17, **{**IO, "constants": "int64[2] k = {5, 5}"},
+    )  # fmt: skip
+    (remark,) = opshift.verify(one, one).remarks
+    assert remark.startswith('the then_branch of If "p" and 3 more ran on no inputs, and are not proved: ')

@@ -124,3 +124,11 @@ def test_what_runs_neither_wide_nor_in_float_runs_as_it_is(monkeypatch):
     made = calls.Calls()
     assert made.run(node, 13, [np.ones(1)], [np.dtype(np.float16)]) == [np.float16([0.5])]
     assert (made.narrow, made.elsewhere, made.unit) == ({"Erf": 1}, {}, 2.0**-11)
+
+
+@pytest.mark.parametrize("op", ["DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear", "Erf"])
+def test_what_quantizes_rounds_nothing_else(op):
+    """What runs as narrow as it is widens the bounds, but for what rounds on purpose."""
+    made = calls.Calls()
+    made._count(onnx.helper.make_node(op, ["x"], ["y"]), [None, np.dtype(np.float32), np.dtype(np.float16)])
+    assert (made.narrow, made.unit) == ({op: 1}, 2.0**-11 if op == "Erf" else 0.0)

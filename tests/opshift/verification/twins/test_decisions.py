@@ -97,3 +97,10 @@ def test_what_decides_nothing_or_nothing_of_floats():
     assert decisions.margin(onnx.helper.make_node("Sign", ["x"], ["y"], domain="own"), [X]) is None
     assert decisions.margin(node_of("Cast", {"to": 1}), [X]) == np.inf
     assert decisions.margin(node_of("Less", {}), [X, np.ones(4)]) == np.inf, "it does not run"
+
+
+@pytest.mark.parametrize("top", [2.55, 25.5, 510.0])
+def test_how_near_to_another_integer_what_is_quantized_by_its_own_range_lies(top):
+    data = np.array([0, 0.5, 0.25, 0.75, 255]) * top / 255
+    made = decisions.margin(node_of("DynamicQuantizeLinear", {}), [data])
+    np.testing.assert_allclose(made, np.array([0.5, 0, 0.25, 0.25, 0.5]) * top / 255, atol=1e-12 * top)

@@ -81,6 +81,16 @@ def test_bounds_known_at_run_time_hold_for_the_axes_that_are_listed():
     check_down("y = Slice(x, s, e, a)", 10, 9, feeds=feeds, **io)
 
 
+@pytest.mark.parametrize("opset", [10, 11])
+@pytest.mark.parametrize("axes", [[-1, 0], [0, -1], [1], [-2]])
+def test_axes_known_at_run_time_may_be_counted_from_the_end(opset, axes):
+    inputs = "float[2,4] x, int64[K] s, int64[K] e, int64[K] a, int64[K] t"
+    given = {"s": [1, 0], "e": [-100, 1], "a": axes, "t": [-1, 1]}
+    feeds = {name: np.array(values[: len(axes)]) for name, values in given.items()}
+    feeds["x"] = np.arange(8, dtype=np.float32).reshape(2, 4)
+    check_down("y = Slice(x, s, e, a, t)", opset, 9, feeds=feeds, inputs=inputs, outputs="float[A,B] y")
+
+
 def test_steps_along_a_known_size_become_indices_below_10():
     held = bounds(s=[-1, 0], e=[INT64_MIN, 9], a=[1, 0], t=[-2, 2])
     check(

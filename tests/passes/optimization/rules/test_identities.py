@@ -27,7 +27,6 @@ INTS = {"inputs": "int64[N,3] x", "outputs": "int64[N,3] y"}
         ("Pow(h, c)", "float c = {1.0}"),
         ("Where(c, h, z)", "bool c = {1}, float z = {2.0}"),
         ("Where(c, z, h)", "bool[1] c = {0}, float[3] z = {1.0, 2.0, 3.0}"),
-        ("Clip(h)", ""),
         ("Cast<to=1>(h)", ""),
         ("CastLike(h, h)", ""),
         ("Reshape(h, c)", "int64[2] c = {0, 3}"),
@@ -45,6 +44,12 @@ INTS = {"inputs": "int64[N,3] x", "outputs": "int64[N,3] y"}
 )
 def test_what_gives_back_its_input_is_gone(node, constants):
     check_optimized(f"h = Relu(x) t = {node} y = Tanh(t)", "t1 = Relu(x)\ny = Tanh(t1)", constants=constants, **IO)
+
+
+def test_a_clip_without_bounds_cuts_infinities_off_alone():
+    check_optimized("t = Clip(x) y = Neg(t)", "y = Neg(x)", **INTS)
+    feeds = {"x": np.float32([[1, -2, 3e38]])}
+    check_optimized("t = Clip(x) y = Neg(t)", "y = Neg(x)", grade="close", feeds=feeds, **IO)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,63 @@
+"""What Slice cuts from a size with a name has another size, at opset 10 as at every other."""
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from opshift.passes.analysis import open_slices
+from opshift.passes.conversion import convert
+from opshift.passes.optimization import optimize
+
+from tests.support import evaluate, model, show
+
+CUT = "int64[1] s = {0}, int64[1] e = {1}, int64[1] a = {1}"
+IO = {"inputs": "float[A,B] x", "outputs": "float[C,D] y", "constants": CUT}
+X = {"x": np.arange(12, dtype=np.float32).reshape(3, 4)}
+BODY = "t = Slice(x, s, e, a) h = Shape(x) y = Expand(t, h)"
+CALLED = """
+    <ir_version: 8, opset_import: ["" : 10, "f" : 1]> g (float[A,B] x) => (float[C,D] y) { h = Shape(x) t = f.F(x) y = Expand(t, h) }
+    <domain: "f", opset_import: ["" : 10]> F (x) => (t) {
+        s = Constant<value = int64[1] {0}>() e = Constant<value = int64[1] {1}>() a = Constant<value = int64[1] {1}>()
+        t = Slice(x, s, e, a)
+    }"""
+
+
+@pytest.mark.parametrize("opset", [9, 10, 11, 13])
+def test_what_is_cut_is_expanded(opset):
+    body = BODY if opset > 9 else BODY.replace("Slice(x, s, e, a)", "Slice<starts=[0], ends=[1], axes=[1]>(x)")
+    source = model(body, opset, **IO)
+    made = optimize.attempt(source).model
+    np.testing.assert_array_equal(evaluate(made, X)[0], evaluate(source, X)[0])
+
+
+def test_what_is_cut_in_a_function_is_expanded():
+    source = onnx.parser.parse_model(CALLED)
+    made = optimize.attempt(source).model
+    np.testing.assert_array_equal(evaluate(made, X)[0], np.repeat(X["x"][:, :1], 4, 1))
+
+
+def test_what_is_cut_is_broadcast_where_that_has_to_be_written():
+    source = model("t = Slice(x, s, e, a) y = Mean(t, x)", 10, **IO)
+    made = convert.attempt(source, {"": 7}).model
+    np.testing.assert_array_equal(evaluate(made, X)[0], evaluate(source, X)[0])
+
+
+def test_known_sizes_are_known():
+    source = model(BODY, 10, **IO | {"inputs": "float[3,4] x"})
+    assert [value.type.tensor_type.shape.dim[1].dim_value for value in types(source, "t")] == [1]
+    assert types(model(BODY, 10, **IO), "t")[0].type.tensor_type.shape.dim[1].dim_param != "B"
+
+
+@pytest.mark.parametrize("text", ["", CALLED])
+def test_the_model_stays_as_it_is(text):
+    source = onnx.parser.parse_model(text) if text else model(BODY, 10, **IO)
+    before = source.SerializeToString()
+    made = open_slices.inferred(source)
+    assert source.SerializeToString() == before
+    assert [i.domain for i in made.opset_import] == [i.domain for i in source.opset_import]
+    assert len(made.functions) == len(source.functions)
+    assert show(made) == show(source)
+
+
+def types(source, name):
+    return [value for value in open_slices.inferred(source).graph.value_info if value.name == name]
