@@ -119,8 +119,9 @@ def groups(op: Op, clues: Clues) -> Iterator[Call]:
         return
     x = Tensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
     scale = Tensor(clues.kind, ("c",))
+    wide = (("stash_type", clues.kind),) if clues.kind == TensorProto.DOUBLE else ()  # else it is computed in float
     for (number,) in clues.over("groups"):
-        yield Call(op, clues.opset, (x, scale, scale), (("num_groups", number),), ("epsilon",))
+        yield Call(op, clues.opset, (x, scale, scale), (("num_groups", number), *wide), ("epsilon",))
 
 
 def mean_and_variance(op: Op, clues: Clues) -> Iterator[Call]:

@@ -91,9 +91,12 @@ def _onto_scores(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
 
 def _onto_product(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:
     """The factors are matrices, and what is added is broadcast to their product."""
-    if any(shape is None or len(shape) != 2 for shape in shapes[:2]) or result is None or len(result) != 2:
+    a, b, *added = shapes
+    if a is None or b is None or len(a) != 2 or len(b) != 2 or result is None or len(result) != 2:
         return False
-    return len(shapes) == 2 or _onto_first(call, (result, shapes[2]), result)
+    turned = dict(call.attributes)
+    product = [a[turned.get("transA", 0)], b[1 - turned.get("transB", 0)]]
+    return all(_onto_first(call, (product, shape), result) for shape in added)
 
 
 def _by_position(call: Call, shapes: Sequence[Shape], result: Shape) -> bool:

@@ -348,3 +348,24 @@ def test_what_computes_each_element_by_itself_is_found_where_there_is_none(dims)
     assert [node.op_type for node in made.graph.node] == ["Gelu"]
     shape = tuple(map(int, dims.split(",")))
     assert evaluate(made, {"x": np.zeros(shape, np.float32)})[0].shape == shape
+
+
+@pytest.mark.parametrize(
+    ("w", "added", "found"),
+    [("4,4", "4", True), ("1,4", "1", True), ("1,4", "4", False), ("N,4", "4", False), ("N,4", "N", True), ("4,4", "3,4", True)],
+)  # fmt: skip
+def test_what_is_added_to_a_product_does_not_widen_it(w, added, found):
+    body = "t = Transpose<perm = [1, 0]>(w) m = MatMul(x, t) y = Add(m, b)"
+    source = model(body, 17, inputs=f"float[3,4] x, float[{w}] w, float[{added}] b", outputs="float[A,B] y")
+    nodes = fold.attempt(source, ops=[("", "Gemm")]).model.graph.node
+    assert [len(node.input) for node in nodes if node.op_type == "Gemm"] == [3 if found else 2]
+
+
+def test_groups_of_doubles_are_normalized_in_double():
+    source = model(
+        "y = GroupNormalization<num_groups = 2, stash_type = 11, epsilon = 0.5>(x, s, b)",
+        21, inputs="double[2,4,3] x, double[4] s, double[4] b", outputs="double[2,4,3] y",
+    )  # fmt: skip
+    plain = convert.attempt(source, {"": 21}, ops=[("", "GroupNormalization")]).model
+    (node,) = fold.attempt(plain, ops=[("", "GroupNormalization")]).model.graph.node
+    assert {a.name: a.i for a in node.attribute if a.name != "epsilon"} == {"num_groups": 2, "stash_type": 11}
