@@ -90,6 +90,10 @@ QUIRKS: tuple[Quirk, ...] = (
           "1", when.empty_from_the_end,
           Evidence("y = ReduceSum(x, a)", 13, "float[2,0,4] x, int64[1] a", "float[A,B,C] y",
                    {"x": np.zeros((2, 0, 4), np.float32), "a": np.array([-1])}, (np.zeros((2, 0, 1), np.float32),)), mended="1.32"),
+    Quirk(RUNTIME, "1.31.1", ("ArgMax", "ArgMin"), "there is no element, and the axis is counted from the end",
+          "keeps the size and the axis", "1, or no axis", when.empty_from_the_end,
+          Evidence("y = ArgMax<axis=-1>(x)", 13, "float[0,1,4] x", "int64[A,B,C] y", {"x": np.zeros((0, 1, 4), np.float32)},
+                   (np.zeros((0, 1, 1), np.int64),)), mended="1.32"),
     Quirk(RUNTIME, "1.31.1", REDUCTIONS, "what may have no element is reduced along an axis counted from the end", "keeps its size",
           "1", when.unknown_from_the_end,
           Evidence("_, y = Loop(n, t, x) <body = b (int64 i, bool c, float[A,B,C] v) => (bool d, float[A,B,C] u, float[A,B,C] w) "
