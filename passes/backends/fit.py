@@ -66,8 +66,8 @@ def at_opset(
     """`convert.attempt` for a backend that is named for its opset, without what it is said to lack there.
 
     That is expanded, or the model comes to the opset below at which the backend still has it: what is exact, then what
-    takes fewer nodes. Where neither can be done, the model is refused; but where only tests were measured, none of which agreed,
-    it stays as it is.
+    takes fewer nodes. Where neither can be done, the model is refused; but where only tests were measured, none of
+    which agreed, it stays as it is.
     """
     made = convert.attempt(source, targets, ops=ops, ir_version=ir_version, folder=folder, survey=survey)
     left = _left(made, backend) if backend is not None else set()
