@@ -152,8 +152,12 @@ def test_each_argument_is_described_by_itself(made):
 def test_the_versions_promised_are_those_that_are_tested():
     promise = (ROOT / "docs" / "promise.md").read_text(encoding="utf-8")
     pins = dict(line.split("==") for line in (ROOT / ".ci" / "lowest.txt").read_text(encoding="utf-8").split())
-    promised = dict(re.findall(r"^\| (onnx\w*) \| ([\d.]+) or newer", promise, re.M))
-    assert promised == {name: pins[name] for name in ("onnx", "onnxruntime", "onnxscript")}
+    oldest = dict(re.findall(r"(\w+)==(\d+\.\d+)", (ROOT / ".ci" / "run").read_text(encoding="utf-8")))
+    needed = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("\ndependencies = [")[2].partition("]")[0]
+    bounds = dict(re.findall(r'"(numpy|onnx|onnxruntime)>=([\d.]+)"', needed))
+    promised = dict(re.findall(r"^\| (numpy|onnx\w*) \| ([\d.]+) or newer", promise, re.M))
+    assert promised == oldest == bounds
+    assert f"with onnx {pins['onnx']} and onnxruntime {pins['onnxruntime']}." in promise
     assert f"| opsets of the default domain | 1 to {schemas.latest()}," in promise
     assert f"| opsets of `ai.onnx.ml` | 1 to {schemas.latest('ai.onnx.ml')}," in promise
 
