@@ -31,6 +31,7 @@ def counted_by_comparison(node: Node) -> str:
         raise CannotConvert(node, "two n-grams have the same coordinate in ngram_indexes; one each could be expressed")
     counts, chosen, number = list[str](), list[int](), 0
     starts = [*node.attributes["ngram_counts"], len(pool)]
+    _check_tables(node, starts)
     for length, (start, end) in enumerate(pairwise(starts), 1):
         grams = np.array(pool[start:end], np.int64).reshape(-1, length)
         if len(grams) and node.attributes["min_gram_length"] <= length <= node.attributes["max_gram_length"]:
@@ -50,6 +51,23 @@ def counted_by_comparison(node: Node) -> str:
     if (weights != 1).any():
         result = build.Mul(result, build.constant(weights, T.FLOAT))
     return str(build.Gather(result, build.constant(places, T.INT64), axis=rank - 1))
+
+
+def _check_tables(node: Node, starts: list[int]) -> None:
+    """Runtimes read what lies behind tables that are too short, and refuse others."""
+    spans = list(pairwise(starts))
+    if starts[0] < 0 or any(end < start or (end - start) % length for length, (start, end) in enumerate(spans, 1)):
+        raise CannotConvert(
+            node, f"ngram_counts={starts[:-1]} of a pool of {starts[-1]}; whole n-grams could be expressed"
+        )
+    number = sum((end - start) // length for length, (start, end) in enumerate(spans, 1))
+    for name in ("ngram_indexes", "weights")[: 1 if node.attributes["mode"] == "TF" else 2]:
+        if not number or len(node.attributes.get(name, range(number))) != number:
+            raise CannotConvert(
+                node, f"{number} n-grams, and another number of {name}; one for each could be expressed"
+            )
+    if min(node.attributes["ngram_indexes"]) < 0:
+        raise CannotConvert(node, "a coordinate in ngram_indexes is negative; 0 or more could be expressed")
 
 
 def _numbered(node: Node) -> tuple[str, list[int]]:
