@@ -109,6 +109,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"a": np.array([1, 0])}),
     ("told twice", "y = CenterCropPad<axes=[1, -2]>(x, s)", 18, "float[A,B,C] y", {"x": np.ones((1, 2, 1), F), "s": np.ones(2, int)},
      {"x": np.ones((1, 2, 1, 1), F)}),
+    ("no rows", "y = TreeEnsembleRegressor<n_targets=1>(x)", 13, "float[A,B] y", {"x": np.ones(1, F)}, {"x": np.ones((1, 1), F)}),
     ("bias is no vector", "y = InstanceNormalization(x, s, b)", 6, "float[A,B,C] y",
      {"x": np.ones((1, 1, 2), F), "s": np.ones(1, F), "b": np.ones((1, 1), F)}, {"b": np.ones(1, F)}),
     ("for each channel", "y = InstanceNormalization(x, s, s)", 6, "float[A,B,C] y",

@@ -405,6 +405,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("QuantizeLinear", "DequantizeLinear"), "a zero point of float8 or float4 is not 0", _moved_float8),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", _unscaled),
     Undefined(("Pad", "Slice", "CenterCropPad", "Resize"), "an axis is told twice", _axis_twice),
+    Undefined(("TreeEnsembleRegressor", "TreeEnsembleClassifier", "TreeEnsemble"), "the data are no rows",
+              lambda call: len(call.shape(0) or (1, 1)) != 2),
     Undefined(("CenterCropPad",), "a size is negative", _negative(1)),
     Undefined(("Resize",), "there is no region to crop", _no_region),
     Undefined(("Resize",), "an end of the region is no number or infinite", _crops_beyond_all),
