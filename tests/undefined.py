@@ -417,6 +417,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel is larger than the data", _larger_kernel),
     Undefined(("GroupNormalization", "InstanceNormalization"), "scale or bias is no vector",
               lambda call: _no_vector(1)(call) or _no_vector(2)(call)),
+    Undefined(("BatchNormalization",), "there is not one of all statistics for each channel",
+              lambda call: bool(call.attribute("spatial", 1)) and _unequal(((0, 1), (1, 0), (2, 0), (3, 0), (4, 0)))(call)),
     Undefined(("InstanceNormalization",), "there is not one scale and bias for each channel", _unequal(((0, 1), (1, 0), (2, 0)))),
     Undefined(("Reshape",), "a size of 0 is asked for beside one to be found out",
               _found_beside_none),
