@@ -110,6 +110,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("told twice", "y = CenterCropPad<axes=[1, -2]>(x, s)", 18, "float[A,B,C] y", {"x": np.ones((1, 2, 1), F), "s": np.ones(2, int)},
      {"x": np.ones((1, 2, 1, 1), F)}),
     ("no rows", "y = TreeEnsembleRegressor<n_targets=1>(x)", 13, "float[A,B] y", {"x": np.ones(1, F)}, {"x": np.ones((1, 1), F)}),
+    ("the angles", "y = RotaryEmbedding(x, c, s)", 23, "float[A,B,C,D] y",
+     {"x": np.ones((2, 1, 2, 2), F), "c": np.ones((2, 1), F), "s": np.ones((2, 2, 1), F)}, {"c": np.ones((2, 2, 1), F)}),
     ("of all statistics", "y = BatchNormalization<is_test=1>(x, v, s, v, s)", 6, "float[A,B,C] y",
      {"x": np.ones((2, 1, 1), F), "s": np.ones(1, F), "v": np.ones(2, F)}, {"v": np.ones(1, F)}),
     ("bias is no vector", "y = InstanceNormalization(x, s, b)", 6, "float[A,B,C] y",

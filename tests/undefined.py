@@ -102,6 +102,11 @@ def _axis_twice(call: Call) -> bool:
     return bool(x) and axes is not None and len({int(axis) % len(x) for axis in axes}) < len(axes)
 
 
+def _no_angles(call: Call) -> bool:
+    rank = 3 if left_out(3)(call) else 2
+    return any((shape := call.shape(at)) is not None and len(shape) != rank for at in (1, 2))
+
+
 def _no_variance(call: Call) -> bool:
     """Whether numbers are all equal: 0 / 0 by the formula, as in onnxruntime, and 0 / 1e-9 by the body."""
     x = call.given(0)
@@ -417,6 +422,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel is larger than the data", _larger_kernel),
     Undefined(("GroupNormalization", "InstanceNormalization"), "scale or bias is no vector",
               lambda call: _no_vector(1)(call) or _no_vector(2)(call)),
+    Undefined(("RotaryEmbedding",), "the angles are no table of places, or of each place", _no_angles),
     Undefined(("BatchNormalization",), "there is not one of all statistics for each channel",
               lambda call: bool(call.attribute("spatial", 1)) and _unequal(((0, 1), (1, 0), (2, 0), (3, 0), (4, 0)))(call)),
     Undefined(("InstanceNormalization",), "there is not one scale and bias for each channel", _unequal(((0, 1), (1, 0), (2, 0)))),
