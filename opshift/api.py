@@ -95,7 +95,8 @@ def convert_version(
     Args:
         model: a path, an `onnx.ModelProto` or an `onnx_ir.Model`; it is never changed.
         target_version: an opset of the default domain, `"latest"`, the name of a target such as
-            `"onnxruntime-1.8"`, or opsets by domain, such as `{"": 13, "ai.onnx.ml": 2}`.
+            `"onnxruntime-1.8"`, or opsets by domain, such as `{"": 13, "ai.onnx.ml": 2}`. What a target is said to lack
+            at its opset is replaced, or the model goes to one below at which it has it.
         ir_version: the IR version to write; without it, the one that was current when the opset came out, or the
             lowest above that which a feature of the model needs. It can be asked for alone: the model keeps its opset.
         modernize: then put operators in the place of the nodes that compute them, as `fold` does; none that a named

@@ -145,7 +145,7 @@ class Goal:
             made = fit.attempt(source, self.backend, ops=ops, ir_version=self.ir_version, folder=folder)
         elif self.targets or self.ir_version is not None or ops or self.portable:
             targets = {**(self.targets or own_opset(source)), **self._ml_opset(source)}
-            made = convert.attempt(source, targets, ops=ops, ir_version=self.ir_version, folder=folder, survey=survey)
+            made = fit.at_opset(source, targets, self.reader, ops, self.ir_version, folder, survey)
             self._drop_imports(made.model)
         else:
             made = Result(source, (), ())
@@ -192,8 +192,9 @@ class Goal:
         """The opset nearest to the one wanted that can be reached where `result` is a refusal; None if unknown."""
         if not result.refusals or not self.targets or self.names or self.domain is not None:
             return None
-        if result.refusals[0].op == LACKING:  # which is no matter of opsets
-            return None
+        lacked = self.reader.lacks if self.reader is not None else {}
+        if any(refusal.op == LACKING or (refusal.domain, refusal.op) in lacked for refusal in result.refusals):
+            return None  # which is no matter of opsets, or of others that were tried
         source = self.sized(source)
         return convert.nearest(source, result.refusals, self.targets, folder)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from opshift.passes.backends.backend import Backend
@@ -10,6 +10,7 @@ from opshift.passes.backends.obstacles import obstacles
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert, ir_versions
 from opshift.passes.model import imports, schemas
+from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Op, bodies
 
@@ -53,6 +54,41 @@ def attempt(
     return min(failures, key=lambda failure: len(failure.refusals))
 
 
+def at_opset(
+    source: ModelProto,
+    targets: Mapping[str, int],
+    backend: Backend | None,
+    ops: Iterable[Op] = (),
+    ir_version: int | None = None,
+    folder: str | None = None,
+    survey: Survey | None = None,
+) -> Result:
+    """`convert.attempt` for a backend that is named for its opset, without what it is said to lack there.
+
+    That is expanded, or the model comes to the opset below at which the backend still has it: what is exact, then what
+    takes fewer nodes. Where neither can be done, the model is refused; but where only tests were measured, none of
+    which agreed, it stays as it is.
+    """
+    made = convert.attempt(source, targets, ops=ops, ir_version=ir_version, folder=folder, survey=survey)
+    left = _left(made, backend) if backend is not None else set()
+    if backend is None or not left:
+        return made
+    before = {backend.lacks[op] - 1 for op in left if not op[0]}
+    tried = []
+    for opset in sorted({targets[""], *before} - {0}, reverse=True):
+        lower = {**targets, "": opset}
+        lacked = {op for op in backend.lacks if _is_lacked(op, backend, lower)}
+        tried.append(convert.attempt(source, lower, ops={*ops, *lacked}, ir_version=ir_version, folder=folder))
+    done = [result for result in tried if result.model is not None and not _left(result, backend)]
+    if done:
+        return min(done, key=lambda result: (result.grade == "close", sum((result.after or {}).values())))
+    if backend.measured or not tried[0].refusals:
+        return made
+    unread = f"{backend.name} does not read it, and "
+    told = (replace(r, why=unread + r.why) if (r.domain, r.op) in left else r for r in tried[0].refusals)
+    return replace(tried[0], refusals=tuple(told))
+
+
 def ml_opset(source: ModelProto, backend: Backend) -> dict[str, int]:
     """The opset of `ai.onnx.ml` that the backend reads, where the model uses it."""
     own = imports.opsets(source)
@@ -82,6 +118,20 @@ def _checked(result: Result, backend: Backend, folder: str | None) -> Result:
         imports.drop_unused(result.model, lambda domain, version: not backend.reads_import(domain, version))
     left = tuple(obstacles(result.model, backend, folder)) if result.model is not None else ()
     return replace(result, model=None, refusals=left) if left else result
+
+
+def _left(made: Result, backend: Backend) -> set[Op]:
+    """The operators that a converted model calls, and of which the backend is said to lack the version."""
+    if made.model is None or not backend.lacks:
+        return set()
+    imported = imports.opsets(made.model)
+    local = {(default_domain(f.domain), f.name) for f in made.model.functions}
+    called = {(default_domain(domain), op) for domain, op in made.after or ()} - local
+    return {op for op in called & backend.lacks.keys() if _is_lacked(op, backend, imported)}
+
+
+def _is_lacked(op: Op, backend: Backend, opsets: Mapping[str, int]) -> bool:
+    return (schemas.since(*op, opsets.get(op[0], 1)) or 0) >= backend.lacks[op]
 
 
 def _lacking(source: ModelProto, backend: Backend, targets: dict[str, int]) -> set[Op]:

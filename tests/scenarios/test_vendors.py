@@ -93,6 +93,33 @@ def test_what_onnxruntime_1_15_reads(saved, tmp_path, capsys):
     assert onnx.load(out).ir_version == 9
 
 
+@pytest.mark.parametrize(
+    ("target", "reached"), [("onnxruntime-1.20", 21), ("onnxruntime-1.23", 21), ("onnxruntime-1.25", 26)]
+)
+def test_where_a_release_has_the_operator(tmp_path, capsys, target, reached):
+    source, out = (
+        model("y = LpNormalization(x)", 17, inputs="float[2,4] x", outputs="float[2,4] y"),
+        tmp_path / "out.onnx",
+    )
+    onnx.save(source, tmp_path / "in.onnx")
+    assert ran(capsys, "convert", str(tmp_path / "in.onnx"), str(out), "--opset", target)[0] == 0
+    assert (imports(out), onnx.load(out)) == ({"": reached}, opshift.convert_version(source, target))
+    assert [node.op_type for node in onnx.load(out).graph.node] == ["LpNormalization"]
+
+
+def test_what_a_release_has_no_kernel_of_is_refused(tmp_path, capsys):
+    source = model("y = ImageDecoder(x)", 20, inputs="uint8[n] x", outputs="uint8[a,b,c] y")
+    onnx.save(source, tmp_path / "in.onnx")
+    code, said = ran(
+        capsys, "convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--opset", "onnxruntime-1.23"
+    )
+    assert (code, "onnxruntime-1.23 does not read it" in said, "; try" in said) == (3, True, False), said
+    with pytest.raises(opshift.Refused) as refused:
+        opshift.convert_version(source, "onnxruntime-1.23")
+    assert refused.value.nearest is None
+    assert opshift.convert_version(source, 23).graph == source.graph
+
+
 def test_what_is_used_of_another_domain_comes_down_with_a_target():
     body = "y = ai.onnx.ml.LabelEncoder<keys_int64s = [1, 2], values_int64s = [3, 4], default_int64 = 0>(x)"
     source = model(body, 18, domains='"ai.onnx.ml" : 4', inputs="int64[2] x", outputs="int64[2] y")

@@ -3,7 +3,8 @@
 import onnx
 import pytest
 from opshift.passes.backends import fit
-from opshift.passes.backends.backend import Backend, Limit
+from opshift.passes.backends.backend import Backend, Limit, Measured
+from opshift.passes.conversion import convert
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.traversal import bodies
 
@@ -20,6 +21,13 @@ def operators(of):
 
 def fitted(source, **facts):
     result = fit.attempt(source, Backend("npu-1", **facts))
+    assert not result.refusals, "\n".join(map(str, result.refusals))
+    onnx.checker.check_model(result.model, full_check=True)
+    return result.model
+
+
+def at(source, opset, **facts):
+    result = fit.at_opset(source, {"": opset}, Backend("npu-1", **facts))
     assert not result.refusals, "\n".join(map(str, result.refusals))
     onnx.checker.check_model(result.model, full_check=True)
     return result.model
@@ -88,6 +96,55 @@ def test_a_newer_opset_is_tried_that_has_another_operator():
     io = {"inputs": "float[1,1,2,2] x", "outputs": "float[1,1,4,4] y", "constants": "float[4] s = {1, 1, 2, 2}"}
     after = fitted(model('y = Upsample<mode = "nearest">(x, s)', 9, **io), opset=13, lacks={("", "Upsample"): 1})
     assert (opsets(after)[""], operators(after)) == (13, {"Resize"})
+
+
+def test_an_opset_is_reached_without_what_is_lacked_there():
+    source, lacks = model("y = HardSwish(x)", 18, inputs="float[2,4] x", outputs="float[2,4] y"), {("", "HardSwish"): 1}
+    after = at(source, 20, lacks={**lacks, ("", "HardSigmoid"): 1})
+    assert opsets(after)[""] == 20
+    assert not {"HardSwish", "HardSigmoid"} & operators(after)
+    check_values(source, after, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("own", "ops"), [(18, {"Swish"}), (24, {"Sigmoid", "Mul"})])
+def test_what_is_lacked_and_not_called_changes_nothing(own, ops):
+    """A function of the model's own may have its name."""
+    source = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : {own}, "own" : 1]> g (float[2] x) => (float[2] y) {{ y = {"own." if own < 24 else ""}Swish(x) }}
+        <domain: "own", opset_import: ["" : {own}]> Swish (x) => (y) {{ y = Neg(x) }}"""
+    )
+    assert operators(at(source, 24, lacks={("", "Swish"): 1})) == {*ops, "Neg"}
+    plain = convert.attempt(source, {"": 24}).model
+    assert (at(source, 24, lacks={("", "Gelu"): 1}).SerializeToString(), at(source, 24)) == (
+        plain.SerializeToString(),
+        plain,
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "own", "reached"),
+    [
+        ("y = LpNormalization(x)", 17, (21, {"LpNormalization"})),
+        ("y = LpNormalization(x)", 23, (21, {"LpNormalization"})),
+        ("t = RMSNormalization(x, s) y = LpNormalization(t)", 23, (23, {"RMSNormalization", "ReduceL2", "Equal", "Div", "Where"})),
+        ("y = If(c) <then_branch = a () => (float[2,4] t) { t = LpNormalization(x) }, else_branch = b () => (float[2,4] e) { e = Neg(x) }>", 17, (21, {"If", "LpNormalization", "Neg"})),
+    ],
+)  # fmt: skip
+def test_what_takes_fewer_nodes_takes_the_place_of_what_is_lacked(body, own, reached):
+    source = model(body, own, inputs="float[2,4] x, float[4] s, bool c", outputs="float[2,4] y")
+    after = at(source, 23, lacks={("", "LpNormalization"): 22})
+    assert (opsets(after)[""], operators(after)) == reached
+    check_values(source, after, rtol=1e-6, atol=1e-6)
+
+
+def test_what_neither_goes_nor_is_read_below_is_refused_or_left_where_only_tests_say_so():
+    source = model("y = MatMul(x, x)", 17, inputs="float[2,2] x", outputs="float[2,2] y")
+    lacks = {("", "MatMul"): 1}
+    refused = fit.at_opset(source, {"": 22}, Backend("npu-1", lacks=lacks))
+    assert [str(refusal).partition(" it, and ")[0] for refusal in refused.refusals] == [
+        'MatMul "y": npu-1 does not read'
+    ]
+    assert operators(at(source, 22, lacks=lacks, measured={("", "Abs"): Measured()})) == {"MatMul"}
 
 
 def test_every_operator_without_a_definition_is_named_with_its_node():
