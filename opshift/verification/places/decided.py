@@ -6,7 +6,7 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from opshift.passes.model.messages import GraphProto, ModelProto, TypeProto, default_domain
-from opshift.passes.model.traversal import results, subgraphs
+from opshift.passes.model.traversal import results, subgraphs, with_nested
 from opshift.verification.random_operators import GENERATORS
 
 _SIZES = frozenset(["Shape", "Size"])
@@ -31,19 +31,24 @@ def following(graph: GraphProto, known: Collection[str], sized: Collection[str] 
 
 
 def sized(model: ModelProto, fixed: ModelProto) -> set[str]:
-    """The values of a model that have one shape where its inputs are those of another form of it."""
+    """The values of a graph, inner ones, too, that have one shape where its inputs are those of another form.
+
+    What is declared of all others is a claim.
+    """
     import onnx
 
     copy, kinds = ModelProto(), {value.name: value.type for value in fixed.graph.input}
     copy.CopyFrom(model)
-    del copy.graph.value_info[:]
-    for value in copy.graph.input:
-        value.type.CopyFrom(kinds.get(value.name, value.type))
-    for value in copy.graph.output:  # which are claims
-        value.type.tensor_type.ClearField("shape")
+    for body in with_nested([copy.graph]):
+        del body.value_info[:]
+        for value in (*getattr(body, "output", ()), *(getattr(body, "input", ()) if body is not copy.graph else ())):
+            value.type.tensor_type.ClearField("shape")
     values = list(copy.graph.input)
+    for value in values:
+        value.type.CopyFrom(kinds.get(value.name, value.type))
     with suppress(Exception):  # of a model that it does not take, nothing more is known
-        values += onnx.shape_inference.infer_shapes(copy).graph.value_info
+        found = onnx.shape_inference.infer_shapes(copy)
+        values += [value for body in with_nested([found.graph]) for value in body.value_info]
     return {value.name for value in values if _is_sized(value.type)}
 
 

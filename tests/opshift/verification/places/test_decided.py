@@ -60,6 +60,16 @@ def test_sizes():
     assert {"s", "t"} & following(one.graph, [], sized(one, fixed)) == {"s"}
 
 
+def test_sizes_inside():
+    branches = "then_branch = p () => (float[7] v) { q = Exp(x) v = Neg(q) }, else_branch = n () => (float[7] u) { u = NonZero(x) }"
+    one = model(
+        f"b = Constant<value_int = 1>() o = If(b) <{branches}> y = Neg(o)", 17, **{**IO, "inputs": "float[N,4] x"}
+    )
+    fixed = model("y = Neg(x)", 17, **{**IO, "inputs": "float[3,4] x"})
+    assert {"q", "u", "o"} & sized(one, fixed) == {"q"}
+    assert {"q", "u", "o"} & sized(one, one) == set()
+
+
 def test_sizes_of_what_is_no_model_are_those_of_its_inputs():
     one = model("t = Add(x, b) y = Reshape(t, x)", 17, **{**IO, "inputs": "float[3,4] x, bool b"})
     assert sized(one, one) >= {"x", "b"}
