@@ -102,7 +102,7 @@ def unknown_from_the_end(call: Call) -> bool:
 
 def _from_the_end(call: Call) -> bool:
     held = len(call.node.input) > 1 and bool(call.node.input[1])
-    axes = call.given(1) if held else call.attribute("axes", ())
+    axes = call.given(1) if held else call.attribute("axes", [call.attribute("axis", 0)])
     return axes is None or any(axis < 0 for axis in axes)
 
 

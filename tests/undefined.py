@@ -96,6 +96,12 @@ def _no_such_axis(call: Call) -> bool:
     return shape is not None and any(not -len(shape) <= axis < len(shape) for axis in axes)
 
 
+def _axis_twice(call: Call) -> bool:
+    held = call.node.op_type in ("Pad", "Slice")
+    x, axes = call.shape(0), call.given(3) if held else call.attribute("axes")
+    return bool(x) and axes is not None and len({int(axis) % len(x) for axis in axes}) < len(axes)
+
+
 def _no_variance(call: Call) -> bool:
     """Whether numbers are all equal: 0 / 0 by the formula, as in onnxruntime, and 0 / 1e-9 by the body."""
     x = call.given(0)
@@ -398,6 +404,9 @@ ROWS: tuple[Undefined, ...] = (
               lambda call: call.given(1) is not None and (not call.given(1).all() or _no_number(call.given(1)))),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "a zero point of float8 or float4 is not 0", _moved_float8),
     Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", _unscaled),
+    Undefined(("Pad", "Slice", "CenterCropPad", "Resize"), "an axis is told twice", _axis_twice),
+    Undefined(("TreeEnsembleRegressor", "TreeEnsembleClassifier", "TreeEnsemble"), "the data are no rows",
+              lambda call: len(call.shape(0) or (1, 1)) != 2),
     Undefined(("CenterCropPad",), "a size is negative", _negative(1)),
     Undefined(("Resize",), "there is no region to crop", _no_region),
     Undefined(("Resize",), "an end of the region is no number or infinite", _crops_beyond_all),
@@ -406,7 +415,9 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("CenterCropPad",), "there is not one size for each axis", _not_one_size_an_axis),
     Undefined(("RNN", "GRU", "LSTM"), "the data have no rank of 3", lambda call: len(call.shape(0) or (1, 1, 1)) != 3),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel is larger than the data", _larger_kernel),
-    Undefined(("GroupNormalization",), "scale or bias is no vector", lambda call: _no_vector(1)(call) or _no_vector(2)(call)),
+    Undefined(("GroupNormalization", "InstanceNormalization"), "scale or bias is no vector",
+              lambda call: _no_vector(1)(call) or _no_vector(2)(call)),
+    Undefined(("InstanceNormalization",), "there is not one scale and bias for each channel", _unequal(((0, 1), (1, 0), (2, 0)))),
     Undefined(("Reshape",), "a size of 0 is asked for beside one to be found out",
               _found_beside_none),
     Undefined(("Gemm",), "nothing is 0 or what is added", _nothing_to_sum, "the sign of a zero"),

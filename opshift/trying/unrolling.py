@@ -8,6 +8,7 @@ from typing import Any
 
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.changes import Change
+from opshift.passes.fusion.reader import DRAWING
 from opshift.passes.model import imports, schemas, tensors
 from opshift.passes.model.attributes import attribute_value, make_attribute
 from opshift.passes.model.editing import branches, dead_code
@@ -24,7 +25,7 @@ _MOST_TURNS, _MOST_NODES = 1024, 20_000
 _FARTHEST = 200
 """Nodes of which a number of turns is computed."""
 _MEASURING = frozenset({"Shape", "Size"})
-_AXES_ARE_INPUTS, _WITHOUT_A_BATCH = 13, 9
+_AXES_ARE_INPUTS, _WITHOUT_A_BATCH, _ANYTHING_IS_REPEATED = 13, 9, 14
 _HOW = "is written out turn by turn"
 
 Fresh = Callable[[str], str]
@@ -68,6 +69,9 @@ class _Writer:
         """What takes the place of a node; None where nobody knows how often its body runs."""
         body = next((graph for _, _, graph in subgraphs(node)), None)
         if body is None or body.sparse_initializer or self.scope.opset < _WITHOUT_A_BATCH:
+            return None
+        carries_sequences = any(value.type.HasField("sequence_type") for value in (*body.input, *body.output))
+        if carries_sequences and self.scope.opset < _ANYTHING_IS_REPEATED:  # Identity took tensors alone
             return None
         turns = self._turns_of_loop(node, body) if node.op_type == "Loop" else self._turns_of_scan(node)
         if not turns or turns > _MOST_TURNS or turns * len(body.node) > _MOST_NODES:
@@ -173,7 +177,7 @@ class _Writer:
         if any(value is None for value in values.values()):
             return None
         held = {name: tensor for name in deciding.outer if (tensor := self.scope.tensor(name)) is not None}
-        if len(held) < len(deciding.outer) or deciding.nests:
+        if len(held) < len(deciding.outer) or not deciding.repeats:
             return None
         try:
             found: int | None = isolation.call(_counted, self.scope.opset, body, deciding, values, held, most)
@@ -220,7 +224,7 @@ class _Writer:
             if held is not None:
                 model.graph.initializer.add().CopyFrom(held)
                 model.graph.initializer[-1].name = value
-            elif maker is None or maker.domain or len(nodes) > _FARTHEST or any(True for _ in subgraphs(maker)):
+            elif maker is None or len(nodes) > _FARTHEST or not _tells_the_same(maker):
                 return None
             else:
                 nodes.append(maker)
@@ -240,14 +244,15 @@ class _Writer:
 class _Deciding:
     """What decides how often a body runs: its nodes, what they read of its inputs and of outside.
 
-    Of what is `measured`, only the shape is read, and stays.
+    Of what is `measured`, only the shape is read, and stays. Whether the same is decided each time it is run, `repeats`
+    says.
     """
 
     nodes: tuple[NodeProto, ...]
     given: tuple[str, ...]
     measured: tuple[str, ...]
     outer: tuple[str, ...]
-    nests: bool
+    repeats: bool
 
 
 def _deciding(body: GraphProto) -> _Deciding:
@@ -273,9 +278,9 @@ def _deciding(body: GraphProto) -> _Deciding:
             pending.append(later[name])
     kept = tuple(node for node in body.node if id(node) in nodes)
     outer = tuple(sorted(seen - makers.keys() - own - inputs))
-    nests = any(True for node in kept for _ in subgraphs(node))
+    repeats = all(map(_tells_the_same, kept))
     given = tuple(value.name for value in body.input if value.name in seen | measured)
-    return _Deciding(kept, given, tuple(sorted(measured - seen)), outer, nests)
+    return _Deciding(kept, given, tuple(sorted(measured - seen)), outer, repeats)
 
 
 def _counted(
@@ -318,6 +323,11 @@ def _counted(
             return turn + 1
         values = {**values, **{name: made[f"{later[name]}/told"] for name in carried}}
     return None
+
+
+def _tells_the_same(node: NodeProto) -> bool:
+    """Whether a node computes the same each time, of what it is given."""
+    return not node.domain and node.op_type not in DRAWING and not any(True for _ in subgraphs(node))
 
 
 def _plain(node: NodeProto) -> dict[str, Any]:

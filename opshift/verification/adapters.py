@@ -67,6 +67,9 @@ class OpenVino:
         except Exception as error:
             raise EngineError(one_line(error)) from None
         self._inputs = _inputs(model)  # by place: a port has every name that its value has, or had
+        if len(self._inputs) > len(self._compiled.inputs):  # what nobody reads has none
+            kept = set[str]().union(*(port.names for port in self._compiled.inputs))
+            self._inputs = [name for name in self._inputs if name in kept]
         if len(self._inputs) != len(self._compiled.inputs):
             raise EngineError(f"{len(self._compiled.inputs)} inputs instead of {len(self._inputs)}")
 

@@ -352,5 +352,9 @@ def clip(terms: Terms, x: int, low: float, high: float) -> int:
         return x
     width = high - low
     if width > 0 and isfinite(width) and width != 1:
-        return terms.scaled(clip(terms, terms.scaled(x, 1 / width), low / width, high / width), width)
+        x, low, high = terms.scaled(x, 1 / width), low / width, high / width
+        if terms.is_op(x, "Clip"):
+            return terms.scaled(clip(terms, x, low, high), width)
+        # as far apart as 1 but for rounding: no reason to scale them once more
+        return terms.scaled(terms.op("Clip", (("low", low), ("high", high)), x), width)
     return terms.op("Clip", (("low", low), ("high", high)), x)

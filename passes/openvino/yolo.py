@@ -35,9 +35,12 @@ def regions(of: Layer) -> Made:
     coords, classes, softmax = of.integer("coords"), of.integer("classes"), of.flag("do_softmax", True)
     mask = of.ints("mask", [])
     count = of.integer("num") if softmax else len(mask)
-    dims, b = sizes.dims(of), of.build
-    if len(dims) != 4 or dims[1] != count * (coords + 1 + classes):
-        raise Unmapped(f"{dims[1:2]} channels; {count} regions of {coords + 1 + classes} could be expressed")
+    dims, b, channels = sizes.dims(of), of.build, count * (coords + 1 + classes)
+    if len(dims) != 4 or (isinstance(dims[1], int) and dims[1] != channels):
+        raise Unmapped(
+            f"{of.dims()}; rank 4 and channels for {count} regions of {coords + 1 + classes} could be expressed"
+        )
+    dims[1] = channels
     if coords < 2 or classes < 1:
         raise Unmapped(f"coords={coords}, classes={classes}; 2 and 1 or more could be expressed")
     whole = sizes.reshaped(of, of.input(0), [dims[0], count, coords + 1 + classes, *dims[2:]])

@@ -6,7 +6,7 @@ no judge of that model; empty, it may judge. Without `feeds` only what hangs on 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from onnx import ModelProto
@@ -21,10 +21,20 @@ HELD = tuple(quirk for quirk in QUIRKS if quirk.holds)
 
 def excuse(engine: str, of: ModelProto, feeds: Mapping[str, Any] | None = None, differs: str = "") -> str:
     """Why an engine is no judge of a model on these inputs, or of what `differs` there; empty where it may judge."""
-    rows = [quirk for quirk in HELD if engine.startswith(quirk.engine) and (not quirk.only or quirk.only in differs)]
+    return _first((quirk for quirk in HELD if not quirk.only or quirk.only in differs), engine, of, feeds)
+
+
+def refusal(engine: str, of: ModelProto, feeds: Mapping[str, Any], why: str) -> str:
+    """Why an engine does not run a model that the text allows, of which it says `why`; empty where it may say so."""
+    rows = (quirk for quirk in HELD if quirk.gives == "refuses it" and quirk.only and quirk.only in why)
+    return _first(rows, engine, of, feeds)
+
+
+def _first(quirks: Iterable[Quirk], engine: str, of: ModelProto, feeds: Mapping[str, Any] | None) -> str:
+    rows = [quirk for quirk in quirks if engine.startswith(quirk.engine)]
     found = (
         f"{quirk.engine}: {call.node.op_type} where {quirk.when} {quirk.gives}"
-        for call in calls(of, feeds)
+        for call in (calls(of, feeds) if rows else ())
         for quirk in rows
         if call.node.op_type in quirk.operators and quirk.applies(call)
     )

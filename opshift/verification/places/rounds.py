@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 from opshift.verification import isolation
@@ -22,7 +22,7 @@ from opshift.verification.places import locate, repro
 from opshift.verification.turns import Turns
 
 Round = tuple[str, Feeds]
-_SECONDS = 0.25  # for all rounds, or half as long as the ordinary runs took
+_SECONDS = 0.25  # of a processor, for all rounds, or half as long as the ordinary runs took
 _DENORMALS = 64  # elements that may be denormal: processors take their time for each
 _LIMIT = 20  # seconds that the other engine has for its opinions, and a round for its end
 
@@ -53,12 +53,12 @@ def tried(turns: Turns, pair: Pair, problem: Problem, fed: Fed, seconds: float) 
     """Run both in each round, in a process of its own, as long as there is time; `fed` is what both have run on."""
     if not isolation.forks():  # sessions cannot be sent to another process
         return Tried()
-    until = perf_counter() + max(_SECONDS, seconds / 2)
+    seconds = max(_SECONDS, seconds / 2)
     rounds = list(_rounds(problem, fed))
     try:
-        outcomes = isolation.call(_all, turns, pair, rounds, until)
+        outcomes = isolation.call(_all, turns, pair, rounds, seconds)
     except isolation.Ended:
-        outcomes = [outcome for one in rounds for outcome in _alone(turns, pair, one, until)]
+        outcomes = [outcome for one in rounds for outcome in _alone(turns, pair, one, seconds)]
     until, agreed, excused = perf_counter() + _LIMIT, list[Parting](), list[Parting]()
     for parting in (outcome for outcome in outcomes if outcome.why and not agreed):  # one is enough
         real = perf_counter() < until and _is_agreed(pair, rounds[parting.number][1], parting)
@@ -66,27 +66,29 @@ def tried(turns: Turns, pair: Pair, problem: Problem, fed: Fed, seconds: float) 
     return Tried(tuple(dict.fromkeys(outcome.round for outcome in outcomes)), tuple(agreed), tuple(excused))
 
 
-def _all(turns: Turns, pair: Pair, rounds: Sequence[Round], until: float) -> list[Parting]:
-    """What came of each round in which the first model runs before its time is over; the second one has as much."""
-    now = perf_counter()
-    isolation.end_after(math.ceil(2 * max(until - now, 0)) + _LIMIT)
-    expected = {}
+def _all(turns: Turns, pair: Pair, rounds: Sequence[Round], seconds: float) -> list[Parting]:
+    """What came of each round in which the first model runs before its time is over; the second one has as much.
+
+    The time is the processor's: which rounds are run does not hang on what else a machine does.
+    """
+    isolation.end_after(math.ceil(2 * seconds) + _LIMIT)
+    now, expected = process_time(), {}
     for number, (_, given) in enumerate(rounds):
-        if perf_counter() < until:
+        if process_time() - now < seconds:
             with suppress(EngineError):
                 expected[number] = turns.first(given)
     found = []
     for number, values in expected.items():
-        if perf_counter() < 2 * until - now:
+        if process_time() - now < 2 * seconds:
             outcome = _compared(turns, pair, rounds[number][1], values)
             found.append(replace(outcome, round=rounds[number][0], number=number))
     return found
 
 
-def _alone(turns: Turns, pair: Pair, one: Round, until: float) -> list[Parting]:
+def _alone(turns: Turns, pair: Pair, one: Round, seconds: float) -> list[Parting]:
     """The same of one round; nothing is known of what ends the process, which may be the first model's doing."""
     try:
-        return isolation.call(_all, turns, pair, [one], until)
+        return isolation.call(_all, turns, pair, [one], seconds)
     except isolation.Ended:
         return []
 

@@ -14,7 +14,7 @@ Array = Any
 _LITTLE = 1 / 16
 """Of a step of the result, which is rounded by half a step anyway: by how much a bias may move where it is rounded."""
 _MOST = 2**30
-"""The largest number that one is rounded to, which leaves room for the products."""
+"""The largest number of a bias, which leaves room for the products: sums of floats do not wrap around."""
 _ROUNDED = "its bias is rounded to the scale of the products, by a 16th of a step at most"
 
 
@@ -33,11 +33,14 @@ def int32_bias(of: Operands, build: Builder, name: str, scales: Scales) -> tuple
     One that is held otherwise is rounded, where that moves the result by a small part of a step.
 
     Raises:
-        Stays: it would be moved by more, or only the run tells.
+        Stays: it would be moved by more, leaves no room for the products, or only the run tells.
     """
     found = of.dequantized(name)
     whole = found is not None and of.scope.elem_type(found.values) == T.INT32 and _is_zero(of, found.zero_point)
     if found is not None and whole and _is_product(of, found.scale, scales):
+        numbers = of.scope.array(found.values)
+        if numbers is not None and np.abs(numbers.astype(np.float64)).max(initial=0.0) > _MOST:
+            raise Stays("its bias leaves the products no room in int32")
         return found.values, ""
     return _rounded(of, build, name, scales)
 

@@ -207,7 +207,7 @@ def _cuts_nothing(of: Operands, node: NodeProto, quantize: NodeProto, kind: int)
         return False
     if scale is not None and scale <= 0:
         return False
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         least, most = np.rint(np.array(bounds, np.float32) / np.float32(scale or 1)) + zero
     return bool(least <= _RANGE[kind][0] and most >= _RANGE[kind][1])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import tensor_type
@@ -25,6 +26,8 @@ def k_to_input(node: Node) -> None:
 @says("k becomes an attribute; one that is known only at run time takes from all, or as many rounds of a loop.")
 def k_to_attribute(node: Node) -> Replacement:
     held = node.scope.ints(node.input(1))
+    if held and held[0] < 0:
+        raise CannotConvert(node, f"k={held[0]}; 0 or more could be expressed")
     if held and held[0]:
         node.set_input(1, "")
         node.attributes["k"] = held[0]

@@ -82,6 +82,27 @@ def test_scans(attributes, scanned):
     assert [node.op_type for node in made.graph.node].count("Mul") == 4
 
 
+SEQUENCES = """
+  q = SequenceConstruct(a)
+  s = Loop(m, c, q) <body = turn (int64 i, bool go, seq(float[3]) v) => (bool on, seq(float[3]) w) {
+    on = Identity(go) w = SequenceInsert(v, a) }>
+  y = ConcatFromSequence<axis = 0>(s)
+"""
+DRAWN = """
+  r = RandomUniform<shape = [1], low = 1.0, high = 9.0>() k = Cast<to = 7>(r)
+  y = Loop(k, c, a) <body = turn (int64 i, bool go, float[3] v) => (bool on, float[3] w) { on = Identity(go) w = Neg(v) }>
+"""
+UNTIL_DRAWN = """
+  y = Loop(, c, a) <body = turn (int64 i, bool go, float[3] v) => (bool on, float[3] w) {
+    r = RandomUniform<shape = [1]>() h = Constant<value_float = 0.5>() on = Less(r, h) w = Neg(v) }>
+"""
+
+
+def test_sequences_are_carried_where_they_can_be_repeated():
+    made = check(SEQUENCES, 14, "Loop", constants="int64 m = {3}")
+    assert [node.op_type for node in made.graph.node].count("SequenceInsert") == 3
+
+
 def test_names_of_nodes_stay_apart():
     body = COUNTED.replace("w = Add(v, f)", "[sum] w = Add(v, f)")
     made = check(body, 13, "Loop", outputs="float[] y, float[] z", constants="int64 m = {3}")
@@ -96,10 +117,15 @@ def test_names_of_nodes_stay_apart():
         (AS_LONG, "float[N,3] x"),
         (COUNTED.replace("Loop(m, c, a)", "Loop(k, c, a)"), "float[4,3] x"),
         (SCAN.format(attributes="num_scan_inputs = 1", scanned="x"), "float[N,3] x"),
+        (SEQUENCES, "float[4,3] x"),
+        (DRAWN, "float[4,3] x"),
+        (UNTIL_DRAWN, "float[4,3] x"),
     ],
 )
 def test_where_nobody_knows_how_many_or_they_are_too_many_it_stays(body, inputs):
-    constants = "int64 at = {0}, bool c = {1}, int64 k = {100000}, int64 most = {3}"
+    constants = "int64 at = {0}, bool c = {1}, int64 most = {3}"
+    constants += "" if "k = " in body else ", int64 k = {100000}"
+    constants += "" if "int64 m" in inputs else ", int64 m = {3}"
     of = model(f"a = Gather(x, at) {body}", 13, inputs=inputs, outputs="float[] y", constants=constants)
     for op in ("Loop", "Scan"):
         assert unroll(of, op) == (of, [])

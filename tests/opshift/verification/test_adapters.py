@@ -2,9 +2,12 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 from opshift.verification import adapters
+from opshift.verification.adapters import OpenVino
+from tests.support import model
 
 IMPORTED = "try:\n    import openvino_telemetry\n    told = True\nexcept ImportError:\n    told = False\n"
 
@@ -47,3 +50,12 @@ def test_it_is_put_back_where_openvino_is_not_installed(installed):
     with pytest.raises(ImportError):
         adapters._openvino()
     assert "openvino_telemetry" not in sys.modules
+
+
+@pytest.mark.newest
+def test_an_input_that_nobody_reads_is_none_to_openvino():
+    io = {"inputs": "float[2] x, float[3] u, float[2] z", "outputs": "float[2] y"}
+    given = {"x": np.float32([1, 5]), "u": np.zeros(3, np.float32), "z": np.float32([7, 11])}
+    for body, expected in (("y = Sub(x, z)", [-6, -6]), ("y = Sub(z, x)", [6, 6])):
+        (made,) = OpenVino(model(body, 13, **io)).run(given)
+        assert made.tolist() == expected

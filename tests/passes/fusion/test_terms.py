@@ -3,7 +3,7 @@
 from math import inf
 
 import pytest
-from opshift.passes.fusion.keys import LEAF
+from opshift.passes.fusion.keys import LEAF, OP
 from opshift.passes.fusion.terms import Terms, clip, mean
 
 AXES = (("axes", (-1,)),)
@@ -108,3 +108,10 @@ def test_long_sums_stay_as_large_as_they_are(values):
         total = total + Value(x.terms, x.terms.of(LEAF, str(index)))
     assert max(len(key[2]) for key in x.terms.keys if key[0] == "+") <= 8
     assert (total - total.mean()).term == x.terms.op("Centered", AXES, total.term)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-5100000.0, -12000.0), (1e6, 1e6 + 0.001), (-1e-320, 5e-324)])
+def test_bounds_whose_quotients_are_not_1_apart_for_rounding(values, low, high):
+    x, *_ = values
+    assert x.between(low, high).term == x.between(low, high).term
+    assert [key.name for key in x.terms.keys if key.kind == OP and key.name == "Clip"] == ["Clip"]

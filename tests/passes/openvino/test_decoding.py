@@ -22,7 +22,7 @@ def test_labels_over_time(merge, tmp_path):
     check(lambda x, m: op.ctc_greedy_decoder(x, m, merge), [scores.transpose(1, 0, 2).copy(), mask], tmp_path)
 
 
-@pytest.mark.parametrize(("output", "blank"), itertools.product((0, 1), ([], [1])))
+@pytest.mark.parametrize(("output", "blank"), list(itertools.product((0, 1), ([], [1]))))
 def test_labels_of_sequences_of_a_length(output, blank, tmp_path):
     scores, lengths = np.eye(3, dtype=np.float32)[LABELS], np.array([7, 3], np.int32)
 

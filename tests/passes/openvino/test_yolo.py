@@ -30,7 +30,7 @@ def yolo(x, **given):
 )
 def test_regions(given, count, tmp_path):
     each = given.get("coords", 4) + given.get("classes", 3) + 1
-    check(lambda x: yolo(x, **given), [drawn(2, count * each, 3, 2)], tmp_path, any_size=False)
+    check(lambda x: yolo(x, **given), [drawn(2, count * each, 3, 2)], tmp_path)
 
 
 def test_regions_of_other_channels(tmp_path):

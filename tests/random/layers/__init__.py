@@ -1,6 +1,7 @@
 """One layer each, drawn at random: its attributes, and the values that it takes."""
 
 from tests.random.layers import (  # noqa: F401
+    decoding,
     detection,
     elementwise,
     indexing,
@@ -9,6 +10,7 @@ from tests.random.layers import (  # noqa: F401
     normalization,
     recurrent,
     resampling,
+    spectral,
 )
 from tests.random.layers.draw import RECIPES, Draw, Unfit
 

@@ -74,3 +74,74 @@ def proposed(d: Draw) -> Any:
         "framework": d.one(("", "tensorflow")),
     }
     return d.make(4, "Proposal", [d.parameter(value) for value in (scores, moves, size)], **held)[:1]
+
+
+def _image(d: Draw) -> list[Any]:
+    """The sides of a grid and of the image that it lies on."""
+    return [d.whole(d.numbers(2, 1, 4), 0.5), d.whole(d.numbers(2, 8, 60), 0.5)]
+
+
+@recipe
+def priors(d: Draw) -> Any:
+    """Least sizes, or fixed ones, of which OpenVINO counts other boxes than it makes where there are both."""
+    inputs = _image(d)
+    ordered = d.chance(0.4)
+    sizes = [float(size) for size in d.numbers(d.number(1, 3), 4, 30)]
+    held: dict[str, Any] = {
+        "min_size": [], "max_size": [], "aspect_ratio": [d.one((0.5, 1.0, 2.0, 3.0)) for _ in range(d.number(0, 3))],
+        "density": [], "fixed_ratio": [], "fixed_size": [], "clip": d.chance(0.4), "flip": d.chance(),
+        "step": d.one((0.0, 0.0, 8.0, 16.5)), "offset": d.one((0.0, 0.5)), "scale_all_sizes": d.chance(0.95),
+        "variance": d.one(([], [0.3], [0.1, 0.1, 0.2, 0.2])),
+    }  # fmt: skip
+    if d.chance(0.7):
+        largest = [size + d.number(1, 20) for size in sizes]
+        held |= {"min_size": sizes, "max_size": largest[: d.number(0, len(largest))]}
+    else:
+        density = [d.number(1, 3) for _ in sizes]
+        whole = [2.0 * each * d.number(1, 4) + d.one((0, 0, 0, 0, 1)) for each in density]
+        held |= {"fixed_size": whole, "density": [float(each) for each in density]}
+        held |= {"fixed_ratio": [2.0], "aspect_ratio": []} if d.chance(0.3) else {}
+    held |= {"min_max_aspect_ratios_order": d.chance()} if ordered else {}
+    return d.make(8 if ordered else 1, "PriorBox", inputs, **held)
+
+
+@recipe
+def clustered_priors(d: Draw) -> Any:
+    inputs = _image(d)
+    count = d.number(1, 3)
+    held = {
+        "width": [float(size) for size in d.numbers(count, 1, 30)],
+        "height": [float(size) for size in d.numbers(count, 1, 30)],
+        "clip": d.chance(0.4),
+        "step": d.one((0.0, 0.0, 16.0)),
+        "step_w": d.one((0.0, 0.0, 8.0)),
+        "step_h": d.one((0.0, 0.0, 8.5)),
+        "offset": d.one((0.0, 0.5)),
+        "variance": d.one(([], [0.3], [0.1, 0.1, 0.2, 0.2])),
+    }
+    return d.make(1, "PriorBoxClustered", inputs, **held)
+
+
+@recipe
+def regions(d: Draw) -> Any:
+    softmax, coords, classes, count = d.chance(), d.number(2, 4), d.number(1, 4), d.number(1, 3)
+    first = d.number(0, 3)
+    held = {
+        "coords": coords,
+        "classes": classes,
+        "num": count if softmax else d.number(count, 5),
+        "do_softmax": softmax,
+        "mask": list(range(count)),
+        "axis": first - d.one((0, 4)),
+        "end_axis": d.number(first, 3) - d.one((0, 4)),
+        "anchors": [1.0] * 2 * count,
+    }
+    shape = [d.number(1, 2), count * (coords + 1 + classes), *d.numbers(2, 1, 4)]
+    return d.make(1, "RegionYolo", [d.parameter(d.array(shape))], **held)
+
+
+@recipe
+def reorganized(d: Draw) -> Any:
+    stride = d.number(1, 3)
+    shape = [d.number(0, 2), d.number(1, 3) * stride**2, d.number(1, 3) * stride, d.number(1, 3) * stride]
+    return d.make(2, "ReorgYolo", [d.parameter(d.array(shape))], stride=[stride])

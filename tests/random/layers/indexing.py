@@ -224,3 +224,22 @@ def bags(d: Draw) -> Any:
         if d.chance():
             inputs.append(d.like([count]))
     return d.make(3, "EmbeddingSegmentsSum", inputs)
+
+
+@recipe
+def buckets(d: Draw) -> Any:
+    x = d.value(None, ("float32", "int32", "int64"))
+    bounds = np.sort(d.array([d.size()], kind_of(x)))
+    held = {"output_type": d.one(("i32", "i64")), "with_right_bound": d.chance()}
+    return d.make(3, "Bucketize", [x, d.given(bounds, run_time=0.5)], **held)
+
+
+@recipe
+def places_in_order(d: Draw) -> Any:
+    """One sequence for all, or one for each row."""
+    lead = [d.number(1, 3) for _ in range(d.number(0, 2))]
+    kind = d.one(("float32", "int32", "int64"))
+    rows = np.sort(d.array([*lead, d.number(1, 5)], kind))
+    values = d.array([*lead, d.number(1, 4)] if lead else [d.number(1, 3) for _ in range(d.number(0, 3))], kind)
+    inputs = [d.given(rows, run_time=0.5), d.parameter(values)]
+    return d.make(15, "SearchSorted", inputs, right_mode=d.chance(), output_type=d.one(("i32", "i64")))

@@ -196,3 +196,16 @@ def rolled(d: Draw) -> Any:
     axes += axes[:1] if d.chance(0.2) else []
     shifts = d.numbers(len(axes), -7, 7)
     return d.make(7, "Roll", [x, d.whole(shifts if len(axes) > 1 or d.chance() else shifts[0]), d.whole(axes)])
+
+
+@recipe
+def columns_to_image(d: Draw) -> Any:
+    image, kernel = d.numbers(2, 1, 6), d.numbers(2, 1, 3)
+    held = {name: d.numbers(2, 1, 2) for name in ("strides", "dilations")}
+    held |= {name: d.numbers(2, 0, 2) for name in ("pads_begin", "pads_end")}
+    sides = zip(image, kernel, *held.values(), strict=True)
+    counts = [(n + ahead + behind - gap * (k - 1) - 1) // step + 1 for n, k, step, gap, ahead, behind in sides]
+    if min(counts) < 1:
+        raise Unfit
+    shape = [d.number(1, 2)] * d.number(0, 1) + [d.number(1, 3) * kernel[0] * kernel[1], counts[0] * counts[1]]
+    return d.make(15, "Col2Im", [d.parameter(d.array(shape)), d.whole(image), d.whole(kernel)], **held)

@@ -58,6 +58,7 @@ STAYING = {
     "not a number": (OF_FLOATS, {"f3": np.float32([np.nan, 0, 0])}, "its bias; int32"),
     "an infinity": (OF_FLOATS, {"f3": np.float32([np.inf, 0, 0])}, "its bias; int32"),
     "a scale of 0": (OF_FLOATS, {"f3": np.float32([1, 0, 0]), "ws": np.float32(0)}, "its bias; int32"),
+    "no room beside it": (PLAIN, {"b": np.array([0, 7, -(2**31)], np.int32), "ws": np.float32(0.01)}, "no room in int32"),
     "computed": (OF_FLOATS.replace("f3)", "g3)").replace("f = Conv", "g3 = Exp(f3) f = Conv"), {"f3": np.float32([1, 0, 0])}, "its bias is not held in int32"),
 }  # fmt: skip
 

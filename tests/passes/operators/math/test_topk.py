@@ -26,6 +26,15 @@ def test_a_constant_k_becomes_an_attribute_below_10():
     check("v, i = TopK<axis=1>(x, k)", 10, "v, i = TopK<axis=1, k=2>(x)", 9, **io(), **K)
 
 
+@pytest.mark.parametrize("k", [-1, -(2**63)])
+def test_a_constant_k_below_0_is_refused_below_10(k):
+    given = {**io(out="P,Q"), "constants": f"int64[1] k = {{{k}}}"}
+    check_refused("v, i = TopK(x, k)", 10, 9, f"k={k}; 0 or more could be expressed", **given)
+    inside = "v, i = If(c) <then_branch = t () => (float[A,B] p, int64[A,B] q) { p, q = TopK(x, k) }, "
+    inside += "else_branch = e () => (float[C,D] r, int64[C,D] s) { r, s = TopK(x, k) }>"
+    check_refused(inside, 12, 9, f"k={k}", **{**given, "inputs": "float[3,4] x, bool c"})
+
+
 @pytest.mark.parametrize(("axis", "gather", "out"), [("", 1, "3,K"), ("<axis=0>", 0, "K,4"), ("<axis=-1>", 1, "3,K")])
 def test_a_run_time_k_takes_from_all_below_10(axis, gather, out):
     inside = axis.strip("<>") + ", " if axis else ""
