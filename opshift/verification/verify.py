@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -184,8 +184,8 @@ def _run(
     from opshift.verification.judge import Pair
     from opshift.verification.places.rounds import tried
 
-    ways = branches.branches(before) if {before.engine, after.engine} <= set(ENGINES) else []
-    shown, told = branches.watched(before.model, ways)
+    ways = branches.branches(before.model) if {before.engine, after.engine} <= set(ENGINES) else []
+    shown, told = branches.watched(before.model, [] if before.is_large else ways)
     turns = Turns(before, after, replace(before, model=shown), list(told))
     turns.open()
     pair = Pair(before, after, grade, wanted.tolerances)
@@ -216,7 +216,7 @@ def _run(
     total = replace(total, remarks=moving.remarks(before.model, [fed.outputs for fed in fits]))
     if ways:
         runs = [(fed, branches.seen(told, turns.seen(fed.outputs), pair.names, fed)) for fed in fits]
-        total = _everywhere(total, branches.attempts(pair, ways, runs), wanted.repro)
+        total = _everywhere(total, pair, ways, runs, wanted)
         if not total.equal:
             return total
     if decides is None or wanted.sets or pair.cast or before.engine is not after.engine or before.engine not in ENGINES:
@@ -250,19 +250,24 @@ def _decided(total: Verification, found: Tried, decides: bool) -> Verification:
     return replace(total, remarks=(*total.remarks, *map(str, found.partings), *blamed))
 
 
-def _everywhere(total: Verification, attempts: Iterable[branches.Attempt], repro: str | None) -> Verification:
+def _everywhere(
+    total: Verification, pair: Pair, ways: Sequence[branches.Branch], runs: Sequence[branches.Ran], wanted: Asked
+) -> Verification:
     """The verification with runs of the branches that no inputs led to."""
-    failed = []
-    for attempt in attempts:
+    model, values, failed = pair.before.model, wanted.values, list[branches.Attempt]()
+    untaken = branches.untaken(model, ways, runs, values)
+    if pair.before.is_large:
+        return replace(total, remarks=(*total.remarks, *branches.unknown(model, untaken, values)))
+    for attempt in branches.attempts(pair, untaken, runs):
         if attempt.pair is None:
             failed.append(attempt)
         elif attempt.why:
             total = replace(total, status="different", why=attempt.why)
         else:
-            total = _judged(total, attempt.pair, attempt.given, attempt.expected, attempt.actual, repro)
+            total = _judged(total, attempt.pair, attempt.given, attempt.expected, attempt.actual, wanted.repro)
         if not total.equal:
             return replace(total, why=f"where {attempt.branch} is taken, {total.why}")
-    return replace(total, remarks=(*total.remarks, *branches.told(failed)))
+    return replace(total, remarks=(*total.remarks, *branches.told(pair, failed, runs, values)))
 
 
 def _judged(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,8 @@ from opshift.passes.model.messages import (
 )
 from opshift.passes.model.traversal import Body, bodies, subgraphs, with_nested
 from opshift.verification import interfaces
-from opshift.verification.engines import EngineError, Feeds
+from opshift.verification.engines import LARGE, EngineError, Feeds
+from opshift.verification.places import decided
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ MOST = 16
 
 Value = tuple[str, str]
 """The name of a function, empty for the graph, and that of a value in it, or in a graph that is nested there."""
+
+Ran = tuple["Fed", Mapping[Value, bool]]
+"""A run, and what was decided in it."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +59,15 @@ class Branch:
         behind = other.index(True) if any(other) else len(other)
         return dict(list(self.conditions.items())[behind:])
 
+    def is_barred(self, runs: Iterable[Mapping[Value, bool]], settled: Container[str]) -> bool:
+        """Whether something on the way is `settled`, the same in every run, and was seen to decide otherwise."""
+        ways = [(value, held) for value, held in self.conditions.items() if not value[0] and value[1] in settled]
+        return any(seen.get(value, held) != held for seen in runs for value, held in ways)
 
-def branches(side: Side) -> list[Branch]:
-    """The branches of all Ifs that a constant does not decide, outer before inner; of what is large, none."""
-    model = side.model
-    if side.is_large or not any(_decides(node) for body in bodies(model) for node in body.node):
+
+def branches(model: ModelProto) -> list[Branch]:
+    """The branches of all Ifs that a constant does not decide, outer before inner."""
+    if not any(_decides(node) for body in bodies(model) for node in body.node):
         return []
     roots: list[Body] = [model.graph, *model.functions]
     return [branch for body in roots for branch in _branches(body, {}, frozenset())]
@@ -130,6 +138,12 @@ def seen(shown: Mapping[str, Value], values: Sequence[Any], outputs: Sequence[st
     return {value: bool(held.reshape(-1)[0]) for value, held in known.items() if getattr(held, "size", 0) == 1}
 
 
+def untaken(model: ModelProto, found: Sequence[Branch], runs: Sequence[Ran], values: Collection[str]) -> list[Branch]:
+    """The branches that no run took, but for those that no run ever takes, as the `values` that are set decide."""
+    decisions, settled = [seen for _, seen in runs], decided.following(model.graph, values)
+    return [b for b in found if all(map(b.lacks, decisions)) and not b.is_barred(decisions, settled)]
+
+
 # --- taken by force -------------------------------------------------------------------------------------------------
 
 
@@ -145,11 +159,9 @@ class Attempt:
     actual: Sequence[Any] = ()
 
 
-def attempts(
-    pair: Pair, found: Sequence[Branch], runs: Sequence[tuple[Fed, Mapping[Value, bool]]]
-) -> Iterator[Attempt]:
+def attempts(pair: Pair, untaken: Sequence[Branch], runs: Sequence[Ran]) -> Iterator[Attempt]:
     """Each branch that no run took, tried from the run that came nearest to it."""
-    failed, untaken = 0, [branch for branch in found if all(branch.lacks(seen) for _, seen in runs)]
+    failed = 0
     for number, branch in enumerate(untaken, 1):
         ways = [branch.lacks(seen) for _, seen in runs]
         lacking = min(ways, key=len)
@@ -214,10 +226,42 @@ def _constant(name: str, value: Any, elem_type: int) -> NodeProto:
     return NodeProto(op_type="Constant", output=[name], attribute=[held])
 
 
-def told(failed: Sequence[Attempt]) -> tuple[str, ...]:
-    """What is said of branches that did not run either way, and why the first of them did not."""
+# --- what is said ---------------------------------------------------------------------------------------------------
+
+
+def told(pair: Pair, failed: Sequence[Attempt], runs: Sequence[Ran], values: Collection[str]) -> tuple[str, ...]:
+    """What is said of branches that did not run by force, and why the first of them did not.
+
+    Those that fixed sizes bar lack no proof: at other sizes nobody can ask the second form for them.
+    """
     if not failed:
         return ()
-    more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-    are = "are" if more else "is"
-    return (f"{failed[0].branch}{more} ran on no inputs, and {are} not proved: {failed[0].why}",)
+    model, decisions = pair.before.model, [seen for _, seen in runs]
+    settled = decided.following(model.graph, values, decided.sized(model, pair.after.model))
+    barred = [attempt.branch for attempt in failed if attempt.branch.is_barred(decisions, settled)]
+    said, rest = [], [attempt for attempt in failed if attempt.branch not in barred]
+    if rest:
+        are = "are" if len(rest) > 1 else "is"
+        named = _several([attempt.branch for attempt in rest])
+        said.append(f"{named} ran on no inputs, and {are} not proved: {rest[0].why}")
+    if barred:
+        said.append(f"{_several(barred)} ran on no inputs: at the sizes that are fixed, none lead there")
+    return tuple(said)
+
+
+def unknown(model: ModelProto, untaken: Sequence[Branch], values: Collection[str]) -> tuple[str, ...]:
+    """What is said of a model that is large, and neither watched nor run by force.
+
+    Of an If to which all that leads is settled, what can run did.
+    """
+    settled = decided.following(model.graph, values)
+    rest = [b for b in untaken if any(function or name not in settled for function, name in b.conditions)]
+    if not rest:
+        return ()
+    named = _several(list(dict.fromkeys(f'If "{branch.node}"' for branch in rest)))
+    why = f"that is not looked into where weights are over {LARGE >> 20} MB"
+    return (f"not every branch of {named} is known to have run, and be proved: {why}",)
+
+
+def _several(named: Sequence[object]) -> str:
+    return f"{named[0]} and {len(named) - 1} more" if len(named) > 1 else str(named[0])

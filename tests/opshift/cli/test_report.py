@@ -92,6 +92,21 @@ def test_two_models(source, tmp_path):
     assert 'class="verdict bad"' in text
 
 
+def test_remarks(tmp_path):
+    """As the terminal tells them, and as text."""
+    still = "z = Constant<value_float = 0.0>() y = Mul(x, z)"
+    one = model(still, 17, inputs="float[2] x", outputs="float[2] y")
+    one.graph.node[1].output[0] = one.graph.output[0].name = "<b>"
+    onnx.save(one, tmp_path / "in.onnx")
+    _, text, _ = page(tmp_path, "verify", tmp_path / "in.onnx", tmp_path / "in.onnx")
+    said = "&quot;&lt;b&gt;&quot; was the same in each run: what it is computed from is not proved"
+    assert f"<h2>Remarks</h2><ul><li>{said}</li></ul>" in text
+    assert 'class="verdict"' in text, "and they do not decide"
+    onnx.save(model("y = Neg(x)", 17, inputs="float[2] x", outputs="float[2] y"), tmp_path / "in.onnx")
+    _, text, _ = page(tmp_path, "verify", tmp_path / "in.onnx", tmp_path / "in.onnx")
+    assert "Remarks" not in text
+
+
 def test_a_page_that_cannot_be_written_is_said_to(source, tmp_path, capsys):
     missing = tmp_path / "missing/r.html"
     assert cli.main(["verify", str(source), str(source), "--report", str(missing)]) == 6

@@ -5,10 +5,9 @@ import onnx.parser
 import pytest
 
 import opshift
-from opshift.verification import verify
+from opshift.verification import engines, side, verify
 from opshift.verification.engines import EngineError
 from opshift.verification.places.branches import branches
-from opshift.verification.side import Side
 from tests.support import model
 
 IO = {"inputs": "float[N,4] x", "outputs": "float[A,B] y"}
@@ -134,7 +133,7 @@ def test_what_leads_to_a_branch(before, conditions):
         f"y = If(b) <then_branch = t () => (float v) {{ {inner} }}, else_branch = e () => (float u) {{ u = Exp(x) }}>"
     )
     io = {"inputs": "float x" if before else "float x, bool b", "outputs": "float y"}
-    found = branches(Side(model(before + body, 17, **io)))
+    found = branches(model(before + body, 17, **io))
     assert [dict(branch.conditions) for branch in found] == conditions[:1] * 2 + conditions[1:], "one is in the way"
 
 
@@ -192,3 +191,104 @@ def test_no_more_than_some_are_tried(monkeypatch):
     )  # fmt: skip
     (remark,) = opshift.verify(one, one).remarks
     assert remark.startswith('the then_branch of If "p" and 3 more ran on no inputs, and are not proved: ')
+
+
+SET = "k = Constant<value_int = 16000>() b = Equal(r, k) "
+RATE = {**IO, "inputs": "float[N,4] x, int64 r"}
+UNSET = {**IO, "inputs": "float[N,4] x", "constants": "int64 r = {16000}"}
+INNER = f"""y = If(a) <
+    then_branch = t () => (float[A,B] m) {{{{ {(SET + IF).replace("y =", "m =")} }}}},
+    else_branch = e () => (float[C,D] o) {{{{ o = Exp(x) }}}}>"""
+
+
+@pytest.mark.parametrize("second", [RATE, UNSET])
+@pytest.mark.parametrize("before", ["", "j = Identity(r) r2 = Add(j, j) k2 = Constant<value_int = 32000>() "])
+def test_what_values_decide_that_are_set_is_not_asked_for(monkeypatch, before, second):
+    body = before + (SET.replace("r, k", "r2, k").replace("16000", "32000") if before else SET) + IF
+    one, other = model(body.format("Abs", "Neg"), 17, **RATE), model(body.format("Abs", "Cos"), 17, **second)
+    with monkeypatch.context() as held:
+        held.setattr(verify.branches, "_attempt", lambda *_: pytest.fail("a branch is forced"))
+        found = opshift.verify(one, other, set={"r": 16000})
+        assert (found.status, found.remarks) == ("equal", ())
+        found = opshift.verify(one, model("y = Abs(x)", 17, **{**IO, "inputs": "float[N,4] x"}), set={"r": 16000})
+        assert (found.status, found.remarks) == ("equal", ())
+    found = opshift.verify(one, model(body.format("Cos", "Neg"), 17, **second), set={"r": 16000})
+    assert (found.status, "taken" in found.why) == ("different", False), "what they do lead to is run"
+
+
+def test_what_values_decide_in_part_is_asked_for():
+    """Where it hangs on other inputs, too, or on drawn numbers."""
+    for made in ("h = ReduceSum<keepdims = 0>(x)", "h = RandomNormal<shape = [1]>()"):
+        decides = f"{made} z = Constant<value_float = 1e9>() g = Greater(h, z) " + SET.replace("b =", "q =")
+        body = f"{decides} b = And(g, q) {IF}"
+        one, other = (model(body.format(op, "Neg"), 17, **RATE) for op in ("Relu", "Abs"))
+        assert opshift.verify(one, one, set={"r": 16000}).remarks == ()
+        found = opshift.verify(one, other, set={"r": 16000})
+        assert (found.status, found.why.startswith('where the then_branch of If "y" is taken')) == ("different", True)
+
+
+def test_what_values_decide_in_a_branch():
+    io = {**IO, "inputs": "float[N,4] x, int64 r, bool a"}
+    one, other = (model(INNER.format("Abs", op), 17, **io) for op in ("Neg", "Cos"))
+    given = {"x": np.float32([[1, -2, 3, -4]]), "a": np.array(True)}
+    found = opshift.verify(one, other, inputs=given, set={"r": 16000})
+    assert (found.status, found.remarks) == ("equal", ())
+    assert opshift.verify(one, other, inputs={**given, "r": np.array(16000)}).status == "different", "it is not set"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "decides", "said"),
+    [
+        ("3,4", "x", "ran on no inputs: at the sizes that are fixed, none lead there"),
+        ("3,4", "e", "ran on no inputs: at the sizes that are fixed, none lead there"),
+        ("N,4", "x", 'ran on no inputs, and is not proved: not both forms compute one "b", which decides'),
+        ("3,4", "w", 'ran on no inputs, and is not proved: not both forms compute one "b", which decides'),
+    ],
+)
+def test_what_sizes_decide_that_are_fixed_lacks_no_proof(sizes, decides, said):
+    """Those of the second form; of what is picked by its value, nobody knows how much there is."""
+    body = f"e = Exp(x) w = NonZero(x) {SIZE.replace('Shape(x)', f'Shape({decides})')} {IF}"
+    one = model(body.format("Abs", "Neg"), 17, **IO)
+    found = opshift.verify(one, model("y = Neg(x)", 17, **{**IO, "inputs": f"float[{sizes}] x"}), input_shape="x:3,4")
+    assert (found.status, found.remarks) == ("equal", (f'the then_branch of If "y" {said}',))
+
+
+def test_what_both_forms_hold_is_run_at_fixed_sizes():
+    io = {**IO, "inputs": "float[3,4] x"}
+    one, other = (model((SIZE + IF).format(op, "Neg"), 17, **io) for op in ("Relu", "Abs"))
+    assert opshift.verify(one, one).remarks == ()
+    found = opshift.verify(one, other)
+    assert (found.status, found.why.startswith('where the then_branch of If "y" is taken')) == ("different", True)
+
+
+def test_both_kinds_are_told_of():
+    body = SIZE.replace("b =", "d =") + NEVER + IF + " " + IF.replace("y =", "z =").replace("If(b)", "If(d)")
+    one = model(body.format("Abs", "Neg", "Abs", "Neg"), 17, **{**IO, "outputs": "float[A,B] y, float[E,F] z"})
+    io = {"inputs": "float[3,4] x", "outputs": "float[A,B] y, float[E,F] z"}
+    assert opshift.verify(one, model("y = Neg(x) z = Neg(x)", 17, **io), input_shape="x:3,4").remarks == (
+        'the then_branch of If "y" ran on no inputs, and is not proved: not both forms compute one "b", which decides',
+        'the then_branch of If "z" ran on no inputs: at the sizes that are fixed, none lead there',
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "io", "asked", "named"),
+    [
+        (NEVER + IF, IO, {}, 'If "y"'),
+        (NESTED, IO, {}, 'If "y" and 1 more'),
+        ("y = Abs(x)", IO, {}, ""),
+        (SET + IF, RATE, {"set": {"r": 16000}}, ""),
+        (SET + IF, RATE, {"set": {"r": 8000}}, ""),
+        (NEVER + SET.replace("b =", "d =") + IF, RATE, {"set": {"r": 8000}}, 'If "y"'),
+        (IF, {**IO, "inputs": "float[N,4] x, bool b"}, {"inputs": [{"b": np.array(b)} for b in (True, False)]}, ""),
+        (IF, {**IO, "inputs": "float[N,4] x, bool b"}, {"inputs": [{"b": np.array(True)}]}, 'If "y"'),
+    ],
+)
+def test_of_what_is_large_nothing_is_forced_and_that_is_told(monkeypatch, body, io, asked, named):
+    for room in (engines, side):
+        monkeypatch.setattr(room, "LARGE", 0)
+    held = {**io, "constants": "float[1] weight = {0}"}
+    one = model(body.format("Abs", "Neg"), 17, **held)
+    said = f"not every branch of {named} is known to have run, and be proved: that is not looked into where weights are over 256 MB"
+    found = opshift.verify(one, one, **asked)
+    assert (found.status, found.remarks) == ("equal", (said,) if named else ())
