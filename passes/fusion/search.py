@@ -165,6 +165,8 @@ class Search:
         call, held, first = proposal.pattern.call, proposal.group.held, self._written_before.get(_key(proposal))
         if first is None or any(one != Held(one.name) for one in held.values()):
             return None
+        if any(name and at not in held for at, name in enumerate(first.input)):  # constants of the pattern's own
+            return None
         inputs = [held[i].name if i in held else "" for i in range(len(first.input))]
         return NodeProto(op_type=call.op[1], domain=call.op[0], input=inputs, attribute=first.attribute)
 

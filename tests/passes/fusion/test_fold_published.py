@@ -3,7 +3,11 @@
 from collections.abc import Iterator
 
 import numpy as np
+import onnx.compose
+import onnx.helper
+import onnx.numpy_helper
 import pytest
+from onnx import ModelProto
 from opshift.passes.conversion import convert
 from opshift.passes.fusion import families, fold
 from opshift.passes.model.imports import opsets
@@ -80,3 +84,42 @@ def test_folded_calls_compute_what_is_published(folded):
             if not np.allclose(*wide, rtol=8e-3 if short else 1e-3, atol=1e-5, equal_nan=True):
                 complaints.append(f"{case.name}: {[change.how for change in result.changes]}")
     assert not complaints, "\n".join(complaints)
+
+
+def twice(model: ModelProto) -> ModelProto:
+    """Two of a kind in one graph, with inputs of their own."""
+    made = onnx.compose.add_prefix(model, "first ")
+    other = onnx.compose.add_prefix(model, "second ").graph
+    for name in ("node", "input", "output", "initializer", "value_info"):
+        getattr(made.graph, name).extend(getattr(other, name))
+    return made
+
+
+def calls(model: ModelProto) -> list[tuple[object, ...]]:
+    """Each node by what it is, what it is given, and the constants that it reads."""
+    held = {tensor.name: onnx.numpy_helper.to_array(tensor).tolist() for tensor in model.graph.initializer}
+    held |= {
+        n.output[0]: onnx.helper.get_node_attr_value(n, "value") for n in model.graph.node if n.op_type == "Constant"
+    }
+    return [
+        (
+            node.op_type,
+            sorted(attribute.SerializeToString() for attribute in node.attribute),
+            [str(held[name]) if name in held else bool(name) for name in node.input],
+        )
+        for node in model.graph.node
+        if node.op_type != "Constant"
+    ]
+
+
+def test_the_second_of_a_kind_is_written_as_the_first(folded):
+    seen = set[str]()
+    for case, op, result in folded:
+        one = calls(result.model)
+        if not result.changes or str(one) in seen:
+            continue
+        seen.add(str(one))
+        expanded = convert.attempt(case.model, {"": min(opsets(case.model)[""], NEWEST)}, ops=[("", op)]).model
+        found = calls(fold.attempt(twice(expanded)).model)
+        assert sorted(map(str, found)) == sorted(map(str, one + one)), case.name
+    assert len(seen) > 80
