@@ -163,7 +163,7 @@ QUIRKS: tuple[Quirk, ...] = (
                    "float[1,1,1] x, float[1,3,1] w, float[1,3,1] r", "float[1,1,1] y",
                    {name: value[:, :3] for name, value in CELL.items()}, (f(0.17446803, shape=(1, 1, 1)),))),
     Quirk(REFERENCE, "1.23.2", ("StringNormalizer",), "letters have accents", "takes them away", "nothing is said of accents",
-          lambda call: call.given(0) is None or not all(text.isascii() for text in map(str, call.given(0).reshape(-1))),
+          lambda call: call.given(0) is not None and not all(text.isascii() for text in map(str, call.given(0).reshape(-1))),
           Evidence("y = StringNormalizer(x)", 10, "string[1] x", "string[1] y", {"x": np.array(["é"], object)},
                    (np.array(["é"], object),))),
     Quirk(REFERENCE, "1.23.2", ("OneHot",), "indices or the depth are not whole numbers", "finds no such place",
