@@ -29,6 +29,7 @@ _ATTEMPTS = 24  # at one set of inputs
 _SCALES = (1.0, 2.0**6, 2.0**12, 2.0**18)  # how much larger numbers become where an output does not move
 _SIZES = 3  # that are tried as lengths then
 _LONG = (64, 512, 4096)  # sizes of axes behind the first, of sound for one
+_ROOM = 1 << 18  # elements of an input that is made so long: of images far fewer pixels than of sound
 
 Run = Callable[[Feeds], list[Any]]
 
@@ -165,20 +166,20 @@ def _stronger(problem: Problem, fits: Choice, number: int) -> Iterator[Choice]:
     """Other numbers, larger ones, the sizes that there are for integers that may be lengths, and larger sizes."""
     varied = replace(fits, seed=fits.seed + number)
     yield from (replace(varied, scale=scale) for scale in _SCALES)
-    yield from _lengths(problem, varied)
+    yield from _lengths(problem, varied, problem.draw(varied))
     inner = [dim for dim, places in problem.open_dims().items() if any(axis for _, axis in places)]
     for size in _LONG if inner else ():
         larger = replace(varied, sizes={**fits.sizes, **dict.fromkeys(inner, size)})
+        try:
+            given = problem.draw(larger, _ROOM)
+        except EngineError:  # too large
+            return
         yield larger
-        yield from _lengths(problem, larger)
+        yield from _lengths(problem, larger, given)
 
 
-def _lengths(problem: Problem, choice: Choice) -> Iterator[Choice]:
+def _lengths(problem: Problem, choice: Choice, given: Feeds) -> Iterator[Choice]:
     """The same with each integer being one of the sizes."""
-    try:
-        given = problem.draw(choice)
-    except EngineError:
-        return
     sizes = sorted({size for value in given.values() for size in getattr(value, "shape", ())} - {0, 1}, reverse=True)
     for name in problem.numbers():
         if given[name].dtype.kind in "iu":

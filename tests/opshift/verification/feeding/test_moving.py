@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import opshift
+from opshift.verification.engines import OnnxRuntime
 from opshift.verification.feeding.moving import empty, unmoved
 from tests.support import model
 
@@ -67,6 +68,19 @@ def test_what_frames_hold_is_judged_on_long_sounds(lengths):
     found = opshift.verify(one, one)
     assert (found.remarks, found.inputs[-1]["x"]) == ((), [3, 64])
     assert opshift.verify(one, other).status == "different"
+
+
+def test_images_are_not_made_as_long_as_sounds(monkeypatch):
+    sizes, real = list[int](), OnnxRuntime.run
+
+    def counted(self, feeds):
+        sizes.append(feeds["x"].size)
+        return real(self, feeds)
+
+    monkeypatch.setattr(OnnxRuntime, "run", counted)
+    one = model("z = Sub(x, x) y = Relu(z)", 17, inputs="float[N,3,H,W] x", outputs="float[N,3,H,W] y")
+    assert opshift.verify(one, one).remarks
+    assert max(sizes) == 3 * 3 * 64 * 64
 
 
 def test_what_nothing_moves_is_told():
