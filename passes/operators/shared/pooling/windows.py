@@ -31,7 +31,7 @@ class Window:
 
 
 def windows(node: Node, auto: str = "") -> list[Window]:
-    """The windows with their padding spelled out, whatever auto_pad says; as another `auto` would have them, if one is given."""
+    """The windows with their padding spelled out, whatever auto_pad, or `auto` in its place, says."""
     read, kernel = node.attributes.get, node.attributes["kernel_shape"]
     count = len(kernel)
     strides, dilations = read("strides") or [1] * count, read("dilations") or [1] * count
