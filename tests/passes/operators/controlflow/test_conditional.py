@@ -51,7 +51,10 @@ def test_an_if_of_two_shapes_becomes_two_loops_below_11(stated, made, target):
 
 def test_a_name_that_branches_alone_give_to_sizes_tells_nothing():
     source = model(
-        branches("float[K] a", "float[K] b", "Concat<axis=0>(x, x)"), 11, inputs="float[3] x, bool c", outputs="float[N] y"
+        branches("float[K] a", "float[K] b", "Concat<axis=0>(x, x)"),
+        11,
+        inputs="float[3] x, bool c",
+        outputs="float[N] y",
     )
     made = convert.attempt(source, {"": 10}).model
     onnx.checker.check_model(made, full_check=True)

@@ -3,10 +3,10 @@
 import numpy as np
 import onnx
 import onnx.checker
-import opshift
 import pytest
 from opshift.passes.conversion import convert
 
+import opshift
 from opshift.verification.engines import OnnxRuntime
 from tests.support import check_refused, check_unchanged, check_values, evaluate, model
 
