@@ -279,7 +279,9 @@ def test_one_row_of_features_becomes_a_matrix_from_3_on():
         onnx.checker.check_model(made, full_check=True)
         assert [node.op_type for node in made.graph.node[:-1]] == ops
         check_values(source(inputs), made, rtol=0, atol=0)
-    assert [node.op_type for node in convert.attempt(source("float[N,2] x"), {ML: 5}).model.graph.node] == ["TreeEnsemble"]
+    assert [node.op_type for node in convert.attempt(source("float[N,2] x"), {ML: 5}).model.graph.node] == [
+        "TreeEnsemble"
+    ]
     for inputs in ("float x", "float[2,2,2] x"):
         (refusal,) = convert.attempt(source(inputs), {ML: 3}).refusals
         assert "rows, or one of them, could be expressed" in refusal.why
