@@ -56,7 +56,7 @@ def test_what_has_no_known_size_has_any(kind, shape, tmp_path):
 
 def test_a_constant_ends_where_the_weights_do(tmp_path):
     const(tmp_path, "f32", "3", 12, offset=52)
-    with pytest.raises(InvalidModel, match="Const layer 0 ends at 65; net.bin has 64 bytes"):
+    with pytest.raises(InvalidModel, match=r"Const layer 0 ends at 65; net\.bin has 64 bytes"):
         const(tmp_path, "f32", "3", 12, offset=53)
     const(tmp_path, "f32", "", 4, held=4)
     const(tmp_path, "f32", "1, 1,", 4, held=4)
