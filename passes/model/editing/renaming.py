@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from opshift.passes.model.messages import GraphProto, NodeProto
 from opshift.passes.model.traversal import subgraphs
@@ -25,10 +26,10 @@ def rename(nodes: Iterable[NodeProto], names: dict[str, str]) -> None:
 
 def afresh(graph: GraphProto, named: Callable[[str], str]) -> None:
     """Name all that a graph and the graphs inside of it hold and make as `named` has it."""
-    held = [*graph.input, *graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)]
+    held: list[Any] = [*graph.input, *graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)]
     own = {value.name for value in held} | {name for node in graph.node for name in node.output if name}
     names = {name: other for name in sorted(own) if (other := named(name)) != name}
-    for value in (*held, *graph.output, *graph.value_info):
+    for value in [*held, *graph.output, *graph.value_info]:
         value.name = names.get(value.name, value.name)
     rename(graph.node, names)
     for node in graph.node:

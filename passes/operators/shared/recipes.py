@@ -81,7 +81,9 @@ def axes_inside(new: bool = False) -> Step:
     @says("Axes beyond the rank, of which nothing was said, are refused.")
     def refuse_beyond(node: Node) -> None:
         axes, rank = node.attributes.get("axes", []), node.scope.rank(node.input(0))
-        for axis in axes if rank is not None else ():
+        if rank is None:
+            return
+        for axis in axes:
             _from_front(node, axis, rank + (len(axes) if new else 0))
 
     return refuse_beyond
