@@ -51,7 +51,7 @@ def test_operands_are_names_numbers_or_left_out(node):
 
 def test_an_unknown_name_is_no_operator(node):
     with pytest.raises(AttributeError, match="emits"):
-        node.build.emits
+        _ = node.build.emits
 
 
 def test_attributes_are_of_the_types_that_the_schema_declares(node):
