@@ -74,10 +74,10 @@ Unique(i) Unique<sorted=0>(i) Unique<axis=0>(j) Unique<axis=1,sorted=0>(i) Uniqu
 Unsqueeze(i, v1) Unsqueeze(i, v0_m1) Unsqueeze(i, vm1_m2) Where(c, i, j) Where(c, f, half) Where(c, lone, i)
 ReduceMax(i, v1) ReduceMin(i) ReduceProd<keepdims=0>(j, v0) ReduceSum(i32) ReduceSum<keepdims=0>(i, v0_1) ReduceSum(cube, vm1) ReduceMax<keepdims=0>(i)
 ReduceSum(i, vnone) ReduceProd(j) ReduceMin<keepdims=0>(i, vm1)
-""".split("\n")
+""".splitlines()
 ROUNDED = """Cos(f) Exp(f) Log(q) Sigmoid(f) Sin(f) Tanh(f) Pow(q, f) Pow(q, v2) MatMul(f, square) MatMul(square, square)
 Gemm(f, square) Gemm<transB=1>(f, square) Gemm<transA=1>(square, square) Gemm<alpha=0.5>(f, square) Gemm<alpha=2.0,beta=0.5>(f, square, g)
-Gemm(f, square, half) Tanh(d) Exp(h)""".split("\n")
+Gemm(f, square, half) Tanh(d) Exp(h)""".splitlines()
 UNKNOWN = """
 Nothing(f) Relu(f) Add(c, c) Neg(c) Abs(s) Cos(i) Tanh(i) Cast<to=8>(i) Cast<to=1>(s) Cast<to=17>(f) Cast<to=17,saturate=0>(f) Cast<to=22>(i)
 Cast<to=1,saturate=0>(f) Cast<to=7>(nan) Cast<to=6>(inf) Cast<to=3>(i999) Cast<to=16>(d) Cast<to=16>(big257)
@@ -86,7 +86,7 @@ Pow(i, v2) Pow(f, s) MatMul(i, i) Gemm(i, i) Max(nan, half) Min(zeros, half) Max
 Gather(i, v9) Gather(i, vm3) Gather(i, v2) GatherElements(i, far) GatherElements(i, below) Tile(i, v2) Squeeze(thin, vnone) Unsqueeze(i) Split(cube)
 Split(cube, v2_1) Split(cube, v3) Range(one, lone, zero) Range(half, half, half) Slice(cube, v1, v2, v9) Slice(cube, v1, v2, v1, v0) Slice(cube, v1, v0_1)
 Reshape(cube, v9) Expand(cube, v9) Transpose<perm=[0]>(cube) Concat<axis=9>(i, j) Concat(i, j) Sigmoid(i)
-""".split("\n")  # fmt: skip
+""".splitlines()
 MORE = {
     "i999": np.array([999.0, 300.0], np.float32),
     "big257": np.array(16777217, np.int64),
