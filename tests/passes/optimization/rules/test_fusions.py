@@ -69,7 +69,8 @@ def test_a_normalization_goes_into_the_convolution(name, bias):
 @pytest.mark.parametrize("changed", [{"v": np.float32([1, -1, 1, 1])}, {"s": np.full(4, 3e38, np.float32)}])
 def test_what_makes_no_finite_weights_stays_without_a_warning(changed):
     nodes = [node("Conv", "x,w", "t"), node("BatchNormalization", "t,s,b,m,v", "y")]
-    check_kept(chain(nodes, {"w": 9 * weights(4, 3, 3, 3), **norm(4), **changed}))
+    made = optimized(chain(nodes, {"w": 9 * weights(4, 3, 3, 3), **norm(4), **changed}))
+    assert [n.op_type for n in made.graph.node] == ["Conv", "BatchNormalization"]
 
 
 @pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div"])
