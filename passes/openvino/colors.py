@@ -16,7 +16,9 @@ def colored(of: Layer) -> Made:
     if of.elem_type() not in FLOATS | {T.UINT8}:
         raise Unmapped("pixels that are neither floats nor bytes")
     b = of.build
-    bright, blue, red = (b.Sub(plane, _number(of, zero)) for plane, zero in zip(_planes(of), (16, 128, 128), strict=True))
+    bright, blue, red = (
+        b.Sub(plane, _number(of, zero)) for plane, zero in zip(_planes(of), (16, 128, 128), strict=True)
+    )
     bright = b.Mul(bright, _number(of, 1.164))
     made = {
         "R": b.Add(bright, b.Mul(red, _number(of, 1.596))),

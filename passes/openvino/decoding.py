@@ -45,7 +45,9 @@ def beams(of: Layer) -> Made:
     b, kind = of.build, of.elem_type()
     time, _, width = sizes.dims(of)
     end, last = b.Reshape(of.input(3), [1, 1]), b.Unsqueeze(of.int64(2), [1])
-    here = b.Expand(b.Unsqueeze(b.Range(0, b.Squeeze(sizes.one(of, width), [0]), 1), [0]), b.Shape(of.input(0), start=1))
+    here = b.Expand(
+        b.Unsqueeze(b.Range(0, b.Squeeze(sizes.one(of, width), [0]), 1), [0]), b.Shape(of.input(0), start=1)
+    )
     steps, parents, total = of.input(0), of.int64(1), b.Squeeze(sizes.one(of, time), [0])
 
     def back(inner: Builder, at: str, so_far: list[str]) -> list[str]:
