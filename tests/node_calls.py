@@ -11,7 +11,7 @@ import numpy as np
 import onnx.helper
 import onnx.numpy_helper
 import onnx.shape_inference
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.traversal import bodies, subgraphs
 
