@@ -15,7 +15,7 @@ from opshift.verification.engines import ENGINES, EngineError, Feeds
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.side import Side
-from opshift.verification.verify import Verification
+from opshift.verification.verification import Verification
 
 if TYPE_CHECKING:
     from opshift.verification.judge import Pair

@@ -51,8 +51,8 @@ def forget(kind: TypeProto) -> None:
 def withdraw(light: ModelProto) -> None:
     """Take back what a model declares of its values, but for its inputs and constants.
 
-    Element types stay where inference cannot tell them: of what graphs are given, or yield as they were given it, and of
-    what custom operators make.
+    Element types stay where inference cannot tell them: of what graphs are given, or yield as it was given, and of what
+    custom operators make.
     """
     called = {(default_domain(function.domain), function.name) for function in light.functions}
     for body in bodies(light):
