@@ -18,11 +18,10 @@ from opshift.verification.engines import ABSENT, ENGINES, EngineError, OnnxRunti
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding import moving
 from opshift.verification.feeding.asked import DRAWN, Asked
-from opshift.verification.judgement import SHAPE, Judgement
+from opshift.verification.judgement import SHAPE, Judgement, Verification
 from opshift.verification.places.hidden import Hidden
 from opshift.verification.side import Side
 from opshift.verification.turns import Turns
-from opshift.verification.verification import Verification
 
 if TYPE_CHECKING:
     from opshift.verification.judge import Pair

@@ -16,7 +16,7 @@ from opshift.verification.turns import Turns
 if TYPE_CHECKING:
     from opshift.verification.feeding.inputs import Fed
     from opshift.verification.judge import Pair
-    from opshift.verification.verification import Verification
+    from opshift.verification.judgement import Verification
 
     Judged = Callable[[Verification, Pair, Any, Sequence[Any], Sequence[Any], str | None], Verification]
 
