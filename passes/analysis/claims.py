@@ -309,7 +309,7 @@ def _number(
     if value is None or places is not None or value.dtype.kind not in "iuf":
         return None
     number = value.reshape(-1)[0]
-    return int(number) if number == int(number) else None
+    return int(number) if float(number).is_integer() else None
 
 
 def _is_computed(node: NodeProto) -> bool:
