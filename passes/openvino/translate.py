@@ -35,6 +35,7 @@ from opshift.passes.openvino import (  # noqa: F401 (each registers what it maps
     regions,
     resampling,
     spectral,
+    suppression,
     yolo,
 )
 from opshift.passes.openvino.layer import MAPPINGS, OPSET, Layer, Nested, Unmapped

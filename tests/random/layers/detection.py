@@ -76,6 +76,45 @@ def proposed(d: Draw) -> Any:
     return d.make(4, "Proposal", [d.parameter(value) for value in (scores, moves, size)], **held)[:1]
 
 
+def _boxes_of_classes(d: Draw) -> tuple[list[Any], dict[str, Any]]:
+    """Boxes and scores, no two of which are equal: which comes first is left open."""
+    batch, classes, count = d.number(1, 2), d.number(1, 3), d.number(1, 7)
+    low = d.rng.uniform(0, 1, (batch, count, 2))
+    boxes = np.concatenate([low, low + d.rng.uniform(0.1, 0.8, low.shape)], 2).astype(np.float32)
+    scores = (d.rng.permutation(batch * classes * count) + 1).reshape(batch, classes, count) / (batch * classes * count)
+    scores[:, 0, 0] += 1  # where nothing is found, OpenVINO leaves what nobody wrote
+    across = d.chance(0.4)
+    held = {
+        "sort_result_type": d.one(("classid", "score") if across else ("classid", "score", "none")),
+        "sort_result_across_batch": across,
+        "output_type": d.one(("i32", "i64")),
+        "score_threshold": d.one((0.0, 0.3)),
+        "nms_top_k": d.one((-1, 1, 3, 50)),
+        "keep_top_k": d.one((-1, 1, 4, 50)),
+        "background_class": d.number(-1, classes - 1) or -1,
+        "normalized": True,
+    }
+    return [d.parameter(boxes), d.parameter(scores.astype(np.float32))], held
+
+
+@recipe
+def suppressed_by_class(d: Draw) -> Any:
+    inputs, held = _boxes_of_classes(d)
+    return d.make(8, "MulticlassNms", inputs, **held, iou_threshold=d.one((0.0, 0.2, 0.6)), nms_eta=1.0)
+
+
+@recipe
+def suppressed_by_overlaps(d: Draw) -> Any:
+    inputs, held = _boxes_of_classes(d)
+    held |= {
+        "decay_function": d.one(("gaussian", "linear")),
+        "gaussian_sigma": d.one((0.5, 2.0)),
+        "post_threshold": d.one((0.0, 0.2)),
+        "normalized": d.chance(0.8),
+    }
+    return d.make(8, "MatrixNms", inputs, **held)
+
+
 def _image(d: Draw) -> list[Any]:
     """The sides of a grid and of the image that it lies on."""
     return [d.whole(d.numbers(2, 1, 4), 0.5), d.whole(d.numbers(2, 8, 60), 0.5)]
