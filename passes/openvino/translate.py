@@ -28,6 +28,7 @@ from opshift.passes.openvino import (  # noqa: F401 (each registers what it maps
     nn,
     normalization,
     pools,
+    position_sensitive,
     priors,
     proposal,
     recurrent,

@@ -115,6 +115,25 @@ def suppressed_by_overlaps(d: Draw) -> Any:
     return d.make(8, "MatrixNms", inputs, **held)
 
 
+@recipe
+def position_sensitive(d: Draw) -> Any:
+    mode, group, made = d.one(("average", "bilinear")), d.number(1, 3), d.number(1, 2)
+    bins = [d.number(1, 3), d.number(1, 3)] if mode == "bilinear" else [1, 1]
+    channels = made * (bins[0] * bins[1] if mode == "bilinear" else group**2)
+    images, count = d.number(1, 2), d.number(1, 4)
+    whole = d.one((1.0, 0.5)) if mode == "average" else 1.0
+    low = d.rng.uniform(-0.1, 0.7, (count, 2)) * (8 / whole if mode == "average" else 1)
+    size = d.rng.uniform(0, 0.6, (count, 2)) * (8 / whole if mode == "average" else 1)
+    image = d.rng.integers(0, images, (count, 1))
+    if d.chance(0.2):
+        image[d.number(0, count) :] = -1
+    rois = np.concatenate([image, low, low + size], 1).astype(np.float32)
+    held = {"output_dim": made, "spatial_scale": whole, "group_size": group, "mode": mode}
+    held |= {"spatial_bins_x": bins[1], "spatial_bins_y": bins[0]} if mode == "bilinear" else {}
+    data = d.parameter(d.array([images, channels, d.number(4, 9), d.number(4, 9)]))
+    return d.make(1, "PSROIPooling", [data, d.parameter(rois)], **held)
+
+
 def _image(d: Draw) -> list[Any]:
     """The sides of a grid and of the image that it lies on."""
     return [d.whole(d.numbers(2, 1, 4), 0.5), d.whole(d.numbers(2, 8, 60), 0.5)]
