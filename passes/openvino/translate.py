@@ -31,6 +31,7 @@ from opshift.passes.openvino import (  # noqa: F401 (each registers what it maps
     position_sensitive,
     priors,
     proposal,
+    proposals,
     recurrent,
     reduction,
     regions,

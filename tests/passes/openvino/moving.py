@@ -87,6 +87,17 @@ for reduction in ("none", "sum", "prod", "min", "max"):
         lambda x, r=reduction: opset15.scatter_nd_update(x, C(np.array([[1], [2]])), C(drawn(2)), reduction=r),
         drawn(4),
     )
+case(
+    "SliceScatter",
+    lambda x, y: opset15.slice_scatter(x, y, ints(-1, 1), ints(0, 100), ints(-2, 2), ints(1, 0)),
+    drawn(6, 7), drawn(3, 3),
+)  # fmt: skip
+case(
+    "SliceScatter of all",
+    lambda x, y: opset15.slice_scatter(x, y, ints(0, 0), ints(9, 9), ints(1, 1)),
+    drawn(2, 3),
+    drawn(2, 3),
+)
 case("Slice", lambda x: op.slice(x, ints(-1, 1), ints(0, 100), ints(-2, 2), ints(1, 0)), drawn(6, 7))
 for name, (begin, end, strides, *masks) in {
     "plain": ([1, 2], [3, 4], [1, 1], [0, 0], [0, 0], [], [], []),

@@ -116,6 +116,29 @@ def suppressed_by_overlaps(d: Draw) -> Any:
 
 
 @recipe
+def generated_proposals(d: Draw) -> Any:
+    """No two scores are equal: which of them comes first is left open."""
+    batch, count, height, width = d.number(1, 2), d.number(1, 3), d.number(1, 3), d.number(1, 3)
+    low = d.rng.uniform(-5, 20, (height, width, count, 2))
+    anchors = np.concatenate([low, low + d.rng.uniform(1, 20, low.shape)], 3)
+    moves = d.rng.standard_normal((batch, count * 4, height, width)) * d.one((0.1, 0.5, 3))
+    scores = d.rng.permutation(batch * count * height * width).reshape(batch, count, height, width) / 50
+    size = np.tile([30.0, 22.0, 1.0, 1.0][: d.number(3, 4)], (batch, 1))
+    held = {
+        "min_size": d.one((0.0, 1.0, 6.0)),
+        "nms_threshold": d.one((0.0, 0.2, 0.7)),
+        "pre_nms_count": d.one((1, 5, 100)),
+        "post_nms_count": d.one((1, 3, 100)),
+        "normalized": d.chance(),
+        "nms_eta": 1.0,
+        "roi_num_type": d.one(("i32", "i64")),
+    }
+    return d.make(
+        9, "GenerateProposals", [d.parameter(v.astype(np.float32)) for v in (size, anchors, moves, scores)], **held
+    )
+
+
+@recipe
 def position_sensitive(d: Draw) -> Any:
     mode, group, made = d.one(("average", "bilinear")), d.number(1, 3), d.number(1, 2)
     bins = [d.number(1, 3), d.number(1, 3)] if mode == "bilinear" else [1, 1]
