@@ -44,5 +44,5 @@ def test_what_grows_without_end_stays_small(tmp_path):
     check(proposals(), [*FEEDS[:2], 9 * FEEDS[2], FEEDS[3]], tmp_path, any_size=False)
 
 
-def test_an_eta_is_refused(tmp_path):
-    assert "nms_eta=0.5; 1 could be expressed" in refusal(proposals(nms_eta=0.5), FEEDS, tmp_path)
+def test_a_limit_below_0_is_refused(tmp_path):
+    assert "nms_threshold=-1.0; from 0 to 1 could be" in refusal(proposals(nms_threshold=-1.0), FEEDS, tmp_path)
