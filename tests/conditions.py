@@ -176,5 +176,17 @@ def default_threshold(call: Call) -> bool:
     )
 
 
+def turns_roughly(call: Call) -> bool:
+    """Whether a DFT may be of float64, and as long as no power of 2, which onnxruntime computes in another way."""
+    x, shape, axis = call.given(0), call.shape(0), call.attribute("axis", 1) if call.opset < 20 else call.given(2)
+    length = call.given(1)
+    if x is not None and x.dtype != np.float64:
+        return False
+    if length is None and shape is not None:
+        axis = -2 if axis is None else int(axis)
+        length = shape[axis] if -len(shape) <= axis < len(shape) else None
+    return length is None or (int(length) & (int(length) - 1)) != 0
+
+
 def encoded(text: Any) -> bytes:
     return text.encode() if isinstance(text, str) else text  # type: ignore[no-any-return]

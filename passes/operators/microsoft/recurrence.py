@@ -23,8 +23,8 @@ def quantized_in_each_step(node: Node) -> list[str]:
         raise CannotConvert(
             node,
             f"{several} sequences at once: the kernel quantizes their state by those that each thread has, and with "
-            "one thread and with two, its results are 0.004 apart where the largest element is 0.85; one sequence could "
-            "be expressed (--fix-shape)",
+            "one thread and with two, its results are 0.004 apart where the largest element is 0.85; one sequence "
+            "could be expressed (--fix-shape)",
         )
     return scanned_over_time(node)
 

@@ -76,6 +76,12 @@ def counts_padding_windows(node: Node) -> bool:
     return bool(node.attributes.get("ceil_mode", 0)) and explicit and any(map(drops_a_window, windows(node)))
 
 
+def _infers_from_pads(node: Node) -> bool:
+    """Whether inference rounds up what pads make of a size, which runtimes do not read beside auto_pad."""
+    own = node.attributes
+    return bool(own.get("ceil_mode", 0)) and own.get("auto_pad", "NOTSET") != "NOTSET" and "pads" in own
+
+
 def has_dilation(node: Node) -> bool:
     """Whether any window has gaps."""
     pairs = zip(node.attributes["kernel_shape"], node.attributes.get("dilations") or (), strict=False)
@@ -86,6 +92,8 @@ def has_dilation(node: Node) -> bool:
 def windows_on_data(node: Node) -> Replacement:
     if counts_padding_windows(node) and all(w.end + _missing(node, w) < w.kernel for w in windows(node)):
         rounded_down(node)
+    if _infers_from_pads(node) and any(map(drops_a_window, windows(node, auto="NOTSET"))):
+        del node.attributes["pads"]
     return carried(dict.fromkeys([T.BFLOAT16], T.FLOAT), why=IN_FLOAT.get(node.op_type, ""))(node)
 
 
