@@ -132,7 +132,7 @@ def _best(node: Node, values: str) -> list[str]:
 
 
 def _normalized(node: Node, best: str) -> str:
-    if not node.attributes.get("normalize_routing_weights", 0):
+    if node.attributes.get("normalize_routing_weights", 0) != 1:
         return best
     return str(node.build.Div(best, node.build.ReduceSum(best, [1], keepdims=1)))
 
