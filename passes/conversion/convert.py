@@ -192,10 +192,9 @@ def _converted(
     if ledger.refusals:
         return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
     ledger.changes = merged.as_written(ledger.changes)
-    if dead_code.drop_unused(model, context.released):
+    held, calls = before.census(model)
+    if dead_code.drop_unused(model, context.released, held):
         held, calls = census([*reversed(model.functions), model.graph])
-    else:
-        held, calls = before.census(model)
     prune_imports(model, source, targets, brought, before.calls, calls)
     ledger.refusals += _unfit(model, context, ledger, ops, calls)
     ledger.refusals += [] if ledger.refusals else ir_versions.write_ir_version(model, targets, ir_version, held)

@@ -239,6 +239,8 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
     if kind == "elem_type":
         found = scope.elem_types.get(name) or scope.elem_type(name)
         return found, found
+    if (held := scope.answered.get((kind, name))) is not None:
+        return held
     if kind == "stated_elem_type":
         stated = scope.stated_elem_type(name)
         return stated, stated
@@ -260,12 +262,10 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
         origin = scope.origin(name) is not None
         return origin, origin
     if kind in ("tensor", "small"):
-        if (kind, name) not in scope.answered:
-            told = _tensor(kind, name, scope)
-            if name not in scope.initializers:
-                return told
+        told = _tensor(kind, name, scope)
+        if name in scope.initializers:
             scope.answered[kind, name] = told
-        return scope.answered[kind, name]
+        return told
     value = scope.type(name) if kind == "type" else scope.stated(name)
     return value, value and value.SerializeToString(deterministic=True)
 
