@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from contextlib import nullcontext
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,7 @@ from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
+from opshift.passes.records import asdict, replace
 from opshift.passes.refine import Refinement
 from opshift.passes.specialization.sizes import batch as rebatched
 from opshift.passes.specialization.wanted import wanted as fixed

@@ -29,7 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.typed = typed
             from opshift.cli import commands
 
-            gc.enable()
+            if not gc.isenabled():
+                gc.freeze()  # what is imported stays, and need not be looked through
+                gc.enable()
             code = int(getattr(commands, options.command)(options))
             sys.stdout.flush()
             return code

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
 from opshift.passes.model.messages import ModelProto
+from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.wanted import resolved
 from opshift.verification.feeding.asked import DRAWN, Asked, at, checked
 from opshift.verification.side import Side

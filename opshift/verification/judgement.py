@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from opshift.passes.records import dataclass, replace
 
 TWINS, DIRECT, BITS, SHAPE = "float64", "printed bound", "bit for bit", "type and shape"
 TOLERANCE, STEP = "tolerance", "one step"

@@ -7,7 +7,6 @@ all calls are edited at once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import repeat, takewhile
 from typing import Any
@@ -17,6 +16,7 @@ from opshift.passes.changes import Change
 from opshift.passes.conversion.replay.template import Script, recall_later
 from opshift.passes.model.encoding.fields import tag
 from opshift.passes.model.messages import NodeProto
+from opshift.passes.records import dataclass
 
 _INPUT = tag(NodeProto.INPUT_FIELD_NUMBER)
 _make_change: Any = partial(tuple.__new__, Change)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from opshift.passes.analysis.scope import Scope
@@ -23,6 +22,7 @@ from opshift.passes.conversion.replay.template import Script
 from opshift.passes.model.kinds import Kind
 from opshift.passes.model.messages import NodeProto
 from opshift.passes.model.traversal import subgraphs
+from opshift.passes.records import dataclass, field
 
 _MOST_ANSWERS = 64  # calls that differ more than this are hardly alike
 _MOST_NODES = 4096  # a longer script is not worth keeping
@@ -84,7 +84,7 @@ class Replays:
                 if any(True for _ in subgraphs(proto)):  # they mention values by their real names
                     self._heads[key] = None
                 return None
-        while type(at) is _Question:
+        while isinstance(at, _Question):
             found = answer(at.kind, names[at.number], scope)[1]
             if found in at.answers:
                 at = at.answers[found]

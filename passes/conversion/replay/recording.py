@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import proxy
 
@@ -13,12 +12,13 @@ from opshift.passes.analysis.scope import Context, Scope, has_shape
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model.types import Dim
+from opshift.passes.records import dataclass
 
 MARK = "\x1f"
 NAME, DOC = f"{MARK}name{MARK}", f"{MARK}doc{MARK}"
 INPUTS = tuple(f"{MARK}in{i}{MARK}" for i in range(32))
 OUTPUTS = tuple(f"{MARK}out{i}{MARK}" for i in range(32))
-_PLACEHOLDER = re.compile(f"({MARK}[^{MARK}]+{MARK})")
+_PLACEHOLDER = f"({MARK}[^{MARK}]+{MARK})"
 _TOO_LARGE = object()
 
 
@@ -52,7 +52,7 @@ class _Names:
 
     def fresh(self, hint: str) -> str:
         place = f"{MARK}made{len(self._events)}{MARK}"
-        self._events.append(Event(place, tuple(filter(None, _PLACEHOLDER.split(hint)))))
+        self._events.append(Event(place, tuple(filter(None, re.split(_PLACEHOLDER, hint)))))
         return place
 
 

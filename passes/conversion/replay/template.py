@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from opshift.passes.conversion.replay.recording import DOC, INPUTS, MARK, NAME, 
 from opshift.passes.model.encoding.fields import sized, tag
 from opshift.passes.model.messages import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model.traversal import subgraphs
+from opshift.passes.records import dataclass
 
 _FIELDS = {body: tag(body.NODE_FIELD_NUMBER) for body in (GraphProto, FunctionProto)}
 
