@@ -91,7 +91,7 @@ def test_each_room_says_in_a_sentence_what_it_is_as_contributing_does():
 
 TOPICS = {  # tests of what a whole room does, which are named after that
     "opshift/cli": {"endings", "misspelt", "schema", "streams", "wildcards", "fold_command", "ledger_command"},
-    "opshift/files": {"external_interrupted"},
+    "opshift/files": {"drafts", "external_interrupted"},
     "opshift/verification": {"mutants"},
     "passes/fusion": {
         "fold_attention",
@@ -104,6 +104,7 @@ TOPICS = {  # tests of what a whole room does, which are named after that
         "fold_vendors",
         "neighbours",
     },
+    "passes/model": {"faults"},
     "passes/openvino": {"attributes"},
     "passes/operators": {"ledger", "on_request", "over_boundaries"},
     "passes/operators/microsoft": {"nothing", "places", "recurrences"},

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opshift.jobs.optional import TakenBack
     from opshift.passes.backends.knowledge import Known
     from opshift.trying.tried import Tried
-    from opshift.verification.verify import Verification
+    from opshift.verification.judgement import Verification
 
 
 @dataclass(frozen=True)

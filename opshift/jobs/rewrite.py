@@ -25,7 +25,7 @@ from opshift.verification.side import Side
 if TYPE_CHECKING:
     from opshift.trying.tried import Manner as Trying
     from opshift.trying.tried import Tried
-    from opshift.verification.verify import Verification
+    from opshift.verification.judgement import Verification
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def compute(
             ValueError,
             TypeError,
             AttributeError,
-            IndexError,
+            LookupError,
             OverflowError,
             MemoryError,
             ZeroDivisionError,

@@ -231,9 +231,6 @@ class Stage(Scope):
         self._spoil()
 
 
-_TOO_LARGE = object()
-
-
 def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
     """What the real scope says about a value, and the answer as a key."""
     if kind == "elem_type":
