@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from opshift.passes.backends.backend import Backend
 from opshift.passes.backends.obstacles import obstacles
@@ -14,6 +13,7 @@ from opshift.passes.model import imports, schemas
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Op, bodies
+from opshift.passes.records import replace
 
 _ML = "ai.onnx.ml"
 
