@@ -15,11 +15,8 @@ from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
 from opshift.passes.model.traversal import Op
-<<<<<<< HEAD
 from opshift.passes.model.validity import is_theirs
-=======
 from opshift.passes.records import dataclass, field, replace
->>>>>>> main
 from opshift.passes.refine import NOTHING, Refinement, check_available, refined, without_integers
 from opshift.passes.specialization import sizes
 from opshift.passes.specialization import wanted as fixing
