@@ -105,7 +105,7 @@ TOPICS = {  # tests of what a whole room does, which are named after that
         "weights",
         "wildcards",
     },
-    "opshift/files": {"external_interrupted"},
+    "opshift/files": {"drafts", "external_interrupted"},
     "opshift/verification": {"mutants"},
     "passes/fusion": {
         "fold_attention",
@@ -118,14 +118,16 @@ TOPICS = {  # tests of what a whole room does, which are named after that
         "fold_vendors",
         "neighbours",
     },
+    "passes/model": {"faults"},
     "passes/openvino": {"attributes"},
     "passes/operators": {"ledger", "on_request", "over_boundaries"},
     "passes/operators/microsoft": {"nothing", "places", "recurrences"},
-    "passes/operators/nn": {"attention_expanded", "bfloat16", "inside", "places"},
+    "passes/operators/nn": {"attention_expanded", "bfloat16", "inside", "places", "pooling_by_norms"},
     "passes/operators/tensor": {"bfloat16", "inside", "resize_expanded", "resize_runtime"},
+    "passes/conversion": {"versions"},
     "passes/optimization": {"constants", "structure"},
     "passes/optimization/rules": {"growth", "held"},
-    "passes/analysis": {"claims_of_constants", "formals_handed_on", "formals_of_many"},
+    "passes/analysis": {"claims_of_constants", "formals_handed_on", "formals_of_many", "rounds_of_inference"},
     "functions": {"openvino_carried", "openvino_inside", "openvino_runtime"},
 }
 

@@ -8,7 +8,7 @@ from typing import BinaryIO
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
 
-_FALL_BACK = {"EXDEV", "ENOSYS", "EINVAL", "EOPNOTSUPP", "EPERM", "EBADF", "ETXTBSY"}
+_FALL_BACK = ("EXDEV", "ENOSYS", "EINVAL", "EOPNOTSUPP", "EPERM", "EBADF", "ETXTBSY")
 _CHUNK = 1 << 20
 
 
@@ -37,7 +37,7 @@ def _in_kernel(source: int, target: int, start: int, count: int) -> int | None:
     try:
         return os.copy_file_range(source, target, min(count, 1 << 30), start) or None
     except OSError as error:
-        if errno.errorcode.get(error.errno or 0) in _FALL_BACK:
+        if error.errno in [getattr(errno, name, None) for name in _FALL_BACK]:  # two names may be one number
             return None
         raise
 

@@ -122,7 +122,7 @@ def _at(url: str) -> tuple[AbstractFileSystem, str]:
         raise ValueError(f"{url}: URLs need fsspec: pip install opshift[batch]") from None
     try:
         filesystem, path = url_to_fs(url)
-    except ImportError as error:  # of the package behind a protocol
+    except (ImportError, ValueError) as error:  # of the package behind a protocol; there is none
         raise ValueError(f"{url}: {error}") from None
     return filesystem, str(path)
 

@@ -54,8 +54,10 @@ KINDS = [
     ("in.pt", zipped("m/data.pkl", "m/version"), "torch.onnx.export"),
     ("in.pth", pickle.dumps({"a": 1}, 2), "torch.onnx.export"),
     ("in.pb", field(1, TF_NODE) + field(1, TF_NODE), "tf2onnx.convert --graphdef"),
+    ("in.pb", field(1, TF_NODE + field(3, b"y")), "tf2onnx.convert --graphdef"),
     ("saved_model.pb", b"\x08\x01" + field(2, field(1, b"\x0a\x00")), "a TensorFlow SavedModel"),
     ("in.pdmodel", field(1, b"\x08\x00\x10\x01"), "paddle2onnx"),
+    ("in.pdmodel", field(1, b"\x08\x00\x10\x01\x1a\x01x"), "paddle2onnx"),
     ("in.mlmodel", b"\x08\x04" + field(2, field(1, field(1, b"x"))), "a Core ML model"),
     ("input_0.pb", tensor(), "a single tensor"),
     ("graph.pb", RELU.graph.SerializeToString(), "the graph of an ONNX model alone"),
@@ -71,6 +73,81 @@ KINDS = [
     ("in.ort", b"\x10\x00\x00\x00ORTM" + bytes(9), "(.ort)"),
     ("in.onnx.gz", b"\x1f\x8b\x08" + bytes(9), "gzip"),
 ]
+
+
+ZIP = b"PK\x03\x04" + bytes(26)
+TORCH = kinds._TORCH
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "said"),
+    [
+        (b"\xef\xbb\xbf \r\n<?XML ", "", "XML"),
+        (b"<net name", "", "XML"),
+        (b"<\n", "", "a model in ONNX text"),
+        (b"graph { node", "", "a model in protobuf's text format"),
+        (b"[1, 2]", "", "JSON"),
+        ("opset né".encode()[:-1], "", "text"),
+        (b"opset \xe9 ", "", ""),
+        (b"opset\x0bshift\xff", "", ""),
+        (b"opset\x1f", "", ""),
+        (b"opset\x20\f", "", "text"),
+        (ZIP, "", "a zip archive"),
+        (ZIP, "m.pt", TORCH),
+        (ZIP, "m.pth", TORCH),
+        (ZIP + b"m/version", "", TORCH),
+        (ZIP + b"data.pkl", "", TORCH),
+        (ZIP + b"x.npy", "", "a .npz file"),
+        (ZIP, "m.keras", "a Keras file"),
+        (ZIP + b"config.json", "", "a Keras file"),
+        *((bytes([0x80, protocol]) + b"}", "", f"{TORCH}, if it is one; else") for protocol in (2, 3, 4, 5)),
+        (b"\x80\x06}", "", ""),
+        (((1 << 30) - 1).to_bytes(8, "little") + b"{", "", "a safetensors file"),
+        ((1 << 30).to_bytes(8, "little") + b"{", "", ""),
+        ((60).to_bytes(8, "little") + b"[", "", ""),
+        (b"\x08\x01" + field(2, b"x"), "saved_model.pb", "a TensorFlow SavedModel"),
+        (b"\x08\x01" + field(2, b"x"), "in.mlmodel", "a Core ML model"),
+        (b"\x08\x01\x10\x01", "", "a single tensor"),
+        (b"\x08\x01" + field(8, b"x"), "", "a single tensor"),
+        (b"\x08\x01" + field(9, b"x"), "", "a single tensor"),
+        (b"\x08\x01" + field(9, b"x") + field(7, b"x"), "", ""),
+        (b"\x08\x01", "", ""),
+        (field(1, field(4, b"Relu")), "", "the graph of an ONNX model alone"),
+        (field(1, field(4, b"a b")), "", ""),
+        (field(2, field(4, b"Relu")), "", ""),
+        (field(2, TF_NODE), "", ""),
+        (field(2, b"\x08\x00\x10\x01"), "", ""),
+        (field(1, b"\x08\x00"), "", ""),
+    ],
+)
+def test_what_its_first_bytes_tell(head, name, said):
+    found = kinds.described(head, name)
+    assert found.startswith(said)
+    assert bool(found) == bool(said)
+
+
+def test_no_more_than_the_first_bytes_are_looked_at(tmp_path):
+    for end, said in ((b"\x01", "it is text"), (b"", "it is text")):
+        (tmp_path / "in.onnx").write_bytes(b"x" * kinds.HEAD + end)
+        with pytest.raises(InvalidModel, match=said):
+            model_file.read(tmp_path / "in.onnx")
+    (tmp_path / "in.onnx").write_bytes(b"x" * (kinds.HEAD - 1) + b"\x01")
+    with pytest.raises(InvalidModel, match=r"not an ONNX model \("):
+        model_file.read(tmp_path / "in.onnx")
+
+
+def test_a_folder_of_many_models_is_named_by_some(tmp_path):
+    for count, said in ((3, "it holds m0.onnx, m1.onnx, m2.onnx"), (4, "m2.onnx and more")):
+        for number in range(count):
+            (tmp_path / f"m{number}.onnx").write_bytes(b"")
+        assert kinds.folder(str(tmp_path)).endswith(said)
+
+
+def test_a_name_in_the_folder_that_one_is_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "encoder.onnx").write_bytes(RELU.SerializeToString())
+    with pytest.raises(InvalidModel, match=r"; did you mean encoder\.onnx\?"):
+        model_file.read("encodr.onnx")
 
 
 @pytest.mark.parametrize(("name", "content", "said"), KINDS, ids=[said for *_, said in KINDS])

@@ -3,7 +3,10 @@
 import numpy as np
 import onnx
 import onnx.checker
+import onnx.helper
+import onnx.numpy_helper
 import onnx.parser
+import onnx.shape_inference
 import pytest
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 from opshift.functions import OPENVINO
@@ -309,3 +312,14 @@ def test_what_was_inferred_for_one_question_is_not_waited_for_by_another():
         rtol=0,
         atol=0,
     )
+
+
+@pytest.mark.parametrize("yielded", ["k", "w"])
+def test_what_a_loop_yields_as_it_was_given_it_does_not_hide_the_types_behind_it(yielded):
+    """A value that is carried along unchanged, or a constant: inference ends at such a Loop if it has no type."""
+    check_down(
+        f"""go = Constant<value = bool {{1}}>() m = Constant<value = int64 {{3}}>() n, l = Loop(m, go, x, x) <body = b (
+            int64 i, bool c, float[2] p, float[2] k) => (bool d, float[2] q, float[2] {yielded}) <float[2] w = {{1, 2}}> {{
+            d = Identity(c) t = Tanh(p) q = Add(t, k) }}> a = Tanh(n) y = Add(a, l)""",
+        14, 13, inputs="float[2] x", outputs="float[2] y",
+    )  # fmt: skip

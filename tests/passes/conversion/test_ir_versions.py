@@ -1,96 +1,157 @@
-"""The versions that a file carries: the opsets that it imports, and the IR version that follows from them."""
+"""Which IR version a model needs, and what older ones ask for."""
 
 import numpy as np
 import onnx
+import onnx.checker
+import onnx.helper
 import onnx.numpy_helper
 import pytest
 from onnx import TensorProto
-from opshift.passes.conversion import convert
-from opshift.passes.errors import InvalidModel
+from opshift.passes.conversion import ir_versions
+from opshift.passes.model.traversal import bodies
 
-from tests.passes.conversion.test_convert import ROWS, converted, with_function
-from tests.support import model, show
+from tests.support import evaluate, model
 
-
-@pytest.mark.parametrize(("target", "ir"), [(7, 3), (9, 4), (13, 7), (18, 8), (28, 14)])
-def test_the_ir_version_follows_the_opset(target, ir):
-    source = model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y")
-    source.ir_version = 10
-    assert convert.attempt(source, {"": target}).model.ir_version == ir
+IO = {"inputs": "float[2] x, bool c", "outputs": "float[2] y"}
 
 
-def test_the_ir_version_is_raised_for_what_needs_it():
-    source = with_function("out = ReduceL1<axes=[1]>(data)", 17)
-    assert converted(source, 14, ir_version=8).ir_version == 8
-    result = convert.attempt(with_function("out = ReduceL1<axes=[1]>(data)", 17), {"": 17}, ir_version=7)
-    assert not result.model.functions, "functions are inlined rather than refused"
+def held(body="y = Relu(x)", opset=13, ir=8, **io):
+    made = model(body, opset, **{**IO, **io})
+    made.ir_version = ir
+    return made
 
 
-def test_an_ir_version_that_a_feature_forbids_is_refused():
-    source = model("y = Identity(x)", 21, inputs="int4[2] x", outputs="int4[2] y")
-    result = convert.attempt(source, {"": 21}, ir_version=8)
-    assert 'the type of "x" needs IR 10, asked for 8' in str(result.refusals[0])
-    assert converted(source, 21).ir_version == 10
+@pytest.mark.parametrize(
+    ("opset", "domains", "targets", "asked", "wanted"),
+    [
+        (7, "", {}, None, 3), (9, "", {}, None, 4), (13, "", {}, None, 7), (13, "", {"": 21}, None, 10), (21, "", {"": 9}, None, 4), (13, "", {"": 21}, 5, 5),
+        (13, '"own" : 1', {}, None, 7), (7, '"ai.onnx.ml" : 5', {}, None, 3), (7, '"ai.onnx.ml" : 5', {"ai.onnx.ml": 5}, None, 10),
+        (7, '"ai.onnx.ml" : 5', {"ai.onnx.ml": 1}, None, 3),
+    ],
+)  # fmt: skip
+def test_it_follows_from_opsets(opset, domains, targets, asked, wanted):
+    assert ir_versions.wanted(held(opset=opset, domains=domains), targets, asked) == wanted
 
 
-def test_an_initializer_raises_the_ir_version_by_its_type():
-    source = model(
-        "y = Identity(x) z = Identity(k) w = Identity(m)",
-        21,
-        inputs="float[2] x",
-        outputs="float[2] y, int4[2] z, float[1] w",
-    )
-    plain = TensorProto(name="m", data_type=TensorProto.FLOAT, dims=[1], raw_data=bytes(4))
-    source.graph.initializer.extend(
-        [plain, TensorProto(name="k", data_type=TensorProto.INT4, dims=[2], int32_data=[1])]
-    )
-    source.graph.output[1].type.tensor_type.elem_type = TensorProto.FLOAT
-    result = convert.attempt(source, {"": 21}, ir_version=8)
-    assert 'the type of initializer "k" needs IR 10, asked for 8' in "\n".join(map(str, result.refusals))
-
-
-def test_below_ir_4_initializers_are_inputs_too():
-    source = model("y = Mul(x, k)", 13, constants="float[3] k = {1, 2, 3}", **ROWS | {"outputs": "float[N,3] y"})
-    below = convert.attempt(source, {"": 8}).model
-    assert below.ir_version == 3
-    assert [v.name for v in below.graph.input] == ["x", "k"]
-    assert below.graph.input[1].type.tensor_type.shape.dim[0].dim_value == 3
-
-
-def test_an_initializer_that_a_caller_may_override_is_not_constant():
-    body, io = "y = ReduceMax(x, a)", {"inputs": "float[N,3] x, int64[1] a", "outputs": "float[N,1] y"}
-    source = model(body, 18, constants="", **io)
-    source.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1]), "a"))
-    below = converted(source, 17)
-    assert {n.op_type for n in below.graph.node} >= {"If"}
-    source.ir_version = 3  # every initializer had to be an input: it is no default but the value
-    below = convert.attempt(source, {"": 17}).model
-    assert [n.op_type for n in below.graph.node] == ["ReduceMax"]
-
-
-@pytest.mark.parametrize("alias", ["ai.onnx", ""])
-def test_the_default_domain_by_either_name(alias):
-    source = model("y = ReduceMax<axes=[1]>(x)", 17, **ROWS)
-    source.opset_import[0].domain = alias
-    source.graph.node[0].domain = alias
-    assert "ReduceMax(x, [1])" in show(convert.attempt(source, {"": 18}).model).replace("ai.onnx.", "")
-
-
-@pytest.mark.parametrize(("ir", "fine"), [(1, True), (2, True), (3, False)])
-def test_without_imports_an_old_model_is_at_opset_1(ir, fine):
-    source = model("y = Relu<consumed_inputs=[0]>(x)", 1, inputs="float[2] x", outputs="float[2] y")
-    source.ir_version = ir
+def test_it_follows_from_domains_whose_operators_are_called():
+    source = held("a = ai.onnx.ml.Scaler(x) y = Relu(a)", 7, domains='"ai.onnx.ml" : 5')
+    assert ir_versions.wanted(source, {}, None) == 10
     del source.opset_import[:]
-    if fine:
-        made = convert.attempt(source, {"": 7}).model
-        assert (show(made), made.opset_import[0].version) == ("y = Relu(x)", 7)
+    assert ir_versions.wanted(held("", 7), {"own": 3}, None) == 3
+    assert ir_versions.wanted(source, {}, None) == 3
+
+
+def told(made, asked=None):
+    refused = ir_versions.write_ir_version(made, {}, asked, list(bodies(made)))
+    return [refusal.why for refusal in refused]
+
+
+def tensor(kind):
+    return TensorProto(name="w", data_type=kind, dims=[1], raw_data=bytes(8))
+
+
+def _typed(kind):
+    return onnx.helper.make_tensor_type_proto(kind, [1])
+
+
+def _stating(kind):
+    return lambda m: m.graph.value_info.add(name="v").type.CopyFrom(kind)
+
+
+def _function(m, default="", overload=""):
+    made = onnx.helper.make_function("own", "F", ["a"], ["b"], [onnx.parser.parse_node("b = Relu(a)")], [])
+    if default:
+        made.attribute_proto.add(name=default)
+    if overload:
+        made.overload = overload
+    m.functions.append(made)
+
+
+NEEDS = [
+    (lambda m: m.training_info.add(), 7, "training_info"),
+    (_function, 8, "a model-local function"),
+    (lambda m: _function(m, default="k"), 9, "a default attribute of function F"),
+    (lambda m: _function(m, overload="o"), 10, "an overload of function F"),
+    (lambda m: m.graph.sparse_initializer.add(), 6, "a sparse initializer"),
+    (lambda m: m.graph.initializer.append(tensor(TensorProto.BFLOAT16)), 4, 'the type of initializer "w"'),
+    (lambda m: m.graph.initializer.append(tensor(17)), 9, 'the type of initializer "w"'),
+    (lambda m: m.graph.initializer.append(tensor(22)), 10, 'the type of initializer "w"'),
+    (lambda m: m.graph.initializer.append(tensor(23)), 11, 'the type of initializer "w"'),
+    (lambda m: m.graph.initializer.append(tensor(24)), 12, 'the type of initializer "w"'),
+    (lambda m: m.graph.initializer.append(tensor(25)), 13, 'the type of initializer "w"'),
+    (lambda m: m.graph.initializer.append(tensor(27)), 14, 'the type of initializer "w"'),
+    (lambda m: m.graph.initializer.append(tensor(99)), 3, ""),
+    (_stating(_typed(21)), 10, 'the type of "v"'),
+    (_stating(_typed(1)), 3, ""),
+    (_stating(onnx.helper.make_sequence_type_proto(_typed(21))), 10, 'the type of "v"'),
+    (_stating(onnx.helper.make_sequence_type_proto(_typed(1))), 3, ""),
+    (_stating(onnx.helper.make_optional_type_proto(_typed(1))), 8, 'the type of "v"'),
+    (_stating(onnx.helper.make_sparse_tensor_type_proto(1, [1])), 8, 'the type of "v"'),
+    (lambda m: m.graph.input.add(name="v").type.CopyFrom(_typed(25)), 13, 'the type of "v"'),
+    (lambda m: m.graph.output.add(name="v").type.CopyFrom(_typed(25)), 13, 'the type of "v"'),
+]
+
+
+@pytest.mark.parametrize(("change", "ir", "reason"), NEEDS)
+def test_it_is_raised_to_what_is_needed_and_refused_below(change, ir, reason):
+    made = held(opset=7)
+    change(made)
+    if not reason:
+        assert (told(made), made.ir_version) == ([], 3)
+        return
+    found = [why for why in told(made, ir - 1) if why.startswith(reason)]
+    assert (found, made.ir_version) == ([f"{reason} needs IR {ir}, asked for {ir - 1}"], 8)
+    assert (told(made), made.ir_version) == ([], ir)
+    assert (told(made, ir), made.ir_version) == ([], ir)
+
+
+def test_imports_that_readers_do_not_know_go_unless_asked_for():
+    for targets, left in (({}, {"": 7, "own": 1}), ({"ai.onnx.ml": 5}, {"": 7, "own": 1, "ai.onnx.ml": 5})):
+        made = held(opset=7, domains='"ai.onnx.ml" : 5, "own" : 1')
+        ir_versions.write_ir_version(made, targets, 3 if not targets else None, [])
+        assert {entry.domain: entry.version for entry in made.opset_import} == left
+    made = held(opset=7, domains='"ai.onnx.ml" : 1')
+    assert (told(made), len(made.opset_import)) == ([], 2)
+
+
+def test_below_ir_4_initializers_are_inputs():
+    made = held("y = Add(x, w)", 7, constants="float[2] w = {1, 2}, float[2] u = {1, 2}")
+    made.graph.input.append(onnx.helper.make_tensor_value_info("u", 1, [2]))
+    told(made, 4)
+    assert [value.name for value in made.graph.input] == ["x", "c", "u"]
+    told(made, 3)
+    assert [value.name for value in made.graph.input] == ["x", "c", "u", "w"]
+    assert made.graph.input[3] == onnx.helper.make_tensor_value_info("w", 1, [2])
+    onnx.checker.check_model(made)
+
+
+@pytest.mark.parametrize("domain", ["", "own"])
+def test_initializers_of_graphs_move_out_or_become_nodes(domain):
+    """Where an operator of a custom domain holds the graph, it may not read what lies outside."""
+    branch = onnx.parser.parse_graph(
+        "g () => (float[2] v, float[2] w) <float[2] w = {1, 2}, int64[1] k = {0}> { t = Gather(x, k) v = Add(t, w) }"
+    )
+    other = onnx.parser.parse_graph("h () => (float[2] v, float[2] w) <float[2] w = {3, 4}> { v = Add(x, w) }")
+    source = held("", 13, outputs="float[2] y, float[2] z", domains='"own" : 1')
+    inside = onnx.helper.make_node("If", ["c"], ["y", "z"], then_branch=branch, else_branch=other)
+    source.graph.node.append(inside)
+    if domain:
+        outer = onnx.GraphProto(name="o", node=[inside])
+        del source.graph.node[:]
+        source.graph.node.append(onnx.helper.make_node("Own", ["c"], ["q"], domain="own", body=outer))
+    feeds = {"x": np.array([5, 6], np.float32)}
+    expected = [evaluate(source, {**feeds, "c": np.array(c)}) for c in (True, False)] if not domain else []
+    ir_versions.initializers_to_inputs(source)
+    assert not any(len(body.initializer) for body in bodies(source) if body is not source.graph)
+    assert len(source.graph.initializer) == (0 if domain else 3)
+    assert sorted(tensor.name for tensor in source.graph.initializer) == sorted(v.name for v in source.graph.input[2:])
+    for c, wanted in zip((True, False), expected, strict=False):
+        for one, two in zip(wanted, evaluate(source, {**feeds, "c": np.array(c)}), strict=True):
+            np.testing.assert_array_equal(one, two)
+    made = [[node.op_type for node in body.node] for body in bodies(source)]
+    if domain:
+        assert sorted(made) == sorted(
+            [["Own"], ["If"], ["Constant", "Cast", "Constant", "Gather", "Add"], ["Constant", "Add"]]
+        )
     else:
-        with pytest.raises(InvalidModel, match="no opset of it is imported"):
-            convert.attempt(source, {"": 7})
-
-
-def test_imports_that_contradict_each_other_are_no_model():
-    source = model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y")
-    source.opset_import.add(domain="ai.onnx", version=12)
-    with pytest.raises(InvalidModel, match="imported at 13 and at 12"):
-        convert.attempt(source, {"": 14})
+        assert sorted(made) == sorted([["If"], ["Identity", "Gather", "Add"], ["Identity", "Add"]])
