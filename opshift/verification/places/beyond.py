@@ -50,7 +50,7 @@ def forced(pair: Pair, found: Sequence[Spot], given: Feeds) -> Iterator[Forced]:
         some = pending.pop()
         try:
             sides, feeds = hold.sides(some)
-            judged = Pair(sides[0], sides[1], pair.grade)
+            judged = Pair(sides[0], sides[1], pair.grade, shown=pair.shown)
             expected = sides[0].open().run(feeds)
             actual = sides[1].open().run(interfaces.as_second(feeds, pair.cast))
         except EngineError:
