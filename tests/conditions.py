@@ -145,6 +145,13 @@ def infinite_bound(call: Call) -> bool:
     return any(holds(call.given(i), lambda v, sign=sign: v == sign * np.inf) for i, sign in ((1, 1), (2, -1)))
 
 
+def unbounded(call: Call) -> bool:
+    """Whether a Clip has no lower or no upper bound of its own."""
+    if call.opset < 11:
+        return None in map(call.attribute, ("min", "max"))
+    return left_out(1)(call) or left_out(2)(call)
+
+
 def lowest(call: Call) -> bool:
     mask = call.given(3)
     return isinstance(mask, np.ndarray) and mask.dtype.kind == "f" and bool((mask == np.finfo(mask.dtype).min).any())

@@ -11,7 +11,7 @@ import numpy as np
 import onnx.helper
 import onnx.numpy_helper
 import onnx.shape_inference
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.traversal import bodies, subgraphs
 
@@ -145,16 +145,21 @@ class Known(Mapping[str, Any]):
     @cached_property
     def _inside(self) -> dict[str, Any]:
         """What graphs inside of others compute of what is known outside of them; loops on their first trip."""
-        found: dict[str, Any] = {}
         if self.feeds is None:
-            return found
-        for body in bodies(self.of):
-            outside = {**self._constants, **self._computed, **self.feeds, **found}
-            held = {name: value for name, value in outside.items() if isinstance(value, np.ndarray)}
-            if body is not self.of.graph and not isinstance(body, FunctionProto):
-                found |= self._of_body(body, held)
-            for node in body.node:
-                found |= _carried_first(node, {**held, **found})
+            return {}
+        known = {**self._constants, **self._computed, **self.feeds}
+        found: dict[str, Any] = {}
+        pending = [self.of.graph]
+        while pending:
+            for node in pending.pop().node:
+                outside = {**known, **found}
+                found |= _carried_first(node, outside)
+                for name, _, graph in subgraphs(node):
+                    if not _runs(node, name, outside):
+                        continue
+                    held = {key: value for key, value in {**known, **found}.items() if isinstance(value, np.ndarray)}
+                    found |= self._of_body(graph, held)
+                    pending.append(graph)
         return found
 
     def _of_body(self, body: GraphProto, held: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,6 +171,12 @@ class Known(Mapping[str, Any]):
             kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
             told.graph.input.append(onnx.helper.make_tensor_value_info(name, kind, value.shape))
         return _run(told, read) if told.graph.node else {}
+
+
+def _runs(node: NodeProto, graph: str, known: Mapping[str, Any]) -> bool:
+    """Whether a graph of a node may run: what runs only elsewhere may end the process, as a division by 0 does."""
+    condition = known.get(node.input[0]) if node.op_type == "If" else None
+    return condition is None or graph == ("then_branch" if np.any(condition) else "else_branch")
 
 
 def _carried_first(node: NodeProto, known: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from opshift.passes.records import dataclass, field, replace
 
 TWINS, DIRECT, BITS, SHAPE = "float64", "printed bound", "bit for bit", "type and shape"
 TOLERANCE, STEP, NEAR = "tolerance", "one step", "a few roundings"

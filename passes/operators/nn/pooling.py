@@ -252,8 +252,10 @@ def _power(node: Node, x: str, p: int) -> str:
     return x if p == 1 else str(build.Pow(x, build.constant(float(p), node.elem_type())))
 
 
-@says("p was a float and is an integer; a fractional one becomes the definition.")
+@says("p was a float and is an integer; a fractional one becomes the definition. Pads beside auto_pad go.")
 def whole_p(node: Node) -> Replacement:
+    if node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
+        node.attributes.pop("pads", None)  # which runtimes do not read, but inference, which begins here
     if "kernel_shape" not in node.attributes and node.op_type == "LpPool":
         raise CannotConvert(node, "kernel_shape is missing; a given one could be expressed")
     for name in ("kernel_shape", "strides"):
