@@ -93,6 +93,7 @@ TOPICS = {  # tests of what a whole room does, which are named after that
     "opshift/cli": {"endings", "misspelt", "schema", "streams", "wildcards", "fold_command", "ledger_command"},
     "opshift/files": {"drafts", "external_interrupted"},
     "opshift/verification": {"mutants"},
+    "opshift/verification/feeding": {"looked_for"},
     "passes/fusion": {
         "fold_attention",
         "fold_by_name",
