@@ -92,7 +92,7 @@ def test_each_room_says_in_a_sentence_what_it_is_as_contributing_does():
 TOPICS = {  # tests of what a whole room does, which are named after that
     "opshift/cli": {"endings", "misspelt", "schema", "streams", "wildcards", "fold_command", "ledger_command"},
     "opshift/files": {"drafts", "external_interrupted"},
-    "opshift/verification": {"mutants"},
+    "opshift/verification": {"mutants", "reported"},
     "opshift/verification/feeding": {"looked_for"},
     "passes/fusion": {
         "fold_attention",
