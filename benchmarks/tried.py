@@ -147,7 +147,7 @@ def fixing(folder: Path | None) -> dict[str, str]:
     held = target_files.loads(options.read_text(encoding="utf-8"), str(options))
     return {
         name: " ".join(
-            [*(f"--fix-shape {text}" for text in row["sizes"]), *(f"--set {v}" for v in row.get("values", ()))]
+            [*(f"--fix-shape {text}" for text in row.get("sizes", ())), *(f"--set {v}" for v in row.get("values", ()))]
         )
         for name, row in held.items()
     }

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from opshift.passes.changes import Change
     from opshift.passes.errors import InvalidModel, Refusal, Refused
     from opshift.trying.pipelines import Trial, try_in
-    from opshift.verification.verify import Verification
+    from opshift.verification.judgement import Verification
 
 __version__ = "0.1.0"
 __all__ = [

@@ -145,6 +145,13 @@ def infinite_bound(call: Call) -> bool:
     return any(holds(call.given(i), lambda v, sign=sign: v == sign * np.inf) for i, sign in ((1, 1), (2, -1)))
 
 
+def unbounded(call: Call) -> bool:
+    """Whether a Clip has no lower or no upper bound of its own."""
+    if call.opset < 11:
+        return None in map(call.attribute, ("min", "max"))
+    return left_out(1)(call) or left_out(2)(call)
+
+
 def lowest(call: Call) -> bool:
     mask = call.given(3)
     return isinstance(mask, np.ndarray) and mask.dtype.kind == "f" and bool((mask == np.finfo(mask.dtype).min).any())
@@ -174,6 +181,18 @@ def default_threshold(call: Call) -> bool:
     return b"ThresholdedRelu" in map(encoded, call.attribute("activations", [])) and not call.attribute(
         "activation_alpha"
     )
+
+
+def turns_roughly(call: Call) -> bool:
+    """Whether a DFT may be of float64, and as long as no power of 2, which onnxruntime computes in another way."""
+    x, shape, axis = call.given(0), call.shape(0), call.attribute("axis", 1) if call.opset < 20 else call.given(2)
+    length = call.given(1)
+    if x is not None and x.dtype != np.float64:
+        return False
+    if length is None and shape is not None:
+        axis = -2 if axis is None else int(axis)
+        length = shape[axis] if -len(shape) <= axis < len(shape) else None
+    return length is None or (int(length) & (int(length) - 1)) != 0
 
 
 def encoded(text: Any) -> bytes:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx.helper
 import onnx.numpy_helper
 import onnx.shape_inference
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.traversal import bodies, subgraphs
 
@@ -144,30 +144,66 @@ class Known(Mapping[str, Any]):
 
     @cached_property
     def _inside(self) -> dict[str, Any]:
-        """What graphs inside of others compute of what is known outside of them."""
-        found: dict[str, Any] = {}
+        """What graphs inside of others compute of what is known outside of them; loops on their first trip."""
         if self.feeds is None:
-            return found
-        for body in bodies(self.of):
-            if body is self.of.graph or isinstance(body, FunctionProto):
-                continue
-            outside = {**self._constants, **self._computed, **self.feeds, **found}
-            held = {name: value for name, value in outside.items() if isinstance(value, np.ndarray)}
-            told = ModelProto()
-            told.CopyFrom(self.of)
-            told.graph.CopyFrom(GraphProto(name="inside", node=_that_follow(body.node, set(held))))
-            read = {name: held[name] for node in told.graph.node for name in node.input if name in held}
-            for name, value in read.items():
-                kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
-                told.graph.input.append(onnx.helper.make_tensor_value_info(name, kind, value.shape))
-            found |= _run(told, read) if told.graph.node else {}
+            return {}
+        known = {**self._constants, **self._computed, **self.feeds}
+        found: dict[str, Any] = {}
+        pending = [self.of.graph]
+        while pending:
+            for node in pending.pop().node:
+                outside = {**known, **found}
+                found |= _carried_first(node, outside)
+                for name, _, graph in subgraphs(node):
+                    if not _runs(node, name, outside):
+                        continue
+                    held = {key: value for key, value in {**known, **found}.items() if isinstance(value, np.ndarray)}
+                    found |= self._of_body(graph, held)
+                    pending.append(graph)
         return found
+
+    def _of_body(self, body: GraphProto, held: Mapping[str, Any]) -> dict[str, Any]:
+        told = ModelProto()
+        told.CopyFrom(self.of)
+        told.graph.CopyFrom(GraphProto(name="inside", node=_that_follow(body.node, set(held))))
+        read = {name: held[name] for node in told.graph.node for name in _reads(node) if name in held}
+        for name, value in read.items():
+            kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+            told.graph.input.append(onnx.helper.make_tensor_value_info(name, kind, value.shape))
+        return _run(told, read) if told.graph.node else {}
+
+
+def _runs(node: NodeProto, graph: str, known: Mapping[str, Any]) -> bool:
+    """Whether a graph of a node may run: what runs only elsewhere may end the process, as a division by 0 does."""
+    condition = known.get(node.input[0]) if node.op_type == "If" else None
+    return condition is None or graph == ("then_branch" if np.any(condition) else "else_branch")
+
+
+def _carried_first(node: NodeProto, known: Mapping[str, Any]) -> dict[str, Any]:
+    """What the body of a Loop is given on its first trip, as far as it is known."""
+    if node.op_type != "Loop":
+        return {}
+    body = next(a.g for a in node.attribute if a.name == "body")
+    first = {
+        value.name: known[name] for value, name in zip(body.input[2:], node.input[2:], strict=False) if name in known
+    }
+    return {body.input[0].name: np.array(0), body.input[1].name: np.array(True), **first}
+
+
+def _reads(node: NodeProto) -> set[str]:
+    """The names that a node and its graphs read from outside of it."""
+    inside = [graph for _, _, graph in subgraphs(node)]
+    made = {v.name for g in inside for v in (*g.input, *g.initializer)} | {
+        o for g in inside for n in g.node for o in n.output
+    }
+    read = {name for g in inside for n in g.node for name in _reads(n)} | {o.name for g in inside for o in g.output}
+    return {name for name in node.input if name} | (read - made)
 
 
 def _that_follow(nodes: Iterable[NodeProto], known: set[str]) -> Iterator[NodeProto]:
-    """The nodes that compute something of what is known, without graphs of their own."""
+    """The nodes that compute something of what is known."""
     for node in nodes:
-        if all(name in known for name in node.input if name) and not any(a.HasField("g") for a in node.attribute):
+        if _reads(node) <= known:
             known.update(node.output)
             yield node
 

@@ -105,6 +105,7 @@ TOPICS = {  # tests of what a whole room does, which are named after that
         "fold_vendors",
         "neighbours",
     },
+    "passes/model": {"faults"},
     "passes/openvino": {"attributes"},
     "passes/operators": {"ledger", "on_request", "over_boundaries"},
     "passes/operators/microsoft": {"nothing", "places", "recurrences"},

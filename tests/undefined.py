@@ -370,6 +370,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("TopK", "OneHot"), "what is to be one number is not", _one_number(1)),
     Undefined(("Attention",), "sizes differ that are to be equal",
               _unequal(((0, 0), (1, 0), (2, 0)), ((1, -2), (2, -2)), ((4, -2), (5, -2)))),
+    Undefined(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), "there is not one weight for each class", _unequal(((0, 1), (2, 0)))),
+    Undefined(("Range",), "a bound is no scalar", lambda call: any(call.shape(at) not in (None, ()) for at in range(3))),
     Undefined(("RoiAlign",), "sizes differ that are to be equal", _unequal(((1, 0), (2, 0)))),
     Undefined(("ReverseSequence",), "there is not one length for each sequence", _unequal_batch),
     Undefined(("ReverseSequence",), "no sequence is so long", _no_such_length),

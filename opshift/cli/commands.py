@@ -6,8 +6,8 @@ import argparse
 import json
 import os
 import sys
-from contextlib import nullcontext
-from dataclasses import asdict, replace
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from opshift.cli import display, places
 from opshift.cli.working import working
 from opshift.files import model_file
 from opshift.files import openvino_ir as ir
-from opshift.files.writing import writing
+from opshift.files.writing import told, writing
 from opshift.jobs import documents
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import DONE, REFUSED, code_of
@@ -28,6 +28,7 @@ from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
+from opshift.passes.records import asdict, replace
 from opshift.passes.refine import Refinement
 from opshift.passes.specialization.sizes import batch as rebatched
 from opshift.passes.specialization.wanted import wanted as fixed
@@ -152,9 +153,11 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     output = places.output(options, goal.label)
     places.look(options.report, _file(options.save_inputs))
     with working(options):
-        code, outcome = rewrite(Path(options.model), output, goal, manner)
-    if options.report:
-        _report(options, outcome, None if options.in_place else options.model, outcome.output or None)
+        report = partial(_report, options) if options.report else None
+        code, outcome = rewrite(Path(options.model), output, goal, manner, report)
+        if report is not None and not outcome.output:
+            with report(outcome):
+                pass
     if options.format == "json":
         print(documents.written(options.command, documents.as_facts(outcome)))
     elif code != DONE or not options.quiet:
@@ -182,14 +185,13 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
     return tried.Manner(backend_of(goal), bound, options.repro, options.learn, file)
 
 
-def _report(options: argparse.Namespace, outcome: Outcome, before: str | None, after: str | None) -> None:
-    """Write the page; what changed is drawn where both files are there."""
+def _report(
+    options: argparse.Namespace, outcome: Outcome, source: ModelProto | None = None, result: ModelProto | None = None
+) -> AbstractContextManager[None]:
+    """The page, which stands once what it tells of does; what changed is drawn of two models."""
     from opshift.cli import report
 
-    source, result = (_side(file).model if file is not None else None for file in (before, after))
-    with writing(options.report):
-        page = report.page(outcome, source, result, ["opshift", *options.typed])
-        Path(options.report).write_text(page, encoding="utf-8")
+    return told(options.report, report.page(outcome, source, result, ["opshift", *options.typed]))
 
 
 def _file(path: str | None) -> str | None:
@@ -260,8 +262,9 @@ def verify(options: argparse.Namespace) -> int:
     if options.report:
         sides = ((options.before, before), (options.after, after))
         one, other = (outcome_.facts(side.model, os.path.getsize(path)) for path, side in sides)
-        told = Outcome(options.before, options.after, one, other, (), (), "", {}, verification=found)
-        _report(options, told, None, None)
+        whole = Outcome(options.before, options.after, one, other, (), (), "", {}, verification=found)
+        with _report(options, whole):
+            pass
     if options.format == "json":
         print(documents.written(options.command, asdict(found)))
     elif not found.equal or not options.quiet:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from opshift.passes import progress
 from opshift.passes.changes import Change, Result, Withheld
 from opshift.passes.goals import Goal
+from opshift.passes.records import replace
 
 if TYPE_CHECKING:
-    from opshift.verification.verify import Verification
+    from opshift.verification.judgement import Verification
 
 MOST_TRIES, MOST_SECONDS = 60, 120.0
 """How often a rewritten model is run, and how long there is a next time, before all that was optional is taken back."""

@@ -22,7 +22,7 @@ from opshift.passes.backends.backend import Limit
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal
 from opshift.trying.tried import Tried
-from opshift.verification.verify import Verification
+from opshift.verification.judgement import Verification
 
 _LATER = {"TakenBack": TakenBack, "Tried": Tried, "Verification": Verification}
 """Types that the modules that name them import where they need them alone."""

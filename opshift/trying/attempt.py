@@ -34,7 +34,7 @@ from opshift.trying.remedies import (
     UNROLL,
     Remedies,
 )
-from opshift.trying.search import IMPOSSIBLE, Answer, Found, Meter, Plan, Remedy, Search, joined
+from opshift.trying.search import AGREES, DIFFERS, IMPOSSIBLE, Answer, Found, Meter, Plan, Remedy, Search, joined
 from opshift.trying.smallest import Piece
 from opshift.trying.trial import Backend, Expected, expected
 from opshift.trying.tried import Learnt, Manner, Tried
@@ -85,8 +85,8 @@ class _Trying:
         self._meter = Meter(manner.bound)
         self._pieces: dict[Plan, Piece | None] = {}
         self._results: dict[Plan, Result] = {}
-        self._places: dict[Hashable, int] = {}
-        """Of which inputs a model failed, by what it is."""
+        self._answers: dict[Hashable, Answer] = {}
+        """What came of a model, by what it is."""
 
     def run(self) -> tuple[Result, Tried]:
         remedies = self._remedies
@@ -144,7 +144,7 @@ class _Trying:
         progress.tell(f"try it in {self._backend.said}", self._meter.tries + 1, self._manner.bound.tries)
         held = self._held.alike() if any(remedy.kind == FIX for remedy in plan) else self._held
         answer = self._backend.answer(result.model, self._source.folder, held)
-        self._places[self._made(plan)] = answer.place
+        self._answers[self._made(plan)] = answer
         return answer
 
     def _made(self, plan: Plan) -> Hashable:
@@ -158,7 +158,7 @@ class _Trying:
             return False
         kept = plan & {AS_IT_IS}
         made = Remedies(piece.model, self._remedies.rewriting, None, piece.feeds).made(joined(kept, remedy)).model
-        return made is not None and self._fails(made, piece.feeds).agrees
+        return made is not None and self._failing(plan)(made, piece.feeds).agrees
 
     def _blame(self, plan: Plan) -> list[str]:
         piece = self._piece(plan)
@@ -167,14 +167,29 @@ class _Trying:
     def _piece(self, plan: Plan) -> Piece | None:
         if plan not in self._pieces:
             model = self._result(plan).model
-            self._pieces[plan] = (
-                None if model is None else smallest.smallest(model, self._source.folder, self._feeds(plan), self._fails)
-            )
+            self._pieces[plan] = None if model is None else self._smallest(model, plan)
         return self._pieces[plan]
+
+    def _smallest(self, model: ModelProto, plan: Plan) -> Piece | None:
+        """What fails as the whole does; failing that, anything that fails."""
+        manners = dict.fromkeys((self._failing(plan), self._fails))
+        feeds, folder = self._feeds(plan), self._source.folder
+        found = (smallest.smallest(model, folder, feeds, fails) for fails in manners)
+        return next((piece for piece in found if piece is not None), None)
+
+    def _failing(self, plan: Plan) -> smallest.Fails:
+        """Tells whether a piece fails: where the whole does not run, what merely computes otherwise is not at fault."""
+        answer = self._answers.get(self._made(plan))
+        return self._fails if answer is None or answer.status == DIFFERS else self._refuses
+
+    def _refuses(self, piece: ModelProto, feeds: smallest.Feeds) -> Answer:
+        answer = self._fails(piece, feeds)
+        return Answer(AGREES) if answer.status == DIFFERS else answer
 
     def _feeds(self, plan: Plan) -> smallest.Feeds:
         """The inputs on which what a plan makes fails."""
-        held: smallest.Feeds = self._held.feeds[self._places.get(self._made(plan), 0)]
+        answer = self._answers.get(self._made(plan))
+        held: smallest.Feeds = self._held.feeds[answer.place if answer is not None else 0]
         return held
 
     def _fails(self, piece: ModelProto, feeds: smallest.Feeds) -> Answer:

@@ -13,7 +13,7 @@ from opshift.passes.goals import Goal, operator
 from opshift.passes.inlining import definable
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import ModelProto, default_domain
-from opshift.passes.model.traversal import Body, bodies, census
+from opshift.passes.model.traversal import Body, Op, bodies, census
 from opshift.passes.specialization.wanted import Wanted, wanted
 from opshift.trying import bounding, defaults, splitting, symbols, unrolling
 from opshift.trying.search import Plan, Remedy
@@ -40,6 +40,8 @@ _OPSETS = (18, 17, 15, 13, 11)
 """Opsets that importers were written for: newest first."""
 _REWRITES = {SPLIT: splitting.split, BOUND: bounding.bound, DEFAULTS: defaults.plain, UNROLL: unrolling.unroll}
 """What is done to all nodes of an operator, once the model is what it becomes otherwise."""
+_OF_GRAPHS = frozenset({SPLIT, BOUND, UNROLL})
+"""What is done in graphs alone, where types and sizes are known."""
 _WIDELY = 6
 """What came with this opset, or an older one, importers have: expanding it is of no use unless it is named."""
 
@@ -68,11 +70,18 @@ class Remedies:
         if not op[0] and op[1] in bounding.BOUNDED:
             yield Remedy(1, BOUND, kind)
         if not op[0] and op[1] in unrolling.TURNED:
-            yield Remedy(1, UNROLL, kind)
+            yield from (Remedy(1, UNROLL, name) for name in self._turned(op[1]))
         if not op[0]:
             since = schemas.since("", op[1], self.opset) or 1
             if since > min(schemas.versions("", op[1]), default=1):
                 yield Remedy(2, OPSET, str(since - 1), OPSET)
+
+    def _turned(self, op: str) -> Iterator[str]:
+        """What is written out turn by turn: a Loop may stand for a Scan that the backend lacks."""
+        backend = self.goal.backend
+        if op == "Loop" and backend is not None and not backend.has("", "Scan", self.opset):
+            yield "Scan"
+        yield op
 
     def general(self) -> Iterator[Remedy]:
         """What may help anywhere."""
@@ -135,7 +144,7 @@ class Remedies:
         held = {remedy.kind: remedy for remedy in plan}
         names = {remedy.what for remedy in plan if remedy.kind == EXPAND}
         while True:
-            result = self._attempt(replace(self._goal(held, names), fixed=self.fixed(plan)))
+            result = self._attempt(replace(self._goal(plan, names), fixed=self.fixed(plan)))
             if result.model is not None and SYMBOLS in held:
                 result = replace(result, model=symbols.plain(result.model))
             if result.model is not None and CLAIMS in held:
@@ -150,23 +159,45 @@ class Remedies:
                 return result
             names -= refused
 
-    def _goal(self, held: Mapping[str, Remedy], names: set[str]) -> Goal:
-        goal = replace(self.goal, names=(*self.goal.names, *sorted(names)))
+    def _goal(self, plan: Plan, names: set[str]) -> Goal:
+        held = {remedy.kind: remedy for remedy in plan}
+        rewritten = {operator(remedy.what) for remedy in plan if remedy.kind in _OF_GRAPHS}
+        goal = replace(self.goal, names=(*self.goal.names, *sorted(names), *self._holding(rewritten)))
         if ANNOTATE in held:
             goal = replace(goal, annotate=True)
         if OPTIMIZE in held:
             goal = replace(goal, refinement=replace(goal.refinement, optimize=True))
+        goal = _keeping(goal, {remedy.what for remedy in plan if remedy.kind == UNROLL})
         opset = int(held[OPSET].what) if OPSET in held else 0
         if AS_IT_IS.kind in held or goal.backend is None:
             targets = {**goal.targets, "": opset} if opset else goal.targets
             return replace(goal, backend=None, targets=targets, refinement=replace(goal.refinement, backend=None))
         return replace(goal, backend=replace(goal.backend, opset=opset)) if opset else goal
 
+    def _holding(self, ops: set[Op]) -> list[str]:
+        """The functions in which some operators are called, or that call such: they are inlined, and then rewritten."""
+        held = {
+            (default_domain(f.domain), f.name): {(default_domain(d), op) for d, op in census([f])[1]}
+            for f in self.source.functions
+        }
+        found = set[Op]()
+        while more := {name for name, called in held.items() if not (found | ops).isdisjoint(called)} - found:
+            found |= more
+        return [f"{domain}::{name}" if domain else name for domain, name in sorted(found)]
+
     def _attempt(self, goal: Goal) -> Result:
         try:
             return goal.attempt(self.source, self.folder)
         except (InvalidModel, ValueError) as error:
             return Result(None, (), (Refusal("", "model", "", 0, False, str(error)),))
+
+
+def _keeping(goal: Goal, ops: set[str]) -> Goal:
+    """The goal for a backend as if it had some operators, which are written out afterwards."""
+    if goal.backend is None:
+        return goal
+    lacks = {op: since for op, since in goal.backend.lacks.items() if op[0] or op[1] not in ops}
+    return replace(goal, backend=replace(goal.backend, lacks=lacks))
 
 
 def _expanding(cost: int, op: str) -> Remedy:

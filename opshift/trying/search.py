@@ -248,10 +248,11 @@ class Search:
         wider = joined(plan, remedy)
         if found.status in (IMPOSSIBLE, UNTRIED) or self._kept(wider) == self._kept(plan):
             return False
-        if self._mends is not None and not found.blames:
+        known = plan in self._blamed  # beside what the words name, which may stand behind it
+        if self._mends is not None and (known or not found.blames):
             if bool(self._found_out(plan)) and self.meter.goes_on() and self._mends(plan, remedy):
                 return True
-            if not located:
+            if not located and not found.blames:
                 return False
         before, after = self._at_fault(plan, answer), self._at_fault(wider, found)
         return bool(before and after) and before[0] != after[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,15 @@ def smallest(model: ModelProto, folder: str | None, feeds: Feeds, fails: Fails) 
     given = search.given()
     if (given.status, given.why) == (found[1].status, found[1].why) and given.status in (REFUSED, DIED):
         return Piece(_passing(model), feeds, None, given)
-    return search.shrunk(*found)
+    return _with_types(search.shrunk(*found))
+
+
+def _with_types(piece: Piece) -> Piece:
+    """The piece as a model that is valid by itself, if it can be run."""
+    try:
+        return replace(piece, model=typed(piece.model, isolation.call(values_of, piece.model, piece.feeds)))
+    except (EngineError, isolation.Ended):
+        return piece
 
 
 def _passing(model: ModelProto) -> ModelProto:
@@ -152,7 +160,7 @@ class _Search:
         later = {name for index in range(last + 1, len(self._pieces.nodes)) for name in self._pieces.reads(index)}
         return self._pieces.cut([name for name in made if name in later or name in self._outputs] or made[-1:], {})
 
-    def shrunk(self, index: int, answer: Answer) -> Piece | None:
+    def shrunk(self, index: int, answer: Answer) -> Piece:
         """The node alone if that fails, too, else with ever more of those before it."""
         node = self._pieces.nodes[index]
         wanted = [name for name in node.output if name and (name in self._outputs or self._pieces.readers(name))]
@@ -226,8 +234,7 @@ def write(folder: Path, piece: Piece, command: str, words: str) -> None:
     Raises:
         CannotWrite: the folder cannot be written.
     """
-    outputs = isolation.call(values_of, piece.model, piece.feeds)
-    model = typed(piece.model, outputs)
+    model, outputs = piece.model, isolation.call(values_of, piece.model, piece.feeds)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "model.onnx").write_bytes(model.SerializeToString())

@@ -26,14 +26,19 @@ def blamed(words: str, model: ModelProto) -> tuple[str, ...]:
                 nodes.setdefault(node.name, op)
             for name in filter(None, node.output):
                 values.setdefault(name, op)
-    held = [next(filter(None, groups)) for groups in _QUOTED.findall(words)]
-    plain = [word.strip(".:!?<>") for word in _WORD.findall(words)]
+    held = [_own(next(filter(None, groups))) for groups in _QUOTED.findall(words)]
+    plain = [_own(word.strip(".:!?<>")) for word in _WORD.findall(words)]
     found = [nodes[name] for name in held if name in nodes]
     found += [values[name] for name in held if name in values]
     found += [nodes[name] for name in plain if name in nodes and len(name) >= _LEAST]
     bare = {op.rpartition("::")[2]: op for op in operators}
     found += [bare[name.rpartition("::")[2].partition("@")[0]] for name in (*held, *plain) if _operator(name, bare)]
     return tuple(dict.fromkeys(found))
+
+
+def _own(name: str) -> str:
+    """A name without what OpenCV's importer puts before it: `onnx_node!conv`."""
+    return name.rpartition("!")[2]
 
 
 def _operator(word: str, bare: dict[str, str]) -> bool:

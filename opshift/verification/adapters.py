@@ -7,6 +7,7 @@ session opens.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -129,7 +130,7 @@ class OpenCv:
         try:
             self._net = cv2.dnn.readNetFromONNX(np.frombuffer(model.SerializeToString(), np.uint8))
         except Exception as error:
-            raise EngineError(one_line(error)) from None
+            raise EngineError(_told(error)) from None
 
     def run(self, feeds: Feeds) -> list[Any]:
         """See `Session.run`; raises `EngineError`."""
@@ -138,7 +139,18 @@ class OpenCv:
                 self._net.setInput(feeds[name], name)
             return list(self._net.forward(self._outputs))
         except Exception as error:
-            raise EngineError(one_line(error)) from None
+            raise EngineError(_told(error)) from None
+
+
+_PLACE = re.compile(r"OpenCV\([\d.]+\) \S*?(\w+\.\w+:\d+): error: \(\S+?( [^()]*)?\)")
+"""Where OpenCV says that it has failed: the version, a file of its source, a number and a kind of error."""
+
+
+def _told(error: Exception) -> str:
+    """What OpenCV says of where it failed, from the outer place to the inner one, without what is in all its words."""
+    return one_line(
+        ValueError(_PLACE.sub(r"\1:", str(error).replace("\n>", "\n")).replace(" in function 'handleNode'", ""))
+    )
 
 
 class Tract:

@@ -2,7 +2,8 @@
 
 The scale of an element is its magnitude, but at least the root of the mean square of its tensor: sums that cancel are
 as inexact as what went into them. `u` is half a unit of the last place: 2^-53 for float64, 2^-24, 2^-11 and 2^-8 for
-float32, float16 and bfloat16.
+float32, float16 and bfloat16. Scales and errors are those of elements alike: what is far larger says nothing of an
+element, but for what lies near 0 by chance.
 
 1. *The same function?* The twins may differ by `ROUNDINGS[grade]` times 2^-53 of the scale, and as much again for each
    u that the run of the source in its own precision is away from its twin: the conditioning that the run shows. Forms
@@ -123,14 +124,15 @@ def judge(
         source, result = float(near.max(initial=0.0)), float(far.max(initial=0.0))
         if source > max(FAR * float(width.max(initial=0.0)), noise) and result * TIMES["close"] < source:
             return None
-        same = (ROUNDINGS[grade] * WIDE + ROUNDINGS["exact"] * unit) * (width + source / u)
+        limit = _alike(x)
+        like, moved = _mean(x, limit), _largest(near, x, limit)
+        same = (ROUNDINGS[grade] * WIDE + ROUNDINGS["exact"] * unit) * (like + moved / u)
         if grade == "close" or rounded:
-            limit = _alike(x)
-            moved = _largest(near, x, limit) + (_largest(far, x, limit) if rounded else 0.0)
-            same = np.maximum(same, CONSTANTS * moved + 4 * u * _mean(x, limit))
-        same = np.minimum(same, most * width)
-        good = np.minimum(TIMES[grade] * source + UNITS[grade] * u * width, most * width)
-        good = np.maximum(ANYWAY * max(source, noise), most * width if rounded else good)
+            stored = moved + (_largest(far, x, limit) if rounded else 0.0)
+            same = np.maximum(same, CONSTANTS * stored + 4 * u * like)
+        same = np.minimum(same, most * like)
+        good = np.minimum(TIMES[grade] * moved + UNITS[grade] * u * like, most * like)
+        good = np.maximum(ANYWAY * np.maximum(moved, noise), most * like if rounded else good)
     found = Judgement(name, TWINS, *nearest(apart, same), *nearest(far, good))
     if (apart > same).any():
         return replace(found, why=f"{told(x, y, apart > same)}, in float64")
@@ -140,15 +142,14 @@ def judge(
 
 
 def _alike(values: Array) -> Array:
-    """Up to which magnitude other elements tell how inexact an element is: beside a huge one, small ones are not."""
+    """Up to which magnitude other elements tell how inexact an element is: beside huge ones, small ones are not.
+
+    What lies near 0 by chance is among many that are not far larger; of 16 elements that are not 0, one is as small.
+    """
     magnitude = np.where(np.isfinite(values), np.abs(values), 0.0)
-    return np.maximum(256 * magnitude, 8 * (_median(magnitude) or scale(values)))
-
-
-def _median(values: Array) -> float:
-    """That of numpy, which imports much for it; 0 of nothing."""
-    order, size = np.sort(values, axis=None), values.size
-    return float(order[(size - 1) // 2] + order[size // 2]) / 2 if size else 0.0
+    order = np.sort(magnitude[magnitude > 0], axis=None)
+    few = order[order.size // 16] if order.size else 0.0
+    return np.maximum(256 * magnitude, 32 * few)
 
 
 def _largest(gap: Array, values: Array, limit: Array) -> Array:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from opshift.passes.records import dataclass
 
 # How many units of the type's precision, at the scale of the tensor, two runs may be apart. `exact` leaves room
 # for kernels of different versions that add in another order; `close` for another formula of the same function.

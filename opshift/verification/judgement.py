@@ -1,8 +1,11 @@
-"""What was found of one output, as it is reported."""
+"""What was found of two forms, and of each output, as it is reported."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from typing import Any
+
+from opshift.passes.records import dataclass, field, replace
 
 TWINS, DIRECT, BITS, SHAPE = "float64", "printed bound", "bit for bit", "type and shape"
 TOLERANCE, STEP = "tolerance", "one step"
@@ -60,3 +63,60 @@ class Judgement:
 
 def _part(difference: float, bound: float) -> float:
     return difference / bound if bound else float(difference > 0)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The outcome of running two models side by side.
+
+    Attributes:
+        status: `equal`, `different`, or `unverified` where no engine could run both.
+        engine: who judged, such as `onnxruntime` or `onnx.reference`.
+        runs: on how many sets of inputs.
+        absolute: the largest difference seen in any output that is not drawn at random.
+        relative: the largest one seen, as a part of the value.
+        inputs: the shape of each input, run by run; of a single integer, its value.
+        outputs: what was found of each output, by which judge, beside the bounds that it was held against.
+        ties: what was decided otherwise by less than the bound, with the number of elements.
+        cast: inputs and outputs of another precision in one of the models, which were cast.
+        float64: which nodes of the twins did not run in onnxruntime in double, or why there are no twins.
+        drawn: the outputs that are, of which only type and shape could be compared. What hangs on a generator in the
+            main graph, whose output has one name in both models, is compared by value: both get the same numbers.
+        tensor: the first tensor, in the order of the graph, that differs.
+        why: what differs there, or why nothing could be run.
+        node, op: what makes it in the second model, where all that it is made of agrees.
+        parts: the nodes of the first model that compute it from values that agree, by name or first output.
+        weights: initializers of one name that these read in both models, with other values.
+        repro: where the smallest models that still differ were written.
+        rounds: on which special numbers and sizes both have run besides.
+        remarks: where they part there, and it does not decide: not every change is exact, or an engine is to blame; and
+            what was not run at all: branches, outputs that are empty, or that no inputs move.
+    """
+
+    status: str
+    engine: str = ""
+    runs: int = 0
+    absolute: float = 0.0
+    relative: float = 0.0
+    tensor: str = ""
+    why: str = ""
+    drawn: tuple[str, ...] = ()
+    inputs: tuple[Mapping[str, Any], ...] = ()
+    rounds: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    outputs: tuple[Judgement, ...] = ()
+    ties: Mapping[str, int] = field(default_factory=dict)
+    cast: tuple[str, ...] = ()
+    float64: str = ""
+    node: str = ""
+    op: str = ""
+    parts: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    repro: str = ""
+
+    def __bool__(self) -> bool:
+        return self.equal
+
+    @property
+    def equal(self) -> bool:
+        return self.status == "equal"

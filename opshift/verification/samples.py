@@ -14,8 +14,8 @@ from opshift.verification.compare import compare
 from opshift.verification.engines import ENGINES, EngineError, Feeds
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding.asked import Asked
+from opshift.verification.judgement import Verification
 from opshift.verification.side import Side
-from opshift.verification.verify import Verification
 
 if TYPE_CHECKING:
     from opshift.verification.judge import Pair

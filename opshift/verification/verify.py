@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,8 @@ from opshift.verification.engines import ABSENT, ENGINES, EngineError, OnnxRunti
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding import moving
 from opshift.verification.feeding.asked import DRAWN, Asked
-from opshift.verification.judgement import SHAPE, Judgement
-from opshift.verification.places import branches
+from opshift.verification.judgement import SHAPE, Judgement, Verification
+from opshift.verification.places.hidden import Hidden
 from opshift.verification.side import Side
 from opshift.verification.turns import Turns
 
@@ -35,63 +35,6 @@ PAIRS: tuple[tuple[type[OnnxRuntime | Reference], type[OnnxRuntime | Reference]]
     (Reference, OnnxRuntime),
     (Reference, Reference),
 )
-
-
-@dataclass(frozen=True)
-class Verification:
-    """The outcome of running two models side by side.
-
-    Attributes:
-        status: `equal`, `different`, or `unverified` where no engine could run both.
-        engine: who judged, such as `onnxruntime` or `onnx.reference`.
-        runs: on how many sets of inputs.
-        absolute: the largest difference seen in any output that is not drawn at random.
-        relative: the largest one seen, as a part of the value.
-        inputs: the shape of each input, run by run; of a single integer, its value.
-        outputs: what was found of each output, by which judge, beside the bounds that it was held against.
-        ties: what was decided otherwise by less than the bound, with the number of elements.
-        cast: inputs and outputs of another precision in one of the models, which were cast.
-        float64: which nodes of the twins did not run in onnxruntime in double, or why there are no twins.
-        drawn: the outputs that are, of which only type and shape could be compared. What hangs on a generator in the
-            main graph, whose output has one name in both models, is compared by value: both get the same numbers.
-        tensor: the first tensor, in the order of the graph, that differs.
-        why: what differs there, or why nothing could be run.
-        node, op: what makes it in the second model, where all that it is made of agrees.
-        parts: the nodes of the first model that compute it from values that agree, by name or first output.
-        weights: initializers of one name that these read in both models, with other values.
-        repro: where the smallest models that still differ were written.
-        rounds: on which special numbers and sizes both have run besides.
-        remarks: where they part there, and it does not decide: not every change is exact, or an engine is to blame; and
-            what was not run at all: branches, outputs that are empty, or that no inputs move.
-    """
-
-    status: str
-    engine: str = ""
-    runs: int = 0
-    absolute: float = 0.0
-    relative: float = 0.0
-    tensor: str = ""
-    why: str = ""
-    drawn: tuple[str, ...] = ()
-    inputs: tuple[Mapping[str, Any], ...] = ()
-    rounds: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
-    outputs: tuple[Judgement, ...] = ()
-    ties: Mapping[str, int] = field(default_factory=dict)
-    cast: tuple[str, ...] = ()
-    float64: str = ""
-    node: str = ""
-    op: str = ""
-    parts: tuple[str, ...] = ()
-    weights: tuple[str, ...] = ()
-    repro: str = ""
-
-    def __bool__(self) -> bool:
-        return self.equal
-
-    @property
-    def equal(self) -> bool:
-        return self.status == "equal"
 
 
 def verify_sides(
@@ -184,9 +127,8 @@ def _run(
     from opshift.verification.judge import Pair
     from opshift.verification.places.rounds import tried
 
-    ways = branches.branches(before.model) if {before.engine, after.engine} <= set(ENGINES) else []
-    shown, told = branches.watched(before.model, [] if before.is_large else ways)
-    turns = Turns(before, after, replace(before, model=shown), list(told))
+    hidden = Hidden(before, after, wanted)
+    turns = Turns(before, after, hidden.shown, hidden.watched)
     turns.open()
     pair = Pair(before, after, grade, wanted.tolerances)
     total = Verification("equal", " and ".join(dict.fromkeys([before.named, after.named])), cast=tuple(pair.cast))
@@ -214,11 +156,9 @@ def _run(
             return replace(total, status="unverified", why=f"{after.named}: {failure}")
         return replace(total, status="different", runs=total.runs + 1, why=failure)
     total = replace(total, remarks=moving.remarks(before.model, [fed.outputs for fed in fits]))
-    if ways:
-        runs = [(fed, branches.seen(told, turns.seen(fed.outputs), pair.names, fed)) for fed in fits]
-        total = _everywhere(total, pair, ways, runs, wanted)
-        if not total.equal:
-            return total
+    total = hidden.run(total, pair, fits, turns, _judged)
+    if not total.equal:
+        return total
     if decides is None or wanted.sets or pair.cast or before.engine is not after.engine or before.engine not in ENGINES:
         return total
     problem = feeding.problem_of(before.model, wanted)
@@ -248,26 +188,6 @@ def _decided(total: Verification, found: Tried, decides: bool) -> Verification:
         return replace(total, status="different", tensor=first.tensor, why=f"with {first.round}, {first.why}")
     blamed = (f"{parting}; no other engine is known to do so" for parting in found.excused)
     return replace(total, remarks=(*total.remarks, *map(str, found.partings), *blamed))
-
-
-def _everywhere(
-    total: Verification, pair: Pair, ways: Sequence[branches.Branch], runs: Sequence[branches.Ran], wanted: Asked
-) -> Verification:
-    """The verification with runs of the branches that no inputs led to."""
-    model, values, failed = pair.before.model, wanted.values, list[branches.Attempt]()
-    untaken = branches.untaken(model, ways, runs, values)
-    if pair.before.is_large:
-        return replace(total, remarks=(*total.remarks, *branches.unknown(model, untaken, values)))
-    for attempt in branches.attempts(pair, untaken, runs):
-        if attempt.pair is None:
-            failed.append(attempt)
-        elif attempt.why:
-            total = replace(total, status="different", why=attempt.why)
-        else:
-            total = _judged(total, attempt.pair, attempt.given, attempt.expected, attempt.actual, wanted.repro)
-        if not total.equal:
-            return replace(total, why=f"where {attempt.branch} is taken, {total.why}")
-    return replace(total, remarks=(*total.remarks, *branches.told(pair, failed, runs, values)))
 
 
 def _judged(

@@ -51,14 +51,16 @@ def forget(kind: TypeProto) -> None:
 def withdraw(light: ModelProto) -> None:
     """Take back what a model declares of its values, but for its inputs and constants.
 
-    Element types stay where inference cannot tell them: of what graphs are given, and of what custom operators make.
+    Element types stay where inference cannot tell them: of what graphs are given, or yield as it was given, and of what
+    custom operators make.
     """
     called = {(default_domain(function.domain), function.name) for function in light.functions}
     for body in bodies(light):
         custom = {name for node in body.node if is_custom(node, called) for name in node.output}
+        made = {name for node in body.node for name in node.output}
         _retain(body.value_info, custom)
         for value in body.output if isinstance(body, GraphProto) else ():
-            if value.name in custom:
+            if value.name in custom or value.name not in made:
                 forget(value.type)
             else:
                 value.ClearField("type")
@@ -307,7 +309,7 @@ def _number(
     if value is None or places is not None or value.dtype.kind not in "iuf":
         return None
     number = value.reshape(-1)[0]
-    return int(number) if number == int(number) else None
+    return int(number) if float(number).is_integer() else None
 
 
 def _is_computed(node: NodeProto) -> bool:

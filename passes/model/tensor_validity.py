@@ -37,17 +37,18 @@ def fault(tensor: TensorProto) -> str:
     count = _count(tensor)
     if count >= UNCOUNTED:
         return f"has more elements than can be counted: {list(tensor.dims)}"
+    unknown = "" if kind in _KNOWN_TYPES else f"is of the unknown element type {kind}"
     if not count:
-        return f"has no elements, but holds data in {held[0]}" if held else ""
+        return f"has no elements, but holds data in {held[0]}" if held else unknown
     if len(held) != 1:
         return f"holds data in {' and '.join(held) or 'no field'}; in one they could be"
     if held == ["raw_data"]:
-        needed, there = (tensor_data.nbytes(tensor) if kind in _KNOWN_TYPES else 0), sizes["raw_data"]
+        needed, there = (0 if unknown else tensor_data.nbytes(tensor)), sizes["raw_data"]
         if kind == _TENSOR.STRING:
             return "holds strings as raw data, which cannot be"
         return f"has {there} bytes of data; its shape and type need {needed}" if there < needed else ""
-    if kind not in _KNOWN_TYPES:
-        return f"is of the unknown element type {kind}"
+    if unknown:
+        return unknown
     field = _STORED.get(kind, "int32_data")
     if held != [field]:
         return f"holds data in {held[0]}; for its type they belong in {field}"

@@ -1,9 +1,12 @@
-"""What is read from scores of labels over time: the best label of each step, without blanks and repetitions."""
+"""What is read from scores of labels over time: the best label of each step, or the steps of each beam."""
 
 from __future__ import annotations
 
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import tensor_type
+from opshift.passes.openvino import sizes
 from opshift.passes.openvino.layer import Layer, Made, layer
+from opshift.passes.rewrite.builder import Builder
 
 T = TensorProto
 
@@ -31,6 +34,35 @@ def decoded(of: Layer) -> Made:
     found, counts = _packed(of, best, going, blank, of.flag("merge_repeated", True))
     classes = of.element_type("classes_index_type", "i32")
     return [of.cast(found, classes), of.cast(counts, of.element_type("sequence_length_type", "i32"))]
+
+
+@layer("GatherTree")
+def beams(of: Layer) -> Made:
+    """Steps of time, batch and beam, the beam before each, how long each of the batch is, and what ends one.
+
+    From its last step on backwards, each beam is the one that it came from; behind its first end there are but ends.
+    """
+    b, kind = of.build, of.elem_type()
+    time, _, width = sizes.dims(of)
+    end, last = b.Reshape(of.input(3), [1, 1]), b.Unsqueeze(of.int64(2), [1])
+    here = b.Expand(
+        b.Unsqueeze(b.Range(0, b.Squeeze(sizes.one(of, width), [0]), 1), [0]), b.Shape(of.input(0), start=1)
+    )
+    steps, parents, total = of.input(0), of.int64(1), b.Squeeze(sizes.one(of, time), [0])
+
+    def back(inner: Builder, at: str, so_far: list[str]) -> list[str]:
+        (beam,) = so_far
+        place = inner.Sub(inner.Sub(total, inner.constant(1, T.INT64)), at)
+        going = inner.Less(place, last)
+        found = inner.GatherElements(inner.Gather(steps, place, axis=0), beam, axis=1)
+        before = inner.GatherElements(inner.Gather(parents, place, axis=0), beam, axis=1)
+        return [inner.Where(going, before, beam), inner.Where(going, found, end)]
+
+    _, stacked = b.loop(total, [(here, tensor_type(T.INT64, b.scope.shape(here)))], back)
+    forward = b.Slice(stacked, [-1], [-(2**63)], [0], [-1])
+    ended = b.CumSum(b.Cast(b.Equal(forward, end), to=T.INT32), 0)
+    made = b.Where(b.Greater(ended, b.constant(0, T.INT32)), b.Unsqueeze(end, [2]), forward)
+    return of.cast(str(made), kind)
 
 
 def _packed(of: Layer, best: str, going: str, blank: str, merge: bool) -> tuple[str, str]:

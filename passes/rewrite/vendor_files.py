@@ -53,6 +53,7 @@ _FILES: dict[str, dict[str, tuple[str, ...]]] = {
             *("QLinearMul", "QLinearReduceMean", "QLinearSigmoid", "QLinearSoftmax", "QLinearWhere"),
         ),
         "microsoft.quantize_linear": ("DequantizeLinear", "QuantizeLinear"),
+        "microsoft.recurrence": ("DynamicQuantizeLSTM",),
         "microsoft.refusals": (
             "AttnLSTM",
             "BeamSearch",
@@ -62,7 +63,6 @@ _FILES: dict[str, dict[str, tuple[str, ...]]] = {
             "DecoderMaskedSelfAttention",
             "DequantizeBFP",
             "DequantizeWithOrder",
-            "DynamicQuantizeLSTM",
             "DynamicSparseAttention",
             "EPContext",
             "GatedDeltaNetStateReplay",

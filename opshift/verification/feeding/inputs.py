@@ -228,6 +228,10 @@ def _first_that_runs(problem: Problem, run: Run, choices: Iterator[Choice]) -> t
             return fed, ""
         except EngineError as error:
             why = why or str(error)
+            if choice.wide and problem.meanings.is_any:  # they may be too large for what is done with them
+                found, _ = _first_that_runs(problem, run, iter([replace(choice, wide=False)]))
+                if found is not None:
+                    return found, ""
     return None, why
 
 

@@ -34,7 +34,9 @@ _MEANING = {
     ("Range", 1): "many",
     ("Range", 2): "ones",
     ("Trilu", 1): "ones",
-    ("Loop", 0): "ones",
+    ("Loop", 0): "turns",
+    ("Div", 1): "divisor",
+    ("Mod", 1): "divisor",
 }
 # Operators whose result holds the numbers that they are given first.
 _PASSING = frozenset(["Cast", "Identity", "Squeeze", "Unsqueeze", "Reshape", "Flatten", "Transpose", "Expand"])
@@ -42,6 +44,7 @@ _PASSING = frozenset(["Cast", "Identity", "Squeeze", "Unsqueeze", "Reshape", "Fl
 _COMPUTING = _PASSING | {"Abs", "Add", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Clip", "Max"}
 _COMPUTING |= {"Concat", "MatMulInteger", "Mean", "Min", "Mul", "Neg", "ReduceMax", "ReduceMin", "ReduceSum", "Sign"}
 _COMPUTING |= {"Sub", "Sum", "Where", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"}
+_DIVIDING = frozenset(["Div", "Mod"])
 _COMPARING = frozenset(["Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"])
 INTEGERS = frozenset(getattr(TensorProto, f"{sign}INT{bits}") for sign in ("", "U") for bits in (8, 16, 32, 64))
 
@@ -55,18 +58,22 @@ class Meanings:
         below: the size of the smallest table that an input is an index of.
         compared: the constants that an input is compared with.
         used: the inputs whose numbers may tell sizes, places or lengths, wherever they go.
+        divided: the inputs whose numbers are divided, or divide: by 0, and the least of all by -1, processes end.
+        is_any: whether there are such inputs.
     """
 
     of: dict[str, str] = field(default_factory=dict)
     below: dict[str, int] = field(default_factory=dict)
     compared: dict[str, tuple[int, ...]] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
+    divided: set[str] = field(default_factory=set)
+    is_any: bool = False
 
 
 def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
     """What the nodes of a model, subgraphs included, make of its integers; nothing is read where it takes none."""
-    found = Meanings()
     origins = {name: name for name, kind in taken.items() if tensor(kind).elem_type in INTEGERS}
+    found = Meanings(is_any=bool(origins))
     if origins:
         reader = _Reader(found, origins)
         for graph in with_nested([model.graph]):
@@ -97,7 +104,9 @@ class _Reader:
             reached = self._reached.get(name)
             if not reached:
                 continue
-            if (node.op_type, index) in _MEANING or default_domain(node.domain) or node.op_type not in _COMPUTING:
+            if node.op_type in _DIVIDING and (index == 0 or name in self._origins):
+                self._found.divided.update(reached)
+            elif (node.op_type, index) in _MEANING or default_domain(node.domain) or node.op_type not in _COMPUTING:
                 self._found.used.update(reached)
             for made in node.output:
                 self._reached[made] = self._reached.get(made, set()) | reached

@@ -28,7 +28,7 @@ def unmoved(model: ModelProto, runs: Sequence[Sequence[Any]]) -> list[str]:
         return []
     names = [value.name for value in model.graph.output]
     still = [name for k, name in enumerate(names) if not any(_moves(runs[0][k], run[k]) for run in runs[1:])]
-    return [name for name in still if name in _hanging(model)] if still else []
+    return [name for name in still if name in hanging(model)] if still else []
 
 
 def empty(model: ModelProto, runs: Sequence[Sequence[Any]]) -> list[str]:
@@ -58,7 +58,7 @@ def _moves(one: Any, other: Any) -> bool:
     return not bool(((one == other) | ((one != one) & (other != other))).all())
 
 
-def _hanging(model: ModelProto) -> set[str]:
+def hanging(model: ModelProto) -> set[str]:
     """The values of the graph that are computed from the elements of inputs, not from their sizes alone."""
     found = set(required(model))
     for node in model.graph.node:

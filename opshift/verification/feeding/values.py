@@ -196,6 +196,10 @@ class _Drawn:
             values = np.ones(count)
         elif meaning == "many":
             values = np.full(count, 5)
+        elif meaning == "turns":
+            values = np.full(count, 1 + self.choice.seed % 3)
+        elif meaning == "divisor":
+            values = self._divisors(count, dtype)
         elif meaning == "shape":
             values = np.array([-1, *[1] * (count - 1)][:count])
         elif meaning == "length":
@@ -207,7 +211,29 @@ class _Drawn:
             most = min(int(_UNKNOWN * scale), np.iinfo(dtype).max)
             low, high = (0, 256) if dtype == np.uint8 else (-128, 128) if dtype == np.int8 else (0, most)
             values = self.random.integers(low, high, count)
+            if self.choice.wide and dtype.itemsize > 1 and self.name not in self.meanings.used:
+                values[self.choice.seed % 2 :: 2] = self._large(values[self.choice.seed % 2 :: 2].size, dtype)
         return values.reshape(shape).astype(dtype)
+
+    def _large(self, count: int, dtype: Any) -> Any:
+        """Integers of all magnitudes, and of both signs where there are; no sum of two is beyond the type."""
+        import numpy as np
+
+        bits = dtype.itemsize * 8 - 2
+        values = np.floor(2.0 ** self.random.uniform(0, min(bits, 60), count)).astype(np.int64)
+        values += self.random.integers(0, 2, count)
+        return values * self.random.choice([-1, 1], count) if dtype.kind == "i" else values
+
+    def _divisors(self, count: int, dtype: Any) -> Any:
+        """Integers other than 0; where they may tell sizes, small ones above it."""
+        import numpy as np
+
+        values = self.random.integers(1, _UNKNOWN, count)
+        if self.name in self.meanings.used or dtype.kind == "u":
+            return values
+        if self.choice.wide:
+            values[::3] = np.maximum(np.abs(self._large(values[::3].size, dtype)) >> 1, 1)
+        return values * self.random.choice([-1, 1], count)
 
     def _shortest(self) -> int:
         return min([self.choice.size, *self.choice.sizes.values(), *self.wanted.sizes.values()])

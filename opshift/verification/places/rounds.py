@@ -148,8 +148,10 @@ def _rounds(problem: Problem, fed: Fed) -> Iterator[tuple[str, Feeds]]:
 
 def _is_open(problem: Problem, name: str) -> bool:
     """Whether an input may hold any number."""
-    wanted = problem.wanted
-    return wanted.range_of(name) is None and name not in wanted.values and name not in problem.meanings.used
+    wanted, meanings = problem.wanted, problem.meanings
+    if name in meanings.used or name in meanings.divided:
+        return False
+    return wanted.range_of(name) is None and name not in wanted.values
 
 
 _NUMBERS: dict[str, Callable[[Any], list[float]]] = {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from opshift.passes.model.messages import NodeProto
+from opshift.passes.model.messages import GraphProto, NodeProto
 from opshift.passes.model.traversal import subgraphs
 
 
@@ -21,3 +22,16 @@ def rename(nodes: Iterable[NodeProto], names: dict[str, str]) -> None:
                 for value in graph.output:
                     if value.name in names:
                         value.name = names[value.name]
+
+
+def afresh(graph: GraphProto, named: Callable[[str], str]) -> None:
+    """Name all that a graph and the graphs inside of it hold and make as `named` has it."""
+    held: list[Any] = [*graph.input, *graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)]
+    own = {value.name for value in held} | {name for node in graph.node for name in node.output if name}
+    names = {name: other for name in sorted(own) if (other := named(name)) != name}
+    for value in [*held, *graph.output, *graph.value_info]:
+        value.name = names.get(value.name, value.name)
+    rename(graph.node, names)
+    for node in graph.node:
+        for _, _, inner in subgraphs(node):
+            afresh(inner, named)

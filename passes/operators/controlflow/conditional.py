@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from opshift.passes.analysis.scope import Scope
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
+from opshift.passes.model.editing.renaming import afresh
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import Dim, tensor_type
@@ -46,8 +48,17 @@ def _branches(node: Node) -> tuple[GraphProto, GraphProto]:
 def _shapes(node: Node, graph: GraphProto) -> list[list[Dim]]:
     """The shapes that a branch yields; what is unknown equals nothing, not even itself."""
     inside = scope_inside(node, graph)
-    shapes = [inside.shape(value.name) for value in graph.output]
+    shapes = [_shape(inside, value.name) for value in graph.output]
     return [[object()] if s is None or None in s else s for s in shapes]  # type: ignore[list-item]
+
+
+def _shape(inside: Scope, name: str) -> list[Dim] | None:
+    """A shape as the branch computes it: the name of a size that is declared alone stands for any other one, too."""
+    declared = inside.shape(name)
+    if declared and any(isinstance(dim, str) for dim in declared) and (origin := inside.origin(name)) is not None:
+        inside.context.inference.node(*origin, inside)
+        return inside.shape(name) if name in inside.typed else None
+    return declared
 
 
 def _zero(node: Node, name: str) -> TensorProto:
@@ -61,18 +72,20 @@ def _repeat(node: Node, branch: GraphProto, trips: str, values: list[str]) -> li
     """A branch as the body of a loop whose carried values it replaces."""
     fresh, body = node.scope.context.names.fresh, GraphProto()
     body.CopyFrom(branch)
-    body.value_info.extend(value for value in branch.output if value.HasField("type"))
+    afresh(body, lambda name: fresh(name) if node.scope.owner(name) else name)
+    yields = [value.name for value in body.output]
+    body.value_info.extend(value for value in body.output if value.HasField("type"))
     del body.output[:]
     trip, going, still = fresh("trip"), fresh("going"), fresh("still_going")
     body.input.add(name=trip).type.CopyFrom(tensor_type(T.INT64, []))
     body.input.add(name=going).type.CopyFrom(tensor_type(T.BOOL, []))
     body.node.append(NodeProto(op_type="Identity", input=[going], output=[still]))
     body.output.add(name=still).type.CopyFrom(tensor_type(T.BOOL, []))
-    for value, output in zip(branch.output, node.outputs, strict=True):
+    for name, output in zip(yields, node.outputs, strict=True):
         kind = tensor_type(node.scope.elem_type(output))
         body.input.add(name=fresh("before")).type.CopyFrom(kind)
         yielded = fresh("yielded")
-        body.node.append(NodeProto(op_type="Identity", input=[value.name], output=[yielded]))
+        body.node.append(NodeProto(op_type="Identity", input=[name], output=[yielded]))
         body.output.add(name=yielded).type.CopyFrom(kind)
     go_on = node.build.constant(True, T.BOOL, hint="go_on")
     made = node.build.emit("Loop", [trips, go_on, *values], {"body": body}, outputs=len(values))

@@ -273,6 +273,7 @@ def _loop(
         graph.node.append(NodeProto(op_type="Identity", input=[name], output=[result]))
     if like is not None:
         keep_held(graph, like)
+        graph.value_info.extend(value for value in list(like.input)[len(formals) :] if value.HasField("type"))
     zero = node.build.constant(0.0, T.FLOAT)
     made = build.emit("Loop", [trips, None, zero, *start], {"body": graph}, outputs=len(results) + 1)
     build.keep_graphs()

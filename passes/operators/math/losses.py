@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.carriers import ROUNDED
@@ -78,7 +80,15 @@ def _narrow(node: Node, value: str) -> str:
     return value if node.elem_type() != T.FLOAT16 else str(node.build.Cast(value, to=T.FLOAT16))
 
 
+@says("There is a weight for each class, which was not checked: others are refused.")
+def one_weight_for_each_class(node: Node) -> None:
+    scores, weights = (node.scope.shape(name) if name else None for name in (node.input(0), node.input(2)))
+    counts = [dims[axis] for dims, axis in ((scores, 1), (weights, 0)) if dims is not None and len(dims) > axis]
+    if len(counts) == 2 and all(isinstance(count, int) for count in counts) and counts[0] != counts[1]:
+        raise CannotConvert(node, f"{counts[1]} weights for {counts[0]} classes; one for each could be expressed")
+
+
 changed("NegativeLogLikelihoodLoss", 12, Pair(down=gathered_losses))
 changed("SoftmaxCrossEntropyLoss", 12, Pair(down=losses_of_log_softmax))
 same(["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"], 13, "the text was marked up; bfloat16 came")
-changed("NegativeLogLikelihoodLoss", 22, ROUNDED)
+changed("NegativeLogLikelihoodLoss", 22, replace(ROUNDED, up=one_weight_for_each_class))

@@ -6,20 +6,13 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import Dim
-from opshift.passes.operators.shared.recipes import nonnegative_axis, recast, unless_empty, wider
+from opshift.passes.operators.shared.recipes import axis_inside, nonnegative_axis, recast, unless_empty, wider
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-
-
-@says("An axis beyond the rank, of which nothing was said, is refused.")
-def axis_inside(node: Node) -> None:
-    rank = node.scope.rank(node.input(0))
-    if rank is not None:
-        _from_front(node, node.attributes.get("axis", 1), max(rank, 1))
 
 
 @says("All axes from `axis` (1 by default) on were taken as one, and now only that axis is (the last by default).")
@@ -137,7 +130,7 @@ def _marked(node: Node, build: Builder, axis: int, places: str) -> str:
 
 FAMILY = ["Softmax", "LogSoftmax", "Hardmax"]
 
-changed(FAMILY, 11, Pair(up=axis_inside, down=nonnegative_axis(default=1)))
+changed(FAMILY, 11, Pair(up=axis_inside(default=1), down=nonnegative_axis(default=1)))
 changed(FAMILY, 13, Pair(up=over_one_axis, down=over_all_axes_from))
 defined("Softmax", shares_of_exponentials, opset=13)
 defined("LogSoftmax", logarithms_of_shares, opset=13)

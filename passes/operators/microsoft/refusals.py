@@ -28,9 +28,6 @@ REASONS = {
     "its scales are 8-bit floats in bytes of another type, which no operator reads; 8-bit floats could be expressed": (
         "MatMulBlockQuantizedFp4Weight",
     ),
-    "it quantizes the state before every step, by the rows that each thread has: with one thread and with two, its "
-    "results are 0.004 apart where the largest element is 0.85, and LSTM with the weights dequantized is 0.015 away; "
-    "LSTM could be expressed": ("DynamicQuantizeLSTM",),
     _SEARCHES: ("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"),
     _PAGED: ("PagedAttention", "SparsePagedAttention"),
     _PACKED: (

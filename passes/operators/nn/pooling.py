@@ -76,6 +76,12 @@ def counts_padding_windows(node: Node) -> bool:
     return bool(node.attributes.get("ceil_mode", 0)) and explicit and any(map(drops_a_window, windows(node)))
 
 
+def _infers_from_pads(node: Node) -> bool:
+    """Whether inference rounds up what pads make of a size, which runtimes do not read beside auto_pad."""
+    own = node.attributes
+    return bool(own.get("ceil_mode", 0)) and own.get("auto_pad", "NOTSET") != "NOTSET" and "pads" in own
+
+
 def has_dilation(node: Node) -> bool:
     """Whether any window has gaps."""
     pairs = zip(node.attributes["kernel_shape"], node.attributes.get("dilations") or (), strict=False)
@@ -86,6 +92,8 @@ def has_dilation(node: Node) -> bool:
 def windows_on_data(node: Node) -> Replacement:
     if counts_padding_windows(node) and all(w.end + _missing(node, w) < w.kernel for w in windows(node)):
         rounded_down(node)
+    if _infers_from_pads(node) and any(map(drops_a_window, windows(node, auto="NOTSET"))):
+        del node.attributes["pads"]
     return carried(dict.fromkeys([T.BFLOAT16], T.FLOAT), why=IN_FLOAT.get(node.op_type, ""))(node)
 
 
@@ -244,8 +252,10 @@ def _power(node: Node, x: str, p: int) -> str:
     return x if p == 1 else str(build.Pow(x, build.constant(float(p), node.elem_type())))
 
 
-@says("p was a float and is an integer; a fractional one becomes the definition.")
+@says("p was a float and is an integer; a fractional one becomes the definition. Pads beside auto_pad go.")
 def whole_p(node: Node) -> Replacement:
+    if node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
+        node.attributes.pop("pads", None)  # which runtimes do not read, but inference, which begins here
     if "kernel_shape" not in node.attributes and node.op_type == "LpPool":
         raise CannotConvert(node, "kernel_shape is missing; a given one could be expressed")
     for name in ("kernel_shape", "strides"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import mirrored, nonnegative_axis
+from opshift.passes.operators.shared.recipes import axis_inside, mirrored, nonnegative_axis
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined, same
 from opshift.passes.rewrite.says import says
@@ -38,7 +38,7 @@ def place_of_mirrored_maximum(node: Node) -> str:
     return str(build.emit("ArgMax", [mirrored(build, node.input(0), node.elem_type())], options))
 
 
-changed(["ArgMax", "ArgMin"], 11, Pair(down=nonnegative_axis(default=0)))
+changed(["ArgMax", "ArgMin"], 11, Pair(up=axis_inside(default=0), down=nonnegative_axis(default=0)))
 changed(["ArgMax", "ArgMin"], 12, Pair(down=last_of_equals))
 same(["ArgMax", "ArgMin"], 13, "bfloat16 came")
 defined("ArgMin", place_of_mirrored_maximum, opset=14)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from opshift.passes.errors import CannotConvert
 from opshift.passes.inlining.expand import instantiate
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import axes_to_input, carried, constant_axes, mirrored, nonnegative_axes
+from opshift.passes.operators.shared.recipes import (
+    axes_inside,
+    axes_to_input,
+    carried,
+    constant_axes,
+    mirrored,
+    nonnegative_axes,
+)
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined, same
@@ -152,7 +159,7 @@ INTEGERS = Pair(up=carried(WITH_INTEGERS, why="the logarithm of integers is comp
 EXTREMA = ["ReduceMax", "ReduceMin"]
 OTHERS = [op for op in SINGLE if op != "ReduceSum"]
 
-changed(SINGLE, 11, Pair(down=nonnegative_axes))
+changed(SINGLE, 11, Pair(up=axes_inside(), down=nonnegative_axes))
 changed(EXTREMA, 12, Pair(down=small_integers))
 changed("ReduceSum", 13, AXES_INPUT)
 same(OTHERS, 13, "bfloat16 came; the text now says what an empty reduction yields, which runtimes did before")

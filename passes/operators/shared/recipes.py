@@ -63,6 +63,32 @@ def nonnegative_axis(default: int) -> Step:
     return count_from_front
 
 
+def axis_inside(default: int | None) -> Step:
+    """An axis in an attribute is one of the data, which inference did not check; with no default there may be none."""
+
+    @says("An axis beyond the rank, of which nothing was said, is refused.")
+    def refuse_beyond(node: Node) -> None:
+        axis, rank = node.attributes.get("axis", default), node.scope.rank(node.input(0))
+        if axis is not None and rank is not None:
+            _from_front(node, axis, rank)
+
+    return refuse_beyond
+
+
+def axes_inside(new: bool = False) -> Step:
+    """The same for several axes: of the data, or of what they are put into as `new` ones."""
+
+    @says("Axes beyond the rank, of which nothing was said, are refused.")
+    def refuse_beyond(node: Node) -> None:
+        axes, rank = node.attributes.get("axes", []), node.scope.rank(node.input(0))
+        if rank is None:
+            return
+        for axis in axes:
+            _from_front(node, axis, rank + (len(axes) if new else 0))
+
+    return refuse_beyond
+
+
 def _from_front(node: Node, axis: int, rank: int) -> int:
     if not -rank <= axis < max(rank, 1):
         raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")

@@ -17,6 +17,8 @@ from opshift.passes.rewrite.says import says
 
 T = TensorProto
 X, W, R, B, LENGTHS, FIRST_H, FIRST_C, PEEPHOLES = range(8)  # inputs; those of GRU and RNN end before FIRST_C
+W_SCALE, W_ZERO, R_SCALE, R_ZERO = range(8, 12)  # of quantized weights
+QUANTIZED = "DynamicQuantize"  # before the name of what has such
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 ACTIVATIONS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
 PARAMETERS: dict[str, dict[str, float]] = {  # of activations, with their defaults
@@ -47,12 +49,28 @@ class Activation:
 
 
 @dataclass(frozen=True)
+class Matrix:
+    """What stands at the right of a product; with a scale it is quantized, and so is what it is multiplied with."""
+
+    name: str
+    scale: str = ""
+    zero: str = ""
+
+    def __call__(self, build: Builder, x: str) -> str:
+        if not self.scale:
+            return str(build.MatMul(x, self.name))
+        integers, scale, zero = build.emit("DynamicQuantizeLinear", [x], outputs=3)
+        product = build.Cast(build.MatMulInteger(integers, self.name, zero, self.zero), to=T.FLOAT)
+        return str(build.Mul(product, build.Mul(scale, self.scale)))
+
+
+@dataclass(frozen=True)
 class Weights:
     """What one direction multiplies its state with, transposed; the names stand outside of the Scan."""
 
-    state: str
-    hidden: str = ""  # of GRU, where the reset gate comes before the product
-    bias: str = ""  # of GRU, where it comes after the product
+    state: Matrix
+    hidden: Matrix = Matrix("")  # of GRU, where the reset gate comes before the product
+    bias: str = ""  # where it comes after the product
     peepholes: Sequence[str] = ()
 
 
@@ -63,7 +81,7 @@ def scanned_over_time(node: Node) -> list[str]:
     wanted = node.attributes.get("direction", "forward")
     if wanted not in directions:
         raise CannotConvert(node, f"direction={wanted!r}; {', '.join(directions)} could be expressed")
-    activations, count = list(_activations(node)), len(ACTIVATIONS[node.op_type])
+    activations, count = list(_activations(node)), len(ACTIVATIONS[_kind(node)])
     results = [
         _direction(node, number, backwards, activations[number * count :][:count])
         for number, backwards in enumerate(directions[wanted])
@@ -75,6 +93,14 @@ def scanned_over_time(node: Node) -> list[str]:
     ]
 
 
+def _kind(node: Node) -> str:
+    return node.op_type.removeprefix(QUANTIZED)
+
+
+def _is_quantized(node: Node) -> bool:
+    return node.op_type.startswith(QUANTIZED)
+
+
 def _joined(build: Builder, values: Sequence[str], axis: int) -> str:
     apart = [build.Unsqueeze(value, [axis]) for value in values]
     return apart[0] if len(apart) == 1 else str(build.Concat(*apart, axis=axis))
@@ -84,8 +110,8 @@ def _activations(node: Node) -> Iterator[Activation]:
     given, clip = node.attributes.get("activations"), node.attributes.get("clip")
     twice = 2 if node.attributes.get("direction") == "bidirectional" else 1
     spelled = {name.lower(): name for name in PARAMETERS}
-    names = [spelled.get(name.lower(), "") for name in given] if given else ACTIVATIONS[node.op_type] * twice
-    if "" in names or len(names) != len(ACTIVATIONS[node.op_type]) * twice:
+    names = [spelled.get(name.lower(), "") for name in given] if given else ACTIVATIONS[_kind(node)] * twice
+    if "" in names or len(names) != len(ACTIVATIONS[_kind(node)]) * twice:
         raise CannotConvert(node, f"activations={given}; {', '.join(PARAMETERS)} could be expressed")
     values = {p: iter(_values(node, p, sum(p in PARAMETERS[name] for name in names))) for p in ("alpha", "beta")}
     for name in names:
@@ -102,13 +128,14 @@ def _values(node: Node, parameter: str, takers: int) -> list[float]:
 def _direction(node: Node, number: int, backwards: int, activations: list[Activation]) -> list[str]:
     """Y, Y_h and for LSTM Y_c of one direction, without the axis of directions."""
     build, kind, lengths = node.build, node.elem_type(), node.input(LENGTHS)
-    x, gates = node.input(X), GATES[node.op_type]
+    x, gates = node.input(X), GATES[_kind(node)]
     turned = backwards and lengths  # each sequence at its own end
     x = build.ReverseSequence(x, _int64(node), time_axis=0, batch_axis=1) if turned else x
     size = _size(node)
     linear = bool(node.op_type == "GRU" and node.attributes.get("linear_before_reset", 0))
     weights, bias = _weights(node, number, size, linear=linear)
-    x = build.MatMul(x, build.Transpose(build.Gather(node.input(W), number, axis=0), perm=[1, 0]))
+    x = build.Where(_reached(node), x, build.constant(0.0, kind)) if lengths and _is_quantized(node) else x
+    x = _matrix(node, W, number)(build, x)
     x = build.Add(x, bias) if bias else x
     starts = [_start(node, index, number, size) for index in _states(node)]
     scanned = [x, _valid(node)] if lengths else [x]
@@ -128,12 +155,12 @@ def _direction(node: Node, number: int, backwards: int, activations: list[Activa
 
 
 def _states(node: Node) -> list[int]:
-    return [FIRST_H, FIRST_C] if node.op_type == "LSTM" else [FIRST_H]
+    return [FIRST_H, FIRST_C] if _kind(node) == "LSTM" else [FIRST_H]
 
 
 def _size(node: Node) -> int:
-    dims = node.scope.shape(node.input(R)) or [None]
-    size = node.attributes.get("hidden_size", dims[-1])
+    dims = node.scope.shape(node.input(R)) or [None, None]
+    size = node.attributes.get("hidden_size", dims[-2 if _is_quantized(node) else -1])
     if not isinstance(size, int):
         raise CannotConvert(node, "the hidden size is unknown; with hidden_size it could be expressed")
     return size
@@ -143,22 +170,33 @@ def _int64(node: Node) -> str:
     return recast(node.build, node.input(LENGTHS), T.INT32, T.INT64)
 
 
+def _matrix(node: Node, index: int, number: int) -> Matrix:
+    """The weights of one direction for X or the state; quantized ones are held as they are multiplied."""
+    build = node.build
+    own = build.Gather(node.input(index), number, axis=0)
+    if not _is_quantized(node):
+        return Matrix(build.Transpose(own, perm=[1, 0]))
+    scale, zero = (W_SCALE, W_ZERO) if index == W else (R_SCALE, R_ZERO)
+    return Matrix(own, *(build.Gather(node.input(of), number, axis=0) for of in (scale, zero)))
+
+
 def _weights(node: Node, number: int, size: int, *, linear: bool) -> tuple[Weights, str]:
     """The weights of one direction for the state, and what is added to the products of X."""
-    build, whole = node.build, size * GATES[node.op_type]
-    state = build.Transpose(build.Gather(node.input(R), number, axis=0), perm=[1, 0])
+    build, whole = node.build, size * GATES[_kind(node)]
+    state = _matrix(node, R, number)
     of_state = bias = ""
     if node.input(B):
         both = build.Gather(node.input(B), number, axis=0)
         bias, of_state = build.emit("Split", [both, [whole, whole]], {"axis": 0}, outputs=2)
         bias = bias if linear else build.Add(bias, of_state)
     if node.op_type == "GRU" and not linear:
-        gates, hidden = build.emit("Split", [state, [2 * size, size]], {"axis": 1}, outputs=2)
-        return Weights(gates, hidden), bias
-    if not node.input(PEEPHOLES):
-        return Weights(state, bias=of_state if linear else ""), bias
-    apart = build.Gather(node.input(PEEPHOLES), number, axis=0)
-    return Weights(state, peepholes=build.emit("Split", [apart, [size] * 3], {"axis": 0}, outputs=3)), bias
+        gates, hidden = build.emit("Split", [state.name, [2 * size, size]], {"axis": 1}, outputs=2)
+        return Weights(Matrix(gates), Matrix(hidden)), bias
+    if _is_quantized(node):  # the kernel adds it last, and what rounds otherwise is quantized otherwise
+        bias, of_state, linear = "", bias, True
+    apart = build.Gather(node.input(PEEPHOLES), number, axis=0) if node.input(PEEPHOLES) else ""
+    peepholes = build.emit("Split", [apart, [size] * 3], {"axis": 0}, outputs=3) if apart else ()
+    return Weights(state, bias=of_state if linear else "", peepholes=peepholes), bias
 
 
 def _start(node: Node, index: int, number: int, size: int) -> str:
@@ -176,8 +214,20 @@ def _start(node: Node, index: int, number: int, size: int) -> str:
 def _valid(node: Node) -> str:
     """Of shape (time, batch, 1): whether a sequence has not ended yet."""
     build = node.build
-    times = build.Range(0, build.Gather(build.Shape(node.input(X)), 0), 1)
-    return str(build.Unsqueeze(build.Less(build.Unsqueeze(times, [1]), _int64(node)), [2]))
+    return str(build.Unsqueeze(build.Less(_times(node), _int64(node)), [2]))
+
+
+def _reached(node: Node) -> str:
+    """Of shape (time, 1, 1): whether some sequence has not ended yet."""
+    build = node.build
+    longest = build.ReduceMax(_int64(node), keepdims=0)
+    return str(build.Unsqueeze(build.Less(_times(node), longest), [2]))
+
+
+def _times(node: Node) -> str:
+    """Of shape (time, 1)."""
+    build = node.build
+    return str(build.Unsqueeze(build.Range(0, build.Gather(build.Shape(node.input(X)), 0), 1), [1]))
 
 
 def _step(
@@ -192,12 +242,12 @@ def _step(
     for name, width in zip([*names, x], widths, strict=True):
         graph.input.add(name=name).type.CopyFrom(tensor_type(kind, [None, width]))
     build = Builder(Scope(graph, node.scope.context, node.build.opset, node.scope), node.build.opset, node.proto)
-    if node.op_type == "LSTM":
+    if _kind(node) == "LSTM":
         after = _lstm(node, build, weights, activations, names, x)
     elif node.op_type == "GRU":
         after = [_gru(node, build, weights, activations, names[0], x, linear=linear)]
     else:
-        after = [activations[0](build, build.Add(x, build.MatMul(names[0], weights.state)), kind)]
+        after = [activations[0](build, build.Add(x, weights.state(build, names[0])), kind)]
     y = after[0]
     if masked:
         valid = fresh(f"{node.op_type}/valid")
@@ -217,7 +267,8 @@ def _lstm(
 ) -> list[str]:
     """C = f * C + i * g(c) and H = o * h(C), the gates in the order i, o, f, c."""
     kind, (f, g, h), (hidden, cell), size = node.elem_type(), activations, before, _size(node)
-    sums = build.Add(x, build.MatMul(hidden, weights.state))
+    sums = build.Add(x, weights.state(build, hidden))
+    sums = build.Add(sums, weights.bias) if weights.bias else sums
     entry, exit_, forget, new = build.emit("Split", [sums, [size] * 4], {"axis": -1}, outputs=4)
     if weights.peepholes:
         entry = build.Add(entry, build.Mul(weights.peepholes[0], cell))
@@ -239,7 +290,7 @@ def _gru(
     """H = (1 - z) * g(h) + z * H, the gates in the order z, r, h; r reaches H before or after its product."""
     kind, (f, g), size = node.elem_type(), activations, _size(node)
     if linear:
-        product = build.MatMul(hidden, weights.state)
+        product = weights.state(build, hidden)
         product = build.Add(product, weights.bias) if weights.bias else product
         gates, new = build.emit("Split", [x, [2 * size, size]], {"axis": -1}, outputs=2)
         own_gates, own = build.emit("Split", [product, [2 * size, size]], {"axis": -1}, outputs=2)
@@ -248,9 +299,9 @@ def _gru(
         new = build.Add(new, build.Mul(reset, own))
     else:
         gates, new = build.emit("Split", [x, [2 * size, size]], {"axis": -1}, outputs=2)
-        gates = f(build, build.Add(gates, build.MatMul(hidden, weights.state)), kind)
+        gates = f(build, build.Add(gates, weights.state(build, hidden)), kind)
         update, reset = build.emit("Split", [gates, [size, size]], {"axis": -1}, outputs=2)
-        new = build.Add(new, build.MatMul(build.Mul(reset, hidden), weights.hidden))
+        new = build.Add(new, weights.hidden(build, build.Mul(reset, hidden)))
     new = g(build, new, kind)
     kept = build.Mul(update, hidden)
     return str(build.Add(build.Mul(build.Sub(build.constant(1.0, kind), update), new), kept))

@@ -10,7 +10,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size, never_negative
-from opshift.passes.operators.shared.recipes import FLOAT8, axis_within, counted_from_front, recast
+from opshift.passes.operators.shared.recipes import FLOAT8, axis_inside, axis_within, counted_from_front, recast
 from opshift.passes.operators.shared.shapes import indexed_axes
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
@@ -83,6 +83,7 @@ def _places_of_the_latest(node: Node, axis: int) -> str:
 
 @says("Scatter was replaced by ScatterElements, which does the same.")
 def scatter_to_scatter_elements(node: Node) -> None:
+    axis_inside(default=0)(node)
     node.op_type = "ScatterElements"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import FLOAT8, axes_to_input, carried, counted_from_front
+from opshift.passes.operators.shared.recipes import FLOAT8, axes_inside, axes_to_input, carried, counted_from_front
 from opshift.passes.operators.shared.shapes import counted, in_shape
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
@@ -124,7 +124,7 @@ def axes_to_vector(node: Node) -> None:
 
 
 changed("Squeeze", 11, Pair(down=nonnegative_dropped_axes))
-changed("Unsqueeze", 11, Pair(down=nonnegative_new_axes))
+changed("Unsqueeze", 11, Pair(up=axes_inside(new=True), down=nonnegative_new_axes))
 changed("Squeeze", 13, Pair(up=axes_to_input, down=squeezed_axes_to_attribute))
 changed("Unsqueeze", 13, Pair(up=new_axes_to_input, down=new_axes_to_attribute))
 changed(["Squeeze", "Unsqueeze"], 21, Pair(down=carried(FLOAT8)))

@@ -63,6 +63,15 @@ def deprecated(node: Node) -> None:
     raise CannotConvert(node, "the operator is deprecated; ai.onnx.ml up to opset 4 could be expressed")
 
 
+@says("The features are a matrix, which was not checked: a vector, of one row for runtimes, is made one.")
+def rows_of_features(node: Node) -> None:
+    rank = node.scope.rank(node.input(0))
+    if rank == 1:
+        node.set_input(0, node.build.Reshape(node.input(0), [1, -1]))
+    elif rank not in (None, 2):
+        raise CannotConvert(node, f"features of rank {rank}; rows, or one of them, could be expressed")
+
+
 # --- the regressor becomes TreeEnsemble -------------------------------------------------------------------
 
 
@@ -348,7 +357,7 @@ def _walk(node: Node, rows: _Rows, tree: int, root: int, sets: dict[int, list[fl
 
 
 ENSEMBLES = ["TreeEnsembleClassifier", "TreeEnsembleRegressor"]
-changed(ENSEMBLES, 3, Pair(down=doubles_to_floats), domain=ML)
+changed(ENSEMBLES, 3, Pair(up=rows_of_features, down=doubles_to_floats), domain=ML)
 changed("TreeEnsembleClassifier", 5, Pair(up=deprecated), domain=ML)
 changed("TreeEnsembleRegressor", 5, Pair(up=regressor_to_ensemble), domain=ML)
 changed("TreeEnsemble", 5, Pair(down=ensemble_to_regressor), domain=ML)

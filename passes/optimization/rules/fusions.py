@@ -26,8 +26,10 @@ def normalize_in_convolution(call: Call) -> Outcome:
     scale, bias, mean, variance = (call.array(k) for k in range(1, 5))
     if any(value is None or value.dtype.kind != "f" for value in (scale, bias, mean, variance)):
         return None
-    factor = scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + call.attribute("epsilon", 1e-5))
-    return _into_convolution(call, 0, factor, bias.astype(np.float64) - mean.astype(np.float64) * factor)
+    with np.errstate(all="ignore"):  # a variance that is none makes no number, here as at run time
+        factor = scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + call.attribute("epsilon", 1e-5))
+        summand = bias.astype(np.float64) - mean.astype(np.float64) * factor
+    return _into_convolution(call, 0, factor, summand)
 
 
 @says("Arithmetic with a constant for each channel after a convolution goes into its weights and bias.")
@@ -62,6 +64,7 @@ def _channels(convolution: Call) -> int | None:
     return int(weights[1]) * int(convolution.attribute("group", 1))  # type: ignore[arg-type]
 
 
+@np.errstate(all="ignore")  # what overflows is looked at
 def _into_convolution(call: Call, index: int, factor: Any, summand: Any) -> Outcome:
     """Let a convolution that nothing else reads multiply and add for each channel."""
     made = call.maker(index)

@@ -14,7 +14,7 @@ from opshift.passes.rewrite.says import says
 from opshift.cli import main as cli
 from opshift.jobs import optional
 from opshift.jobs.optional import MOST_TRIES, yielded
-from opshift.verification.verify import Verification
+from opshift.verification.judgement import Verification
 from tests.support import model
 
 WANTED = Goal(refinement=Refinement(optimize=True))

@@ -124,6 +124,25 @@ def test_what_overflows_in_a_branch_is_found(here, capsys):
     assert ["Clip", "Tanh"] in [[node.op_type for node in graph.node] for graph in branches]
 
 
+def test_what_overflows_in_a_function_is_found(here, capsys):
+    (here / "believed.toml").write_text(TARGET + "functions = true\n")
+    source = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 22, "my": 1]>
+      g (float[N,3] x) => (float[N,3] y) <float k = {1000}> { a = Abs(x) b = Mul(a, k) c = my.outer(b) y = Add(c, x) }
+      <domain: "my", opset_import: ["": 22]> inner (p) => (q) { q = Tanh(p) }
+      <domain: "my", opset_import: ["": 22, "my": 1]> outer (r) => (t) { s = my.inner(r) t = Neg(s) }""")
+    onnx.save(source, "in.onnx")
+    assert cli.main(["inline", "in.onnx", "out.onnx", "--target", "believed.toml", "--try", "--runs", "1"]) == 0
+    assert "computes otherwise Tanh" in capsys.readouterr().out
+    assert ops() == ["Abs", "Mul", "Clip", "Tanh", "Neg", "Add"]
+
+
+def test_of_what_does_not_run_other_values_are_not_at_fault(here, capsys):
+    code, out = tried(capsys, "a = Gelu(x) b = Abs(a) c = Atan(b) y = Neg(c)", "--op", "Neg")
+    assert code == 3
+    assert "it fails at Atan" in out
+    assert "the smallest piece that shows it has 1 node" in out
+
+
 def test_sizes_are_fixed_where_nothing_else_helps_and_no_more_than_needed(here, capsys):
     io = {"inputs": "float[N,M] x", "outputs": "float[N,M] y"}
     code, out = tried(capsys, "c = Clip(x, l, h) y = Asin(c)", "--input-shape", "x:4,5", io={**io, **CLIPPED})

@@ -130,25 +130,25 @@ def test_maps_are_equal_or_not():
     assert compare(one, {"cat": 0.5}).why == compare(one, A).why == compare(A, one).why == "the maps differ"
 
 
-@pytest.mark.parametrize("size", range(6))
-def test_the_median_is_that_of_numpy(size):
-    values = np.random.default_rng(size).standard_normal((size, 2 if size % 2 else 1))
-    assert bounds._median(values) == (np.median(values) if size else 0)
-
-
 SMALL = np.array([0.3, -0.7, 1.1, 0.9, -1.3, 0.5, 2.1, -0.1])
 
 
 @pytest.mark.parametrize("grade", ["exact", "close"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("huge", [3e3, 6e4])
-def test_small_elements_are_not_excused_by_a_huge_one(dtype, huge, grade):
+@pytest.mark.parametrize(
+    ("dtype", "huge"),
+    [
+        (np.float32, 3e3), (np.float32, 1e30), (np.float16, 3e3), (np.float16, 6e4),
+        (ml_dtypes.bfloat16, 6e4), (ml_dtypes.bfloat16, 1e30),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("count", [1, 8, 64])
+def test_small_elements_are_not_excused_by_huge_ones(dtype, huge, count, grade):
     """A difference of 5 % of their mean is one, whatever stands beside them; rounding is none."""
-    x = np.append(SMALL, huge).astype(dtype).astype(np.float64)
-    scaled = np.append(x[:-1] * 1.05, huge)
+    x = np.append(SMALL, [huge] * count).astype(dtype).astype(np.float64)
+    scaled = np.append(x[:8] * 1.05, x[8:])
     found = bounds.judge("y", bounds.Runs(x.astype(dtype), scaled.astype(dtype), x, scaled), grade)
     assert found.why.endswith("in float64")
-    rounded = x * (1 + 2 * bounds.half_unit(np.dtype(dtype)) * np.where(np.arange(9) % 2, 1, -1))
+    rounded = x * (1 + 2 * bounds.half_unit(np.dtype(dtype)) * np.where(np.arange(x.size) % 2, 1, -1))
     found = bounds.judge("y", bounds.Runs(x.astype(dtype), rounded.astype(dtype), x, rounded), "close")
     assert not found.why
 

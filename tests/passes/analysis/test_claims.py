@@ -2,14 +2,18 @@
 
 import numpy as np
 import onnx
+import onnx.helper
 import onnx.parser
+import onnx.shape_inference
 import pytest
-from onnx import ModelProto
+from onnx import ModelProto, TypeProto
+from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import CONTRADICTED
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.changes import GRANTED
 from opshift.passes.conversion import convert
 from opshift.passes.fusion import fold
+from opshift.passes.model.types import tensor_type
 from opshift.passes.optimization import optimize
 
 import opshift
@@ -195,3 +199,149 @@ def test_a_conversion_reports_a_contradiction_that_it_met():
     assert CONTRADICTED in {change.how for change in result.changes}
     feed = {"x": ramp(2, 3, 2)}
     np.testing.assert_allclose(evaluate(result.model, feed)[0], evaluate(source, feed)[0], rtol=1e-5)
+
+
+# --- types and what they claim -------------------------------------------------------------------------------
+
+
+def tensor(*dims, kind=1):
+    return tensor_type(kind, dims)
+
+
+SHAPED = [
+    (tensor(2, "N"), tensor_type(1)),
+    (TypeProto(sparse_tensor_type={"elem_type": 1, "shape": {}}), TypeProto(sparse_tensor_type={"elem_type": 1})),
+    (onnx.helper.make_sequence_type_proto(tensor(2)), onnx.helper.make_sequence_type_proto(tensor_type(1))),
+    (onnx.helper.make_optional_type_proto(tensor(2)), onnx.helper.make_optional_type_proto(tensor_type(1))),
+    (onnx.helper.make_map_type_proto(7, tensor(2)), onnx.helper.make_map_type_proto(7, tensor_type(1))),
+    (TypeProto(), TypeProto()),
+]
+
+
+@pytest.mark.parametrize(("kind", "bare"), SHAPED)
+def test_a_bare_type_says_nothing_of_shapes_at_any_depth(kind, bare):
+    held = kind.SerializeToString()
+    assert claims.bare(kind) == bare
+    assert kind.SerializeToString() == held
+    claims.forget(kind)
+    assert kind == bare
+
+
+def test_what_is_declared_is_taken_back_but_for_types_of_inputs_and_of_custom_operators():
+    source = model(
+        "a = my.Thing(x) b = my.F(a) k = Relu(b) y = my.Other(k)", 17, inputs="float[N,2] x, bool c", outputs="float[2] y, float[2] k",
+        domains='"my" : 1',
+    )  # fmt: skip
+    stated = onnx.helper.make_tensor_value_info
+    inner = onnx.parser.parse_graph("g (float[5] i) => (float[5] v) { w = Abs(i) v = Neg(w) }")
+    inner.value_info.append(stated("w", 1, [5]))
+    source.graph.node.append(onnx.helper.make_node("Loop", ["", "c"], ["z"], body=inner))
+    source.graph.value_info.extend([stated(name, 1, [2]) for name in "ab"])
+    source.graph.input[0].type.tensor_type.shape.dim[1].dim_value = -1
+    nodes = [onnx.parser.parse_node("o = Relu(i)")]
+    source.functions.append(onnx.helper.make_function("my", "F", ["i"], ["o"], nodes, []))
+    assert [claims.is_custom(node, {("my", "F")}) for node in source.graph.node] == [True, False, False, True, False]
+    claims.withdraw(source)
+    assert {value.name: value.type for value in source.graph.value_info} == {"a": tensor_type(1)}
+    assert {value.name: value.type for value in source.graph.output} == {"y": tensor_type(1), "k": TypeProto()}
+    assert [value.type for value in source.graph.input] == [tensor("N", None), tensor(kind=9)]
+    inner = source.graph.node[-1].attribute[0].g
+    assert [value.type for value in inner.input] == [tensor_type(1)]
+    assert not inner.value_info
+    assert not inner.output[0].HasField("type")
+
+
+@pytest.mark.parametrize(
+    ("declared", "inferred", "made", "spelled"),
+    [
+        ((2, 3), (2, 3), (2, 3), "[2, 3]"),
+        ((2, 3), (2, "M"), (2, 3), "[2, 3]"),
+        ((2, "A"), (2, "M"), (2, "M"), "[2, M]"),
+        ((2, "A"), (2, None), (2, "A"), "[2, A]"),
+        ((2, "A"), (2, "unk__7"), (2, "A"), "[2, A]"),
+        ((2, None), (2, "unk__7"), (2, "unk__7"), "[2, ?]"),
+        ((5, "A"), (2, "unk__7"), (2, "unk__7"), "[2, ?]"),
+        ((2,), (2, None), (2, None), "[2, ?]"),
+        ((), (), (), "[]"),
+    ],
+)
+def test_sizes_that_are_declared_are_taken_where_nothing_else_is_known(declared, inferred, made, spelled):
+    assert claims.reconciled(tensor(*declared), tensor(*inferred)) == tensor(*made)
+    assert claims.spelled(tensor(*made)) == spelled
+    assert claims.contradict(tensor(*declared), tensor(*inferred)) == (declared in [(5, "A"), (2,)])
+
+
+def test_contradictions_are_told_of_each_graph_and_mended():
+    source = model(
+        "h = Relu(x) k = my.Thing(h)",
+        17,
+        inputs="float[2] x, bool c",
+        outputs="float[3] h, float[9] z",
+        domains='"my" : 1',
+    )
+    inner = onnx.parser.parse_graph("g () => (float[2,unk__1] v, float[2] w) { w = Abs(x) v = Neg(x) }")
+    source.graph.node.append(onnx.helper.make_node("If", ["c"], ["z", "u"], then_branch=inner, name="if"))
+    source.graph.node[0].name = "first"
+    known = {
+        ((), "h"): tensor(2, "unk__3"), ((), "z"): tensor(9), ((), "k"): tensor(1), ((), "x"): tensor(7),
+        (((2, "then_branch", 0),), "v"): tensor(2), (((2, "then_branch", 0),), "w"): tensor_type(1),
+    }  # fmt: skip
+    found = list(claims.contradictions(source, lambda path, name: known.get((path, name))))
+    assert [(c.node, c.op, c.domain, c.source, c.target, c.how, c.grade, c.remark) for c in found] == [
+        ("first", "Relu", "", 14, 14, CONTRADICTED, "exact", "[3] of 'h', which is [2, ?]"),
+        ("v", "Neg", "", 13, 13, CONTRADICTED, "exact", "[2, ?] of 'v', which is [2]"),
+    ]
+    made = ModelProto.FromString(source.SerializeToString())
+    claims.mend(made, source, lambda path, name: known.get((path, name)))
+    assert [value.type for value in made.graph.output] == [tensor(2, None), tensor(9)]
+    assert [value.type for value in made.graph.node[2].attribute[0].g.output] == [tensor(2), tensor(2)]
+
+
+RANGES = {
+    "r = Range(z, n, o)": "N", "r = Range(fz, fn, fo)": "N", "r = Range(o, n, o)": None, "r = Range(z, n, z)": None, "r = Range(z, k, o)": None,
+    "r = Range(z, m, o)": 'M', "r = Range(z, e, o)": "M", "r = Range(z, both, o)": None, "r = Range(fz, inf, fo)": None,
+    "r = Range(fz, fn, half)": None, "r = Range(z, far, o)": None, "r = Range(z, one, o)": None, "r = Range(cz, n, co)": "N",
+    "r = Range(z, nn, o)": "N", "r = Range(z, back, o)": "M", "r = Range(z, twice, o)": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", RANGES)
+def test_what_counts_from_0_by_1_up_to_a_size_is_as_long(body):
+    before = """s = Shape(x) n = Gather(s, z) m = Gather(s, o) ns = Shape<start=0,end=1>(x) nn = Squeeze(ns) es = Shape<start=1>(x)
+    e = Squeeze(es) both = Squeeze(s) fn = Cast<to=1>(n) far = Gather(s, two) back = Gather(s, minus) one = Gather(es, o) twice = Gather(s, s)
+    cz = Constant<value_int=0>() co = Constant<value_int=1>()"""
+    constants = """int64 z = {0}, int64 o = {1}, int64 k = {5}, float fz = {0}, float fo = {1}, float half = {0.5}, int64 two = {2},
+    int64 minus = {-1}"""
+    source = model(f"{before} {body}", 17, inputs="float[N,M] x", outputs="y", constants=constants)
+    source.graph.initializer.append(onnx.helper.make_tensor("inf", 1, [], [np.inf]))
+    inferred = onnx.shape_inference.infer_shapes(source)
+    assert claims.state_lengths(source, inferred) is (RANGES[body] is not None)
+    assert [value.type for value in source.graph.value_info] == (
+        [tensor(RANGES[body], kind=1 if "f" in body[8:11] else 7)] if RANGES[body] else []
+    )
+
+
+GRANTED_OF = [
+    ("r = Reshape(x, t) y = Neg(r)", "float[2,N] x", ["A", 2], {"r", "y"}),
+    ("r = Reshape<allowzero=1>(x, t) y = Neg(r)", "float[2,N] x", ["A", 2], set()),
+    ("r = Reshape(x, held) y = Neg(r)", "float[2,N] x", ["N", 2], set()),
+    ("r = Reshape(x, t) y = Neg(r)", "float[2,N] x", ["N", 3], {"r", "y"}),
+    ("r = Reshape(x, t) y = Neg(r)", "float[2,N] x", ["N", 2], set()),
+    ("r = Reshape(x, t) y = Neg(r)", "float[2,N] x", [2, "N"], set()),
+    ("r = Reshape(x, t) y = Shape(r)", "float[2,N] x", ["N", 3], {"r"}),
+    ("r = Reshape(x, t) y = Neg(x)", "float[2,N] x", ["N", 3], {"r"}),
+]
+
+
+@pytest.mark.parametrize(("body", "inputs", "dims", "found"), GRANTED_OF)
+def test_what_is_granted_of_a_computed_shape(body, inputs, dims, found):
+    io = {
+        "inputs": f"{inputs}, int64[2] t, float[A] a",
+        "outputs": "float[B,C] out",
+        "constants": "int64[2] held = {-1, 2}",
+    }
+    source = model(f"{body} out = Identity(x)", 17, **io)
+    source.graph.value_info.append(onnx.helper.make_tensor_value_info("r", 1, dims))
+    known = [2] if "Shape(r)" in body else dims
+    source.graph.value_info.append(onnx.helper.make_tensor_value_info("y", 1, known))
+    assert claims.granted(source) == found

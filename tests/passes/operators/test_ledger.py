@@ -1,9 +1,6 @@
 """Every change of every operator has a decision, made once and in the file of the operator's family."""
 
 import ast
-import json
-import subprocess
-import sys
 import weakref
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,7 +11,7 @@ import onnx.defs
 import pytest
 from opshift.passes import operators
 from opshift.passes.model import schemas
-from opshift.passes.rewrite import registry, vendor_files
+from opshift.passes.rewrite import registry
 from opshift.passes.rewrite.operator_files import FILES
 from opshift.passes.rewrite.registry import Pair
 from opshift.passes.rewrite.says import says, sentence_of
@@ -88,13 +85,6 @@ def test_an_operator_without_a_definition_says_why():
     assert not silent
 
 
-def test_every_operator_is_registered_in_the_one_file_that_the_table_names():
-    """Asked in a new interpreter, which imports every file by its path and notes who calls the registry."""
-    found = json.loads(subprocess.run([sys.executable, "-c", REGISTRARS], check=True, capture_output=True).stdout)
-    tables = (*FILES.items(), *vendor_files.FILES.items())
-    assert found == {f"{domain}::{op}": [file] for domain, ops in tables for op, file in ops.items()}
-
-
 def test_what_several_operator_files_use_lies_in_shared():
     """No file of a family imports another one."""
     room, found = Path(operators.__file__).parent, set()
@@ -105,31 +95,6 @@ def test_what_several_operator_files_use_lies_in_shared():
             inside = [name.split(".")[3] for name in names if name.startswith(f"{operators.__name__}.")]
             found |= {str(path.relative_to(room)) for family in inside if family != "shared"}
     assert not found
-
-
-REGISTRARS = """
-import collections, importlib, json, pkgutil, sys
-from opshift.passes import operators
-from opshift.passes.rewrite import registry
-
-home, callers = operators.__name__ + ".", collections.defaultdict(set)
-
-
-def noting(register):
-    def note(ops, *rest, domain="", **named):
-        file = sys._getframe(1).f_globals["__name__"].removeprefix(home)
-        for op in [ops] if isinstance(ops, str) else list(ops):
-            callers[f"{domain}::{op}"].add(file)
-        register(ops, *rest, domain=domain, **named)
-    return note
-
-
-for name in ("changed", "same", "cannot", "defined", "refused"):
-    setattr(registry, name, noting(getattr(registry, name)))
-for module in pkgutil.walk_packages(operators.__path__, home):
-    importlib.import_module(module.name)
-print(json.dumps({op: sorted(files) for op, files in callers.items()}))
-"""
 
 
 def test_every_operator_is_told_in_the_folder_of_its_family():

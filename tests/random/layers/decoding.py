@@ -27,6 +27,18 @@ def labels_over_time(d: Draw) -> Any:
 
 
 @recipe
+def beams(d: Draw) -> Any:
+    """Of steps in time, each of which has beams that come from those of the step before."""
+    time, batch, width = d.number(1, 6), d.number(1, 3), d.number(1, 4)
+    kind = d.one(("int32", "float32"))
+    steps = d.rng.integers(0, 6, (time, batch, width))
+    parents = d.rng.integers(0, width, steps.shape)
+    lengths = d.rng.integers(1, time + 3, batch)  # of 0, OpenVINO leaves what nobody wrote
+    inputs = [d.parameter(steps.astype(kind)), d.parameter(parents.astype(kind)), d.given(lengths, kind)]
+    return d.make(1, "GatherTree", [*inputs, d.given(d.number(0, 6), kind)])
+
+
+@recipe
 def labels_of_sequences(d: Draw) -> Any:
     batch, time = d.number(1, 3), d.number(1, 6)
     scores, kind = _scores(d, batch, time), d.one(INTEGERS)

@@ -30,8 +30,8 @@ class Window:
         return self.dilation != 1 and self.kernel > 1
 
 
-def windows(node: Node) -> list[Window]:
-    """The windows with their padding spelled out, whatever auto_pad says."""
+def windows(node: Node, auto: str = "") -> list[Window]:
+    """The windows with their padding spelled out, whatever auto_pad, or `auto` in its place, says."""
     read, kernel = node.attributes.get, node.attributes["kernel_shape"]
     count = len(kernel)
     strides, dilations = read("strides") or [1] * count, read("dilations") or [1] * count
@@ -39,7 +39,7 @@ def windows(node: Node) -> list[Window]:
     dims = node.scope.shape(node.input(0)) or [None] * (count + 2)
     if len(dims) != count + 2:
         raise CannotConvert(node, f"kernel_shape={list(kernel)} with data of rank {len(dims)}")
-    auto = read("auto_pad", "NOTSET")
+    auto = auto or read("auto_pad", "NOTSET")
     if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
         raise CannotConvert(node, f"auto_pad={auto}; NOTSET, VALID, SAME_UPPER or SAME_LOWER could be expressed")
     found = []

@@ -36,7 +36,7 @@ def test_larger_numbers_are_of_the_type(kind, code, below):
     body = f"c = Cast<to = {code}>(i) m = Max(x, c) y = Sub(m, c)"
     one = model(body, 17, constants=f"int64 i = {{{below}}}", inputs=f"{kind}[8,40] x", outputs=f"{kind}[8,40] y")
     found = opshift.verify(one, one)
-    assert found.runs == (2 if kind == "uint8" else 3)
+    assert found.runs == (2 if kind in ("uint8", "int32") else 3)
     said = '"y" was the same in each run: what it is computed from is not proved'
     assert found.remarks == ((said,) if kind == "uint8" else ())
 

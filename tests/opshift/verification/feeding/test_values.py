@@ -79,6 +79,8 @@ def test_what_integers_are_where_their_meaning_does_not_fit():
         ("y = Unsqueeze(x, a)", "float x, int64[2] a", {"a": [0, 1]}),
         ("y = ReduceSum(x, a)", "float[3,4] x, int64[2] a", {"a": [0, 1]}),
         ("y = Gather(w, i)", "int64[90] i", {"i": range(5)}),
+        ("t = Div(n, i) u = Mod(n, i) y = Concat<axis = 0>(t, u)", "uint8[90] n, uint8[90] i", {"i": range(1, 8)}),
+        ("t = Div(n, i) y = Tile(x, i)", "float[3] x, int64[90] n, int64[90] i", {"i": range(1, 8)}),
         ("y = GatherElements(w, i)", "int64[90] i", {"i": range(5)}),
         ("y = GatherND(w, i)", "int64[90,1] i", {"i": range(2)}),
         ("y = ScatterElements(x, i, u)", "float[3] x, int64[90] i, float[90] u", {"i": range(2)}),
@@ -241,3 +243,23 @@ def test_numbers_that_an_input_is_compared_with_have_their_turn():
 
 def test_a_shape_of_as_many_sizes():
     assert [meant([count], of="shape").tolist() for count in (0, 1, 3)] == [[], [-1], [-1, 1, 1]]
+
+
+@pytest.mark.parametrize(("kind", "most"), [("int64", 2**53), ("int32", 2**24), ("uint16", 2**12), ("uint64", 2**53)])
+@pytest.mark.parametrize("body", ["y = Add(i, i)", "y = Mod(i, k)", "t = Neg(i) y = Div(t, k)"])
+def test_integers_that_are_numbers_are_large_too(body, kind, most):
+    of = model(body, 17, inputs=f"{kind}[200] i, {kind}[200] k", outputs=f"{kind}[200] y")
+    taken = required(of)
+    drawn = [values.draw(taken, meanings(of, taken), DRAWN, values.Choice(3, wide=wide)) for wide in (False, True)]
+    assert drawn[0]["i"].max() < 8
+    assert drawn[1]["i"].max() > most
+    assert (drawn[1]["i"].min() < 0) == (kind[0] == "i")
+    if "k)" in body:
+        assert all(0 not in given["k"] for given in drawn)
+        assert (drawn[1]["k"].min() < 0) == (kind[0] == "i")
+
+
+def test_integers_that_tell_places_stay_small():
+    of = model("t = Add(i, i) y = Gather(w, t)", 17, inputs="int64[90] i", outputs="float y", constants="float[99] w")
+    taken = required(of)
+    assert values.draw(taken, meanings(of, taken), DRAWN, values.Choice(3, wide=True))["i"].max() < 8

@@ -5,8 +5,9 @@ import onnx.parser
 import pytest
 
 import opshift
-from opshift.verification import engines, side, verify
+from opshift.verification import engines, side
 from opshift.verification.engines import EngineError
+from opshift.verification.places import hidden
 from opshift.verification.places.branches import branches
 from tests.support import model
 
@@ -162,7 +163,7 @@ def test_branches_are_run_with_the_inputs_that_came_nearest(monkeypatch, inside)
     """And with nothing held but what was decided otherwise, wherever it is computed."""
     tried = []
     monkeypatch.setattr(
-        verify.branches, "_deciding", lambda _, lacking, given: tried.append((lacking, given)) or fail()
+        hidden.branches, "_deciding", lambda _, lacking, given: tried.append((lacking, given)) or fail()
     )
     makes = "c = Constant<value_float = 1e9>() s = ReduceSum<keepdims = 0>(x) d = Greater(s, c)"
     body = f"""{makes * (not inside)} y = If(b) <
@@ -183,7 +184,7 @@ def fail():
 
 
 def test_no_more_than_some_are_tried(monkeypatch):
-    monkeypatch.setattr(verify.branches, "MOST", 2)
+    monkeypatch.setattr(hidden.branches, "MOST", 2)
     one = model(
         NEVER + " ".join(f"{y} = If(b) <then_branch = t () => (float[A,B] v) {{ v = Reshape(x, k) }}, "
                          f"else_branch = e () => (float[C,D] u) {{ u = Neg(x) }}>" for y in "pqry"),
@@ -207,7 +208,7 @@ def test_what_values_decide_that_are_set_is_not_asked_for(monkeypatch, before, s
     body = before + (SET.replace("r, k", "r2, k").replace("16000", "32000") if before else SET) + IF
     one, other = model(body.format("Abs", "Neg"), 17, **RATE), model(body.format("Abs", "Cos"), 17, **second)
     with monkeypatch.context() as held:
-        held.setattr(verify.branches, "_attempt", lambda *_: pytest.fail("a branch is forced"))
+        held.setattr(hidden.branches, "_attempt", lambda *_: pytest.fail("a branch is forced"))
         found = opshift.verify(one, other, set={"r": 16000})
         assert (found.status, found.remarks) == ("equal", ())
         found = opshift.verify(one, model("y = Abs(x)", 17, **{**IO, "inputs": "float[N,4] x"}), set={"r": 16000})

@@ -49,6 +49,36 @@ def test_an_if_of_two_shapes_becomes_two_loops_below_11(stated, made, target):
         check_values(source, result.model, feeds, rtol=0, atol=0)
 
 
+def test_a_name_that_branches_alone_give_to_sizes_tells_nothing():
+    source = model(
+        branches("float[K] a", "float[K] b", "Concat<axis=0>(x, x)"),
+        11,
+        inputs="float[3] x, bool c",
+        outputs="float[N] y",
+    )
+    made = convert.attempt(source, {"": 10}).model
+    onnx.checker.check_model(made, full_check=True)
+    for condition in (True, False):
+        check_values(source, made, {"c": np.array(condition)}, rtol=0, atol=0)
+
+
+def test_names_that_come_again_outside_are_others_in_the_loops():
+    """A branch may hold them where they come later, or in a graph of its own; the body of a loop may not."""
+    body = """y = If (c) <
+        then_branch = t () => (float[1] h) { k = Constant<value = int64[1] {0}>() h = Gather(x, k) },
+        else_branch = e () => (float[2] h) <float[2] w = {1, 2}> {
+            i = If (c) <then_branch = m () => (float[2] k) { k = Abs(w) }, else_branch = n () => (float[2] j) { j = Neg(w) }>
+            h = Mul(x, i)
+        }
+    > h = Abs(x) k = Neg(h) w = Exp(k) z = Add(h, w)"""
+    source = model(body, 13, inputs="bool c, float[2] x", outputs="float[N] y, float[2] z")
+    made = convert.attempt(source, {"": 10}).model
+    onnx.checker.check_model(made, full_check=True)
+    assert [node.output[0] for node in made.graph.node][-4:] == ["h", "k", "w", "z"]
+    for condition in (True, False):
+        check_values(source, made, {"c": np.array(condition)}, rtol=0, atol=0)
+
+
 def test_what_a_branch_holds_goes_along_into_the_loop():
     source = model(
         branches("float[3] a", "float[6] b", "Concat<axis=0>(x, w)"),

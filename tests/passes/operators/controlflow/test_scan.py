@@ -6,6 +6,7 @@ import onnx.checker
 import pytest
 from opshift.passes.conversion import convert
 
+import opshift
 from opshift.verification.engines import OnnxRuntime
 from tests.support import check_refused, check_unchanged, check_values, evaluate, model
 
@@ -134,6 +135,15 @@ def test_a_scan_without_states_and_inside_an_if_becomes_a_loop_below_8(how):
     onnx.checker.check_model(made)
     for condition in (True, False):
         check_values(source, made, {"c": np.array(condition)}, rtol=0, atol=0)
+
+
+def test_a_loop_keeps_what_a_scan_told_of_its_elements():
+    """Inference of Resize wants to know how many sizes there are, which the sizes of what is scanned do not tell it."""
+    body = "y = Scan<num_scan_inputs=1, scan_input_axes=[1], body = b (int64[4] n) => (float[A,B,C,D] o) { o = Resize(x, , , n) }>(s)"
+    source = model(body, 16, inputs="float[1,1,2,2] x, int64[K,2] s", outputs="float[L,A,B,C,D] y")
+    made = opshift.inline(source, ["Scan"])
+    onnx.checker.check_model(made, full_check=True)
+    check_values(source, made, {"s": np.array([[1, 1], [1, 1], [3, 3], [4, 4]])}, rtol=0, atol=0)
 
 
 def test_runtimes_are_told_the_shapes_that_a_batched_scan_yields():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.support import check, check_computes, check_refused
+from tests.support import check, check_computes, check_refused, check_unchanged
 
 RNG = np.random.default_rng(0)
 SCORES = RNG.normal(size=(2, 3, 4)).astype(np.float32)
@@ -90,3 +90,12 @@ def test_an_unknown_reduction_is_refused():
         'y = NegativeLogLikelihoodLoss<reduction="max">(x, t)', 12, 11, "reduction='max'; none, sum and mean could be expressed",
         inputs="float[2,3] x, int64[2] t", outputs="float y",
     )  # fmt: skip
+
+
+def test_there_is_a_weight_for_each_class():
+    io = {"inputs": "float[1,2] x, int64[1] t, float[{}] w", "outputs": "float l"}
+    call = "l = NegativeLogLikelihoodLoss(x, t, w)"
+    for weights in ("2", "N"):
+        check_unchanged(call, 13, 22, **io | {"inputs": io["inputs"].format(weights)})
+    refused = "1 weights for 2 classes; one for each could be expressed"
+    check_refused(call, 13, 22, refused, **io | {"inputs": io["inputs"].format(1)})

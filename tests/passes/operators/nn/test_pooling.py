@@ -141,6 +141,26 @@ def test_windows_in_the_padding_are_spelled_out_below_22():
     )  # fmt: skip
 
 
+def test_pads_beside_auto_pad_go_where_inference_begins():
+    io = {"inputs": "float[1,1,4,4] x", "outputs": "float[1,1,4,4] y"}
+    before = 'y = LpPool<auto_pad="SAME_UPPER", kernel_shape=[3,3], pads=[2,2,2,2]>(x)'
+    check(before, 1, "y = LpPool<auto_pad=SAME_UPPER, kernel_shape=[3, 3]>(x)", 2, run=False, **io)  # no kernels of 1
+
+
+def test_pads_beside_auto_pad_that_inference_alone_reads_go_below_22():
+    """Up to 21 it rounds up into them, so that a size that is told of the result, as it is, would be another one."""
+    io = {"inputs": "float[1,1,2,2] x", "outputs": "float[1,1,1,1] y"}
+    before = 'y = AveragePool<auto_pad="SAME_LOWER", ceil_mode={}, kernel_shape=[3,3]{}, strides=[3,3]>(x)'
+    check_unchanged(before.format(0, ", pads=[1,1,1,1]"), 22, 21, **io)
+    check(
+        before.format(1, ", pads=[1,1,1,1]"),
+        22,
+        before.format(1, "").replace('"', "").replace("[3,3]", "[3, 3]"),
+        21,
+        **io,
+    )
+
+
 # --- dilations ----------------------------------------------------------------------------------------------------
 
 

@@ -1,13 +1,14 @@
 """Tree ensembles of ai.onnx.ml: parameters in double, and TreeEnsemble beside the older regressor."""
 
 import numpy as np
+import onnx.checker
 import onnx.helper
 import onnx.numpy_helper
 import pytest
 from onnx import TensorProto as T
 from opshift.passes.conversion import convert
 
-from tests.support import check_refused, check_unchanged, check_values, evaluate
+from tests.support import check_refused, check_unchanged, check_values, evaluate, model
 
 ML = "ai.onnx.ml"
 MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
@@ -261,3 +262,26 @@ def test_what_no_regressor_expresses_is_refused(kind, attributes, why):
 def test_an_ensemble_stays_from_5_on():
     source = ensemble()
     assert not convert.attempt(source, {ML: 5}).changes
+
+
+def test_one_row_of_features_becomes_a_matrix_from_3_on():
+    attributes = regressor([stump()]).graph.node[0].attribute
+    text = "y = ai.onnx.ml.TreeEnsembleRegressor<n_targets=1>(x)"
+    io = {"outputs": "float[A,B] y", "domains": '"ai.onnx.ml" : 1'}
+
+    def source(inputs: str):
+        made = model(text, 13, inputs=inputs, **io)
+        made.graph.node[0].attribute.extend(a for a in attributes if a.name != "n_targets")
+        return made
+
+    for inputs, ops in [("float[N,2] x", []), ("float[2] x", ["Reshape"])]:
+        made = convert.attempt(source(inputs), {ML: 3}).model
+        onnx.checker.check_model(made, full_check=True)
+        assert [node.op_type for node in made.graph.node[:-1]] == ops
+        check_values(source(inputs), made, rtol=0, atol=0)
+    assert [node.op_type for node in convert.attempt(source("float[N,2] x"), {ML: 5}).model.graph.node] == [
+        "TreeEnsemble"
+    ]
+    for inputs in ("float x", "float[2,2,2] x"):
+        (refusal,) = convert.attempt(source(inputs), {ML: 3}).refusals
+        assert "rows, or one of them, could be expressed" in refusal.why

@@ -66,6 +66,13 @@ def test_a_normalization_goes_into_the_convolution(name, bias):
     check_values(source, made, feeds(2, 3, 8, 8), **SUMS)
 
 
+@pytest.mark.parametrize("changed", [{"v": np.float32([1, -1, 1, 1])}, {"s": np.full(4, 3e38, np.float32)}])
+def test_what_makes_no_finite_weights_stays_without_a_warning(changed):
+    nodes = [node("Conv", "x,w", "t"), node("BatchNormalization", "t,s,b,m,v", "y")]
+    made = optimized(chain(nodes, {"w": 9 * weights(4, 3, 3, 3), **norm(4), **changed}))
+    assert [n.op_type for n in made.graph.node] == ["Conv", "BatchNormalization"]
+
+
 @pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div"])
 @pytest.mark.parametrize("shape", [(4, 1, 1), (1, 4, 1, 1), (), (1,)])
 def test_arithmetic_for_each_channel_goes_into_the_convolution(op, shape):

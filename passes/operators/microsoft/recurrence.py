@@ -1,0 +1,32 @@
+"""DynamicQuantizeLSTM: an LSTM whose state is quantized before each of its products with quantized weights."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared.recurrence import LENGTHS, R, X, scanned_over_time
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.says import says
+
+_UNDIVIDED, _NARROW = 4, 256
+"""Of so many sequences, a state that is wider is quantized as a whole, whatever the number of threads."""
+
+
+@says("LSTM with DynamicQuantizeLinear and MatMulInteger in each step, of sequences that no threads divide among them.")
+def quantized_in_each_step(node: Node) -> list[str]:
+    batch = (node.scope.shape(node.input(X)) or [None] * 3)[1]
+    size = node.attributes.get("hidden_size", (node.scope.shape(node.input(R)) or [None] * 3)[1])
+    together = isinstance(batch, int) and batch <= _UNDIVIDED and isinstance(size, int) and size > _NARROW
+    if batch != 1 and (not together or node.input(LENGTHS)):
+        several = batch if isinstance(batch, int) else "any number of"
+        raise CannotConvert(
+            node,
+            f"{several} sequences at once: the kernel quantizes their state by those that each thread has, and with "
+            "one thread and with two, its results are 0.004 apart where the largest element is 0.85; one sequence "
+            "could be expressed (--fix-shape)",
+        )
+    return scanned_over_time(node)
+
+
+defined("DynamicQuantizeLSTM", quantized_in_each_step, opset=13, domain=MICROSOFT)

@@ -1,0 +1,129 @@
+"""Numbers and turns that no inputs lead to: both forms are given them by force, or it is said that they were not."""
+
+import numpy as np
+import onnx.numpy_helper
+import pytest
+
+import opshift
+from tests.support import model
+
+IO = {"inputs": "float[N,8] x", "outputs": "float[N,8] y"}
+FAR = "float k = {-1e6}, float t = {1e5}, float[8] w = {1, 2, 3, 4, 5, 6, 7, 8}, float[8] v = {8, 7, 6, 5, 4, 3, 2, 1}"
+BESIDE = "a = Mul(x, w) b = Add(a, k) "  # never above 0
+LOOP = """z = Constant<value = int64 {0}>() f = Constant<value = int64 {5}>() g = Constant<value = bool {1}>() s = Shape(x)
+    n = Gather(s, z) m = Sub(n, f) l = Loop(m, g, x) <body = r (int64 i, bool c, float[N,8] p) => (bool d, float[N,8] q) {
+    d = Identity(c) q = %s(p, p) }> y = Add(l, x)"""
+QUANTIZED = """q = QuantizeLinear(x, s, z) h = Clip(q, lo, hi) d = DequantizeLinear(h, s, z) y = Add(d, x)"""
+
+PAIRS = {
+    "a Relu that is dead beside a residual": (
+        f"{BESIDE} c = Relu(b) d = Mul(c, {{}}) y = Add(d, x)", "v", "w",
+        'where Relu "c" is given numbers above 0, ',
+    ),
+    "a bound that nothing reaches": (
+        "a = Mul(x, w) c = Clip(a, k, {}) y = Add(c, x)", "t", "t2",
+        'where Clip "c" is given numbers ',
+    ),
+    "a bound that only the second has": ("y = {}(x, t)", "Add", "Min", ""),
+    "what a condition never leads to": (
+        "c = Greater(x, t) d = {}(x) e = Neg(x) y = Where(c, d, e)", "Sin", "Cos", 'where Greater "c" is given',
+    ),
+    "a Sigmoid that is 0": (
+        f"{BESIDE} c = Sigmoid(b) d = Mul(c, {{}}) y = Add(d, x)", "v", "w",
+        'where Sigmoid "c" is given numbers between -16 and 16, ',
+    ),
+    "a Loop without a turn": (LOOP.replace("%s", "{}"), "Add", "Mul", 'where Loop "l" turns, '),
+}  # fmt: skip
+
+
+def pair(name):
+    body, one, other, _ = PAIRS[name]
+    held = f"{FAR}, float t2 = {{9e4}}"
+    return [model(body.replace("{}", filled), 17, constants=held, **IO) for filled in (one, other)]
+
+
+@pytest.mark.parametrize("grade", ["exact", "close"])
+@pytest.mark.parametrize("name", [name for name in PAIRS if PAIRS[name][3]])
+def test_what_inputs_do_not_lead_to_is_run_by_force(name, grade):
+    one, other = pair(name)
+    assert opshift.verify(one, one, grade=grade).remarks == ()
+    found = opshift.verify(one, other, grade=grade)
+    assert (found.status, found.why.startswith(PAIRS[name][3])) == ("different", True), found.why
+
+
+def quantized(low):
+    source = model(QUANTIZED, 17, **IO)
+    for name, value in {"s": np.float32(1), "z": np.uint8(100), "lo": np.uint8(low), "hi": np.uint8(255)}.items():
+        source.graph.initializer.append(onnx.numpy_helper.from_array(np.array(value), name))
+    return source
+
+
+@pytest.mark.parametrize("grade", ["exact", "close"])
+def test_quantized_values_are_held_at_their_ends(grade):
+    assert opshift.verify(quantized(0), quantized(0), grade=grade).remarks == ()
+    assert opshift.verify(quantized(0), quantized(20), grade=grade).status == "different"
+
+
+def test_a_value_that_is_another_one_under_the_same_name_is_not_replaced():
+    """What differs there says nothing of the models."""
+    one, other = (
+        model(body, 17, constants="float k = {60}", **IO)
+        for body in (
+            "v = Sub(x, k) s = Sigmoid(v) y = Add(s, x)",
+            "v = Sub(k, x) u = Neg(v) s = Sigmoid(u) y = Add(s, x)",
+        )
+    )
+    found = opshift.verify(one, other, grade="close")
+    assert (found.status, found.remarks) == (
+        "equal",
+        ('Sigmoid "s" was given no numbers between -16 and 16: what is computed of them is not proved',),
+    )
+
+
+def test_a_value_that_is_read_elsewhere_in_the_second_form_is_not_replaced():
+    bodies = (
+        "a = Sub(x, k) b = Relu(a) c = Neg(a) y = Add(b, c)",
+        "a = Sub(x, k) b = Relu(a) c = Sub(k, x) y = Add(b, c)",
+    )
+    one, other = (model(body, 17, constants="float k = {1e4}", **IO) for body in bodies)
+    found = opshift.verify(one, other)
+    assert (found.status, found.remarks) == (
+        "equal", ('Relu "b" was given no numbers above 0: what is computed of them is not proved',),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "second"),
+    [
+        ("a = Sqrt(x) b = Abs(a) y = Add(b, x)", "a = Sqrt(x) b = Identity(a) y = Add(b, x)"),
+        ("a = Mul(x, x) b = Relu(a) y = Add(b, x)", "a = Mul(x, x) b = Identity(a) y = Add(b, x)"),
+        ("a = Softmax(x) b = Clip(a, n, o) y = Add(b, x)", "a = Softmax(x) b = Identity(a) y = Add(b, x)"),
+        ("a = Relu(x) p = Transpose(a) b = Relu(p) y = Transpose(b)", "y = Relu(x)"),
+    ],
+)
+def test_no_value_is_given_numbers_that_it_never_has(body, second):
+    io = {**IO, "inputs": "float[N,1,8] x", "outputs": "float[N,1,8] y"}
+    one, other = (model(b, 17, constants="float n = {0}, float o = {1}", **io) for b in (body, second))
+    found = opshift.verify(one, other, val_range={"x": (0, 2)} if "Sqrt" in body else None, grade="close")
+    assert (found.status, found.remarks) == ("equal", ())
+
+
+@pytest.mark.parametrize(
+    "given", [{"val_range": {"x": (0, 1)}}, {"inputs": {"x": np.ones((1, 8), np.float32)}}, {"atol": 1}]
+)
+def test_where_a_user_says_what_to_compare_nothing_is_forced_but_said(given):
+    one, other = pair("a bound that nothing reaches")
+    found = opshift.verify(one, other, **given)
+    assert (found.status, found.remarks[0][:25]) == ("equal", 'Clip "c" was given no num')
+
+
+def test_a_loop_that_is_never_meant_to_turn_is_no_matter():
+    held = model(LOOP.replace("m = Sub(n, f)", "m = Identity(z)") % "Add", 17, **IO)
+    assert opshift.verify(held, held).remarks == ()
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_empty_values_are_no_numbers(size):
+    io = {"inputs": f"float[{size},8] x", "outputs": f"float[{size},8] y"}
+    held = model("y = Relu(x)", 17, **io)
+    assert opshift.verify(held, held)
