@@ -257,6 +257,8 @@ def test_the_first_value_that_differs_is_told(engines):
     name, why = of.locate({"x": X})
     assert (name, why.startswith(f"{np.float32(-1.5) * np.exp(X[0, 0])} instead of")) == ("b", True)
     assert pair(one).locate({"x": X}) is None
+    of = pair("a = Exp(x) p = Neg(a) c = Neg(p) y = Relu(c)", "a = Exp(x) c = Exp(a) y = Relu(c)", engines=engines)
+    assert of.locate({"x": X})[0] == "c", "p is in one of them alone"
 
 
 def test_a_value_that_differs_in_float64_alone_is_told():

@@ -48,6 +48,7 @@ def test_an_index_lies_in_its_table(body, below):
         ("y = Gather(v, i)", "index"),
         ("y = Neg(i)", None),
         ("a = Cast<to = 6>(i) y = CumSum(v, a)", "axis"),
+        ("y = CumProd(v, i)", "axis"),
         ("y = ReduceSum(v, i)", "axes"),
         ("y = ReduceMax(v, i)", "axes"),
         ("y = Tile(v, i) z = Gather(v, i)", "ones"),

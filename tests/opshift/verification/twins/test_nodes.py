@@ -221,7 +221,7 @@ def test_a_graph_in_another_node_is_not_run():
 
 CALLED = """<ir_version: 10, opset_import: ["" : 18, "f" : 1]> g (float[A,B] x) => (y) {{ y = f.F{how}(x) }}
 <domain: "f", opset_import: ["" : 18]> F <a: float = 0.25, b> (v, w) => (y)
-{{ t = LeakyRelu<alpha: float = @a>(v) y = Elu<alpha: float = @b>(t) }}"""
+{{ t = Selu<alpha: float = @a, gamma: float = 2.0>(v) y = Elu<alpha: float = @b>(t) }}"""
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ CALLED = """<ir_version: 10, opset_import: ["" : 18, "f" : 1]> g (float[A,B] x) 
 )
 def test_attributes_of_a_function_are_those_of_its_call(how, first, second):
     (made,) = Twin(onnx.parser.parse_model(CALLED.format(how=how))).run({"x": X})
-    leaky = np.where(W < 0, W * first, W)
+    leaky = 2 * np.where(W < 0, first * np.expm1(W), W)
     np.testing.assert_allclose(made, np.where(leaky < 0, second * np.expm1(leaky), leaky), rtol=1e-7)
 
 
