@@ -23,7 +23,7 @@ def reshape(of: Layer) -> Made:
 
 @layer("Transpose")
 def transpose(of: Layer) -> Made:
-    """By an order of the run time, each element is gathered from its place in the flattened data; by none, axes turn around."""
+    """By an order of the run time, each element is gathered from its place in flat data; by none, axes turn around."""
     order, b = of.constant(1), of.build
     if order is not None:
         return str(b.Transpose(of.input(0), perm=order or None))
