@@ -9,12 +9,13 @@ from opshift.passes.backends import fit
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert
-from opshift.passes.errors import Refused
+from opshift.passes.errors import Refusal, Refused
 from opshift.passes.fusion.quantization import forms
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
 from opshift.passes.model.traversal import Op
+from opshift.passes.model.validity import is_theirs
 from opshift.passes.records import dataclass, field, replace
 from opshift.passes.refine import NOTHING, Refinement, check_available, refined, without_integers
 from opshift.passes.specialization import sizes
@@ -192,11 +193,17 @@ class Goal:
         """The opset nearest to the one wanted that can be reached where `result` is a refusal; None if unknown."""
         if not result.refusals or not self.targets or self.names or self.domain is not None:
             return None
-        lacked = self.reader.lacks if self.reader is not None else {}
-        if any(refusal.op == LACKING or (refusal.domain, refusal.op) in lacked for refusal in result.refusals):
+        if any(refusal.op == LACKING or self._is_lacked(refusal) for refusal in result.refusals):
             return None  # which is no matter of opsets, or of others that were tried
         source = self.sized(source)
         return convert.nearest(source, result.refusals, self.targets, folder)
+
+    def _is_lacked(self, refusal: Refusal) -> bool:
+        """Whether a refusal is about what the reader is said to lack, or about a vendor's operator that has to go."""
+        if self.reader is None:
+            return False
+        op = default_domain(refusal.domain), refusal.op
+        return op in self.reader.lacks or op[0] in schemas.VENDORS or is_theirs(*op, self.targets.get("", 1))
 
     def refused(self, source: ModelProto, result: Result, folder: str | None) -> Refused:
         """The error that says why `result` is no model."""
