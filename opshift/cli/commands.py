@@ -22,6 +22,7 @@ from opshift.jobs.exit_codes import DONE, REFUSED, code_of
 from opshift.jobs.outcome import Facts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
+from opshift.passes.backends import resolving
 from opshift.passes.backends.backend import Backend
 from opshift.passes.conversion import convert as engine
 from opshift.passes.fusion.quantization.forms import known
@@ -62,7 +63,7 @@ _SAME = "--target and --opset say the same thing; give one"
 
 def _backend(options: argparse.Namespace) -> Backend | None:
     """What `--target` names; raises `ValueError` for an opset."""
-    found = goals.backend_of(options.target)
+    found = resolving.backend_of(options.target)
     if found is None and options.target is not None:
         raise ValueError(f"{options.target} is an opset, not a target: --opset {options.target}")
     return found
@@ -86,13 +87,13 @@ def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
     for text in options.opset:
         domain, equals, number = text.rpartition("=")
         target = {domain: int(number)} if equals and number.isdigit() else text
-        found, of_target = goals.resolve(target)
+        found, of_target = resolving.resolve(target)
         for domain, opset in found.items():
             if targets.setdefault(domain, opset) != opset:
                 raise ValueError(f"--opset names {targets[domain]} and {opset} for domain {domain or 'ai.onnx'!r}")
         ir = of_target or ir
-        backend = goals.backend_of(target) or backend
-    return Goal(targets, goals.known_ir(options.ir_version) or ir, refinement=replace(wanted, backend=backend))
+        backend = resolving.backend_of(target) or backend
+    return Goal(targets, resolving.known_ir(options.ir_version) or ir, refinement=replace(wanted, backend=backend))
 
 
 def inline(options: argparse.Namespace) -> int:
@@ -104,9 +105,9 @@ def inline(options: argparse.Namespace) -> int:
         raise ValueError("name what is to go: --op, --deny, --domain, --portable or --target")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     backend = _backend(options)
-    targets = goals.resolve(options.opset)[0] if options.opset else {}
-    lacking = backend or goals.backend_of(options.opset)
-    ir, wanted = goals.known_ir(options.ir_version), replace(wanted, backend=lacking)
+    targets = resolving.resolve(options.opset)[0] if options.opset else {}
+    lacking = backend or resolving.backend_of(options.opset)
+    ir, wanted = resolving.known_ir(options.ir_version), replace(wanted, backend=lacking)
     return _rewrite(options, Goal(targets, ir, names, options.domain, backend, wanted, options.portable))
 
 
@@ -285,7 +286,7 @@ def inspect(options: argparse.Namespace) -> int:
     if options.target is not None and options.opset is not None:
         raise ValueError(_SAME)
     backend = _backend(options)
-    targets = goals.resolve(options.opset)[0] if options.opset is not None else {}
+    targets = resolving.resolve(options.opset)[0] if options.opset is not None else {}
     source = model_file.read(options.model)
     engine.checked(source)
     size, folder = os.path.getsize(options.model), _folder(options.model)
