@@ -109,7 +109,8 @@ TOPICS = {  # tests of what a whole room does, which are named after that
         "wildcards",
     },
     "opshift/files": {"drafts", "external_interrupted"},
-    "opshift/verification": {"mutants"},
+    "opshift/verification": {"mutants", "reported"},
+    "opshift/verification/feeding": {"looked_for"},
     "passes/fusion": {
         "fold_attention",
         "fold_by_name",

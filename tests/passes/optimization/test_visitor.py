@@ -15,7 +15,7 @@ from opshift.passes.optimization.workspace import Workspace
 from tests.support import evaluate, model, show
 
 CONSTANTS = """float[2] w = {1, 2}, float[2] same = {1, 2}, int64[2] two = {2, 3}, int64 n = {6}, int64 zero = {0}, int64 one = {1}, int64[1] big = {200000},
-    int64[2] wide = {400, 400}, int64 far = {200000}, float f = {0.5}, float[1] lone = {3}, bool yes = {1}, int64[1] once = {1}, int64[2] much = {1, 200000}"""
+    int64[2] wide = {400, 400}, int64[2] wider = {512, 513}, int64 far = {200000}, float f = {0.5}, float[1] lone = {3}, bool yes = {1}, int64[1] once = {1}, int64[2] much = {1, 200000}"""
 
 
 def optimized(body, opset=18, names=(), **io):
@@ -38,6 +38,7 @@ FOLDED = [
     ("y = Add(w, w)", "y = Constant<value=[2.0, 4.0]>()", "exact"),
     ("c = ConstantOfShape(big) y = Add(x, c)", None, "exact"),
     ("c = Expand(f, wide) y = Add(x, c)", "y = Add(x, c)", "exact"),
+    ("c = Expand(f, wider) y = Add(x, c)", None, "exact"),
     ("c = Expand(f, big) y = Add(x, c)", None, "exact"),
     ("c = Range(zero, far, one) y = Gather(c, zero)", None, "exact"),
     ("c = Tile(lone, big) y = Add(x, c)", None, "exact"),

@@ -240,7 +240,7 @@ def test_shapes_are_followed_inside_a_branch():
 
 
 NUMBERS = """int64[1] z = {0}, int64[1] o = {1}, int64[1] w = {2}, int64[1] minus = {-1}, int64[1] four = {4}, int64 zero = {0}, int64 one = {1},
-    float none = {0}, float negative = {-0.0}"""
+    int64[1] eight = {8}, float none = {0}, float negative = {-0.0}"""
 STATED = [
     ("a = Gather(h, z) b = Gather(h, o) t = Concat<axis=0>(a, b, minus) y = Reshape(x, t)", "y = Identity(x)"),
     ("a = Gather(h, z) t = Concat<axis=0>(a, minus) y = Reshape(x, t)", "y = Reshape(x, [0, -1])"),
@@ -250,6 +250,7 @@ STATED = [
     ),
     ("a = Gather(h, z) b = Gather(h, o) t = Concat<axis=0>(a, b, minus) y = Reshape<allowzero=1>(x, t)", "y = Identity(x)"),
     ("a = Gather(h, z) t = Concat<axis=0>(a, minus) y = Reshape<allowzero=1>(x, t)", "t1 = Shape<end=1, start=0>(x)\nt2 = Concat<axis=0>(t1, [-1])\ny = Reshape<allowzero=1>(x, t2)"),
+    ("g = Shape(f) a = Gather(g, o) t = Concat<axis=0>(eight, a) y = Reshape<allowzero=1>(f, t)", "y = Reshape(f, [8, 0])"),
     ("y = Reshape(k, h)", "t1 = Shape(x)\ny = Reshape(k, t1)"),
     ("a = Gather(h, z) b = Gather(h, o) y = Concat<axis=0>(a, b, four)", "y = Shape(x)"),
     ("a = Gather(h, z) b = Gather(h, o) y = Concat<axis=0>(a, b)", "y = Shape<end=2, start=0>(x)"),
@@ -272,11 +273,20 @@ STATED = [
 
 @pytest.mark.parametrize(("body", "after"), STATED)
 def test_what_is_taken_from_shapes_is_stated_or_read_off(body, after):
-    inputs = "float[N,M,4] x, float[N,M] m, float[M] row, float[N,1] column, float[M,1] side, float[4] last, float[K] k"
+    inputs = "float[N,M,4] x, float[N,M] m, float[M] row, float[N,1] column, float[M,1] side, float[4] last, float[K] k, float[2,P,4] f"
     source = model(f"h = Shape(x) {body}", 18, inputs=inputs, outputs="y", constants=NUMBERS)
     made = optimize.attempt(source).model
     assert show(made) == after
-    sizes = {"x": (5, 3, 4), "m": (5, 3), "row": (3,), "column": (5, 1), "side": (3, 1), "last": (4,), "k": (60,)}
+    sizes = {
+        "x": (5, 3, 4),
+        "m": (5, 3),
+        "row": (3,),
+        "column": (5, 1),
+        "side": (3, 1),
+        "last": (4,),
+        "k": (60,),
+        "f": (2, 3, 4),
+    }
     if "Expand(row" not in body:
         given = {name: np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for name, shape in sizes.items()}
         for expected, actual in zip(evaluate(source, given), evaluate(made, given), strict=True):
