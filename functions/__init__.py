@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import FunctionProto, ModelProto
+from opshift.passes.records import dataclass
 
 OPENVINO = "opshift.openvino"
 """The domain of OpenVINO's operators: ReduceL1 (its version 4) and NormalizeL2 (its version 1)."""

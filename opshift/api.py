@@ -11,11 +11,12 @@ from opshift.files import openvino_ir
 from opshift.files.lending import lent, loaded
 from opshift.passes import goals
 from opshift.passes.backends.obstacles import open_dimensions
+from opshift.passes.backends.resolving import Target
 from opshift.passes.changes import Change
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
 from opshift.passes.fusion.quantization.forms import known
-from opshift.passes.goals import Goal, Target
+from opshift.passes.goals import Goal
 from opshift.passes.progress import Heard, heard
 from opshift.passes.refine import Refinement
 from opshift.passes.specialization.sizes import Sizes

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from opshift.passes.errors import Refusal
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import Calls
+from opshift.passes.records import dataclass, field
 
 GRANTED = "sizes that only the run tells are taken to be 1 or more"
 """The remark on what holds of no others, which is never `exact`."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
+
+from opshift.passes.records import dataclass
 
 T = TypeVar("T")
 
 _LONGEST = 2000  # characters of a line: names in a model may have millions
 _NAMED = 3  # nodes of a line, and reasons of an operator, before the rest is counted
-_OWN = re.compile(r"""'[^']*'|"[^"]*\"""")  # names, which make a reason that of one node
+_OWN = r"""'[^']*'|"[^"]*\""""  # names, which make a reason that of one node
 
 
 def brief(line: str) -> str:
@@ -121,7 +122,7 @@ def _by(held: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
 
 def _kind(refusal: Refusal) -> str:
     """A reason without the names that make it that of one node."""
-    return _OWN.sub("_", refusal.why)
+    return re.sub(_OWN, "_", refusal.why)
 
 
 def _line(alike: Sequence[Refusal]) -> str:

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from operator import index
 
 from opshift.passes.backends import fit
 from opshift.passes.backends.backend import Backend
+from opshift.passes.backends.resolving import Target, backend_of, known_ir, resolve
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert
-from opshift.passes.errors import Refused
+from opshift.passes.errors import Refusal, Refused
 from opshift.passes.fusion.quantization import forms
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
 from opshift.passes.model.traversal import Op
+from opshift.passes.model.validity import is_theirs
+from opshift.passes.records import dataclass, field, replace
 from opshift.passes.refine import NOTHING, Refinement, check_available, refined, without_integers
 from opshift.passes.specialization import sizes
 from opshift.passes.specialization import wanted as fixing
 from opshift.passes.specialization.wanted import Wanted
 from opshift.passes.spelling import hint, likely
-
-Target = int | str | Mapping[str, int] | Backend
 
 
 @dataclass(frozen=True)
@@ -192,11 +191,17 @@ class Goal:
         """The opset nearest to the one wanted that can be reached where `result` is a refusal; None if unknown."""
         if not result.refusals or not self.targets or self.names or self.domain is not None:
             return None
-        lacked = self.reader.lacks if self.reader is not None else {}
-        if any(refusal.op == LACKING or (refusal.domain, refusal.op) in lacked for refusal in result.refusals):
+        if any(refusal.op == LACKING or self._is_lacked(refusal) for refusal in result.refusals):
             return None  # which is no matter of opsets, or of others that were tried
         source = self.sized(source)
         return convert.nearest(source, result.refusals, self.targets, folder)
+
+    def _is_lacked(self, refusal: Refusal) -> bool:
+        """Whether a refusal is about what the reader is said to lack, or about a vendor's operator that has to go."""
+        if self.reader is None:
+            return False
+        op = default_domain(refusal.domain), refusal.op
+        return op in self.reader.lacks or op[0] in schemas.VENDORS or is_theirs(*op, self.targets.get("", 1))
 
     def refused(self, source: ModelProto, result: Result, folder: str | None) -> Refused:
         """The error that says why `result` is no model."""
@@ -286,33 +291,6 @@ def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
     return ValueError(f"unknown {what} {name!r}{hint(name.removeprefix('ai.onnx::'), names)}")
 
 
-def resolve(target: Target) -> tuple[dict[str, int], int | None]:
-    """The opsets by domain that a user's target stands for, and the IR version of a named target."""
-    if isinstance(target, Mapping):
-        if not target:
-            raise ValueError("the target names no opset")
-        return {default_domain(d): _known(d, _opset(v)) for d, v in target.items()}, None
-    if target == "latest":
-        return {"": schemas.latest()}, None
-    backend = backend_of(target)
-    if backend is None:
-        return {"": _known("", _opset(target))}, None
-    if not backend.opset:
-        raise ValueError(f"the source of {backend.name} names no opset: {backend.source}")
-    return {"": backend.opset}, backend.ir_version or None
-
-
-def backend_of(target: Target | None) -> Backend | None:
-    """The backend that a user's target names; None for opsets."""
-    if isinstance(target, Backend):
-        return target
-    if not isinstance(target, str) or target == "latest" or target.isdigit():
-        return None
-    from opshift.passes.backends.target_files import find
-
-    return find(target)
-
-
 def named(model: ModelProto, names: Iterable[str], domain: str | None, used: Iterable[Op]) -> list[Op]:
     """The operators that a user names, one by one and by domain; raises `ValueError` for one that nobody knows."""
     found = [operator(name) for name in names]
@@ -351,34 +329,6 @@ def _domain_hint(domain: str, used: Iterable[Op]) -> str:
 def as_names(names: Iterable[str]) -> tuple[str, ...]:
     """The names that a user gives: several, or one alone."""
     return (names,) if isinstance(names, str) else tuple(names)
-
-
-def known_ir(version: int | None) -> int | None:
-    """An IR version that a user asks for, if any; raises `ValueError` for one that there is not."""
-    least, newest = schemas.ir_version("", 1), schemas.ir_version("", schemas.latest())
-    if version is not None and not least <= version <= newest:
-        raise ValueError(f"IR version {version} is not known; {least} to {newest} are")
-    return version
-
-
-def _opset(given: object) -> int:
-    """The number of an opset as a user gives it."""
-    try:
-        if isinstance(given, bool):
-            raise TypeError
-        return int(given) if isinstance(given, str) else index(given)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise ValueError(f"an opset, opsets by domain or the name of a target is needed, not {given!r}") from None
-
-
-def _known(domain: str, opset: int) -> int:
-    if not schemas.known_domain(domain):
-        domains = ("ai.onnx", *filter(None, schemas.domains()))
-        have = hint(domain, domains, repr) or f"; {', '.join(map(repr, domains))} are"
-        raise ValueError(f"the operators of domain {domain!r} are not known{have}")
-    if not 1 <= opset <= schemas.latest(domain):
-        raise ValueError(f"opset {opset}{domain and f' of {domain}'} is not known; 1 to {schemas.latest(domain)} are")
-    return opset
 
 
 def own_opset(model: ModelProto) -> dict[str, int]:

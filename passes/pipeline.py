@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import onnx_ir
 from onnx_ir.passes import FunctionalPass, PassResult
 from opshift.passes import bridge
-from opshift.passes.goals import Goal, Target, as_names, conversion, folding, operator, unknown, versions
+from opshift.passes.backends.resolving import Target
+from opshift.passes.goals import Goal, as_names, conversion, folding, operator, unknown, versions
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.refine import Refinement
 from opshift.passes.specialization.sizes import BatchSize, Sizes, batch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
 from opshift.passes.analysis.claims import CONTRADICTED
 from opshift.passes.analysis.type_inference import blaming
@@ -14,6 +13,7 @@ from opshift.passes.model import schemas
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import Op
+from opshift.passes.records import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import argparse
 import json
 import os
 import sys
-from contextlib import nullcontext
-from dataclasses import asdict, replace
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,19 +15,21 @@ from opshift.cli import display, places
 from opshift.cli.working import working
 from opshift.files import model_file
 from opshift.files import openvino_ir as ir
-from opshift.files.writing import writing
+from opshift.files.writing import told, writing
 from opshift.jobs import documents
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import DONE, REFUSED, code_of
 from opshift.jobs.outcome import Facts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
+from opshift.passes.backends import resolving
 from opshift.passes.backends.backend import Backend
 from opshift.passes.conversion import convert as engine
 from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
+from opshift.passes.records import asdict, replace
 from opshift.passes.refine import Refinement
 from opshift.passes.specialization.sizes import batch as rebatched
 from opshift.passes.specialization.wanted import wanted as fixed
@@ -61,7 +63,7 @@ _SAME = "--target and --opset say the same thing; give one"
 
 def _backend(options: argparse.Namespace) -> Backend | None:
     """What `--target` names; raises `ValueError` for an opset."""
-    found = goals.backend_of(options.target)
+    found = resolving.backend_of(options.target)
     if found is None and options.target is not None:
         raise ValueError(f"{options.target} is an opset, not a target: --opset {options.target}")
     return found
@@ -85,13 +87,13 @@ def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
     for text in options.opset:
         domain, equals, number = text.rpartition("=")
         target = {domain: int(number)} if equals and number.isdigit() else text
-        found, of_target = goals.resolve(target)
+        found, of_target = resolving.resolve(target)
         for domain, opset in found.items():
             if targets.setdefault(domain, opset) != opset:
                 raise ValueError(f"--opset names {targets[domain]} and {opset} for domain {domain or 'ai.onnx'!r}")
         ir = of_target or ir
-        backend = goals.backend_of(target) or backend
-    return Goal(targets, goals.known_ir(options.ir_version) or ir, refinement=replace(wanted, backend=backend))
+        backend = resolving.backend_of(target) or backend
+    return Goal(targets, resolving.known_ir(options.ir_version) or ir, refinement=replace(wanted, backend=backend))
 
 
 def inline(options: argparse.Namespace) -> int:
@@ -103,9 +105,9 @@ def inline(options: argparse.Namespace) -> int:
         raise ValueError("name what is to go: --op, --deny, --domain, --portable or --target")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     backend = _backend(options)
-    targets = goals.resolve(options.opset)[0] if options.opset else {}
-    lacking = backend or goals.backend_of(options.opset)
-    ir, wanted = goals.known_ir(options.ir_version), replace(wanted, backend=lacking)
+    targets = resolving.resolve(options.opset)[0] if options.opset else {}
+    lacking = backend or resolving.backend_of(options.opset)
+    ir, wanted = resolving.known_ir(options.ir_version), replace(wanted, backend=lacking)
     return _rewrite(options, Goal(targets, ir, names, options.domain, backend, wanted, options.portable))
 
 
@@ -152,9 +154,11 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     output = places.output(options, goal.label)
     places.look(options.report, _file(options.save_inputs))
     with working(options):
-        code, outcome = rewrite(Path(options.model), output, goal, manner)
-    if options.report:
-        _report(options, outcome, None if options.in_place else options.model, outcome.output or None)
+        report = partial(_report, options) if options.report else None
+        code, outcome = rewrite(Path(options.model), output, goal, manner, report)
+        if report is not None and not outcome.output:
+            with report(outcome):
+                pass
     if options.format == "json":
         print(documents.written(options.command, documents.as_facts(outcome)))
     elif code != DONE or not options.quiet:
@@ -182,14 +186,13 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
     return tried.Manner(backend_of(goal), bound, options.repro, options.learn, file)
 
 
-def _report(options: argparse.Namespace, outcome: Outcome, before: str | None, after: str | None) -> None:
-    """Write the page; what changed is drawn where both files are there."""
+def _report(
+    options: argparse.Namespace, outcome: Outcome, source: ModelProto | None = None, result: ModelProto | None = None
+) -> AbstractContextManager[None]:
+    """The page, which stands once what it tells of does; what changed is drawn of two models."""
     from opshift.cli import report
 
-    source, result = (_side(file).model if file is not None else None for file in (before, after))
-    with writing(options.report):
-        page = report.page(outcome, source, result, ["opshift", *options.typed])
-        Path(options.report).write_text(page, encoding="utf-8")
+    return told(options.report, report.page(outcome, source, result, ["opshift", *options.typed]))
 
 
 def _file(path: str | None) -> str | None:
@@ -260,8 +263,9 @@ def verify(options: argparse.Namespace) -> int:
     if options.report:
         sides = ((options.before, before), (options.after, after))
         one, other = (outcome_.facts(side.model, os.path.getsize(path)) for path, side in sides)
-        told = Outcome(options.before, options.after, one, other, (), (), "", {}, verification=found)
-        _report(options, told, None, None)
+        whole = Outcome(options.before, options.after, one, other, (), (), "", {}, verification=found)
+        with _report(options, whole):
+            pass
     if options.format == "json":
         print(documents.written(options.command, asdict(found)))
     elif not found.equal or not options.quiet:
@@ -282,7 +286,7 @@ def inspect(options: argparse.Namespace) -> int:
     if options.target is not None and options.opset is not None:
         raise ValueError(_SAME)
     backend = _backend(options)
-    targets = goals.resolve(options.opset)[0] if options.opset is not None else {}
+    targets = resolving.resolve(options.opset)[0] if options.opset is not None else {}
     source = model_file.read(options.model)
     engine.checked(source)
     size, folder = os.path.getsize(options.model), _folder(options.model)

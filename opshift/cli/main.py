@@ -13,7 +13,7 @@ from io import TextIOWrapper
 from itertools import pairwise
 
 from opshift.cli.interrupts import interruptible
-from opshift.cli.parser import parsed
+from opshift.cli.parser import parsed, verb
 from opshift.cli.printing import printable
 from opshift.jobs.exit_codes import DEFECT, INTERRUPTED, UNHEARD, UNWRITABLE, fault
 
@@ -22,14 +22,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     typed = sys.argv[1:] if arguments is None else list(arguments)
     _prepare_streams()
-    options = argparse.Namespace(format="json" if _wants_json(typed) else "text")
+    options = argparse.Namespace(format="json" if _wants_json(typed) else "text", command=verb(typed))
     try:
         with interruptible():
             options = parsed(typed)
             options.typed = typed
             from opshift.cli import commands
 
-            gc.enable()
+            if not gc.isenabled():
+                gc.freeze()  # what is imported stays, and need not be looked through
+                gc.enable()
             code = int(getattr(commands, options.command)(options))
             sys.stdout.flush()
             return code

@@ -20,21 +20,26 @@ _MODELS = ("model", "before", "after")
 
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """What was typed; raises `Misuse` for what has no meaning."""
-    first = next(iter(sys.argv[1:] if arguments is None else arguments), "")
-    parser = _parser(first if first in _VERBS else "")
+    parser = _parser(verb(sys.argv[1:] if arguments is None else arguments))
     options, unknown = parser.parse_known_args(arguments)
-    verb = _verbs(parser)[options.command]
+    own = _verbs(parser)[options.command]
     if unknown:
-        verb.unknown(unknown, _verbs(_parser()))
+        own.unknown(unknown, _verbs(_parser()))
     if hasattr(options, "paths"):
-        _tell_apart(verb, options)
+        _tell_apart(own, options)
     for path in (*getattr(options, "paths", ()), *(getattr(options, name, None) for name in _MODELS)):
         if path in ("", "-"):
-            raise Misuse(f"{path!r} names no file; models are read from files and written to files", verb)
+            raise Misuse(f"{path!r} names no file; models are read from files and written to files", own)
     for name in _MODELS:
         if path := getattr(options, name, None):
-            setattr(options, name, _single(path, verb))
+            setattr(options, name, _single(path, own))
     return options
+
+
+def verb(arguments: Sequence[str]) -> str:
+    """The verb that was typed; empty where there is none."""
+    first = next(iter(arguments), "")
+    return first if first in _VERBS else ""
 
 
 def _verbs(parser: argparse.ArgumentParser) -> dict[str, Parser]:

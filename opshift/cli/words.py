@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, NoReturn
 
@@ -21,10 +23,14 @@ class Misuse(ValueError):
 
 @cache
 def _width() -> int:
-    """Of the terminal, less what argparse leaves free."""
-    from shutil import get_terminal_size
-
-    return get_terminal_size().columns - 2
+    """Of the terminal, less what argparse leaves free: what `shutil` tells, which takes longer to import."""
+    columns = 0
+    with suppress(KeyError, ValueError):
+        columns = int(os.environ["COLUMNS"])
+    if columns <= 0:
+        with suppress(AttributeError, ValueError, OSError):
+            columns = os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
+    return (columns or 80) - 2
 
 
 class _Formatter(argparse.HelpFormatter):

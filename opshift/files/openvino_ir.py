@@ -6,12 +6,12 @@ What reads it is imported where there is some.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refused
 from opshift.passes.model.messages import ModelProto
+from opshift.passes.records import dataclass
 
 SUFFIX = ".xml"
 

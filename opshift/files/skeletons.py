@@ -39,9 +39,9 @@ _RAW, _FLOATS, _DOUBLES, _TYPE, _LOCATION, _EXTERNAL = (
 )
 # The fields that hold values, and the wire type of one of them on its own.
 _DATA = {
-    field.number: {"float_data": FIXED32, "double_data": FIXED64}.get(field.name, VARINT)
-    if field.GetOptions().packed
-    else BYTES
+    field.number: BYTES
+    if field.cpp_type == field.CPPTYPE_STRING
+    else {"float_data": FIXED32, "double_data": FIXED64}.get(field.name, VARINT)
     for field in TensorProto.DESCRIPTOR.fields
     if field.name.endswith("_data") and field.number != _EXTERNAL
 }

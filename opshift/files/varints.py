@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -26,6 +25,8 @@ def values(of: TensorProto, folder: str) -> np.ndarray[Any, Any] | None:
     Raises:
         InvalidModel, OSError: the bytes cannot be had, or there is no room for them.
     """
+    import tempfile
+
     import numpy as np
 
     found, kind = tensor_data.place(of), _WIDTHS.get(tensor_data.bits(of.data_type))

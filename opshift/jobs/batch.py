@@ -18,6 +18,7 @@ from opshift.jobs.exit_codes import UNREADABLE, fault
 from opshift.jobs.outcome import Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals
+from opshift.passes.backends import resolving
 from opshift.passes.errors import InvalidModel
 from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal
@@ -72,7 +73,7 @@ class Job:
 def convert_files(
     paths: Iterable[str | os.PathLike[str]],
     out_dir: str | os.PathLike[str],
-    target: goals.Target | None = None,
+    target: resolving.Target | None = None,
     *,
     jobs: int | None = None,
     backend: str | None = None,

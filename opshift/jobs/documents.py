@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.outcome import Facts, Outcome, Prospect, text
 from opshift.passes.model import schemas
 from opshift.passes.model.types import ELEMENT_TYPES
+from opshift.passes.records import asdict
 
 if TYPE_CHECKING:
     from opshift.jobs.batch import FileResult

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from opshift.passes import progress
 from opshift.passes.changes import Change, Result, Withheld
 from opshift.passes.goals import Goal
+from opshift.passes.records import replace
 
 if TYPE_CHECKING:
     from opshift.verification.judgement import Verification

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.changes import Change
@@ -13,6 +12,7 @@ from opshift.passes.errors import Refusal
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import census
+from opshift.passes.records import dataclass
 
 if TYPE_CHECKING:
     from opshift.jobs.optional import TakenBack

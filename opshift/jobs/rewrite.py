@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
 from opshift.passes.model.messages import ModelProto
+from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.wanted import resolved
 from opshift.verification.feeding.asked import DRAWN, Asked, at, checked
 from opshift.verification.side import Side
@@ -44,8 +45,14 @@ class Manner:
     trying: Trying | None = None
 
 
-def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int, Outcome]:
+Report = Callable[[Outcome, ModelProto, ModelProto], AbstractContextManager[None]]
+"""Tells of a result that is to be written, and of both models; it encloses what puts that in its place."""
+
+
+def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Report | None = None) -> tuple[int, Outcome]:
     """Rewrite one file; returns the exit code that it stands for. The output is written only where that is 0.
+
+    What cannot be reported is not written.
 
     Raises:
         InvalidModel, Refused, ValueError, OSError: as `opshift.api` and `opshift.files.model_file` do.
@@ -59,7 +66,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
     seconds = {"read": perf_counter() - started}
     read = network.changes if network is not None else ()
     side = Side(source, folder, str(model) if network is not None else None)
-    job = _Job(side, read, output, manner, seconds, values)
+    job = _Job(side, read, output, manner, seconds, values, report)
     started = perf_counter()
     progress.tell("convert")
     result, tried = (job.attempt(goal), None) if manner.trying is None else job.tried(goal, manner.trying)
@@ -73,7 +80,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
         outcome = replace(outcome, untried=goal.backend.name)
     if result.model is None:
         return REFUSED, _refused(outcome, source, goal, result, folder)
-    outcome = _of(result, outcome)
+    unproved, outcome = outcome, _of(result, outcome)
     if tried is not None and not tried.agrees:
         made = facts(result.model, model_file.size(result.model), result.after)
         return DIFFERENT if tried.differs else REFUSED, replace(outcome, after=made)
@@ -81,19 +88,15 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner) -> tuple[int,
         return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
     if tried is not None and tried.fixed:
         job = replace(job, manner=replace(manner, wanted=at(manner.wanted, tried.fixed, source)))
-    code, size, verification = job.written(result)
-    taken_back: tuple[TakenBack, ...] = ()
-    if verification is not None and not verification.equal and result.optional and tried is None:
+    code, found = job.written(result, unproved)
+    proof = found.verification
+    if proof is not None and not proof.equal and result.optional and tried is None:
         started = perf_counter()
-        part = yielded(goal, job.attempt, job.proved, result, verification)
+        part = yielded(goal, job.attempt, job.proved, result, proof)
         seconds["take back"] = perf_counter() - started
         if part is not None:
-            result, taken_back = part
-            code, size, verification = job.written(result)
-            outcome = _of(result, outcome)
-    assert result.model is not None, "what was refused has ended above"
-    outcome = replace(outcome, after=facts(result.model, size, result.after), verification=verification)
-    return code, replace(outcome, output=str(output) if code == DONE else "", taken_back=taken_back)
+            return job.written(part.result, unproved, part.taken_back)
+    return code, found
 
 
 def _of(result: Result, outcome: Outcome) -> Outcome:
@@ -137,6 +140,7 @@ class _Job:
     seconds: dict[str, float]
     values: Mapping[str, Any]
     """What the source is fed where it is run once a sample."""
+    report: Report | None
 
     def attempt(self, goal: Goal) -> Result:
         with process.ours():
@@ -150,8 +154,8 @@ class _Job:
         result, tried = attempt.attempt(self.source, goal, trying, self.manner.wanted)
         return replace(result, changes=(*self.read, *result.changes)), tried
 
-    def written(self, result: Result) -> tuple[int, int, Verification | None]:
-        """Write a result, and let it stand where it is proved: the exit code, the size in bytes, and the proof."""
+    def written(self, result: Result, outcome: Outcome, taken_back: tuple[TakenBack, ...] = ()) -> tuple[int, Outcome]:
+        """Write a result, and let it stand where it is proved: the exit code, and `outcome` with what is new."""
         assert result.model is not None, "what is refused is not written"
         manner, started = self.manner, perf_counter()
         draft = model_file.Draft(
@@ -171,10 +175,14 @@ class _Job:
                 after = Side(draft.written(), str(self.output.parent))
                 verification = self._verified(after, result, manner.wanted)
                 self.seconds["verify"] = perf_counter() - started
+            found = replace(_of(result, outcome), verification=verification, taken_back=taken_back)
+            found = replace(found, after=facts(result.model, draft.size, result.after))
             code = code_of(verification)
             if code == DONE:
-                draft.publish()
-        return code, draft.size, verification
+                found = replace(found, output=str(self.output))
+                with self.report(found, self.source.model, result.model) if self.report else nullcontext():
+                    draft.publish()
+        return code, found
 
     def proved(self, result: Result) -> Verification:
         """What a proof says of a result that is not written."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from opshift.files.lending import lent
 from opshift.passes import goals
+from opshift.passes.backends.resolving import Target
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
-from opshift.passes.goals import Target
 from opshift.passes.progress import Heard, heard
 from opshift.passes.refine import NOTHING
 from opshift.passes.specialization.sizes import Sizes

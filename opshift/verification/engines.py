@@ -51,19 +51,19 @@ def load() -> None:
         runtime()
 
 
-_MEMORY = re.compile("bfc_arena|bad_alloc|[Ff]ailed to allocate memory|Unable to allocate|Cannot allocate memory")
+_MEMORY = "bfc_arena|bad_alloc|[Ff]ailed to allocate memory|Unable to allocate|Cannot allocate memory"
 """What engines, numpy and systems say where there is not as much memory as they ask for."""
 
 
 def one_line(error: BaseException) -> str:
     """The text of an error as one line of at most 300 characters: what it ends with tells of the innermost node."""
     text = " ".join(str(error).split()) or type(error).__name__
-    if _MEMORY.search(text):
+    if re.search(_MEMORY, text):
         return "the memory does not suffice to run it"
     return text if len(text) <= 300 else f"{text[:100]}...{text[-197:]}"
 
 
-_FOREIGN = re.compile(r"bfloat16|float[468]e|int[24]\)")
+_FOREIGN = r"bfloat16|float[468]e|int[24]\)"
 """The types in onnxruntime's spelling for which numpy has none of its own."""
 
 ABSENT = "onnxruntime is not installed"
@@ -105,7 +105,7 @@ class OnnxRuntime:
         taken = self._session.get_inputs()
         self._known = {value.name for value in (*taken, *self._session.get_overridable_initializers())}
         yielded = [value for value in self._session.get_outputs() if not outputs or value.name in outputs]
-        if foreign := next((v for v in (*taken, *yielded) if _FOREIGN.search(v.type)), None):
+        if foreign := next((v for v in (*taken, *yielded) if re.search(_FOREIGN, v.type)), None):
             raise EngineError(f"it exchanges no {foreign.type} with numpy ({foreign.name})")
         self._options = ort.RunOptions()
         self._options.log_severity_level = 4

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import ModelProto, ValueInfoProto
+from opshift.passes.records import dataclass
 from opshift.verification.engines import LARGE, EngineError, OnnxRuntime, Session
 from opshift.verification.precision import as_written
 

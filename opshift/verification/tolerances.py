@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+from opshift.passes.records import dataclass, replace
 from opshift.verification.compare import NARROW, compare
 from opshift.verification.judgement import TOLERANCE, Judgement
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, Op, graphless, subgraphs, with_nested
+from opshift.passes.records import dataclass, field
 
 Callee = tuple[str, str, str]  # domain, name, overload
 Asks = Callable[[str, str, int], bool]  # whether something hangs on the inputs of a domain's operator at a version

@@ -9,7 +9,6 @@ references to what is not bound go, and where there are several variants, there 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from opshift.passes.analysis.callers import (
     MOST_COPIES,
@@ -33,6 +32,7 @@ from opshift.passes.model.encoding.fields import retain
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, Op, with_nested
+from opshift.passes.records import dataclass, field
 
 NeedsWork = Callable[[str, str, int, int], bool]
 """Whether calls of a domain's operator have to change between two of its versions."""

@@ -44,7 +44,7 @@ def compute(
             ValueError,
             TypeError,
             AttributeError,
-            LookupError,
+            IndexError,
             OverflowError,
             MemoryError,
             ZeroDivisionError,

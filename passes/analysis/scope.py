@@ -163,7 +163,7 @@ class Scope:
     @property
     def producers(self) -> dict[str, NodeProto]:
         if self._producers is None:
-            self._producers = {name: node for node in self.body.node for name in node.output if name}
+            self._producers = {name: node for node in self.body.node for name in node.output[:] if name}
         return self._producers
 
     @cached_property

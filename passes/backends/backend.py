@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from opshift.passes.model import schemas
 from opshift.passes.model.traversal import Op
+from opshift.passes.records import dataclass, field
 
 Value = int | float | str
 

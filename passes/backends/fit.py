@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from opshift.passes.backends.backend import Backend
 from opshift.passes.backends.obstacles import obstacles
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert, ir_versions
+from opshift.passes.errors import Refusal
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Op, bodies
+from opshift.passes.records import replace
 
 _ML = "ai.onnx.ml"
 
@@ -67,8 +68,34 @@ def at_opset(
 
     That is expanded, or the model comes to the opset below at which the backend still has it: what is exact, then what
     takes fewer nodes. Where neither can be done, the model is refused; but where only tests were measured, none of
-    which agreed, it stays as it is.
+    which agreed, it stays as it is. What comes in on the way is no operator that the backend lacks: that is expanded
+    in turn, or refused.
     """
+    made = _without_lacked(source, targets, backend, ops, ir_version, folder, survey)
+    brought = _brought(source, made, backend)
+    if backend is None or not brought:
+        return made
+    missing = {op for domain, opset in targets.items() for op in backend.missing(domain, opset)} | brought
+    ops = {*ops, *(missing - _called(source))}
+    again = _without_lacked(source, targets, backend, ops, ir_version, folder)
+    left = _brought(source, again, backend)
+    if again.model is not None and not left:
+        return again
+    if again.model is None:
+        return replace(again, refusals=tuple(_unread(refusal, backend) for refusal in again.refusals))
+    found = obstacles(again.model, backend, folder)
+    return replace(again, model=None, refusals=tuple(r for r in found if (r.domain, r.op) in left))
+
+
+def _without_lacked(
+    source: ModelProto,
+    targets: Mapping[str, int],
+    backend: Backend | None,
+    ops: Iterable[Op],
+    ir_version: int | None,
+    folder: str | None,
+    survey: Survey | None = None,
+) -> Result:
     made = convert.attempt(source, targets, ops=ops, ir_version=ir_version, folder=folder, survey=survey)
     left = _left(made, backend) if backend is not None else set()
     if backend is None or not left:
@@ -84,8 +111,7 @@ def at_opset(
         return min(done, key=lambda result: (result.grade == "close", sum((result.after or {}).values())))
     if backend.measured or not tried[0].refusals:
         return made
-    unread = f"{backend.name} does not read it, and "
-    told = (replace(r, why=unread + r.why) if (r.domain, r.op) in left else r for r in tried[0].refusals)
+    told = (_unread(r, backend) if (r.domain, r.op) in left else r for r in tried[0].refusals)
     return replace(tried[0], refusals=tuple(told))
 
 
@@ -107,9 +133,25 @@ def vendors(source: ModelProto, backend: Backend, folder: str | None) -> set[Op]
 
 def foreign(source: ModelProto) -> set[Op]:
     """The operators that the model calls, and that are neither ONNX's nor functions of its own."""
-    local = {(default_domain(f.domain), f.name) for f in source.functions}
-    used = {(default_domain(node.domain), node.op_type) for body in bodies(source) for node in body.node}
-    return {op for op in used - local if not schemas.known_domain(op[0])}
+    return {op for op in _called(source) if not schemas.known_domain(op[0])}
+
+
+def _called(model: ModelProto) -> set[Op]:
+    """The operators that a model calls, without functions of its own."""
+    local = {(default_domain(f.domain), f.name) for f in model.functions}
+    return {(default_domain(node.domain), node.op_type) for body in bodies(model) for node in body.node} - local
+
+
+def _brought(source: ModelProto, made: Result, backend: Backend | None) -> set[Op]:
+    """The operators that came in with a conversion, and that the backend has not."""
+    if backend is None or made.model is None or not made.changes:
+        return set()
+    opsets = imports.opsets(made.model)
+    return {op for op in _called(made.model) - _called(source) if not backend.has(*op, opsets.get(op[0], 1))}
+
+
+def _unread(refusal: Refusal, backend: Backend) -> Refusal:
+    return replace(refusal, why=f"{backend.name} does not read it, and {refusal.why}")
 
 
 def _checked(result: Result, backend: Backend, folder: str | None) -> Result:

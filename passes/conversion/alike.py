@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
 
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas
 from opshift.passes.model.kinds import Kind, Layout, Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, Op, subgraphs
+from opshift.passes.records import dataclass, field
 
 from opshift import functions
 

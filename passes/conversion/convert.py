@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from google.protobuf.message import Error as ProtobufError
 from opshift.passes.analysis import claims, formals
@@ -32,6 +31,7 @@ from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Calls, Op, census, with_nested
 from opshift.passes.process import collector_paused
+from opshift.passes.records import replace
 
 _TOO_DEEP = "what takes the place of its innermost nodes is nested deeper than protobuf's 100 levels of messages"
 
@@ -192,10 +192,9 @@ def _converted(
     if ledger.refusals:
         return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
     ledger.changes = merged.as_written(ledger.changes)
-    if dead_code.drop_unused(model, context.released):
+    held, calls = before.census(model)
+    if dead_code.drop_unused(model, context.released, held):
         held, calls = census([*reversed(model.functions), model.graph])
-    else:
-        held, calls = before.census(model)
     prune_imports(model, source, targets, brought, before.calls, calls)
     ledger.refusals += _unfit(model, context, ledger, ops, calls)
     ledger.refusals += [] if ledger.refusals else ir_versions.write_ir_version(model, targets, ir_version, held)

@@ -7,7 +7,6 @@ it is. Floats have no such form: what computes one rounds to its type.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from opshift.passes.analysis.scope import Context, Scope
@@ -17,6 +16,7 @@ from opshift.passes.model import schemas, tensor_data, tensors
 from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Body, bodies, subgraphs
 from opshift.passes.model.types import ELEMENT_TYPES, type_text
+from opshift.passes.records import dataclass
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.replace import take_over

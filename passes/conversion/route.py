@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from opshift.passes.analysis.scope import Scope
@@ -15,6 +14,7 @@ from opshift.passes.model.kinds import Kind
 from opshift.passes.model.legality import Judge
 from opshift.passes.model.messages import default_domain
 from opshift.passes.model.validity import is_theirs
+from opshift.passes.records import dataclass
 from opshift.passes.rewrite import registry
 
 from opshift import functions

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.model.kinds import Layout
 from opshift.passes.model.messages import NodeProto, default_domain
 from opshift.passes.model.traversal import Op
+from opshift.passes.records import dataclass
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 

@@ -84,8 +84,8 @@ class Climb:
                 produced = replays.replayed(proto, kind, scope, rehearse, self._ledger.changes)
                 if produced is not None and kind not in ahead:
                     later = places[kind][bisect_right(places[kind], index) :]
-                    calls, whole = [nodes[k] for k in later], not layout.values.omitting
-                    ahead[kind] = replays.ahead(kind, calls, scope, whole=whole)
+                    whole = not layout.values.omitting
+                    ahead[kind] = replays.ahead(kind, nodes, later, scope, whole=whole)
             if produced is None:
                 work = Work(proto, versions, index, layout.inner.get(index, ()), within=within)
                 produced = self._replacement(work, scope)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import validity
@@ -14,13 +13,14 @@ from opshift.passes.model.encoding.node_bytes import Values
 from opshift.passes.model.imports import Callee
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, Census, census, graphless, subgraphs
+from opshift.passes.records import dataclass, field
 
 _MOST = 4096  # kinds that are told apart by their attributes' values
 _LONGEST = 1 << 14  # bytes of a function without its name: what is longer is hardly repeated
 _NAME = tag(FunctionProto.NAME_FIELD_NUMBER)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Kind:
     """Calls of an operator with so many inputs, outputs and attributes; `same` if they differ in their names alone."""
 

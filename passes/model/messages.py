@@ -12,10 +12,25 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+
+def _when_used(package: str, name: str) -> None:
+    """Import a module once something asks it for anything, as what refers to it without need does not."""
+    whole = f"{package}.{name}"
+    found = None if whole in sys.modules else importlib.util.find_spec(whole)
+    if found is None or found.loader is None:
+        return
+    found.loader = importlib.util.LazyLoader(found.loader)
+    module = importlib.util.module_from_spec(found)
+    sys.modules[whole] = module
+    setattr(sys.modules[package], name, module)
+    found.loader.exec_module(module)
+
+
 if not TYPE_CHECKING and "onnx" not in sys.modules and "onnx.onnx_ml_pb2" not in sys.modules:
     _onnx = importlib.util.find_spec("onnx")
     if _onnx is None or not _onnx.submodule_search_locations:
         raise ImportError("opshift needs onnx: pip install onnx", name="onnx")
+    _when_used("google.protobuf.internal", "python_message")  # messages without the C implementation; long to import
     _spec = importlib.util.spec_from_file_location(
         "onnx.onnx_ml_pb2", os.path.join(_onnx.submodule_search_locations[0], "onnx_ml_pb2.py")
     )

@@ -10,12 +10,12 @@ import json
 import os
 from base64 import b64decode
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import AttributeProto, default_domain
+from opshift.passes.records import dataclass
 
 INFINITE = 2**31 - 1  # max_input of a variadic operator
 

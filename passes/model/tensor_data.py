@@ -11,7 +11,6 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
 from types import ModuleType
 from typing import BinaryIO
@@ -19,6 +18,7 @@ from typing import BinaryIO
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import ELEMENTS
+from opshift.passes.records import dataclass
 
 FIELDS = "opshift.fields"
 

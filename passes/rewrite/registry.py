@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas
+from opshift.passes.records import dataclass
 from opshift.passes.rewrite import operator_files, vendor_files
 from opshift.passes.rewrite.node import Node
 

@@ -13,7 +13,7 @@ BatchSize = int | str
 """A number of samples, or `dynamic` for any."""
 
 _DYNAMIC = "dynamic"
-_LIST = re.compile(r"\[?\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)\]?")
+_LIST = r"\[?\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)\]?"
 
 
 def sizes(given: Sizes | None) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
@@ -29,7 +29,7 @@ def sizes(given: Sizes | None) -> tuple[dict[str, tuple[int, ...]], dict[str, in
     else:
         for text in [given] if isinstance(given, str) else given or ():
             name, colon, rest = text.rpartition(":")
-            found = _LIST.fullmatch(rest.strip())
+            found = re.fullmatch(_LIST, rest.strip())
             if colon and name and found:
                 shapes[name] = tuple(int(size) for size in found[1].split(",") if size.strip())
             else:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
 from opshift.passes.model.types import is_fixed, symbol
+from opshift.passes.records import dataclass, field
 from opshift.passes.specialization.inputs import fits, known, of_elements, tensor
 from opshift.passes.specialization.sizes import Sizes, size_of, sizes
 

@@ -41,7 +41,7 @@ def main() -> int:
             stream.write(json.dumps(asdict(trial)) + "\n")
         print(_said(trial), flush=True)
 
-    inside = [given for given in tasks if given.mutant.inside and given.tests]
+    inside = [given for given in tasks if given.tests and not given.at_import]
     earlier = len(_lines(results))
     apart(lambda: judge_bodies(tree, inside, report))
     judged = {name for name, row in _known(results, earlier).items() if row["fate"] != UNJUDGED}

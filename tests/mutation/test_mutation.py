@@ -69,8 +69,8 @@ def report(trial):
     print(f"{trial.mutant.old} -> {trial.mutant.new}: {trial.fate} {trial.by}", flush=True)
 
 
-apart(lambda: judge_bodies(tree, [given for given in tasks if given.mutant.inside], report))
-judge_imports(tree, [given for given in tasks if not given.mutant.inside], report)
+apart(lambda: judge_bodies(tree, [given for given in tasks if not given.at_import], report))
+judge_imports(tree, [given for given in tasks if given.at_import], report)
 assert tree.path(file).read_text() == source
 """
 
@@ -157,7 +157,19 @@ def test_the_nearest_and_fastest_come_first_and_long_ones_last():
     (mutant,) = mutants("b/it.py", "def f():\n  return 0")[:1]
     order = ["b/test_it.py::c", "b/test.py::d", "else.py::a", "b/test.py::e"]
     for budget, more in ((9, ["b/test_it.py::b"]), (3, [])):
-        assert task(recording, mutant, "", {2}, budget).tests == [f"tests/{test}" for test in order + more]
+        made = task(recording, mutant, "", {2}, budget)
+        assert (made.tests, made.at_import) == ([f"tests/{test}" for test in order + more], False)
+
+
+def test_what_no_test_executes_is_executed_by_the_import():
+    """A function that makes a table is judged by the tests of those that read it, and by all of the room."""
+    recording = Recording()
+    recording.tests = ["tests/else.py::a", "tests/b/test_it.py::b", "tests/b/test.py::c", "tests/other.py::d"]
+    recording.seconds = [0.1] * 4
+    recording.lines["b/it.py"][4] = 0b0011
+    mutant, _ = mutants("b/it.py", "def f():\n  return 0\ndef g():\n  return HELD")[:2]
+    made = task(recording, mutant, "", {2, 4}, 9)
+    assert (made.at_import, made.tests) == (True, ["tests/b/test_it.py::b", "tests/b/test.py::c", "tests/else.py::a"])
 
 
 def test_who_kills_whom(python, tmp_path):

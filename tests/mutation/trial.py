@@ -41,6 +41,8 @@ class Task:
     source: str
     tests: Sequence[str]
     seconds: float
+    at_import: bool = False
+    """Whether only the import of its file executes it, as what makes a table does, so that each copy has to import it."""
 
 
 def task(recording: Recording, mutant: Mutant, source: str, bodies: set[int], budget: float) -> Task:
@@ -50,9 +52,11 @@ def task(recording: Recording, mutant: Mutant, source: str, bodies: set[int], bu
     those of the room. Behind those that reach it come others of their files: what one of them has made may be kept for
     all that follow, so that they did not execute what makes it.
     """
-    found = recording.reaching(mutant.file, {mutant.line} if mutant.inside else bodies | {mutant.line})
+    found = recording.reaching(mutant.file, {mutant.line}) if mutant.inside else []
+    if at_import := not found:
+        found = recording.reaching(mutant.file, bodies | {mutant.line})
     room, stem = f"tests/{os.path.dirname(mutant.file)}/", Path(mutant.file).stem
-    if not mutant.inside:
+    if at_import:
         beside = [k for k, test in enumerate(recording.tests) if test.startswith(room)]
         found = sorted({*found, *beside}) or list(range(len(recording.tests)))
     reaching, files = set(found), {recording.tests[index].split("::")[0] for index in found}
@@ -74,7 +78,7 @@ def task(recording: Recording, mutant: Mutant, source: str, bodies: set[int], bu
     if found and not chosen:
         index = min(found, key=recording.seconds.__getitem__)
         chosen, spent = [recording.tests[index]], recording.seconds[index]
-    return Task(mutant, source, list(dict.fromkeys(chosen)), spent)
+    return Task(mutant, source, list(dict.fromkeys(chosen)), spent, at_import)
 
 
 def _distance(test: str, room: str, stem: str) -> int:

@@ -6,11 +6,11 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
 from opshift.passes.model.types import symbol
+from opshift.passes.records import dataclass, field, replace
 from opshift.passes.specialization.inputs import fits, known, of_type, required, tensor
 from opshift.passes.specialization.sizes import Sizes
 from opshift.passes.specialization.sizes import sizes as parsed_sizes
@@ -23,7 +23,7 @@ Inputs = str | os.PathLike[str] | Feeds | Sequence[Feeds]
 Engines = str | Sequence[str]
 Ranges = str | Mapping[str, tuple[float, float]] | tuple[float, float] | Iterable[str]
 
-_RANGE = re.compile(r"\[\s*([^\s,\[\]]+)\s*,\s*([^\s,\[\]]+)\s*\]")
+_RANGE = r"\[\s*([^\s,\[\]]+)\s*,\s*([^\s,\[\]]+)\s*\]"
 _OPTIONAL = ("openvino",)  # engines that opshift does not bring along
 
 
@@ -150,7 +150,7 @@ def _ranges(given: Ranges | None) -> dict[str, tuple[float, float]]:
     else:
         for text in [given] if isinstance(given, str) else given or ():
             name, _, rest = str(text).rpartition(":")
-            found = _RANGE.fullmatch(rest.strip())
+            found = re.fullmatch(_RANGE, rest.strip())
             try:
                 held[name] = (float(found[1]), float(found[2]))  # type: ignore[index]
             except (TypeError, ValueError):

@@ -7,7 +7,6 @@ all calls are edited at once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import repeat, takewhile
 from typing import Any
@@ -17,6 +16,7 @@ from opshift.passes.changes import Change
 from opshift.passes.conversion.replay.template import Script, recall_later
 from opshift.passes.model.encoding.fields import tag
 from opshift.passes.model.messages import NodeProto
+from opshift.passes.records import dataclass
 
 _INPUT = tag(NodeProto.INPUT_FIELD_NUMBER)
 _make_change: Any = partial(tuple.__new__, Change)
@@ -42,32 +42,31 @@ class Patch:
         return not self.constants or scope.spelled.keys() >= set(self.constants)
 
     def one(
-        self, script: Script, call: NodeProto, names: Sequence[str], scope: Scope, changes: list[Change]
+        self, script: Script, call: NodeProto, read: Any, names: Sequence[str], scope: Scope, changes: list[Change]
     ) -> list[NodeProto | bytes]:
-        """Edit one call, whose values and own name are `names`."""
-        self._edit(call, len(call.input), self._more(scope))
+        """Edit one call, whose inputs are `read`, and whose values and own name are `names`."""
+        released = scope.context.released
+        if self.attributes is not None:
+            call.ClearField("attribute")
+        if self.stay < len(read):
+            del read[self.stay :]
+        if more := self._more(scope):
+            call.MergeFromString(more)
         if script.released:
-            scope.context.released.update([names[number] for number in script.released])
+            released.update([names[number] for number in script.released])
         for number, rest in script.changes:
             changes.append(_make_change((names[number], *rest)))
         made: list[NodeProto | bytes] = [call]
         recall_later(script, made, names, scope)
-        if scope.context.released:
-            scope.context.released.difference_update([names[number] for number in self.read])
+        if released and self.read:
+            released.difference_update([names[number] for number in self.read])
         return made
 
     def _more(self, scope: Scope) -> bytes:
         """What is added to each call, as a file holds it."""
-        added = b"".join([_INPUT + scope.spelled[key][1] for key in self.constants]) if self.constants else b""
-        return added + self.attributes if self.attributes else added
-
-    def _edit(self, call: NodeProto, inputs: int, more: bytes) -> None:
-        if self.attributes is not None:
-            call.ClearField("attribute")
-        if self.stay < inputs:
-            del call.input[self.stay :]
-        if more:
-            call.MergeFromString(more)
+        if not self.constants:
+            return self.attributes or b""
+        return b"".join([_INPUT + scope.spelled[key][1] for key in self.constants]) + (self.attributes or b"")
 
     def many(self, script: Script, calls: Sequence[NodeProto], names: Sequence[str], scope: Scope) -> Iterator[Any]:
         """Edit the calls, whose own names are `names`, and yield the changes of each."""
@@ -75,7 +74,12 @@ class Patch:
             scope.context.released.update([call.input[number] for call in calls])
         inputs, more = len(calls[0].input), self._more(scope)
         for call in calls:
-            self._edit(call, inputs, more)
+            if self.attributes is not None:
+                call.ClearField("attribute")
+            if self.stay < inputs:
+                del call.input[self.stay :]
+            if more:
+                call.MergeFromString(more)
         outputs = [[call.output[number] for call in calls] for number in range(len(script.outputs))]
         made = list(zip(repeat(script), zip(calls, strict=True)))
         for values, (_, _, elem_type, _) in zip(outputs, script.outputs, strict=True):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from opshift.passes.analysis.scope import Scope
@@ -21,8 +20,9 @@ from opshift.passes.conversion.replay.recording import DOC, INPUTS, NAME, OUTPUT
 from opshift.passes.conversion.replay.switch import first_replayed
 from opshift.passes.conversion.replay.template import Script
 from opshift.passes.model.kinds import Kind
-from opshift.passes.model.messages import FunctionProto, NodeProto
+from opshift.passes.model.messages import NodeProto
 from opshift.passes.model.traversal import subgraphs
+from opshift.passes.records import dataclass, field
 
 _MOST_ANSWERS = 64  # calls that differ more than this are hardly alike
 _MOST_NODES = 4096  # a longer script is not worth keeping
@@ -61,24 +61,29 @@ class Replays:
         self, proto: NodeProto, kind: Kind, scope: Scope, rehearse: Rehearsal, changes: list[Change]
     ) -> list[NodeProto | bytes] | None:
         """What takes the node's place, all of it at the target; None where the steps themselves have to look."""
-        self._seen[kind] += 1
-        if self._from is None or self._seen[kind] < self._from - 1:
+        read, own = proto.input, proto.name
+        names = read[:]
+        inputs = len(names)
+        names += proto.output[:]
+        usual = kind.same and all(names) and (inputs < 2 or len(set(names[:inputs])) == inputs)
+        names.append(own)
+        if not _are_texts(names):
             return None
-        if kind.inputs > len(INPUTS) or not 0 < kind.outputs <= len(OUTPUTS):
-            return None
-        names = [*proto.input[:], *proto.output[:], proto.name]
-        if not _are_texts(names) or not (kind.same or proto.ByteSize() <= _LARGEST):
-            return None
-        key = _key(proto, kind, names, scope)
-        if key in self._heads:
-            at = self._heads[key]
-        elif key in self._once:
-            at = self._learn(key, proto, names, scope, rehearse)
-        else:
-            self._once.add(key)
-            if any(True for _ in subgraphs(proto)):  # they mention values by their real names
-                self._heads[key] = None
-            return None
+        key: tuple[Any, ...] = (kind, own != "", type(scope.body))
+        at = self._heads.get(key) if usual else None
+        if at is None:
+            if not self._may_learn(proto, kind):
+                return None
+            key = key if usual else _key(proto, kind, names, scope)
+            if key in self._heads:
+                at = self._heads[key]
+            elif key in self._once:
+                at = self._learn(key, proto, names, scope, rehearse)
+            else:
+                self._once.add(key)
+                if any(True for _ in subgraphs(proto)):  # they mention values by their real names
+                    self._heads[key] = None
+                return None
         while isinstance(at, _Question):
             found = answer(at.kind, names[at.number], scope)[1]
             if found in at.answers:
@@ -87,22 +92,32 @@ class Replays:
                 return None
             else:
                 at = self._learn(key, proto, names, scope, rehearse)
-        return None if at is None else _played(at, proto, names, scope, changes)
+        return None if at is None else _played(at, proto, read, names, scope, changes)
+
+    def _may_learn(self, proto: NodeProto, kind: Kind) -> bool:
+        """Whether there were enough calls of the kind, and this is one that a script can be written of."""
+        self._seen[kind] += 1
+        if self._from is None or self._seen[kind] < self._from - 1:
+            return False
+        if kind.inputs > len(INPUTS) or not 0 < kind.outputs <= len(OUTPUTS):
+            return False
+        return kind.same or proto.ByteSize() <= _LARGEST
 
     def ahead(
-        self, kind: Kind, calls: Sequence[NodeProto], scope: Scope, *, whole: bool
+        self, kind: Kind, nodes: Sequence[NodeProto], places: Sequence[int], scope: Scope, *, whole: bool
     ) -> Iterator[Iterable[Change]] | None:
-        """What is done to each of the calls, all of one kind, which are edited at once; None where they cannot be.
+        """What is done to the calls at these places, all of one kind, which are edited at once; None if they cannot be.
 
         `whole` says that none of them leaves out an input or an output.
         """
-        if not kind.same or not calls:
+        if not kind.same or not places:
             return None
+        at = self._heads.get((kind, nodes[places[0]].name != "", type(scope.body)))
+        if not isinstance(at, _Learned) or at.patch is None or not at.patch.fits(scope):
+            return None
+        calls = [nodes[place] for place in places]
         names = [call.name for call in calls]
-        at = self._heads.get((kind, True, names[0] != "", isinstance(scope.body, FunctionProto)))
-        if not isinstance(at, _Learned) or at.patch is None or all(names) != any(names):
-            return None
-        if not at.patch.fits(scope):
+        if all(names) != any(names):
             return None
         if not whole and not all(name for call in calls for name in (*call.input, *call.output)):
             return None
@@ -145,11 +160,11 @@ class Replays:
 
 
 def _played(
-    learned: _Learned, call: NodeProto, names: list[str], scope: Scope, changes: list[Change]
+    learned: _Learned, call: NodeProto, read: Any, names: list[str], scope: Scope, changes: list[Change]
 ) -> list[NodeProto | bytes]:
     patch = learned.patch
-    if patch is not None and patch.fits(scope):
-        return patch.one(learned.script, call, names, scope, changes)
+    if patch is not None and (not patch.constants or patch.fits(scope)):
+        return patch.one(learned.script, call, read, names, scope, changes)
     return template.play(learned.script, call, names, scope, changes)
 
 
@@ -168,14 +183,18 @@ def _are_texts(names: list[str]) -> bool:
     return True
 
 
+def _is_usual(values: list[str], inputs: int) -> bool:
+    """Whether a call leaves nothing out and reads no value twice."""
+    return all(values) and (inputs < 2 or len(set(values[:inputs])) == inputs)
+
+
 def _key(proto: NodeProto, kind: Kind, names: list[str], scope: Scope) -> tuple[Any, ...]:
     """All that steps see of a call but its names: of those, which are missing and which are the same."""
-    plain = all(names[:-1]) and (kind.inputs < 2 or len(set(names[: kind.inputs])) == kind.inputs)
     return (
         kind if kind.same else _without_names(proto),
-        plain or tuple([names.index(name) if name else -1 for name in names[:-1]]),
         names[-1] != "",
-        isinstance(scope.body, FunctionProto),
+        type(scope.body),
+        tuple([names.index(name) if name else -1 for name in names[:-1]]),
     )
 
 

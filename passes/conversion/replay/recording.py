@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import proxy
 
@@ -13,12 +12,13 @@ from opshift.passes.analysis.scope import Context, Scope, has_shape
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model.types import Dim
+from opshift.passes.records import dataclass
 
 MARK = "\x1f"
 NAME, DOC = f"{MARK}name{MARK}", f"{MARK}doc{MARK}"
 INPUTS = tuple(f"{MARK}in{i}{MARK}" for i in range(32))
 OUTPUTS = tuple(f"{MARK}out{i}{MARK}" for i in range(32))
-_PLACEHOLDER = re.compile(f"({MARK}[^{MARK}]+{MARK})")
+_PLACEHOLDER = f"({MARK}[^{MARK}]+{MARK})"
 _TOO_LARGE = object()
 
 
@@ -52,7 +52,7 @@ class _Names:
 
     def fresh(self, hint: str) -> str:
         place = f"{MARK}made{len(self._events)}{MARK}"
-        self._events.append(Event(place, tuple(filter(None, _PLACEHOLDER.split(hint)))))
+        self._events.append(Event(place, tuple(filter(None, re.split(_PLACEHOLDER, hint)))))
         return place
 
 
@@ -236,6 +236,8 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
     if kind == "elem_type":
         found = scope.elem_types.get(name) or scope.elem_type(name)
         return found, found
+    if (held := scope.answered.get((kind, name))) is not None:
+        return held
     if kind == "stated_elem_type":
         stated = scope.stated_elem_type(name)
         return stated, stated
@@ -257,12 +259,10 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
         origin = scope.origin(name) is not None
         return origin, origin
     if kind in ("tensor", "small"):
-        if (kind, name) not in scope.answered:
-            told = _tensor(kind, name, scope)
-            if name not in scope.initializers:
-                return told
+        told = _tensor(kind, name, scope)
+        if name in scope.initializers:
             scope.answered[kind, name] = told
-        return scope.answered[kind, name]
+        return told
     value = scope.type(name) if kind == "type" else scope.stated(name)
     return value, value and value.SerializeToString(deterministic=True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from opshift.passes.conversion.replay.recording import DOC, INPUTS, MARK, NAME, 
 from opshift.passes.model.encoding.fields import sized, tag
 from opshift.passes.model.messages import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model.traversal import subgraphs
+from opshift.passes.records import dataclass
 
 _FIELDS = {body: tag(body.NODE_FIELD_NUMBER) for body in (GraphProto, FunctionProto)}
 
@@ -219,15 +219,16 @@ def play(
 
 def recall_later(script: Script, made: Sequence[NodeProto | bytes], names: Sequence[str], scope: Scope) -> None:
     """Tell the scope what is known of the values of a call, and who tells the rest."""
+    later, known = (script, made), scope.elem_types
     for number, kind, elem_type, like in script.outputs:
         name = names[number]
-        scope.later[name] = script, made
+        scope.later[name] = later
         if kind is not None:
             scope.typed[name] = kind
         elif like is not None and scope.declared(name) is None:
-            elem_type = scope.elem_types.get(names[like], 0)
+            elem_type = known.get(names[like], 0)
         if elem_type:
-            scope.elem_types[name] = elem_type
+            known[name] = elem_type
 
 
 def _asked(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from opshift.passes.model.encoding.fields import retain
@@ -19,15 +20,16 @@ from opshift.passes.model.messages import (
 from opshift.passes.model.traversal import Body, bodies, results, subgraphs, with_nested
 
 
-def drop_unused(model: ModelProto, released: set[str]) -> bool:
+def drop_unused(model: ModelProto, released: set[str], held: Sequence[Body] | None = None) -> bool:
     """Remove initializers and nodes that made only values in `released`, once nothing uses them any more.
 
     What they hung on is looked at next. Graph inputs and outputs stay. Returns whether there were such nodes.
+    `held` are the model's bodies, if they are known.
     """
-    unused = _unused(model, released)
+    unused = _unused(bodies(model) if held is None else held, released)
     if not unused:
         return False
-    held = list(bodies(model))
+    held = list(bodies(model)) if held is None else held
     if unused <= {tensor.name for body in held for tensor in getattr(body, "initializer", ())}:
         for body in held:
             _drop(body, set(), unused)
@@ -55,18 +57,19 @@ def drop_unused(model: ModelProto, released: set[str]) -> bool:
     return any(dead.values())
 
 
-def _unused(model: ModelProto, names: set[str]) -> set[str]:
+_READ = attrgetter("input")
+_AT_ONCE = 1024  # nodes
+
+
+def _unused(held: Iterable[Body], names: set[str]) -> set[str]:
     """Those of `names` that nothing reads; the search ends where all of them are found."""
     missing = {name for name in names if name}
-    for body in bodies(model):
-        if not missing:
-            break
+    for body in held if missing else ():
         missing.difference_update(results(body))
-        for node in body.node:
-            if not missing.isdisjoint(node.input):
-                missing.difference_update(node.input)
-                if not missing:
-                    break
+        for start in range(0, len(body.node), _AT_ONCE):
+            missing.difference_update(chain.from_iterable(map(_READ, body.node[start : start + _AT_ONCE])))
+            if not missing:
+                return missing
     return missing
 
 

@@ -7,12 +7,12 @@ its bytes behind their length.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from opshift.passes.model.encoding import tensor_bytes
 from opshift.passes.model.encoding.fields import tag, varint
 from opshift.passes.model.messages import NodeProto
+from opshift.passes.records import dataclass, field
 
 T = TypeVar("T")
 Key = tuple[bytes, int, int]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
-from opshift.passes.model.messages import AttributeProto
 from opshift.passes.operators.shared.fourier import given_length, parts_of, transformed
+from opshift.passes.operators.shared.recipes import from_the_caller
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
@@ -16,8 +16,7 @@ from opshift.passes.rewrite.says import says
 def axis_to_input(node: Node) -> None:
     held = node.attributes.find("axis")
     if held is not None and held.ref_attr_name:
-        bound = AttributeProto(name="value_int", type=AttributeProto.INT, ref_attr_name=held.ref_attr_name)
-        axis = node.build.emit("Constant", [], {"value_int": bound})
+        axis = from_the_caller(node, held)
     else:
         axis = node.build.constant(tensors.int64s([held.i if held else 1], []), hint="axis")
     node.set_input(2, axis)

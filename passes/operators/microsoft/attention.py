@@ -54,7 +54,7 @@ def _of_projected(node: Node, projected: str, *, mask: int, past: int, added: in
     earlier: Size = share_along(node, cache, 3, 1) if cache else 0
     keys = _sum(node, earlier, queries)
     allowed = allowed_keys(node, mask, batch, keys, starts=True) if node.input(mask) else ""
-    causal = bool(node.attributes.get("unidirectional", 0))
+    causal = node.attributes.get("unidirectional", 0) == 1
     later = earlier_keys(build, queries, earlier, keys) if causal and (cache or allowed) else ""
     total = addend(node, allowed, later, "" if added is None else node.input(added), kind, queries)
     outputs = 3 if node.is_used(1) else 1
@@ -79,7 +79,7 @@ def attention_of_heads(node: Node) -> list[str]:
     past: Size = share_along(node, past_key, 2, 1) if past_key else 0
     keys = _sum(node, past, new)
     allowed = allowed_keys(node, 4, share_along(node, query, 0, 1), keys) if mask else ""
-    causal, later = bool(node.attributes.get("unidirectional", 0)), ""
+    causal, later = node.attributes.get("unidirectional", 0) == 1, ""
     if causal and not (queries == new and isinstance(new, int) and not past and not mask and not node.is_used(3)):
         later = _earlier_or_last(node, queries, past, keys)
     used = max((i for i in (1, 2, 3) if node.is_used(i)), default=0)

@@ -23,7 +23,7 @@ def sampled_boxes(node: Node) -> str:
             f"mode={mode!r}, crop_size {size or 'computed'}; a constant one, bilinear or nearest could be expressed",
         )
     rows, columns = (_Axis(node, which, count) for which, count in enumerate(size))
-    images = build.Transpose(build.Gather(node.input(0), node.input(2)), perm=[0, 2, 3, 1])
+    images = build.Transpose(_with_pixels(node, build.Gather(node.input(0), node.input(2))), perm=[0, 2, 3, 1])
 
     def picked(y: str, x: str) -> str:
         """The pixels at these rows and columns of the image of each box."""
@@ -43,6 +43,15 @@ def sampled_boxes(node: Node) -> str:
     inside = build.And(build.Unsqueeze(rows.inside, [2, 3]), build.Unsqueeze(columns.inside, [1, 3]))
     outside = build.constant(node.attributes.get("extrapolation_value", 0.0), T.FLOAT)
     return str(build.Transpose(build.Where(inside, values, outside), perm=[0, 3, 1, 2]))
+
+
+def _with_pixels(node: Node, images: str) -> str:
+    """Images that have a pixel to point to, where all points are outside of none."""
+    build = node.build
+    if all(isinstance(dim, int) and dim for dim in (node.scope.shape(node.input(0)) or [None])[2:]):
+        return images
+    missing = build.Sub(1, build.Min(build.Shape(images, start=2), 1))
+    return str(build.Pad(images, build.Concat([0] * 6, missing, axis=0)))
 
 
 def _between(node: Node, a: str, b: str, part: str) -> str:

@@ -6,15 +6,26 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
+
+T = TensorProto
 
 
 @says("Gelu-20 with the approximation by tanh, of X + bias.")
 def approximated_by_tanh(node: Node) -> str:
     build, x, bias = node.build, node.input(0), node.input(1)
-    return str(build.Gelu(build.Add(x, bias) if bias else x, approximate="tanh"))
+    x = build.Add(x, bias) if bias else x
+    return _by_the_text(build, x) if node.elem_type() == T.DOUBLE else str(build.Gelu(x, approximate="tanh"))
+
+
+def _by_the_text(build: Builder, x: str) -> str:
+    """0.5 X (1 + tanh(0.797885 X + 0.035677 X * X * X)), which runs where there is no kernel, with six digits."""
+    half, one, a, c = (build.constant(value, T.DOUBLE) for value in (0.5, 1.0, 0.797885, 0.035677))
+    bent = build.Mul(x, build.Add(a, build.Mul(c, build.Mul(x, x))))
+    return str(build.Mul(half, build.Mul(x, build.Add(one, build.Tanh(bent)))))
 
 
 @says("Gelu-20 with the approximation by tanh, of the product and the bias.")

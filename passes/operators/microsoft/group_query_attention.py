@@ -117,7 +117,7 @@ def _rotated(node: Node, x: str, positions: str) -> str:
     cosine, sine = node.input(COSINE), node.input(SINE)
     if not cosine or not sine:
         raise CannotConvert(node, "do_rotary=1 without cos_cache and sin_cache; with both could be expressed")
-    build, turning = node.build, {"interleaved": node.attributes.get("rotary_interleaved", 0) or None}
+    build, turning = node.build, {"interleaved": 1 if node.attributes.get("rotary_interleaved", 0) == 1 else None}
     width, size = (node.scope.shape(cosine) or [None])[-1], (build.scope.shape(x) or [None])[-1]
     if isinstance(width, int) and isinstance(size, int):
         turning["rotary_embedding_dim"] = None if size == 2 * width else 2 * width

@@ -40,6 +40,7 @@ def sum_of_quantized_experts(node: Node) -> str:
         raise CannotConvert(node, f"quant_type={kind!r}, which the CPU kernel does not run; int could be expressed")
     if node.attributes.get("weights_prepacked", -1) == 1:
         raise CannotConvert(node, "weights_prepacked=1, weights in the order of a kernel; 0 could be expressed")
+    _refuse_rounded_again(node)
 
     def weights(inner: Builder, at: str, index: int) -> str:
         return _dequantized(node, inner, at, index)
@@ -52,6 +53,14 @@ def _refuse_third(node: Node, third: int) -> None:
         raise CannotConvert(node, "fc3_experts_weights, which the CPU kernel does not run; without could be expressed")
     if node.attributes.get("use_sparse_mixer", 0):
         raise CannotConvert(node, "use_sparse_mixer=1, which no text describes; 0 could be expressed")
+
+
+def _refuse_rounded_again(node: Node) -> None:
+    """4 bits in rows, whose kernel makes blocks with scales of its own where one layer alone has zero points."""
+    given = [bool(node.input(index)) for index in Q_ZEROS]
+    if any(given) and not all(given) and not node.attributes.get("block_size", 0) and _bits(node, given[0]) == 4:
+        why = f"zero points of fc{2 - given[0]} alone, for which the kernel rounds the weights of the other once more"
+        raise CannotConvert(node, f"{why}; those of both, or of none, could be expressed")
 
 
 def _summed(
@@ -123,7 +132,7 @@ def _best(node: Node, values: str) -> list[str]:
 
 
 def _normalized(node: Node, best: str) -> str:
-    if not node.attributes.get("normalize_routing_weights", 0):
+    if node.attributes.get("normalize_routing_weights", 0) != 1:
         return best
     return str(node.build.Div(best, node.build.ReduceSum(best, [1], keepdims=1)))
 
@@ -140,9 +149,7 @@ def _backward(build: Builder, x: str) -> str:
 
 def _dequantized(node: Node, inner: Builder, at: str, index: int) -> str:
     """The weights of one expert, of integers in blocks of a row, or of rows."""
-    name, block = {Q_WEIGHTS[0]: "fc1", Q_WEIGHTS[1]: "fc2"}[index], node.attributes.get("block_size", 0)
-    own = f"{name}_expert_weight_bits"
-    bits = checked_bits(node, own if own in node.attributes else "expert_weight_bits")
+    bits, block = _bits(node, index == Q_WEIGHTS[1]), node.attributes.get("block_size", 0)
     held = inner.Gather(node.input(index), at, axis=0)
     scale = inner.Gather(node.input(index + 1), at, axis=0)
     scale = recast(inner, scale, node.elem_type(index + 1), wider(node.elem_type()))
@@ -155,6 +162,11 @@ def _dequantized(node: Node, inner: Builder, at: str, index: int) -> str:
         zero = inner.typed(zero, T.UINT8, inner.scope.shape(scale))
     blocks = {"axis": 1, "block_size": block} if block else {"axis": 0}
     return str(inner.DequantizeLinear(unpacked(inner, held, bits), scale, zero, **blocks))
+
+
+def _bits(node: Node, layer: int) -> int:
+    own = f"fc{layer + 1}_expert_weight_bits"
+    return checked_bits(node, own if own in node.attributes else "expert_weight_bits")
 
 
 def _activated(node: Node, inner: Builder, x: str, wide: int) -> str:

@@ -41,7 +41,8 @@ def gathered_and_unpacked(node: Node) -> str:
     held = build.Gather(node.input(0), build.Where(inside, index, 0), axis=0)
     numbers = _numbers(node, held, node.attributes["packed_type"])
     shape = build.Concat(build.Shape(node.input(1)), [size], axis=0)
-    return recast(build, build.Reshape(numbers, shape), T.FLOAT, node.attributes.get("output_dtype", T.BFLOAT16))
+    numbers = build.Reshape(numbers, shape, allowzero=1)
+    return recast(build, numbers, T.FLOAT, node.attributes.get("output_dtype", T.BFLOAT16))
 
 
 @says("MatMul with the rows of bytes, each block of them as integers times its scale, and what is activated of it.")
@@ -69,8 +70,10 @@ def _numbers(node: Node, rows: str, kind: int) -> str:
     """The float32 numbers of rows of bytes, block after block."""
     if kind not in FORMATS:
         raise CannotConvert(node, f"packed_type={kind}; {', '.join(map(str, FORMATS))} could be expressed")
-    held = FORMATS[kind]
-    return held.read(node.build, node.build.Reshape(rows, [-1, node.attributes["K"] // held.size, held.bytes]))
+    build, held = node.build, FORMATS[kind]
+    count = build.ReduceProd(build.Shape(rows, end=-1), keepdims=1)
+    shape = build.Concat(count, [node.attributes["K"] // held.size, held.bytes], axis=0)
+    return held.read(build, build.Reshape(rows, shape, allowzero=1))
 
 
 def _part(build: Builder, x: str, begin: int, end: int) -> str:

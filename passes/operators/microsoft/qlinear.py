@@ -15,6 +15,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.dequantized import ROUNDS, dequantized, quantized, softmax_needs, softmax_overflows
 from opshift.passes.operators.shared.recipes import channels_first, channels_last
+from opshift.passes.operators.shared.shapes import in_shape_of_data
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -46,8 +47,7 @@ def of_softmax(node: Node) -> str:
     if node.attributes["opset"] >= _PER_AXIS:
         y = build.Softmax(x, axis=axis)
     else:
-        flat = build.Softmax(build.Flatten(x, axis=axis), axis=-1)
-        y = build.Reshape(flat, build.Shape(node.input(0)))
+        y = in_shape_of_data(node, build.Softmax(build.Flatten(x, axis=axis), axis=-1))
     return quantized(node, y, 3, node.elem_type(0))
 
 
@@ -119,7 +119,7 @@ def averaged(node: Node) -> str:
 
 defined(["QLinearAdd", "QLinearMul"], of_both, opset=13, domain=MICROSOFT)
 defined(["QLinearLeakyRelu", "QLinearSigmoid"], of_each, opset=13, domain=MICROSOFT)
-defined("QLinearSoftmax", of_softmax, opset=13, domain=MICROSOFT)
+defined("QLinearSoftmax", of_softmax, opset=14, domain=MICROSOFT)
 defined("QLinearConcat", joined, opset=13, domain=MICROSOFT)
 defined("QLinearWhere", chosen, opset=13, domain=MICROSOFT)
 defined(["QLinearAveragePool", "QLinearGlobalAveragePool"], pooled, opset=13, domain=MICROSOFT)

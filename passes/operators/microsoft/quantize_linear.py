@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
+
+T = TensorProto
 
 
 @says("The operator of ONNX by the same name; a scale for the whole tensor is a scalar.")
@@ -14,6 +18,8 @@ def of_onnx(node: Node) -> str:
     if node.scope.shape(inputs[1]) == [1]:
         inputs[1:] = [build.Reshape(name, []) for name in inputs[1:]]
         axis = None
+    if node.op_type == "QuantizeLinear":  # which divides in float32, whatever the types are
+        inputs[:2] = [recast(build, name, node.elem_type(i), T.FLOAT) for i, name in enumerate(inputs[:2])]
     return str(build.emit(node.op_type, inputs, {"axis": axis}))
 
 

@@ -59,7 +59,8 @@ def _turned(node: Node, angles: list[str]) -> str:
         raise CannotConvert(node, f"scale={scale:g}, which the kernel ignores; 1 could be expressed")
     node.close("products and sums round in their own order")
     build, x, size = node.build, node.input(0), node.attributes.get("rotary_embedding_dim", 0)
-    attributes = {"interleaved": node.attributes.get("interleaved", 0) or None, "rotary_embedding_dim": size or None}
+    interleaved = 1 if node.attributes.get("interleaved", 0) == 1 else None
+    attributes = {"interleaved": interleaved, "rotary_embedding_dim": size or None}
     if node.rank() == 4:
         return str(build.emit("RotaryEmbedding", [x, *angles], attributes))
     if node.rank() != 3:

@@ -36,7 +36,8 @@ def way_of_least_cost(node: Node) -> str:
         return [inner.Greater(inner.Add(row, column), 0), row, column, place]
 
     start = [(build.Add(size, 0), tensor_type(T.INT64, [])) for size in (rows, columns)]
-    places = build.loop(build.Add(diagonals, 1), start, back, ends=True)[-1]
+    turns = build.Mul(build.Add(diagonals, 1), build.Min(build.Mul(rows, columns), 1))  # none through no elements
+    places = build.loop(turns, start, back, ends=True)[-1]
     found = build.Slice(places, [-1], [-(2**63)], [0], [-1])
     return str(build.Cast(build.Transpose(found, perm=[1, 0]), to=T.INT32))
 
@@ -48,7 +49,10 @@ def _by_diagonals(node: Node, rows: Size, columns: Size, diagonals: str) -> str:
     column = build.Sub(build.Unsqueeze(build.Range(1, build.Add(diagonals, 1), 1), [1]), row)
     inside = build.And(build.Greater(row, 0), build.And(build.GreaterOrEqual(column, 0), build.Less(column, columns)))
     place = build.Where(inside, build.Add(build.Mul(build.Sub(row, 1), columns), column), 0)
-    costs = build.Gather(build.Reshape(node.input(0), [-1]), place, axis=0)
+    flat = build.Reshape(node.input(0), [-1])
+    if not all(isinstance(size, int) and size for size in (rows, columns)):  # without elements, 0 is no place
+        flat = build.Concat(flat, build.constant([0.0], T.FLOAT), axis=0)
+    costs = build.Gather(flat, place, axis=0)
     return str(build.Where(inside, costs, build.constant(float("inf"), T.FLOAT)))
 
 

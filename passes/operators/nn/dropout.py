@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
-from opshift.passes.model.messages import AttributeProto, TensorProto
-from opshift.passes.operators.shared.recipes import FLOAT8, without_hint
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.recipes import FLOAT8, from_the_caller, without_hint
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
@@ -53,8 +53,7 @@ def ratio_to_input(node: Node) -> None:
     if held is None:
         return
     if held.ref_attr_name:
-        reference = AttributeProto(name="value_float", type=AttributeProto.FLOAT, ref_attr_name=held.ref_attr_name)
-        node.set_input(1, node.build.typed(node.build.Constant(value_float=reference), T.FLOAT, []))
+        node.set_input(1, from_the_caller(node, held))
     elif 0 <= held.f < 1:  # the text says so from 12 on; nothing hangs on it in inference
         node.set_input(1, node.build.constant(held.f, T.FLOAT, hint="ratio"))
     del node.attributes["ratio"]

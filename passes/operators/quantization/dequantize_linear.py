@@ -17,9 +17,9 @@ from opshift.passes.operators.shared.quantization import (
     ZERO,
     X,
     all_constants_in_carrier_types,
+    drop_axis_of_one_scale,
     held_as,
     in_blocks,
-    one_scale,
     scale_of_one_element,
     spread,
     widened,
@@ -92,7 +92,7 @@ def dequantized_in_float(node: Node) -> Replacement:
 
 @says("Scales per axis did not exist: the formula is written out for them, and axis goes.")
 def dequantized_per_axis(node: Node) -> Replacement:
-    return None if one_scale(node) else _dequantize(node)
+    return None if drop_axis_of_one_scale(node) else _dequantize(node)
 
 
 @says("(x - zero_point) * scale in other operators; the difference in int32, where it cannot wrap.")

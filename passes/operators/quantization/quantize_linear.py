@@ -20,9 +20,9 @@ from opshift.passes.operators.shared.quantization import (
     ZERO,
     X,
     constants_in_carrier_types,
+    drop_axis_of_one_scale,
     held_as,
     in_blocks,
-    one_scale,
     scale_of_one_element,
     spelled,
     spread,
@@ -150,7 +150,7 @@ def integers_as_float(node: Node) -> None:
 
 @says("Scales per axis did not exist: the formula is written out for them, and axis goes.")
 def quantized_per_axis(node: Node) -> Replacement:
-    return None if one_scale(node) else _quantize(node, _output_type(node))
+    return None if drop_axis_of_one_scale(node) else _quantize(node, _output_type(node))
 
 
 @says("cast(clip(round(x / scale) + zero_point, lowest, highest)) in other operators.")

@@ -147,7 +147,7 @@ def held_as(node: Node, index: int, to: int) -> str:
     return node.build.constant(held.take(np.arange(size) // block, axis=axis), to)
 
 
-def one_scale(node: Node) -> bool:
+def drop_axis_of_one_scale(node: Node) -> bool:
     """Drop axis where a single scale leaves it without a meaning; False where there may be several."""
     if node.scope.shape(node.input(SCALE)) not in ([], [1]):
         return False

@@ -15,6 +15,19 @@ from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Replacement, Step
 from opshift.passes.rewrite.says import says
 
+FROM_THE_CALLER: Mapping[int, tuple[str, int, list[Dim]]] = {  # an attribute of Constant, its element type and shape
+    AttributeProto.FLOAT: ("value_float", TensorProto.FLOAT, []),
+    AttributeProto.INT: ("value_int", TensorProto.INT64, []),
+    AttributeProto.INTS: ("value_ints", TensorProto.INT64, [None]),
+}
+
+
+def from_the_caller(node: Node, held: AttributeProto) -> str:
+    """What each call of a function gives for an attribute that is bound by reference, as a value of the body."""
+    name, elem_type, dims = FROM_THE_CALLER[held.type]
+    bound = AttributeProto(name=name, type=held.type, ref_attr_name=held.ref_attr_name)
+    return node.build.typed(node.build.emit("Constant", [], {name: bound}), elem_type, dims)
+
 
 @says("axes was an attribute and becomes an input; none or an empty list means all axes, as an absent input does.")
 def axes_to_input(node: Node) -> None:
@@ -22,8 +35,7 @@ def axes_to_input(node: Node) -> None:
     if held is None:
         return
     if held.ref_attr_name:
-        reference = AttributeProto(name="value_ints", type=AttributeProto.INTS, ref_attr_name=held.ref_attr_name)
-        node.set_input(1, node.build.emit("Constant", [], {"value_ints": reference}))
+        node.set_input(1, from_the_caller(node, held))
     elif held.ints:
         node.set_input(1, node.build.constant(tensors.int64s(held.ints), hint="axes"))
     del node.attributes["axes"]

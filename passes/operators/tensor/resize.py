@@ -194,7 +194,7 @@ def stretch_all_axes(node: Node) -> Replacement:
     if how.antialias and not _grows(node):
         return sampled(node)
     if policy != "stretch" and has_sizes(node):
-        if not _keeps_ratio(node):
+        if not _keep_ratio(node):
             return sampled(node)
     elif node.attributes.get("axes"):
         _give_all_axes(node)
@@ -217,7 +217,7 @@ def _grows(node: Node) -> bool:
         return False
 
 
-def _keeps_ratio(node: Node) -> bool:
+def _keep_ratio(node: Node) -> bool:
     """Replace sizes by those that keep the ratio, or by its scale; False if neither leads there."""
     try:
         axes, rank = resized(node, all_axes=True), node.rank()

@@ -15,21 +15,22 @@ from opshift.passes.rewrite.says import says
 
 @says("There was no mode CRD: the channels are put into the order that DCR reads.")
 def channels_to_depth_first(node: Node) -> None:
-    if _column_first(node):
+    if _drop_mode(node):
         blocks, channels = node.attributes["blocksize"] ** 2, size_along(node, 1)
         node.set_input(0, _turned(node, node.input(0), channels, [-1, blocks]))
 
 
 @says("There was no mode CRD: the channels that DCR writes are put into its order.")
 def channels_from_depth_first(node: Node) -> Replacement:
-    if not _column_first(node):
+    if not _drop_mode(node):
         return None
     blocks, channels = node.attributes["blocksize"] ** 2, size_along(node, 1)
     channels = channels * blocks if isinstance(channels, int) else node.build.Mul(channels, blocks)
     return _turned(node, node.build.again(node.proto, node.inputs), channels, [blocks, -1])
 
 
-def _column_first(node: Node) -> bool:
+def _drop_mode(node: Node) -> bool:
+    """Take mode off the node; whether it was CRD, where the column is the first part of a channel."""
     mode = node.attributes.pop("mode", "DCR")
     if mode not in ("DCR", "CRD"):
         raise CannotConvert(node, f"mode={mode!r}; DCR or CRD could be expressed")
@@ -52,7 +53,7 @@ def blocks_from_channels(node: Node) -> str:
     block = node.attributes["blocksize"]
     batch, channels, height, width = flat_indices.sizes(node, node.input(0))
     channels = _over(node, channels, block**2)
-    if _column_first(node):
+    if _drop_mode(node):
         apart, order = [batch, channels, block, block, height, width], [0, 1, 4, 2, 5, 3]
     else:
         apart, order = [batch, block, block, channels, height, width], [0, 3, 4, 1, 5, 2]

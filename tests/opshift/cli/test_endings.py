@@ -86,6 +86,30 @@ def no_room(*_):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+@pytest.mark.parametrize("at", ["pathlib.Path.write_text", "os.replace"])
+def test_a_report_that_cannot_be_written_leaves_no_model(here, capsys, monkeypatch, at):
+    """Room runs out once the model lies beside its path; what stood there stays as it is."""
+    Path("out.onnx").write_bytes(b"what was there")
+    monkeypatch.setattr(at, lambda *_, **__: no_room())
+    code, _, err = run(capsys, "convert in.onnx out.onnx --opset 13 --no-verify --report page.html")
+    assert (code, err) == (6, "opshift: page.html cannot be written: No space left on device\n")
+    assert sorted(os.listdir()) == ["in.onnx", "out.onnx"]
+    assert Path("out.onnx").read_bytes() == b"what was there"
+
+
+@pytest.mark.posix
+def test_a_report_goes_to_a_device_as_it_is(here, capsys):
+    assert run(capsys, "convert in.onnx out.onnx --opset 13 --no-verify --report /dev/full")[0] == 6
+    assert run(capsys, "convert in.onnx out.onnx --opset 13 --no-verify --report /dev/null")[0] == 0
+    assert sorted(os.listdir()) == ["in.onnx", "out.onnx"]
+
+
+def test_a_model_that_cannot_be_written_leaves_no_report(here, capsys, monkeypatch):
+    monkeypatch.setattr("opshift.files.model_file._replace", no_room)
+    assert run(capsys, "convert in.onnx out.onnx --opset 13 --no-verify --report page.html")[0] == 6
+    assert os.listdir() == ["in.onnx"]
+
+
 @pytest.mark.parametrize(
     ("typed", "said"),
     [

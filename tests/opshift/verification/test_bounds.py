@@ -200,3 +200,186 @@ def test_sequences_are_compared_element_by_element(one, other, why):
     source = model("y = Identity(x)", 17, inputs="float[2,3] x", outputs="float[2,3] y")
     pair = Pair(Side(source), Side(source), "close")
     assert pair.parted(one, other) == why
+
+
+# --- held against the words ---------------------------------------------------------------------------------
+
+FACTORS = {"exact": (64, 4, 64), "close": (8192, 16, 8192)}
+EXCUSED = {"float16": (0.01, 0.02), "bfloat16": (0.02, 0.02), "float32": (1e-4, 1e-3), "complex64": (1e-4, 1e-3)}
+
+
+def finite(value):
+    return abs(value) if np.isfinite(value) else 0.0
+
+
+def mean_square(values):
+    return np.sqrt(sum(min(finite(v), 1e150) ** 2 for v in values) / len(values))
+
+
+def widths(x):
+    return [max(finite(v), mean_square(x) if len(x) > 1 else 0) for v in x]
+
+
+def both_bounds(a, b, x, y, grade, unit=0.0, narrow=None, rounded=False, noise=0.0):
+    """The bounds of either question as the module's text has them, element by element."""
+    roundings, times, units = FACTORS[grade]
+    kinds = [kind for kind in (a.dtype, b.dtype, narrow) if kind is not None]
+    kind = max(kinds, key=lambda held: float(ml_dtypes.finfo(held).eps))
+    u, most = float(ml_dtypes.finfo(kind).eps) / 2, EXCUSED[kind.name][grade == "close"]
+    near, far = ([finite(complex(p) - complex(w)) for p, w in zip(*each, strict=True)] for each in ((a, x), (b, y)))
+    sizes = sorted(finite(v) for v in x if finite(v))
+    few = sizes[len(sizes) // 16] if sizes else 0.0
+    same, good = [], []
+    for value in x:
+        alike = [j for j, other in enumerate(x) if finite(other) <= max(256 * finite(value), 32 * few)]
+        like = max(finite(value), mean_square([x[j] for j in alike]))
+        moved = max(near[j] for j in alike)
+        bound = (roundings * 2.0**-53 + 64 * unit) * (like + moved / u)
+        if grade == "close" or rounded:
+            stored = moved + (max(far[j] for j in alike) if rounded else 0.0)
+            bound = max(bound, 8 * stored + 4 * u * like)
+        same.append(min(bound, most * like))
+        own = min(times * moved + units * u * like, most * like)
+        good.append(max(2 * max(moved, noise), most * like if rounded else own))
+    apart = [finite(complex(p) - complex(q)) for p, q in zip(x, y, strict=True)]
+    return (apart, same), (far, good), near
+
+
+def worst(gap, bound):
+    return max(range(len(gap)), key=lambda i: gap[i] / bound[i] if gap[i] else 0.0)
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("grade", ["exact", "close"])
+def test_bounds_are_what_the_text_says(grade, dtype, seed):
+    random = np.random.default_rng(seed)
+    size, u = 37 if seed % 8 == 0 else int(random.integers(1, 9)), bounds.half_unit(np.dtype(dtype))
+    x = random.standard_normal(size) * 4.0 ** random.integers(-6, 7, size) * random.integers(0, 9, size).clip(0, 1)
+    if seed % 5 == 4:
+        x[0] = np.inf
+    move = random.choice([0, 1e-14, 1e-12, u, 30 * u])
+    y = x * (1 + move * random.standard_normal(size))
+    a = (x * (1 + random.choice([0, u, 20 * u]) * random.standard_normal(size))).astype(dtype)
+    b = (y * (1 + random.choice([0, u, 100 * u]) * random.standard_normal(size))).astype(dtype)
+    how = {
+        "unit": float(random.choice([0, 2.0**-24])),
+        "narrow": [None, np.dtype(np.float32), np.dtype(np.float16)][seed % 3],
+        "rounded": bool(seed % 4 == 1),
+        "noise": float(random.choice([0, 1e-3])),
+    }
+    (apart, same), (far, good), near = both_bounds(a, b, x, y, grade, **how)
+    found = bounds.judge("y", bounds.Runs(a, b, x, y), grade, **how)
+    if max(near) > max(0.05 * max(widths(x)), how["noise"]) and max(far) * 16 < max(near):
+        assert found is None, "the source took another way"
+        return
+    i, j = worst(apart, same), worst(far, good)
+    assert (found.output, found.judge) == ("y", TWINS)
+    assert (found.function, found.function_bound) == pytest.approx((apart[i], same[i]), rel=1e-9)
+    assert (found.accuracy, found.accuracy_bound) == pytest.approx((far[j], good[j]), rel=1e-9)
+    assert bool(found.why) == (apart[i] > same[i] or far[j] > good[j])
+    assert found.why.endswith("in its own precision and in float64") == (apart[i] <= same[i] and far[j] > good[j])
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([], []),
+        ([-3.0], [3]),
+        ([0.0, 2.0], [2**0.5, 2]),
+        ([3.0, -4.0, np.nan, np.inf], [3, 4, 2.5, 2.5]),
+        ([1e200, 0.0], [1e200, 1e150 / 2**0.5]),
+    ],
+)
+def test_the_scale_of_an_element(values, expected):
+    assert bounds.scale(np.array(values)).tolist() == pytest.approx(expected, rel=1e-12)
+
+
+def test_beside_numbers_beyond_all_squares_small_ones_are_as_inexact_as_large_ones():
+    x = np.array([1e-3, 1e200, 1e201])
+    assert bounds._mean(x, np.full(3, 1e300))[0] == pytest.approx(1e150 * (2 / 3) ** 0.5)
+
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("other", [X[:-1], None])
+def test_twins_of_other_shapes_do_not_answer(place, other):
+    runs = [ROUNDED, ROUNDED, X, X]
+    if other is None and place < 2:
+        return
+    runs[place] = other
+    assert bounds.judge("y", bounds.Runs(*runs), "exact") is None
+
+
+def test_a_twin_that_overflows_does_not_answer():
+    x = X.copy()
+    x[3] = np.inf
+    assert bounds.judge("y", bounds.Runs(ROUNDED, ROUNDED, x, x), "close") is None
+
+
+def test_nothing_is_within_its_bounds():
+    empty = np.zeros((0, 3))
+    found = bounds.judge("y", bounds.Runs(empty.astype("f4"), empty.astype("f4"), empty, empty), "exact")
+    assert (found.why, found.function, found.function_bound, found.accuracy) == ("", 0, 0, 0)
+    assert not bounds.direct("y", empty, empty, "exact").why
+    assert bounds.distance(empty, empty) == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "result", "noise", "answers"),
+    [
+        (1.2, 0.0, 0.0, False),  # it took another way than its twin
+        (1.0, 0.0, 0.0, True),
+        (1.2, 0.0, 1.4, True),  # what approximations explain
+        (1.2, 1.2 / 15, 0.0, True),  # so did the result, a little
+        (1.2, 1.2 / 17, 0.0, False),
+        (0.6, 0.0, 0.0, True),
+    ],
+)
+def test_a_source_that_took_another_way_is_not_judged_by_its_twin(source, result, noise, answers):
+    x = np.full(16, 20.0)
+    runs = bounds.Runs((x + source).astype("f8"), (x + result).astype("f8"), x, x)
+    found = bounds.judge("y", runs, "close", noise=noise, narrow=np.dtype(np.float16))
+    assert (found is not None) is answers
+
+
+@pytest.mark.parametrize("grade", ["exact", "close"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.complex64])
+def test_without_twins_two_runs_are_as_near_as_the_text_says(grade, dtype):
+    u, most = (2.0**-11 if dtype is np.float16 else 2.0**-24), EXCUSED[np.dtype(dtype).name][grade == "close"]
+    x = np.array([3, -4, 1, 0.5], dtype)
+    x = x * 1j if dtype is np.complex64 else x
+    width = widths(x.astype(np.complex128 if dtype is np.complex64 else np.float64))
+    allowed = min(FACTORS[grade][2] * u, most) * width[3]
+    for part, why in ((0.5, False), (1.1, True)):
+        other = x.copy()
+        other[3] += dtype(part * allowed * (1j if dtype is np.complex64 else 1))
+        found = bounds.direct("y", x, other, grade)
+        assert bool(found.why) is why
+        assert found.accuracy == abs(complex(other[3]) - complex(x[3]))
+        assert found.accuracy_bound == pytest.approx(allowed)
+
+
+def test_how_far_apart_arrays_are():
+    assert bounds.distance(np.array([1.0, 5.0, np.nan, 7.0]), np.array([1.5, 3.0, 1.0, np.inf])) == 2
+    assert bounds.distance(np.ones(3), np.zeros(1)) == 0
+
+
+@pytest.mark.parametrize(
+    ("gap", "bound", "expected"),
+    [
+        ([0.0, 2.0, 3.0], [0.0, 4.0, 4.0], (3, 4)),
+        ([1.0, 2.0], [1.0, 4.0], (1, 1)),
+        ([1e-9, 2.0], [0.0, 4.0], (1e-9, 0)),
+        ([1.0, 2.0], 4.0, (2, 4)),
+        ([0.0, 0.5], [1.0, 8.0], (0.5, 8)),
+        ([], [], (0, 0)),
+    ],
+)
+def test_what_is_the_largest_part_of_its_bound(gap, bound, expected):
+    assert bounds.nearest(np.array(gap), np.array(bound)) == expected
+
+
+def test_what_is_just_at_its_bound_is_within():
+    x = np.array([4.0, 4.0])
+    at = np.array([4.0, 4.0 + 64 * 2.0**-24 * 4])
+    assert not bounds.direct("y", x.astype("f4"), at.astype("f4"), "exact").why

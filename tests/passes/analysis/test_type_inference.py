@@ -3,7 +3,10 @@
 import numpy as np
 import onnx
 import onnx.checker
+import onnx.helper
+import onnx.numpy_helper
 import onnx.parser
+import onnx.shape_inference
 import pytest
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 from opshift.functions import OPENVINO

@@ -147,6 +147,43 @@ def test_what_neither_goes_nor_is_read_below_is_refused_or_left_where_only_tests
     assert operators(at(source, 22, lacks=lacks, measured={("", "Abs"): Measured()})) == {"MatMul"}
 
 
+SAVED = {"inputs": "float[2,2] x", "outputs": "float[2,2] y", "domains": '"com.microsoft" : 1'}
+GELU = ["Abs", "Add", "Div", "Erf", "Exp", "Mul", "Neg", "Constant", "Sqrt", "Tanh"]
+
+
+def supported(*names):
+    return {"supports": frozenset(("", name) for name in names)}
+
+
+def vendors_at(source, **facts):
+    backend = Backend("npu-1", **facts)
+    return fit.at_opset(source, {"": 20}, backend, ops=fit.vendors(source, backend, None))
+
+
+def test_what_takes_the_place_of_a_vendors_operator_is_nothing_that_is_lacked():
+    source = model("y = com.microsoft.Gelu(x)", 20, **SAVED)
+    kept = vendors_at(source, **supported("Gelu"))
+    assert operators(kept.model) == {"Gelu"}
+    made = vendors_at(source, **supported(*GELU))
+    assert operators(made.model) <= set(GELU)
+    check_values(source, made.model, rtol=1e-5, atol=1e-6)
+
+
+def test_what_takes_its_place_and_can_neither_be_read_nor_replaced_is_refused_by_name():
+    source = model("y = com.microsoft.FusedMatMul <alpha = 2.0>(x, x)", 20, **SAVED)
+    refused = vendors_at(source, **supported("Mul", "Constant"))
+    assert refused.model is None
+    assert list(map(str, refused.refusals)) == [
+        "com.microsoft::FusedMatMul \"y\": npu-1 does not read it, and it becomes MatMul 'y/MatMul': "
+        "there is no definition of this operator to inline"
+    ]
+
+
+def test_what_a_source_calls_itself_stays_where_a_list_does_not_have_it():
+    source = model("a = Erf(x) y = com.microsoft.Gelu(a)", 20, **SAVED)
+    assert operators(vendors_at(source, **supported("Gelu")).model) == {"Erf", "Gelu"}
+
+
 def test_every_operator_without_a_definition_is_named_with_its_node():
     source = model("t = MatMul(x, x) u = MatMul(t, x) y = Erf(u)", 13, inputs="float[4,4] x", outputs="float[4,4] y")
     found = refusals(source, supports=frozenset({("", "Erf")}))

@@ -5,7 +5,7 @@ import onnx
 import onnx.checker
 import onnx.parser
 import pytest
-from opshift.passes.conversion import convert
+from opshift.passes.conversion import convert, dead_branches
 
 from tests.support import check_refused, check_unchanged, check_values, model
 
@@ -87,3 +87,37 @@ def test_a_dead_branch_inside_a_branch_of_a_function():
     feeds = {"c": np.array(True), "x": np.arange(6, dtype=np.uint8)}
     plain = onnx.parser.parse_model(text.replace("ImageDecoder(x)", "Reshape(x, shape)"))
     check_values(plain, result.model, feeds, rtol=0, atol=0)
+
+
+def test_what_a_shape_tells_decides_in_the_graph_where_it_stands():
+    """The size follows from inference of the source alone, at the place of the graph in it."""
+    inner = """ y = If (c) <
+        then_branch = t () => (uint8[A,B,C] a) {
+            rows = NonZero(x) count = Size(x) is_six = Equal(count, six) a = If (is_six) <
+                then_branch = tt () => (uint8[A,B,C] d) { d = Reshape(x, shape) },
+                else_branch = te () => (uint8[A,B,C] f) { f = ImageDecoder(x) }> },
+        else_branch = e () => (uint8[A,B,C] b) { b = Reshape(x, shape) }> """
+    source = model(
+        f"cut = Identity(x) {inner}".replace("Size(x)", "Size(cut)"),
+        20,
+        constants="int64 six = {6}, int64[3] shape = {1, 2, 3}",
+        **IO,
+    )
+    made, decided = dead_branches.without_dead(source, 20, None)
+    assert [node.output[0] for node in decided] == ["a"]
+    [nested] = [node for node in made.graph.node[1].attribute[0].g.node if node.op_type == "If"] or [None]
+    assert nested is None or nested.attribute[0].g == nested.attribute[1].g
+    assert (
+        dead_branches.without_dead(model("y = Relu(x)", 20, inputs="float[2] x", outputs="float[2] y"), 20, None)
+        is None
+    )
+    assert (
+        dead_branches.without_dead(
+            model(body("c", LIVE, LIVE), 20, constants="int64[3] shape = {1, 2, 3}", **IO), 20, None
+        )
+        is None
+    )
+    same = model(body("yes", "Identity(x)", "Identity(x)"), 20, constants="bool yes = {1}", **IO)
+    branch = [attribute.g for attribute in same.graph.node[0].attribute]
+    branch[1].CopyFrom(branch[0])
+    assert dead_branches.without_dead(same, 20, None) is None

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import onnx.checker
 import onnx.helper
+import onnx.numpy_helper
 import onnx.parser
 import pytest
 from onnx import TensorProto
@@ -216,3 +217,78 @@ def test_every_operator_that_takes_them_is_known(kind: str):
         schema = schemas.schema("", op, schemas.latest())
         if schema and any(f"tensor({kind})" in p.types for p in (*schema.inputs, *schema.outputs)):
             assert op in known
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize(("kind", "to"), [("int4", "uint4"), ("uint4", "int4"), ("int2", "uint2")])
+def test_bits_of_an_integer_are_those_of_another(kind: str, to: str):
+    source = model(
+        f"q = Cast<to={NUMBER[kind]}>(x) b = BitCast<to={NUMBER[to]}>(q) y = Cast<to=6>(b)",
+        26,
+        inputs="int8[16] x",
+        outputs="int32[16] y",
+    )
+    x = np.arange(-8, 8, dtype=np.int8)
+    size = ENDS[kind][1] - ENDS[kind][0] + 1
+    expected = [n % size if to.startswith("u") else (n + size // 2) % size - size // 2 for n in x.tolist()]
+    assert evaluate(converted(source, 20), {"x": x})[0].tolist() == expected
+
+
+@pytest.mark.newest
+def test_bits_of_a_narrow_float_are_refused():
+    body = "q = Cast<to=23>(x) b = BitCast<to=22>(q) y = Cast<to=6>(b)"
+    check_refused(body, 26, 20, "bits of 2 or 4 as something else", inputs="float[2] x", outputs="int32[2] y")
+
+
+def test_sparse_values_are_carried_and_told_apart():
+    source = model("y = Relu(x)", 21, inputs="float[2] x", outputs="float[2] y")
+    sparse = source.graph.sparse_initializer.add(dims=[4])
+    sparse.values.CopyFrom(onnx.helper.make_tensor("s", T.INT4, [2], [-8, 7]))
+    sparse.indices.CopyFrom(onnx.helper.make_tensor("", T.INT64, [2], [0, 3]))
+    held = converted(source, 20).graph.sparse_initializer[0].values
+    assert (held.name, held.data_type, onnx.numpy_helper.to_array(held).tolist()) == ("s", T.INT8, [-8, 7])
+
+
+def test_no_more_values_are_read_than_a_file_holds(monkeypatch: pytest.MonkeyPatch):
+    source = model("y = Relu(x)", 21, inputs="float[2] x", outputs="float[2] y")
+    for index in range(2):
+        source.graph.initializer.append(onnx.helper.make_tensor(f"w{index}", T.UINT4, [4], [1, 2, 3, 15]))
+    monkeypatch.setattr(narrow_integers, "LARGEST", 8)
+    assert [onnx.numpy_helper.to_array(t).tolist() for t in converted(source, 20).graph.initializer] == [
+        [1, 2, 3, 15]
+    ] * 2
+    monkeypatch.setattr(narrow_integers, "LARGEST", 7)
+    refusals = convert.attempt(source, {"": 20}).refusals
+    assert [(r.node, r.op, r.domain, r.since, r.up, r.why) for r in refusals] == [
+        ("w1", "value", "", 21, False, "its values of uint4 cannot be read, or do not fit the file as bytes")
+    ]
+
+
+def test_refusals_name_the_function_and_the_first_of_the_types():
+    source = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 21, "my" : 1, "other" : 1]> g (int32[2] x) => (int32[2] y) { y = my.F(x) }
+        <opset_import: ["" : 21, "other" : 1], domain: "my"> F (x) => (y) { q = Cast<to=22>(x) r = other.Op(q) y = If(x) <
+            then_branch = t () => (v) { v = other.Op(q) }, else_branch = e () => (v) { v = Cast<to=6>(r) }> }""")
+    refusals = convert.attempt(source, {"": 20}).refusals
+    assert {(r.node, r.op, r.domain, r.since, r.up, r.where) for r in refusals} >= {
+        ("r", "Op", "other", 21, False, "function F")
+    }
+    source = model(
+        "q = Cast<to=22>(x) r = other.Op(q) y = Cast<to=6>(r)",
+        21,
+        inputs="int32[2] x",
+        outputs="int32[2] y",
+        domains='"other" : 1',
+    )
+    assert ("r", "") in {(r.node, r.where) for r in convert.attempt(source, {"": 20}).refusals}
+
+
+def test_sequences_of_them_are_refused():
+    source = model("y = Relu(x)", 21, inputs="float[2] x", outputs="float[2] y", constants="int4[2] w = {1, 2}")
+    held = onnx.helper.make_sequence_type_proto(onnx.helper.make_tensor_type_proto(T.INT4, [2]))
+    source.graph.value_info.add(name="s").type.CopyFrom(held)
+    source.graph.value_info.add(name="v").type.CopyFrom(onnx.helper.make_tensor_type_proto(T.INT4, [2]))
+    [refusal] = convert.attempt(source, {"": 20}).refusals
+    assert (refusal.node, refusal.why) == ("s", "it is seq(tensor(int4)); tensors could be expressed")
+    del source.graph.value_info[0]
+    assert converted(source, 20).graph.value_info[0].type.tensor_type.elem_type == T.INT8

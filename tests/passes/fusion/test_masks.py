@@ -50,7 +50,7 @@ def test_what_is_no_float_may_be_anything(values):
 VALUES = {TAME: [1.0, -2.0], FINITE: [1e38, -1e38], LOWEST: [float(np.finfo(np.float32).min)], EXCLUDED: [-np.inf]}
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.product(VALUES, VALUES))
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(VALUES, VALUES)))
 def test_what_a_sum_may_be(a, b):
     told = masks._sum(frozenset([a]), frozenset([b]))
     with np.errstate(over="ignore"):

@@ -115,3 +115,33 @@ def test_bounds_whose_quotients_are_not_1_apart_for_rounding(values, low, high):
     x, *_ = values
     assert x.between(low, high).term == x.between(low, high).term
     assert [key.name for key in x.terms.keys if key.kind == OP and key.name == "Clip"] == ["Clip"]
+
+
+@pytest.mark.parametrize("first", ["square of the mean", "mean of the squares"])
+def test_a_variance_is_one_whichever_part_was_read_first(first):
+    """Parts of a sum stand in the order in which they were met."""
+    terms = Terms()
+    x = Value(terms, terms.of(LEAF, "x"))
+    squares = x.mean() ** 2.0 if first == "square of the mean" else (x * x).mean()
+    variance = (x * x).mean() - x.mean() ** 2.0
+    assert terms.is_op(variance.term, "Variance")
+    assert terms.is_op((variance * 3.0 - squares * 0.5).term, "Variance") is False
+    assert not terms.is_op(((x * x).mean() - x.mean() ** 3.0).term, "Variance")
+    assert not terms.is_op(((x * x).mean() - x.mean() ** 2.0 * 2.0).term, "Variance")
+    assert not terms.is_op(((x * x).mean() - x.mean() ** 2.0 + 1.0).term, "Variance")
+    assert (x.mean() ** 2.0 - (x * x).mean()).term == (variance * -1.0).term
+
+
+def test_what_is_centered_is_told_by_its_mean(values):
+    x, y, *_ = values
+    terms, centered = x.terms, x - x.mean()
+    assert terms.is_op(centered.term, "Centered")
+    assert (x.mean() - x).term == (centered * -1.0).term
+    assert (x * 2.0 - x.mean() * 2.0).term == (centered * 2.0).term
+    for other in (x + y - x.mean(), x - x.mean() * 2.0, x - x.mean() + 1.0, x * y - x.mean()):
+        assert not terms.is_op(other.term, "Centered")
+    assert terms.is_op((x + y - (x + y).mean()).term, "Centered")
+    assert terms.is_op((centered**2.0).mean().term, "Variance")
+    assert not terms.is_op((centered**3.0).mean().term, "Variance")
+    other = mean(terms, (("axes", (-2,)),), (centered**2.0).term)
+    assert terms.is_op(other, "Mean")

@@ -279,7 +279,7 @@ def _number(of, n, m):
 A = [0, 1, -2, 6, N, plus(N, 1), times(N, 2), plus(times(N, M), times(N, -3)), plus(N, M, 1), times(N, -1)]
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.product(A, A))
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(A, A)))
 def test_polynomials_are_what_they_are_for_every_size(a, b):
     for made, exact in ((polynomial.add(a, b), np.add), (polynomial.multiply(a, b), np.multiply)):
         assert all(_number(made, n, m) == exact(_number(a, n, m), _number(b, n, m)) for n in (0, 2, 3) for m in (0, 5))

@@ -129,6 +129,8 @@ OF = model("t = Relu(x) y = Neg(t)", 17, inputs="float x", outputs="float y")
         ([{"a": 1}, {"a": 1}], ["y"]),
         ([{"a": 1}, {"a": 2}], []),
         ([None, A], []),
+        ([[A], A], []),
+        ([A, [A]], []),
     ],
 )
 def test_what_moves(runs, still):
@@ -137,7 +139,16 @@ def test_what_moves(runs, still):
 
 @pytest.mark.parametrize(
     ("runs", "none"),
-    [([A[:0], A], []), ([A[:0]], ["y"]), ([[A[:0], []]], ["y"]), ([[A[:0], A]], []), ([None], []), ([], [])],
+    [
+        ([A[:0], A], []),
+        ([A[:0, :1], A[:1, :0]], ["y"]),
+        ([A[:1, :1]], []),
+        ([A[:0]], ["y"]),
+        ([[A[:0], []]], ["y"]),
+        ([[A[:0], A]], []),
+        ([None], []),
+        ([], []),
+    ],
 )
 def test_what_holds_nothing(runs, none):
     assert empty(OF, [[run] for run in runs]) == none

@@ -12,7 +12,7 @@ from opshift.verification.feeding.asked import DRAWN, asked
 from opshift.verification.feeding.meanings import Meanings, meanings
 from tests.support import model
 
-FLOAT, INT64, COMPLEX = 1, 7, 14
+FLOAT, UINT8, INT8, INT64, STRING, BOOL, HALF, COMPLEX = 1, 2, 3, 7, 8, 9, 10, 14
 
 
 def drawn(kind, wanted=DRAWN, **choice):
@@ -96,6 +96,153 @@ def test_integers_are_what_they_mean(body, inputs, expected):
     for name, numbers in expected.items():
         found = made[name].ravel().tolist()
         assert set(found) == set(numbers) if isinstance(numbers, range) else found == np.ravel(numbers).tolist()
+
+
+def sequence(of):
+    return TypeProto(sequence_type=TypeProto.Sequence(elem_type=of))
+
+
+def test_sequences_and_options():
+    two = drawn(sequence(tensor_type(FLOAT, [2])))
+    assert [value.shape for value in two] == [(2,), (2,)]
+    (inner,) = drawn(sequence(sequence(tensor_type(FLOAT, [2]))))
+    assert [value.shape for value in inner] == [(2,), (2,)]
+    assert drawn(TypeProto(optional_type=TypeProto.Optional(elem_type=tensor_type(FLOAT, [2])))).shape == (2,)
+
+
+def test_more_axes_than_arrays_have():
+    for count, why in ((32, ""), (33, "an input has 33 dimensions")):
+        kind = tensor_type(FLOAT, [1] * count)
+        assert values.undrawable({"x": kind, "z": tensor_type(FLOAT, [1])}) == why
+        assert values.undrawable({"x": sequence(kind)}) == why
+        if why:
+            with pytest.raises(EngineError, match=why):
+                drawn(kind)
+        else:
+            assert drawn(kind).ndim == 32
+    assert values.undrawable({}) == ""
+
+
+def test_no_more_elements_than_are_meant():
+    kind = {"x": tensor_type(FLOAT, [3, 4])}
+    assert values.draw(kind, Meanings(), DRAWN, values.Choice(3), 12)["x"].size == 12
+    with pytest.raises(EngineError, match="more than 11 elements"):
+        values.draw(kind, Meanings(), DRAWN, values.Choice(3), 11)
+
+
+def test_sizes_by_symbol_by_place_and_computed():
+    kind = tensor_type(FLOAT, ["N", None, "N + 2"])
+    assert drawn(kind).shape == (3, 3, 5)
+    assert drawn(kind, sizes={"N": 4, values.place("x", 1): 6}).shape == (4, 6, 6)
+    assert drawn(kind, asked(input_shape="N=7"), sizes={"N": 4}).shape == (7, 3, 9)
+
+
+def test_texts():
+    made = drawn(tensor_type(STRING, [400]))
+    assert made.dtype == object
+    assert set(made.tolist()) == {"opset", "", "shift", "Up", "down"}, "small and capital letters, and none"
+
+
+def test_truths():
+    made = drawn(tensor_type(BOOL, [40]))
+    assert (made.dtype, set(made.tolist())) == (bool, {True, False})
+
+
+@pytest.mark.parametrize("kind", [FLOAT, HALF, INT64, UINT8, BOOL])
+def test_between_what_is_asked_for(kind):
+    made = drawn(tensor_type(kind, [400]), asked(val_range={"x": (0, 1)} if kind == BOOL else {"x": (2, 5)}))
+    if kind in (FLOAT, HALF):
+        assert 2 <= made.min() < 2.5 < 4.5 < made.max() <= 5
+    else:
+        assert set(made.tolist()) == ({False, True} if kind == BOOL else {2, 3, 4, 5})
+    assert made.dtype == drawn(tensor_type(kind, [1])).dtype
+
+
+def test_what_an_input_is_filled_with():
+    made = drawn(tensor_type(INT64, [2]), fills={"x": 16000.0})
+    assert (made.dtype, made.tolist()) == (np.int64, [16000, 16000])
+    assert drawn(tensor_type(INT64, [2]), asked(val_range="x:[3,3]"), fills={"x": 9.0}).tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("elem_type", [FLOAT, HALF, COMPLEX])
+def test_larger_numbers(elem_type):
+    plain = drawn(tensor_type(elem_type, [50]))
+    for scale in (64.0, 2.0**18):
+        held = min(scale, 1024.0) if elem_type == HALF else scale
+        np.testing.assert_allclose(drawn(tensor_type(elem_type, [50]), scale=scale), plain * held, rtol=2e-3)
+    assert np.isfinite(drawn(tensor_type(elem_type, [50]), scale=2.0**18)).all()
+
+
+def test_both_parts_of_complex_numbers_are_drawn():
+    made = drawn(tensor_type(COMPLEX, [2000]))
+    assert abs(np.corrcoef(made.real, made.imag)[0, 1]) < 0.1
+    assert made.real.std() == pytest.approx(1, abs=0.1)
+    assert made.imag.std() == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_every_other_number_is_larger(seed):
+    plain, wide = (drawn(tensor_type(FLOAT, [60]), seed=seed, wide=way).astype("f8") for way in (False, True))
+    factor = np.ones(60)
+    factor[seed % 2 :: 2] = 8
+    factor[8::17] *= 2.0**-12
+    np.testing.assert_allclose(wide / plain, factor, rtol=1e-6)
+
+
+def test_a_single_number_is_no_larger_or_smaller_for_its_sign():
+    for seed in range(3):
+        assert abs(drawn(tensor_type(FLOAT, [1]), seed=seed)) == np.abs(
+            np.float32(np.random.default_rng(seed).standard_normal())
+        )
+
+
+def test_of_numbers_of_one_sign_every_other_one_turns():
+    seed = next(s for s in range(999) if (np.random.default_rng(s).standard_normal(5) > 0).all())
+    assert np.sign(drawn(tensor_type(FLOAT, [5]), seed=seed)).tolist() == [-1, 1, -1, 1, -1]
+
+
+@pytest.mark.parametrize(("elem_type", "low", "high"), [(UINT8, 0, 255), (INT8, -128, 127), (INT64, 0, 7)])
+def test_integers_of_no_known_meaning(elem_type, low, high):
+    made = drawn(tensor_type(elem_type, [9000]))
+    assert (made.min(), made.max()) == (low, high)
+
+
+def meant(size, choice=None, wanted=DRAWN, **known):
+    held = Meanings(**{name: value if name == "used" else {"x": value} for name, value in known.items()})
+    return values.draw({"x": tensor_type(INT64, size)}, held, wanted, choice or values.Choice(3))["x"]
+
+
+def test_larger_integers_unless_they_tell_sizes():
+    larger = values.Choice(3, scale=64.0)
+    assert meant([9000], larger).max() == 8 * 64 - 1
+    assert meant([9000], larger, used={"x"}).max() == 7
+    assert meant([9000], larger, used={"other"}).max() == 8 * 64 - 1
+
+
+def test_lengths_are_those_of_the_shortest_axis():
+    assert set(meant([400], of="length").tolist()) == {1, 2, 3}
+    assert set(meant([400], values.Choice(3, {"N": 2}), of="length").tolist()) == {1, 2}
+    assert set(meant([400], wanted=asked(input_shape="N=1"), of="length").tolist()) == {1}
+    assert set(meant([4], values.Choice(0), of="length").tolist()) == {1}
+
+
+def test_indices_lie_in_their_tables():
+    assert set(meant([400], of="index").tolist()) == {0, 1}
+    assert set(meant([400], of="index", below=5).tolist()) == set(range(5))
+    assert set(meant([4], of="index", below=0).tolist()) == {0}, "of nothing"
+
+
+def test_numbers_that_an_input_is_compared_with_have_their_turn():
+    turns = [meant([], values.Choice(3, turn=turn), compared=(60, 70)) for turn in range(6)]
+    assert [value.item() for value in turns[:2] + turns[3:5]] == [60, 70, 60, 70]
+    assert turns[2] < 8
+    assert turns[5] < 8
+    assert meant([2], compared=(60,)).max() < 8
+    assert meant([1], of="ones", compared=(60,)).tolist() == [1]
+
+
+def test_a_shape_of_as_many_sizes():
+    assert [meant([count], of="shape").tolist() for count in (0, 1, 3)] == [[], [-1], [-1, 1, 1]]
 
 
 @pytest.mark.parametrize(("kind", "most"), [("int64", 2**53), ("int32", 2**24), ("uint16", 2**12), ("uint64", 2**53)])

@@ -10,9 +10,9 @@ import pytest
 import opshift
 from opshift.cli import main as cli
 from opshift.verification import verify
-from opshift.verification.engines import OnnxRuntime
+from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs
-from opshift.verification.feeding.asked import DRAWN
+from opshift.verification.feeding.asked import DRAWN, asked
 from opshift.verification.places import rounds
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart, verify_sides
@@ -170,3 +170,100 @@ def test_there_is_no_more_time_than_the_ordinary_runs_took(monkeypatch):
     monkeypatch.setattr(rounds, "process_time", iter([0.0, *[1e9] * 20]).__next__)
     one, _ = pair("y = Relu(x)", "y = Relu(x)")
     assert opshift.verify(one, one).rounds == ()
+
+
+# --- what a round holds -------------------------------------------------------------------------------------
+
+
+def held(dtype, name, size=100):
+    return rounds._holding(np.zeros(size, dtype), rounds._NUMBERS[name])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_numbers_of_each_round(dtype):
+    of = np.finfo(dtype)
+    expected = {
+        "infinities": [np.inf, -np.inf, 1, -2.5],
+        "NaN": [1, np.nan, -0.5, 3],
+        "zeros and denormals": [0, -0.0, of.smallest_subnormal, -of.smallest_subnormal, of.tiny, 1],
+        "extremes": [of.max, of.min, 1, of.eps, -of.tiny, -1],
+    }
+    for name, numbers in expected.items():
+        made = held(dtype, name)
+        assert made.dtype == dtype
+        np.testing.assert_array_equal(made[:60], np.resize(np.array(numbers, dtype), 60))
+        assert (np.signbit(made[:60]) == np.signbit(np.resize(np.array(numbers, dtype), 60))).all()
+        far = made[64:]
+        assert not ((far != 0) & (np.abs(far) < of.tiny)).any(), "denormals take their time"
+    made = held(dtype, "zeros and denormals")
+    assert made[62] == of.smallest_subnormal
+    assert made[68] == 0
+    assert (made[64:] == of.tiny).any()
+
+
+def test_extremes_of_integers():
+    limit = np.iinfo(np.int64)
+    numbers = [limit.max, limit.min, 1, limit.max - 1, 2**24 + 1, 2**53 + 1]
+    assert held(np.int64, "extremes", 8).tolist() == [*numbers, *numbers[:2]]
+    assert held(np.int32, "extremes", 5).tolist() == [2**31 - 1, -(2**31), 1, 2**31 - 2, 2**24 + 1]
+    assert held(np.uint8, "extremes", 5).tolist() == [255, 0, 1, 254, 255]
+    whole = np.zeros(3, np.int64)
+    assert rounds._holding(whole, rounds._NUMBERS["NaN"]) is whole
+
+
+def drawn_for(taken, wanted=DRAWN, body="y = Identity(x)"):
+    source = model(body, 17, inputs=taken, outputs="y")
+    problem = inputs.problem_of(source, wanted)
+    choice = inputs.Choice(3)
+    given = problem.draw(choice)
+    return given, list(rounds._rounds(problem, inputs.Fed(given, [], choice)))
+
+
+def test_sizes_together_and_each_alone():
+    _, made = drawn_for("float[N,M] x, float[N] z")
+    sizes = [(name, given["x"].shape, given["z"].shape) for name, given in made if name.startswith("size")]
+    assert sizes == [
+        *(("size 0", shape, shape[:1]) for shape in ((0, 0), (0, 3), (3, 0))),
+        *(("size 1", shape, shape[:1]) for shape in ((1, 1), (1, 3), (3, 1))),
+    ]
+    assert [name for name, _ in made[:4]] == list(ALL[:4])
+
+
+def test_what_cannot_hold_such_numbers_has_no_rounds():
+    assert drawn_for("float[2] x", asked(val_range="[0,1]"))[1] == []
+    assert [name for name, _ in drawn_for("int64[2] x")[1]] == ["extremes"]
+    given, made = drawn_for("float[2] x, float[2] z", asked(val_range="z:[0,1]"))
+    assert all(held["z"] is given["z"] and held["x"] is not given["x"] for _, held in made)
+
+
+@pytest.mark.parametrize(
+    ("actual", "again", "why"),
+    [
+        ([1.0], [1.0], ""),
+        ([2.0], [1.0], "2.0 instead of 1.0 at [0], 1 of 1 elements differ"),
+        ([2.0], [3.0], ""),  # it draws
+    ],
+)
+def test_where_two_part_in_a_round(actual, again, why):
+    class Both:
+        def second(self, _):
+            return [np.float32([7]), np.float32(actual)]
+
+        def first(self, _):
+            return [np.float32([7]), np.float32(again)]
+
+    source = model("z = Neg(x) y = Exp(x)", 17, inputs="float[1] x", outputs="z, y")
+    both = rounds.Pair(Side(source), Side(source), "exact")
+    found = rounds._compared(Both(), both, {}, [np.float32([7]), np.float32([1])])
+    assert found == rounds.Parting("", "y" if why else "", why)
+
+
+def test_a_second_form_that_fails_parts():
+    class Failing:
+        def second(self, _):
+            raise EngineError("no such size")
+
+    found = rounds._compared(Failing(), None, {}, [])
+    assert found == rounds.Parting("", "", "the second model fails: no such size")
+    assert str(rounds.Parting("NaN", "", "it fails")) == "with NaN, it fails"
+    assert str(rounds.Parting("NaN", "y", "1 instead of 2")) == "with NaN, 1 instead of 2 ('y')"

@@ -63,3 +63,142 @@ def test_the_error_function_is_double():
     (found,) = kernels.compute("Erf", 13, [x], {})
     np.testing.assert_array_equal(found, [[0.0, -0.0, 0.5204998778130465], [-0.9953222650189527, 1.0, np.nan]])
     assert kernels.compute("Erf", 13, [np.zeros((2, 0))], {})[0].shape == (2, 0)
+
+
+def computed(body, opset, inputs, *, constants=None, engine=OnnxRuntime):
+    """What a kernel makes of a call, beside what an engine does; float32 where that is onnxruntime."""
+    held = constants or {}
+    kind = "float" if engine is OnnxRuntime else "double"
+    more = ", ".join(f"{'int64' if v.dtype == np.int64 else 'float'}[{v.size}] {n}" for n, v in held.items())
+    texts = [f"{kind}[{','.join(map(str, value.shape))}] {name}" for name, value in inputs.items()]
+    of = model(f"y = {body}", opset, inputs=", ".join([*texts, *([more] if more else [])]), outputs=f"{kind}[a] y")
+    of.graph.output[0].type.tensor_type.ClearField("shape")
+    (node,), feeds = of.graph.node, {**inputs, **held}
+    values = [feeds.get(name) for name in node.input]
+    found = kernels.compute(node.op_type, opset, values, {a.name: _text(attribute_value(a)) for a in node.attribute})
+    given = {n: v.astype(np.float32) if kind == "float" and n in inputs else v for n, v in feeds.items()}
+    return found, engine(of).run(given)[0]
+
+
+def _text(value):
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+CALLS = [
+    ("Conv(x, w, b)", {"x": random(2, 4, 9), "w": random(3, 4, 2, seed=1), "b": random(3)}),
+    ("Conv<strides=[1,2,1]>(x, w)", {"x": random(1, 2, 4, 5, 6), "w": random(3, 2, 2, 3, 1, seed=1)}),
+    ("Conv<dilations=[2,1]>(x, w)", {"x": random(1, 2, 6, 5), "w": random(3, 2, 2, 3, seed=1)}),
+    ('Conv<auto_pad="SAME_UPPER", strides=[2,3]>(x, w)', {"x": random(1, 2, 7, 8), "w": random(3, 2, 2, 4, seed=1)}),
+    ('Conv<auto_pad="SAME_LOWER">(x, w)', {"x": random(1, 2, 7, 8), "w": random(3, 2, 2, 4, seed=1)}),
+    ('Conv<auto_pad="SAME_UPPER", strides=[3,3]>(x, w)', {"x": random(1, 1, 7, 8), "w": random(1, 1, 1, 2, seed=1)}),
+    ('Conv<auto_pad="VALID">(x, w)', {"x": random(1, 2, 7, 8), "w": random(3, 2, 2, 4, seed=1)}),
+    ("Conv<group=4>(x, w)", {"x": random(2, 4, 5, 5), "w": random(8, 1, 2, 2, seed=1)}),
+    ("Conv(x, w)", {"x": random(1, 1, 3, 3), "w": random(1, 1, 3, 3, seed=1)}),
+    ("ConvTranspose(x, w, b)", {"x": random(2, 4, 5), "w": random(4, 3, 2, seed=1), "b": random(3)}),
+    ("ConvTranspose<strides=[3,1], dilations=[2,1]>(x, w)", {"x": random(1, 2, 3, 4), "w": random(2, 3, 2, 3, seed=1)}),
+    ("ConvTranspose<pads=[1,0,2,1], strides=[2,2]>(x, w)", {"x": random(1, 2, 4, 4), "w": random(2, 3, 3, 3, seed=1)}),
+    ("ConvTranspose<pads=[2,2], strides=[4], output_padding=[3]>(x, w)", {"x": random(1, 1, 4), "w": random(1, 1, 5)}),
+    ("AveragePool<kernel_shape=[3]>(x)", {"x": random(1, 2, 8)}),
+    ("AveragePool<kernel_shape=[2,3], strides=[2,2]>(x)", {"x": random(2, 1, 7, 6)}),
+    ('AveragePool<kernel_shape=[2,2], auto_pad="SAME_UPPER">(x)', {"x": random(1, 1, 5, 4)}),
+    ("AveragePool<kernel_shape=[2,2], dilations=[2,1], pads=[1,0,0,1]>(x)", {"x": random(1, 1, 5, 4)}),
+    ("GlobalAveragePool(x)", {"x": random(2, 3, 4, 5)}),
+    ("GlobalMaxPool(x)", {"x": random(2, 3, 4, 5)}),
+    ("GlobalMaxPool(x)", {"x": random(2, 3, 4)}),
+    ("InstanceNormalization(x, s, b)", {"x": 1e-3 * random(2, 3, 4), "s": random(3), "b": random(3, seed=1)}),
+]
+
+
+@pytest.mark.parametrize(("body", "inputs"), CALLS, ids=[body for body, _ in CALLS])
+@pytest.mark.parametrize("copied", [1 << 21, 8])
+def test_windows_go_as_in_onnxruntime(body, inputs, copied, monkeypatch):
+    """However few elements are copied at a time."""
+    if copied == 8 and not body.startswith("Conv"):
+        return
+    monkeypatch.setattr(kernels, "_COPIED", copied)
+    (found,), expected = computed(body, 19, inputs)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("way", ["half_pixel", "asymmetric", "align_corners"])
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 8])
+def test_the_nearest_element_is_that_of_onnxruntime(rounding, way, size):
+    body = f'Resize<nearest_mode="{rounding}", coordinate_transformation_mode="{way}">(x, , , z)'
+    (found,), expected = computed(body, 13, {"x": random(1, 4)}, constants={"z": np.array([1, size])})
+    np.testing.assert_array_equal(found.astype(np.float32), expected)
+
+
+@pytest.mark.parametrize(
+    ("body", "opset"),
+    [
+        ("Resize(x, s)", 10),
+        ('Resize<mode="linear">(x, s)', 10),
+        ("Upsample(x, s)", 9),
+        ('Upsample<mode="linear">(x, s)', 9),
+        ("Resize(x, r, s)", 11),
+        ('Resize<mode="linear">(x, , s)', 13),
+        ('Resize<mode="linear", coordinate_transformation_mode="pytorch_half_pixel">(x, , s)', 13),
+    ],
+)
+@pytest.mark.parametrize("scales", [[1, 1, 2, 1.5], [1, 1, 1, 2.6], [1, 1, 3, 1]])
+def test_scales_are_those_of_the_opset(body, opset, scales):
+    held = {"r": np.zeros(8, np.float32)} if ", r," in body else {}
+    held["s"] = np.float32(scales)
+    (found,), expected = computed(body, opset, {"x": random(1, 2, 3, 4)}, constants=held)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_half_a_pixel_of_one_element():
+    for size, expected in ((1, 0.0), (2, [0.25, 1.75])):
+        at = kernels._coordinates("pytorch_half_pixel", size, 3, size / 3 if size == 1 else 1.0)
+        np.testing.assert_allclose(at, expected if size == 1 else [0.0, 1.0])
+    assert kernels._coordinates("align_corners", 1, 3, 1.0).tolist() == [0.0]
+    assert kernels._coordinates("tf_crop_and_resize", 2, 3, 1.0) is None
+
+
+ONE = np.ones((1, 1, 3, 3))
+
+
+@pytest.mark.parametrize(
+    ("op", "values", "attributes"),
+    [
+        ("Relu", [ONE], {}),
+        ("Conv", [ONE, np.ones((1, 1, 4, 1))], {}),
+        ("Conv", [ONE[:0], np.ones((1, 1, 1, 1))], {}),
+        ("Conv", [ONE, np.ones((0, 1, 1, 1))], {}),
+        ("ConvTranspose", [ONE, np.ones((1, 1, 2, 2))], {"auto_pad": "SAME_UPPER"}),
+        ("ConvTranspose", [ONE, np.ones((1, 1, 2, 2))], {"output_shape": [5, 5]}),
+        ("ConvTranspose", [ONE[:0], np.ones((1, 1, 2, 2))], {}),
+        ("AveragePool", [ONE], {"kernel_shape": [2, 2], "ceil_mode": 1}),
+        ("AveragePool", [ONE[:0]], {"kernel_shape": [2, 2]}),
+        ("Resize", [ONE, None, None, None], {}),
+        ("Resize", [ONE, None, np.zeros(0, np.float32), None], {}),
+        ("Resize", [ONE, None, np.float32([1, 1, 2, 2])], {"coordinate_transformation_mode": "tf_crop_and_resize"}),
+        ("Resize", [ONE, None, np.float32([1, 1, 2, 2])], {"keep_aspect_ratio_policy": "not_larger"}),
+        ("Upsample", [ONE], {"scales": [1.0, 1.0, 2.0, 2.0]}),
+    ],
+)
+def test_what_is_not_provided_for_is_left_to_others(op, values, attributes):
+    assert kernels.compute(op, 13, values, attributes) is None
+
+
+def test_pads_that_take_away_are_left_to_others():
+    with pytest.raises(ValueError, match="negative pads"):
+        kernels.compute("Conv", 13, [ONE, np.ones((1, 1, 1, 1))], {"pads": [-1, 0, 0, 0]})
+
+
+def test_what_is_far_below_zero_is_not_nothing():
+    x = np.array([-800.0, -40.0, 0.0, 1.0, 40.0])
+    expected = {"Sigmoid": [0.0, 4.248354255291589e-18, 0.5, 0.7310585786300049, 1.0]}
+    expected["Softplus"] = [0.0, 4.248354255291589e-18, 0.6931471805599453, 1.3132616875182228, 40.0]
+    for op, values in expected.items():
+        np.testing.assert_allclose(kernels.tails(op, [x]), values, rtol=1e-14)
+        assert kernels.tails(op, [x.astype(np.float32)]) is None
+        assert kernels.tails(op, [None]) is None
+    assert kernels.tails("Tanh", [x]) is None

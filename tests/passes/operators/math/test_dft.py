@@ -1,9 +1,11 @@
 """DFT: by matrices, against numpy.fft, and its axis from attribute to input and back."""
 
 import numpy as np
+import onnx.parser
 import pytest
+from opshift.passes.conversion import convert
 
-from tests.support import check, check_computes, check_refused
+from tests.support import check, check_computes, check_refused, evaluate
 
 RNG = np.random.default_rng(0)
 
@@ -128,3 +130,17 @@ def test_a_run_time_axis_becomes_conditions_below_20(axis):
 
 def test_a_run_time_axis_needs_a_rank_below_20():
     check_refused("y = DFT(x, , a)", 20, 19, "rank", inputs="float[] x, int64 a", outputs="float[] y")
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("axis", [1, 2])
+def test_an_axis_that_the_calls_of_a_function_give_stays_theirs(axis):
+    source = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 17, "own": 1]> g (float[1,5,4,1] x) => (float[A,B,C,D] y) {{ y = own.t<a = {axis}>(x) }}
+        <domain: "own", opset_import: ["": 17]> t <a> (x) => (y) {{ y = DFT<axis: int = @a>(x) }}"""
+    )
+    made = convert.attempt(source, {"": 20}, ir_version=9).model
+    constant, _ = made.functions[0].node
+    assert (constant.op_type, constant.attribute[0].ref_attr_name) == ("Constant", "a")
+    x = RNG.normal(size=(1, 5, 4, 1)).astype(np.float32)
+    np.testing.assert_allclose(evaluate(made, {"x": x})[0], transformed(x, axis, None, 0, 0), rtol=1e-5, atol=2e-6)

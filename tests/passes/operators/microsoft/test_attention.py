@@ -1,12 +1,24 @@
 """Attention and MultiHeadAttention over the masks, caches and outputs that the kernels run: a sample of each kind."""
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
 from opshift.passes.conversion import convert
 
 from opshift.verification.engines import OnnxRuntime
-from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused, feeds, inlined, model
+from tests.passes.operators.microsoft.harness import (
+    FLOAT,
+    Call,
+    calls,
+    check,
+    check_refused,
+    computed,
+    feeds,
+    inlined,
+    model,
+)
 from tests.support import evaluate, show
 
 B, S, N, P = 2, 3, 2, 2  # batch, queries, heads, tokens in the past
@@ -78,6 +90,24 @@ def test_multi_head_attention(new, past, cached, width, queries, ran):
     if past:  # which the kernel ignores where nobody asks for present
         made = [call for call in made if call.inputs[6] is not None and call.outputs[1]]
     assert check(made[:: 1 + len(made) // (ran + 1)][:ran], grade="close") == ran
+
+
+def test_at_the_opset_of_attention_a_past_without_present_runs():
+    """Which onnxruntime's Attention does not, and of which its MultiHeadAttention forgets the past."""
+    given = {"query": (B, S, 8), "key": (B, S, 8), "value": (B, S, 8), **dict.fromkeys(("past_key", "past_value"), (B, N, P, 4))}  # fmt: skip
+    made = calls("MultiHeadAttention", given, {"num_heads": [N]}, outputs=["present_key", "present_value"])
+    made = [call for call in made if all(call.inputs[i] is not None for i in (1, 2, 6, 7)) and call.outputs[1:3] == (True, True)]  # fmt: skip
+    for call in made:
+        wanted = OnnxRuntime(model([call])).run(feeds([call]))[0]
+        for opset in (24, 23):
+            (got,) = computed(replace(call, outputs=(True, False, False, False)), opset)
+            np.testing.assert_allclose(got.astype(FLOAT), wanted.astype(FLOAT), rtol=2e-3, atol=2e-3)
+
+
+def test_only_1_is_unidirectional():
+    given = {"input": (B, S, 8), "weights": (8, 24), "bias": (24,)}
+    made = calls("Attention", given, {"num_heads": [N], "unidirectional": [0, 1, 2, -1]}, types=[FLOAT])
+    assert check([call for call in made if call.inputs[2] is not None], grade="close", opsets=(13,)) == 4
 
 
 def test_a_query_without_keys_attends_to_all():

@@ -23,3 +23,8 @@ def test_boxes(size, opset):
 def test_a_computed_size_is_refused():
     made = calls("CropAndResize", {**INPUTS, "crop_size": np.array([2, 2], np.int32)}, types=[FLOAT])
     check_refused(made, "crop_size computed")
+
+
+def test_images_without_pixels():
+    inputs = {**INPUTS, "X": [(2, 3, 5, 0), (2, 3, 0, 5)], "crop_size": np.array([2, 3], np.int32)}
+    assert check(calls("CropAndResize", inputs, {"mode": [None, "nearest"], "extrapolation_value": [7.0]}, types=[FLOAT]), held=[3]) == 8  # fmt: skip

@@ -1,5 +1,7 @@
 """MoE: tokens of rank 2 and 3, each activation, ties of the router, and experts that nobody chooses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -88,6 +90,18 @@ def test_quantized_weights():
     found += [quantized(4, 16, {"normalize_routing_weights": n}, weights=True, width=32) for n in (0, 1)]
     found.append(quantized(4, 16, {"activation_type": "swiglu", "swiglu_fusion": 1}, width=64))
     assert check(found, grade="close", opsets=(21, 13), held=(2, 3, 4, 5, 6, 11, 12)) == 13
+
+
+@pytest.mark.parametrize("kept", [11, 12])
+def test_zero_points_of_one_layer(kept):
+    """For which the kernel rounds weights of 4 bits in rows once more, and no others."""
+
+    def alone(bits, block):
+        call = quantized(bits, block, {}, width=32)
+        return replace(call, inputs=tuple(None if i == 23 - kept else x for i, x in enumerate(call.inputs)))
+
+    check_refused([alone(4, 0)], f"zero points of fc{kept - 10} alone")
+    assert check([alone(4, 16), alone(2, 0), alone(8, 0)], grade="close", opsets=(21,)) == 3
 
 
 def test_quantized_weights_that_cannot_be_said_are_refused():

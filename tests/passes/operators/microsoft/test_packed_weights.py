@@ -1,5 +1,7 @@
 """GatherPacked and MatMulPacked: each format, number by number, and by the kernel where there is one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
@@ -80,6 +82,8 @@ def test_formats(kind):
     whole = [call for call in found if call.attributes.get("output_dtype") == TensorProto.FLOAT]
     check_where_it_runs(whole, 2)
     check_where_it_runs([c for c in found if c.attributes.get("output_dtype") == TensorProto.FLOAT16], 2, opsets=(21,))
+    nothing = replace(whole[0], inputs=(held, np.zeros((2, 0), np.int64)))
+    assert computed(nothing, 21)[0].shape == (2, 0, 256)
     for opset in (21, 13):
         (got,) = computed(whole[0], opset)
         np.testing.assert_array_equal(got, numbers[np.where((index < 0) | (index > 2), 0, index)])

@@ -75,6 +75,12 @@ def test_softmax(kind):
     assert check(found, grade="close", steps=1) == 42
 
 
+@pytest.mark.parametrize("opset", [21, 13])
+def test_softmax_of_nothing(opset):
+    call = Call("QLinearSoftmax", triple(np.uint8, 2, 4, 0) + triple(np.uint8)[1:], (True,), {"opset": 11, "axis": 1})
+    assert computed(call, opset)[0].shape == (2, 4, 0)
+
+
 def test_what_the_kernel_makes_an_infinity_of_is_refused():
     for shape, of, axis in (((2, 1), {"opset": 13}, -1), ((1, 2, 3), {"opset": 12}, 2), ((2, 1, 3), {"opset": 13}, 1)):
         small = np.array(0.001 if shape[-1] == 3 and axis == 2 else 1 / 256, FLOAT)

@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.passes.operators.microsoft.harness import FLOAT, calls, check
 
-SHAPES = [(1, 1), (1, 4), (3, 1), (1, 5, 4)]
+SHAPES = [(1, 1), (1, 4), (3, 1), (1, 5, 4), (0, 4), (3, 0), (0, 0)]
 
 
 def test_ways():

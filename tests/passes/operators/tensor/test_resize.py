@@ -9,18 +9,8 @@ from opshift.passes.conversion import convert
 
 from opshift.verification.engines import Reference
 from tests import pairs
-from tests.support import check, check_down, check_refused, check_unchanged, check_values, evaluate, model, show
-
-IMAGE = {"inputs": "float[N,C,4,6] x", "outputs": "float[N,C,A,B] y"}
-DATA = np.random.default_rng(0).normal(size=(2, 3, 4, 6)).astype(np.float32)
-
-
-def scaled(*scales):
-    return f"float[{len(scales)}] s = {{{', '.join(map(str, scales))}}}"
-
-
-def sized(*sizes):
-    return f"int64[{len(sizes)}] z = {{{', '.join(map(str, sizes))}}}"
+from tests.passes.operators.tensor.images import DATA, IMAGE, scaled, sized
+from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model, show
 
 
 def resized(how, opset, target, constants, *, inputs="(x, , s)", rtol=1e-5, io=IMAGE, data=DATA):
@@ -48,13 +38,6 @@ def test_the_old_placement_is_written_out_at_11(mode, scales, ops, target):
     assert [n.op_type for n in made.graph.node] == ops
     assert "coordinate_transformation_mode=asymmetric" in show(made)
     check_values(source, made, {"x": DATA}, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("scales", [(1, 1, 2, 1.5), (1, 1, 0.5, 1.5)])
-def test_scales_known_only_at_run_time(scales):
-    source = model("y = Resize(x, s)", 10, inputs=IMAGE["inputs"] + ", float[4] s", outputs=IMAGE["outputs"])
-    made = convert.attempt(source, {"": 11}).model
-    check_values(source, made, {"x": DATA, "s": np.float32(scales)}, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
@@ -123,83 +106,6 @@ def test_a_region_of_interest_and_what_lies_beyond():
         assert "Where" in show(made)
 
 
-COORDINATES = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
-
-
-@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-@pytest.mark.parametrize("coordinates", COORDINATES)
-@pytest.mark.parametrize("target", [9, 10])
-def test_sizes_known_only_at_run_time(mode, coordinates, target):
-    how = f'mode="{mode}", coordinate_transformation_mode="{coordinates}", nearest_mode="floor"'
-    io = {"inputs": "float[N,C,H,W] x, int64[4] z", "outputs": "float[N,C,A,B] y"}
-    source = model(f"y = Resize<{how}>(x, , , z)", 13, **io)
-    result = convert.attempt(source, {"": target})
-    assert result.grade == "close"
-    for sizes in ((8, 3), (3, 12), (1, 6), (4, 1)):
-        check_values(source, result.model, {"x": DATA, "z": np.array([2, 3, *sizes])}, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize(("mode", "exclude"), [("nearest", 0), ("linear", 0), ("cubic", 0), ("cubic", 1)])
-@pytest.mark.parametrize("bound", [False, True])
-def test_scales_or_shapes_known_only_at_run_time(mode, bound, exclude):
-    how = f'mode="{mode}", exclude_outside={exclude}, nearest_mode="ceil"'
-    io = {"inputs": "float[N,C,H,W] x" + ("" if bound else ", float[4] s"), "outputs": "float[N,C,A,B] y"}
-    held = {"constants": scaled(1, 1, 1.5, 0.6)} if bound else {}
-    source = model(f"y = Resize<{how}>(x, , s)", 13, **io, **held)
-    made = convert.attempt(source, {"": 10}).model
-    for scales in ((1, 1, 1.5, 0.6), *([(1, 1, 0.5, 3)] if not bound else [])):
-        feeds = {"x": DATA, "s": np.float32(scales)}
-        check_values(source, made, feeds, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
-@pytest.mark.parametrize("mode", ["nearest", "linear"])
-def test_ratios_known_only_at_run_time(policy, mode):
-    how = f'mode="{mode}", keep_aspect_ratio_policy="{policy}", axes=[2, 3]'
-    io = {"inputs": "float[N,C,H,W] x, int64[2] z", "outputs": "float[N,C,A,B] y"}
-    source = model(f"y = Resize<{how}>(x, , , z)", 18, **io)
-    made = convert.attempt(source, {"": 17}).model
-    for sizes in ((8, 12), (7, 8), (3, 4)):
-        check_values(source, made, {"x": DATA, "z": np.array(sizes)}, rtol=1e-5, atol=1e-5)
-
-
-def test_half_pixel_symmetric_with_scales_known_only_at_run_time():
-    how = 'mode="linear", coordinate_transformation_mode="half_pixel_symmetric"'
-    io = {"inputs": "float[N,C,H,W] x, float[4] s", "outputs": "float[N,C,A,B] y"}
-    source = model(f"y = Resize<{how}>(x, , s)", 19, **io)
-    made = convert.attempt(source, {"": 18}).model
-    check_values(source, made, {"x": DATA, "s": np.float32([1, 1, 0.6, 1.7])}, rtol=1e-5, atol=1e-5)
-
-
-def test_a_region_known_only_at_run_time():
-    how = 'mode="linear", coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=9.0'
-    io = {"inputs": "float[2,3,4,6] x, float[8] r, int64[4] z", "outputs": "float[N,C,A,B] y"}
-    source = model(f"y = Resize<{how}>(x, r, , z)", 13, **io)
-    made = convert.attempt(source, {"": 10}).model
-    for sizes in ((5, 4), (1, 7)):
-        region = np.float32([0, 0, -0.25, 0.25, 1, 1, 1.25, 0.75])
-        feeds = {"x": DATA, "r": region, "z": np.array([2, 3, *sizes])}
-        check_values(source, made, feeds, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("exclude", [0, 1])
-@pytest.mark.parametrize("mode", ["linear", "cubic"])
-@pytest.mark.parametrize("shapes", ["N,C,4,6", "N,C,H,W"])
-@pytest.mark.parametrize("asked", ["scales", "sizes", "ratio"])
-def test_antialias_known_only_at_run_time(asked, shapes, mode, exclude):
-    how = f'mode="{mode}", antialias=1, exclude_outside={exclude}, axes=[2, 3]'
-    how += ', keep_aspect_ratio_policy="not_smaller"' if asked == "ratio" else ""
-    given = "float[2] s" if asked == "scales" else "int64[2] z"
-    io = {"inputs": f"float[{shapes}] x, {given}", "outputs": "float[N,C,A,B] y"}
-    source = model(f"y = Resize<{how}>(x, , {'s' if asked == 'scales' else ', z'})", 18, **io)
-    result = convert.attempt(source, {"": 17})
-    assert result.grade == "close"
-    assert "Resize" not in show(result.model)
-    for scales, sizes in (((0.5, 0.7), (3, 2)), ((0.3, 2), (1, 12)), ((1, 0.2), (4, 1)), ((2, 3), (8, 18))):
-        feeds = {"x": DATA, "s": np.float32(scales), "z": np.array(sizes)}
-        check_values(source, result.model, feeds, rtol=1e-4, atol=1e-5)
-
-
 def test_scalings_by_a_lot_are_summed_up_in_rows():
     data = np.random.default_rng(1).normal(size=(2, 160, 3)).astype(np.float32)
     for axis, scales in ((1, (1, 0.03125, 1)), (1, (1, 0.03125, 0.5))):
@@ -210,21 +116,6 @@ def test_scalings_by_a_lot_are_summed_up_in_rows():
         made = convert.attempt(source, {"": 17}).model
         assert f"ReduceSum<keepdims=0>(t2, [{axis + 1}])" in show(made)
         check_values(source, made, {"x": data}, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-@pytest.mark.parametrize("target", [10, 9])
-def test_corners_are_aligned_by_scales_known_only_at_run_time(mode, target):
-    """onnxruntime, too, where the result is whole; onnx.reference, as the published tests, where it is not."""
-    how = f'mode="{mode}", coordinate_transformation_mode="align_corners", nearest_mode="floor"'
-    io = {"inputs": "float[N,C,H,W] x, float[4] s", "outputs": "float[N,C,A,B] y"}
-    source = model(f"y = Resize<{how}>(x, , s)", 13, **io)
-    result = convert.attempt(source, {"": target})
-    assert result.grade == "close"
-    for scales in ((1, 1, 2, 1.5), (1, 1, 0.5, 0.5), (1, 1, 0.25, 1)):
-        check_values(source, result.model, {"x": DATA, "s": np.float32(scales)}, rtol=1e-5, atol=1e-5)
-    cut = {"x": DATA, "s": np.float32([1, 1, 0.6, 1.7])}
-    np.testing.assert_allclose(evaluate(result.model, cut)[0], Reference(source).run(cut)[0], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
@@ -455,13 +346,3 @@ def test_what_is_no_vector_for_the_axes_is_refused(node, inputs, shown):
     result = convert.attempt(source, {"": 10})
     assert result.model is None
     assert shown in "".join(map(str, result.refusals)), result.refusals
-
-
-def test_axes_that_keep_their_size_are_not_sampled():
-    io = {"inputs": "float[1,2,H,6] x, int64[1] n", "outputs": "float[A,B,P,Q] y"}
-    held = "int64[2] c = {1, 2}, int64[1] w = {6}"
-    feeds = {"x": np.arange(60, dtype=np.float32).reshape(1, 2, 5, 6), "n": np.array([8])}
-    body = 'z = Concat<axis=0>(c, n, w) y = Resize<mode="linear">(x, , , z)'
-    made = check_down(body, 13, 10, feeds=feeds, grade="close", rtol=1e-6, constants=held, **io)
-    assert {str(i) for i in range(4) if f"Gather<axis={i}>(x" in show(made)} == {"2"}
-    assert "Gather<axis=3>" not in show(made)

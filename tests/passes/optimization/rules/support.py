@@ -62,3 +62,8 @@ def check_kept(body: str, opset: int = 18, **io: str) -> None:
     source = model(body, opset, **io)
     shown = show(optimized(source))
     assert shown == show(source), shown
+
+
+def held(of: ModelProto) -> set[str]:
+    """The names of the constants that a model holds."""
+    return {tensor.name for tensor in of.graph.initializer}

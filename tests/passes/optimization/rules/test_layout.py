@@ -116,3 +116,18 @@ def test_axes_are_inputs_since_13():
 def test_axes_that_are_attributes_stay_so(opset):
     body = "t = Unsqueeze<axes=[0]>(x) y = Unsqueeze<axes=[2]>(t)"
     check_optimized(body, "y = Unsqueeze<axes=[0, 2]>(x)", opset, outputs="float[1,N,1,3,4] y", **IO)
+
+
+@pytest.mark.parametrize(
+    ("added", "perm", "gone", "after"),
+    [
+        (2, "[0,3,2,1]", 2, "y = Transpose<perm=[0, 2, 1]>(x)"),
+        (-2, "[0,2,3,1]", 1, "y = Transpose<perm=[0, 2, 1]>(x)"),
+        (-2, "[1,2,0,3]", -3, "y = Transpose<perm=[1, 0, 2]>(x)"),
+        (0, "[3,2,1,0]", -1, "y = Transpose<perm=[2, 1, 0]>(x)"),
+    ],
+)
+def test_a_transpose_between_an_axis_put_in_and_taken_out(added, perm, gone, after):
+    body = f"u = Unsqueeze(x, a) t = Transpose<perm={perm}>(u) y = Squeeze(t, b)"
+    constants = f"int64[1] a = {{{added}}}, int64[1] b = {{{gone}}}"
+    check_optimized(body, after, constants=constants, outputs="float[A,B,C] y", **IO)

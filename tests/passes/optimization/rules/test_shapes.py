@@ -3,9 +3,10 @@
 import numpy as np
 import onnx.helper
 import pytest
+from opshift.passes.optimization import optimize
 
 from tests.passes.optimization.rules.support import check_kept, check_optimized, optimized
-from tests.support import check_values, model, show
+from tests.support import check_values, evaluate, model, show
 
 HEADS = "int64 zero = {0}, int64 one = {1}, int64[1] first = {0}, int64[1] four = {4}, int64[1] eight = {8}, int64[1] rest = {-1}"
 TAKEN_APART = """
@@ -236,3 +237,90 @@ def test_shapes_are_followed_inside_a_branch():
     assert show(made) == f"y = If<else_branch={{ {taken} }}, then_branch={{ {taken} }}>(c)"
     for c in (True, False):
         check_values(source, made, {"c": np.asarray(c)}, rtol=0, atol=0)
+
+
+NUMBERS = """int64[1] z = {0}, int64[1] o = {1}, int64[1] w = {2}, int64[1] minus = {-1}, int64[1] four = {4}, int64 zero = {0}, int64 one = {1},
+    int64[1] eight = {8}, float none = {0}, float negative = {-0.0}"""
+STATED = [
+    ("a = Gather(h, z) b = Gather(h, o) t = Concat<axis=0>(a, b, minus) y = Reshape(x, t)", "y = Identity(x)"),
+    ("a = Gather(h, z) t = Concat<axis=0>(a, minus) y = Reshape(x, t)", "y = Reshape(x, [0, -1])"),
+    (
+        "a = Gather(h, o) b = Gather(h, z) t = Concat<axis=0>(a, b, four) y = Reshape(x, t)",
+        "t1 = Shape<end=2, start=1>(x)\nt2 = Shape<end=1, start=0>(x)\nt3 = Concat<axis=0>(t1, t2, [4])\ny = Reshape(x, t3)",
+    ),
+    ("a = Gather(h, z) b = Gather(h, o) t = Concat<axis=0>(a, b, minus) y = Reshape<allowzero=1>(x, t)", "y = Identity(x)"),
+    ("a = Gather(h, z) t = Concat<axis=0>(a, minus) y = Reshape<allowzero=1>(x, t)", "t1 = Shape<end=1, start=0>(x)\nt2 = Concat<axis=0>(t1, [-1])\ny = Reshape<allowzero=1>(x, t2)"),
+    ("g = Shape(f) a = Gather(g, o) t = Concat<axis=0>(eight, a) y = Reshape<allowzero=1>(f, t)", "y = Reshape(f, [8, 0])"),
+    ("y = Reshape(k, h)", "t1 = Shape(x)\ny = Reshape(k, t1)"),
+    ("a = Gather(h, z) b = Gather(h, o) y = Concat<axis=0>(a, b, four)", "y = Shape(x)"),
+    ("a = Gather(h, z) b = Gather(h, o) y = Concat<axis=0>(a, b)", "y = Shape<end=2, start=0>(x)"),
+    ("a = Gather(h, zero) b = Gather(h, one) c = Unsqueeze(a, z) d = Unsqueeze(b, z) y = Concat<axis=0>(c, d)", "y = Shape<end=2, start=0>(x)"),
+    ("a = Gather(h, o) y = Concat<axis=0>(a, four, a)", "t1 = Shape<end=2, start=1>(x)\nt2 = Shape<end=3, start=1>(x)\ny = Concat<axis=0>(t2, t1)"),
+    ("t = Slice(h, z, w) y = Expand(m, t)", "y = Identity(m)"),
+    ("t = Slice(h, z, w) y = Expand(row, t)", "t1 = Shape<end=2, start=0>(x)\ny = Expand(row, t1)"),
+    ("a = Gather(h, z) t = Concat<axis=0>(a, four) y = Expand(column, t)", "y = Expand(column, [1, 4])"),
+    ("e = Expand(side, h) y = Add(x, e)", "y = Add(x, side)"),
+    ("e = Expand(side, h) y = Add(e, x)", "y = Add(side, x)"),
+    ("e = Expand(side, h) y = Add(e, last)", "t1 = Shape(x)\nt2 = Expand(side, t1)\ny = Add(t2, last)"),
+    ("b = Gather(h, o) s = Slice(m, z, b, o) y = Neg(s)", "y = Neg(m)"),
+    ("b = Gather(h, o) s = Slice(m, o, b, o) y = Neg(s)", f"t1 = Slice(m, [1], [{2**63 - 1}], [1])\ny = Neg(t1)"),
+    ("b = Gather(h, o) s = Slice(m, o, b, o, o) y = Neg(s)", f"t1 = Slice(m, [1], [{2**63 - 1}], [1], [1])\ny = Neg(t1)"),
+    ("b = Gather(h, o) s = Slice(m, z, b, o, w) y = Neg(s)", "t1 = Shape<end=2, start=1>(x)\nt2 = Slice(m, [0], t1, [1], [2])\ny = Neg(t2)"),
+    ("b = Gather(h, z) s = Slice(m, z, b, o) y = Neg(s)", "t1 = Shape<end=1, start=0>(x)\nt2 = Slice(m, [0], t1, [1])\ny = Neg(t2)"),
+    ("g = Shape(m) r = Relu(x) q = Shape(r) a = Gather(q, zero) y = Add(a, one)", "t1 = Shape(x)\nt2 = Gather(t1, 0)\ny = Add(t2, 1)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "after"), STATED)
+def test_what_is_taken_from_shapes_is_stated_or_read_off(body, after):
+    inputs = "float[N,M,4] x, float[N,M] m, float[M] row, float[N,1] column, float[M,1] side, float[4] last, float[K] k, float[2,P,4] f"
+    source = model(f"h = Shape(x) {body}", 18, inputs=inputs, outputs="y", constants=NUMBERS)
+    made = optimize.attempt(source).model
+    assert show(made) == after
+    sizes = {
+        "x": (5, 3, 4),
+        "m": (5, 3),
+        "row": (3,),
+        "column": (5, 1),
+        "side": (3, 1),
+        "last": (4,),
+        "k": (60,),
+        "f": (2, 3, 4),
+    }
+    if "Expand(row" not in body:
+        given = {name: np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for name, shape in sizes.items()}
+        for expected, actual in zip(evaluate(source, given), evaluate(made, given), strict=True):
+            np.testing.assert_array_equal(actual, expected)
+
+
+def test_before_opset_15_a_part_of_a_shape_is_gathered():
+    source = model(
+        "h = Shape(x) a = Gather(h, z) b = Gather(h, o) y = Concat<axis=0>(a, b)",
+        14,
+        inputs="float[N,M,4] x",
+        outputs="y",
+        constants=NUMBERS,
+    )
+    assert show(optimize.attempt(source).model) == "t1 = Shape(x)\ny = Gather<axis=0>(t1, [0, 1])"
+
+
+@pytest.mark.parametrize(
+    ("start", "kept"),
+    [
+        ("i = ConstantOfShape<value=float[1] {0}>(t)", []), ("i = ConstantOfShape<value=float[1] {1}>(t)", ["ConstantOfShape"]), ("i = ConstantOfShape(t)", []),
+        ("j = ConstantOfShape(t) e = Expand(none, t) k = Concat<axis=0>(j, e) i = Slice(k, z, o, z)", []),
+        ("j = ConstantOfShape(t) e = Expand(negative, t) k = Concat<axis=0>(j, e) i = Slice(k, z, o, z)", ["ConstantOfShape", "Expand", "Concat", "Slice"]),
+        ("j = ConstantOfShape(t) k = Transpose<perm=[0,2,1]>(j) i = Reshape(k, t)", []), ("i = Relu(g)", ["Relu"]), ("i = Expand(g, t)", ["Expand"]),
+        ("j = ConstantOfShape(t) k = Add(j, j) i = Reshape(k, t)", ["ConstantOfShape", "Add", "Reshape"]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
+def test_zeros_are_what_states_begin_with(op, start, kept):
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
+    inputs = f"float[S,B,3] x, int64[3] t, float[1,{2 * gates},3] w0, float[1,{2 * gates},2] r0, float[1,1,2] g"
+    source = model(
+        f"{start} y = {op}<hidden_size=2>(x, w0, r0, , , i)", 18, inputs=inputs, outputs="y", constants=NUMBERS
+    )
+    made = optimize.attempt(source).model
+    assert [node.op_type for node in made.graph.node] == [*kept, op]
+    assert len(made.graph.node[-1].input) == (6 if kept else 3)

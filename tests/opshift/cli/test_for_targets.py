@@ -1,0 +1,130 @@
+"""The command line for backends: what is replaced, inspected and refused for a target or by a deny list."""
+
+import json
+from pathlib import Path
+
+import onnx
+import onnx.parser
+import pytest
+
+from opshift.cli import main as cli
+from tests.opshift.cli.test_main import ROWS, listing
+from tests.support import model
+
+pytestmark = pytest.mark.posix
+
+
+NPU = 'name = "npu"\nsource = "its manual"\n[versions."1"]\nopset = 15\nir = 8\nlacks = ["ReduceL2", "MatMul"]\nstatic_shapes = true\n'
+
+
+@pytest.fixture
+def npu(tmp_path):
+    path = tmp_path / "npu.toml"
+    path.write_text(NPU)
+    return str(path)
+
+
+@pytest.fixture
+def norm(tmp_path):
+    path = tmp_path / "norm.onnx"
+    onnx.save(model("y = ReduceL2(x, a)", 18, constants="int64[1] a = {1}", **ROWS), path)
+    return path
+
+
+def test_inline_for_a_target_replaces_what_it_lacks(norm, npu, tmp_path, capsys):
+    assert cli.main(["inline", str(norm), "--target", npu]) == 0
+    printed = capsys.readouterr().out
+    assert 'left to you: input "x": dimension N has no number' in printed
+    assert "equal (onnxruntime, 3 runs" in printed
+    written = onnx.load(tmp_path / "norm.for-npu-1.onnx")
+    assert [n.op_type for n in written.graph.node] == ["Mul", "ReduceSum", "Sqrt"]
+    assert (written.opset_import[0].version, written.ir_version) == (15, 8)
+
+
+def test_inline_for_a_target_names_all_that_has_no_definition(npu, tmp_path, capsys):
+    path = tmp_path / "product.onnx"
+    onnx.save(model("t = MatMul(x, x) y = MatMul(t, x)", 13, inputs="float[2,2] x", outputs="float[2,2] y"), path)
+    assert cli.main(["inline", str(path), "--target", npu]) == 3
+    printed = capsys.readouterr().out
+    assert 'refused: 2 x MatMul "t" "y": there is no definition' in printed
+    assert printed.endswith("not written: MatMul cannot be expressed for npu-1\n")
+    assert listing(tmp_path) == ["npu.toml", "product.onnx"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("deny.txt", "# what the compiler rejects\nReduceL2  # the norm\n\n"), ("deny.toml", 'ops = ["ReduceL2"]')],
+)
+def test_inline_by_a_deny_list(norm, tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    assert cli.main(["inline", str(norm), str(tmp_path / "out.onnx"), "--deny", str(tmp_path / name)]) == 0
+    assert [n.op_type for n in onnx.load(tmp_path / "out.onnx").graph.node] == ["Mul", "ReduceSum", "Sqrt"]
+
+
+def test_a_deny_list_without_operators_is_a_usage_error(norm, tmp_path, capsys):
+    (tmp_path / "deny.toml").write_text('lacks = ["ReduceL2"]')
+    assert cli.main(["inline", str(norm), "--deny", str(tmp_path / "deny.toml")]) == 2
+    assert "holds no list `ops`" in capsys.readouterr().err
+
+
+def test_inline_by_domain(tmp_path, capsys):
+    path, output = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17, "my" : 1]> g (float[2] x) => (float[2] y) { t = my.F(x) y = my.G(t) }'
+        '<domain: "my", opset_import: ["" : 17]> F (a) => (b) { b = Relu(a) }'
+        '<domain: "my", opset_import: ["" : 17]> G (a) => (b) { b = Abs(a) }'
+    )
+    onnx.save(onnx.parser.parse_model(text), path)
+    assert cli.main(["inline", str(path), str(output), "--domain", "my"]) == 0
+    assert [n.op_type for n in onnx.load(output).graph.node] == ["Relu", "Abs"]
+    assert cli.main(["inline", str(path), str(output), "--domain", "other"]) == 2
+    assert "no operator of domain 'other'" in capsys.readouterr().err
+
+
+def test_inspect_for_a_target(norm, npu, capsys):
+    assert cli.main(["inspect", str(norm), "--target", npu]) == 0
+    printed = capsys.readouterr().out
+    assert "not read: opset: 18; at most 15 is read" in printed
+    assert 'not read: ReduceL2 "y": it is not read' in printed
+    assert "would be rewritten: 1 x ReduceL2" in printed
+    assert "opshift inline --target npu-1" in printed
+    assert cli.main(["inspect", str(norm), "--target", "onnxruntime-1.31"]) == 0
+    printed = capsys.readouterr().out
+    assert "believed (documented): 1 x ReduceL2" in printed
+    assert "reads this model as it is, as far as is documented" in printed
+    assert cli.main(["inspect", str(norm), "--target", npu, "--format", "json"]) == 0
+    held = json.loads(capsys.readouterr().out)["target"]
+    assert held["obstacles"][1]["text"] == 'ReduceL2 "y": it is not read'
+    assert held["needs"][0]["node"] == "x"
+
+
+def test_inspect_says_as_it_is_of_nothing_that_is_unknown(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    of = model("a = Relu(x) y = my.F(a)", 13, inputs="float[N,2] x", outputs="float[N,2] y", domains='"my" : 1')
+    onnx.save(of, "custom.onnx")
+    onnx.save(model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y"), "relu.onnx")
+    Path("tract.toml").write_text(
+        'name = "tract"\nsource = "measured"\n[versions."1"]\nopset = 13\n[versions."1".measured]\nRelu = "1-2"\n'
+    )
+    assert cli.main(["inspect", "relu.onnx", "--target", "tract.toml"]) == 0
+    read = capsys.readouterr().out
+    assert "read (measured): 1 x Relu" in read
+    assert read.splitlines()[-1] == "tract-1 reads this model as it is"
+    cli.main(["inspect", "custom.onnx", "--target", "tract.toml"])
+    unknown = capsys.readouterr().out
+    assert "unknown: 1 x Relu (sizes without a number were not measured), 1 x my::F (nothing is said of my)" in unknown
+    assert "as it is" not in unknown
+
+
+def test_inspect_exits_with_3_for_a_model_that_cannot_be_rewritten(npu, tmp_path, capsys):
+    path = tmp_path / "product.onnx"
+    onnx.save(model("t = MatMul(x, x) y = MatMul(t, x)", 13, inputs="float[2,2] x", outputs="float[2,2] y"), path)
+    assert cli.main(["inspect", str(path), "--target", npu]) == 3
+    said = 'would be refused: 2 x MatMul "t" "y": there is no definition of this operator to inline'
+    assert said in capsys.readouterr().out
+
+
+def test_a_broken_target_file_is_a_usage_error(norm, npu, capsys):
+    Path(npu).write_text(NPU.replace("MatMul", "MatMull"))
+    assert cli.main(["inline", str(norm), "--target", npu]) == 2
+    assert "ONNX defines no operator MatMull" in capsys.readouterr().err

@@ -1,0 +1,152 @@
+"""A search for inputs, led by what a stand-in for an engine says."""
+
+import numpy as np
+import pytest
+
+from opshift.verification.engines import EngineError
+from opshift.verification.feeding import inputs
+from opshift.verification.feeding.asked import DRAWN, asked
+from opshift.verification.feeding.inputs import Choice, Fed
+from opshift.verification.feeding.search import Problem, Search
+from opshift.verification.side import Side
+from tests.support import model
+
+
+def side_of(taken, body="y = Identity(x)", constants=""):
+    return Side(model(body, 17, inputs=taken, outputs="y", constants=constants))
+
+
+class Stub(Search):
+    """A search in which a function stands for the engine."""
+
+    def __init__(self, taken, run, body="y = Identity(x)", wanted=DRAWN, constants="", **how):
+        self.given, self.runs = run, 0
+        side = side_of(taken, body, constants)
+        super().__init__(inputs.problem_of(side.model, wanted), side, **how)
+
+    def _opened(self, of):
+        def run(given):
+            self.runs += 1
+            return [self.given(given)]
+
+        return run
+
+
+def refusing(fits, said):
+    def run(given):
+        if not fits(given):
+            raise EngineError(said(given))
+        return given["x"]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("said", "most"),
+    [
+        (lambda _: "~0~ it wants 77", 5),  # the number that is said
+        (lambda _: "~0~ more than 76", 12),  # one more
+        (lambda given: f"~0~ {given['x'].shape[1]} is not 77", 12),
+    ],
+)
+def test_what_an_engine_says_is_tried_first(said, most):
+    search = Stub("float[2,T] x", refusing(lambda given: given["x"].shape[1] == 77, said))
+    found = search.find(Choice(3))
+    assert found.sizes == {"T": 77}
+    assert search.runs <= most
+
+
+def test_sizes_at_which_what_grows_meets_what_is_wanted():
+    search = Stub(
+        "float[2,T] x",
+        refusing(
+            lambda given: given["x"].shape[1] >= 1000, lambda given: f"~0~ {4 * given['x'].shape[1]} is under 4000"
+        ),
+    )
+    assert search.find(Choice(3)).sizes["T"] in range(1000, 1010)
+    assert search.runs < 12
+
+
+def test_numbers_of_small_inputs_are_looked_for():
+    search = Stub(
+        "float[2] x, int64 k", refusing(lambda given: given["k"] == 16000, lambda _: "~0~ no"), "y = Add(x, k)"
+    )
+    assert search.find(Choice(3)).fills == {"k": 16000}
+    search = Stub(
+        "float[2] x, int64 k",
+        refusing(lambda given: given["k"] == 4711, lambda _: "~1~ no"),
+        "a = Equal(k, c) y = Where(a, x, x)",
+        constants="int64 c = {4711}",
+    )
+    assert search.find(Choice(3, turn=1)).fills == {"k": 4711}
+    assert search.runs < 8
+
+
+def test_an_output_that_is_empty_is_better_than_none():
+    tried = []
+
+    def run(given):
+        tried.append(given["x"].shape[0])
+        if given["x"].shape[0] < 8:
+            raise EngineError("~0~ too small, 8")
+        return given["x"][:0]
+
+    found = Stub("float[N] x", run).find(Choice(3))
+    assert found.sizes["N"] == next(size for size in tried if size >= 8)
+    first = next(k for k, size in enumerate(tried) if size >= 8)
+    assert len(tried) - first <= 32, "and no more than some others are tried"
+
+
+def test_what_is_tried_is_written_before_and_left_out_where_it_ends_the_process(tmp_path):
+    log = tmp_path / "log"
+    seen = []
+
+    def run(given):
+        seen.append((int(log.read_text()), given["x"].shape[0]))
+        if given["x"].shape[0] != 8:
+            raise EngineError("~0~ it wants 8")
+        return given["x"]
+
+    assert Stub("float[N] x", run, log=str(log)).find(Choice(3)).sizes == {"N": 8}
+    assert [number for number, _ in seen] == list(range(len(seen)))
+    deadly = {number for number, size in seen if size == 8}
+    before = list(seen)
+    seen.clear()
+    found = Stub("float[N] x", run, log=str(log), deadly=deadly).find(Choice(3))
+    assert not any(number in deadly for number, _ in seen)
+    assert found is None or len(seen) > len(before)
+
+
+def test_a_search_ends(monkeypatch):
+    search = Stub("float[N] x, int64 k", refusing(lambda _: False, lambda _: "no"))
+    assert search.find(Choice(3)) is None
+    assert len(search._told) <= 300
+    search = Stub("float[N] x", refusing(lambda _: False, lambda _: "no"))
+    search._until = 0.0
+    assert search.find(Choice(3)) is None
+    assert search.runs == 1
+
+
+@pytest.mark.parametrize(
+    ("taken", "wanted", "dims"),
+    [
+        ("float[N,M] x, float[N] z", DRAWN, {"N": [("x", 0), ("z", 0)], "M": [("x", 1)]}),
+        ("float[N,M] x", asked(input_shape="N=2"), {"M": [("x", 1)]}),
+        ("float[N,M] x, float[N] z", asked(input_shape={"x": [2, 3]}), {"N": [("z", 0)]}),
+        ("float[2] x", DRAWN, {}),
+    ],
+)
+def test_which_sizes_are_open(taken, wanted, dims):
+    side = side_of(taken)
+    assert inputs.problem_of(side.model, wanted).open_dims() == dims
+
+
+def test_which_inputs_are_small_numbers():
+    taken = "float[2] x, float[2,2] a, int64[2,4] b, int64[3,3] c, bool d, string e, float[N] f, int64[N,8] g, int32 h"
+    problem: Problem = inputs.problem_of(side_of(taken).model, asked(val_range="h:[0,1]"))
+    assert problem.numbers() == ["x", "b", "d", "f", "g"]
+
+
+def test_a_fed_set_is_what_it_is():
+    one = Fed({"x": np.zeros((2, 3))}, [], Choice(1))
+    assert one.shapes == {"x": [2, 3]}

@@ -1,0 +1,283 @@
+"""What moves do to a node, and what of it is refused and noted."""
+
+import onnx
+import onnx.helper
+import onnx.parser
+import pytest
+from onnx import NodeProto, TensorProto
+from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.changes import Ledger
+from opshift.passes.conversion import moves
+from opshift.passes.conversion.route import Arrived, Cross, Inline, Plan, Route
+from opshift.passes.conversion.work import Work
+from opshift.passes.errors import CannotConvert
+from opshift.passes.inlining.expand import Expander
+from opshift.passes.model import schemas
+from opshift.passes.model.kinds import Kind, Survey
+from opshift.passes.model.legality import Judge
+from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.model.types import tensor_type
+
+from tests.support import model
+
+IO = {"inputs": "float[2,3] x, float16[2] h, int64[1] k", "outputs": "y"}
+
+
+def work_of(body, opset, **more):
+    source = model(body, opset, **{**IO, **more})
+    scope = Scope(source.graph, Context(source, source), opset, path=())
+    versions = {entry.domain: entry.version for entry in source.opset_import}
+    return Work(source.graph.node[0], versions, 0), scope
+
+
+def move_of(body, opset, target, *, expander=None, targets=None, **more):
+    work, scope = work_of(body, opset, **more)
+    route = Route({"": target} if targets is None else targets, dict(work.versions), expander or Expander())
+    return route.next_move(work, scope)
+
+
+GELU = "y = Gelu(x)"
+MOVES = [
+    ("y = Relu(x)", 14, 18, Arrived()), ("y = Relu(x)", 14, 13, Cross(14, False)), ("y = Relu(x)", 6, 18, Cross(13, True)), ("y = Relu(x)", 18, 5, Cross(14, False)),
+    ("y = Softmax<axis=1>(x)", 12, 13, Cross(13, True)), (GELU, 20, 21, Arrived()), ("y = my.Thing(x)", 20, 7, Arrived()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "opset", "target", "move"), MOVES)
+def test_the_next_move_leads_to_the_target(body, opset, target, move):
+    assert move_of(body, opset, target, domains='"my" : 1') == move
+
+
+def test_what_the_target_lacks_becomes_its_definition():
+    assert isinstance(move_of(GELU, 20, 19), Inline)
+    found = move_of(GELU, 20, 21, expander=Expander(frozenset({("", "Gelu")})))
+    assert isinstance(found, Inline)
+    found = move_of(
+        "y = com.microsoft.FastGelu(x)",
+        1,
+        1,
+        expander=Expander(frozenset({(MICROSOFT, "FastGelu")})),
+        domain=MICROSOFT,
+        targets={},
+    )
+    assert isinstance(found, Inline)
+    assert found.definition is not None
+    function = onnx.helper.make_function("my", "F", ["a"], ["b"], [], [])
+    assert move_of(
+        "y = my.F(x)", 18, 18, expander=Expander(local={("my", "F"): [function]}), domains='"my" : 1'
+    ) == Inline(None)
+
+
+REFUSED = [
+    ("y = Gelu(x)", 19, 18, "the operator exists from opset 20 on, but the model imports opset 19"),
+    ("y = Nothing(x)", 19, 18, "ONNX defines no operator of this name in domain 'ai.onnx'"),
+    ("y = ATen(x)", 19, 18, "it is onnxruntime's own operator in the default domain, and has no definition here"),
+    ("y = Gelu(k)", 20, 19, "its definition does not take tensor\\(int64\\)"),
+    ("y = Gelu(unknown)", 20, 19, 'the type of "unknown" is unknown'),
+]
+
+
+@pytest.mark.parametrize(("body", "opset", "target", "why"), REFUSED)
+def test_what_can_get_no_further_says_why(body, opset, target, why):
+    with pytest.raises(CannotConvert, match=why) as raised:
+        move_of(body, opset, target)
+    assert (raised.value.edge, raised.value.up) == ((20, False) if target == 19 else (0, raised.value.up))
+
+
+def test_a_definition_that_leads_back_is_none():
+    work, scope = work_of(GELU, 20)
+    work.within = ((("", "Celu"), 12), (("", "Gelu"), 20), (("", "Elu"), 6))
+    route = Route({"": 20}, {"": 20}, Expander(frozenset({("", "Gelu")})))
+    with pytest.raises(CannotConvert, match="its definition leads back to it: Gelu needs Elu needs Gelu"):
+        route.next_move(work, scope)
+    work.within = ((("", "Gelu"), 21),)
+    assert isinstance(route.next_move(work, scope), Inline)
+
+
+def kind_of(body, opset):
+    source = model(body, opset, **IO, domains=f'"my" : 1, "{MICROSOFT}" : 1')
+    return Survey(source).graph.kinds[0], {entry.domain: entry.version for entry in source.opset_import}
+
+
+PLANS = [
+    ("y = Relu(x)", 14, {"": 18}, (), Plan.KEEP), ("y = Elu<alpha=0.5>(x)", 14, {"": 18}, (), Plan.JUDGE), ("y = Relu(x, x)", 14, {"": 18}, (), Plan.JUDGE),
+    ("y = Relu(x)", 14, {"": 13}, (), Plan.CLIMB), ("y = Gelu(x)", 20, {"": 19}, (), Plan.CLIMB), ("y = Relu(x)", 14, {"": 18}, [("", "Relu")], Plan.CLIMB),
+    ("y = Nothing(x)", 14, {"": 18}, (), Plan.CLIMB), ("y = my.Thing(x)", 14, {"": 18}, (), Plan.DESCEND), ("y = SequenceEmpty()", 14, {"": 18}, (), Plan.KEEP),
+    ("y = Relu(x)", 14, {}, (), Plan.KEEP), ("y = Gelu(x)", 19, {"": 20}, (), Plan.CLIMB),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "opset", "targets", "ops", "plan"), PLANS)
+def test_what_is_to_be_done_about_all_nodes_of_a_kind(body, opset, targets, ops, plan):
+    kind, versions = kind_of(body, opset)
+    assert isinstance(kind, Kind)
+    route = Route(targets, versions, Expander(frozenset(ops)))
+    assert route.plan(versions, kind, Judge()) is plan
+
+
+def test_a_domain_that_does_not_move_stays_where_it_is():
+    route = Route({"": 18}, {"": 14, "my": 3}, Expander())
+    assert [route.target(domain, 7) for domain in ("", "my", "other")] == [18, 3, 7]
+
+
+# --- crossing -----------------------------------------------------------------------------------------------
+
+
+def crossed(body, opset, edge, up, **more):
+    work, scope = work_of(body, opset, **more)
+    ledger = Ledger()
+    return moves.cross(work, scope, Cross(edge, up), Expander(), ledger), work, ledger, scope
+
+
+def test_what_needs_nothing_stands_where_it_stood():
+    made, work, ledger, _ = crossed("y = Relu(x)", 14, 14, False)
+    assert (made, work.versions[""], work.index, ledger.changes) == (None, 13, None, [])
+    made, work, ledger, _ = crossed("y = Relu(x)", 13, 14, True)
+    assert (made, work.versions[""]) == (None, 14)
+
+
+def test_what_is_edited_is_noted():
+    made, work, ledger, scope = crossed("y = ReduceMax<axes=[1]>(x)", 13, 18, True)
+    assert (made, [*work.proto.input][:1], len(work.proto.input)) == (None, ["x"], 2)
+    [change] = ledger.changes
+    assert (change.node, change.op, change.domain, change.source, change.target, change.grade) == (
+        "y",
+        "ReduceMax",
+        "",
+        13,
+        18,
+        "exact",
+    )
+    assert scope.opset_of(work.proto) == 18
+
+
+def test_what_is_replaced_goes_back_on_the_list():
+    made, _, ledger, _ = crossed("y = Softmax<axis=0>(x)", 13, 13, False)
+    assert len(made) > 1
+    assert made[-1].proto.output[:] == ["y"]
+    assert all(each.versions[""] == 12 for each in made)
+    assert {each.within for each in made if each.proto.op_type != "Softmax"} == {((("", "Softmax"), 13),)}
+    assert {each.within for each in made if each.proto.op_type == "Softmax"} == {()}
+    assert [change.op for change in ledger.changes] == ["Softmax"]
+
+
+@pytest.mark.parametrize(
+    ("body", "opset", "edge", "up", "why"),
+    [
+        ("y = Add(k, k)", 7, 7, False, None),
+        ("y = Relu(unknown)", 14, 14, False, 'the type of "unknown" is unknown'),
+        ('y = ReduceMax("", k)', 18, 18, False, "input 0 \\(data\\) is left out; one that is given could be expressed"),
+    ],
+)
+def test_what_a_boundary_does_not_take(body, opset, edge, up, why):
+    body = body.replace('""', "none")
+    work, scope = work_of(body, opset)
+    work.proto.input[:] = ["" if name == "none" else name for name in work.proto.input]
+    if why is None:
+        moves.cross(work, scope, Cross(edge, up), Expander(), Ledger())
+        return
+    with pytest.raises(CannotConvert, match=why) as raised:
+        moves.cross(work, scope, Cross(edge, up), Expander(), Ledger())
+    assert (raised.value.edge, raised.value.up) == (edge, up)
+
+
+def test_an_undecided_boundary_is_refused(monkeypatch):
+    monkeypatch.setattr(moves.registry, "step", lambda *_: None)
+    with pytest.raises(CannotConvert, match="this change of the operator is not supported yet"):
+        crossed("y = Softmax<axis=0>(x)", 13, 13, False)
+    made, *_ = crossed("y = Relu(x)", 14, 14, False)
+    assert made is None
+
+
+# --- what takes a place ---------------------------------------------------------------------------------------
+
+
+def inlined(body, opset, expander, definition=None, **more):
+    work, scope = work_of(body, opset, **more)
+    ledger = Ledger()
+    return moves.inline(work, scope, Inline(definition), expander, ledger), ledger
+
+
+def test_a_definition_takes_the_place_of_its_call():
+    made, ledger = inlined(GELU, 20, Expander())
+    assert made[-1].proto.output[:] == ["y"]
+    assert {each.within for each in made} == {((("", "Gelu"), 20),)}
+    assert not any(each.written for each in made)
+    [change] = ledger.changes
+    assert (change.op, change.source, change.target) == ("Gelu", 20, 20)
+    assert change.how.startswith("expanded into")
+
+
+def test_what_a_function_holds_was_written_by_the_user():
+    nodes = [onnx.parser.parse_node("t = Neg(a)"), onnx.parser.parse_node("b = my.F(t)")]
+    function = onnx.helper.make_function("my", "F", ["a"], ["b"], nodes, [onnx.helper.make_opsetid("", 12)])
+    expander = Expander(local={("my", "F"): [function]})
+    made, ledger = inlined("y = my.F(x)", 18, expander, domains='"my" : 1')
+    assert [(each.proto.op_type, each.written, each.versions[""]) for each in made] == [
+        ("Neg", True, 12),
+        ("F", True, 12),
+    ]
+    assert ledger.changes[0].how == "inlined the model's own function"
+
+
+def test_a_call_that_no_vendor_takes_is_refused():
+    definition = moves.registry.definition(MICROSOFT, "FastGelu")
+    made, _ = inlined("y = com.microsoft.FastGelu(x)", 1, Expander(), definition, domain=MICROSOFT)
+    assert made[-1].proto.output[:] == ["y"]
+    with pytest.raises(CannotConvert, match="no call that onnxruntime takes: 3 inputs; 1 to 2 could be expressed"):
+        inlined("y = com.microsoft.FastGelu(x, x, x)", 1, Expander(), definition, domain=MICROSOFT)
+
+
+@pytest.mark.parametrize(
+    ("body", "opset", "local", "vendor"),
+    [
+        ("y = com.microsoft.FastGelu(x)", 1, False, MICROSOFT), ("y = com.microsoft.FastGelu(x)", 1, True, ""), ("y = ScaledTanh(x)", 18, False, schemas.ONNXRUNTIME),
+        ("y = LayerNormalization(x)", 16, False, schemas.ONNXRUNTIME), ("y = LayerNormalization(x)", 17, False, ""), ("y = Relu(x)", 18, False, ""),
+    ],
+)  # fmt: skip
+def test_in_whose_table_an_operator_stands(body, opset, local, vendor):
+    work, _ = work_of(body, opset, domain=MICROSOFT if "Fast" in body else "")
+    function = onnx.helper.make_function(MICROSOFT, "FastGelu", [], [], [], [])
+    assert moves._vendor(work, Expander(local={(MICROSOFT, "FastGelu"): [function]} if local else {})) == vendor
+
+
+def test_nodes_of_a_domain_without_an_import_are_refused():
+    work, scope = work_of("y = Relu(x)", 18)
+    node = work.node(scope, 14)
+    node.build.emit("Scaler", ["x"], domain="ai.onnx.ml")
+    with pytest.raises(CannotConvert, match="Scaler is needed, but the model imports no opset of its domain"):
+        moves._check_imports(node, {"": 18})
+    moves._check_imports(node, {"": 18, "ai.onnx.ml": 3})
+
+
+def test_results_of_scans_have_shapes():
+    source = model("y = Relu(x)", 18, **IO)
+    scope = Scope(source.graph, Context(source, source), 18, path=())
+    for name in ("m", "n"):
+        scope.record(onnx.helper.make_node("Neg", ["x"], [name]), 18)
+        source.graph.output.add(name=name)
+    source.graph.output[2].type.CopyFrom(tensor_type(TensorProto.FLOAT, [9]))
+    moves.state_shapes(source.graph, scope)
+    assert [value.type for value in source.graph.output[1:]] == [tensor_type(1, [2, 3]), tensor_type(1, [9])]
+    assert not source.graph.output[0].type.tensor_type.HasField("shape")
+
+
+@pytest.mark.parametrize(
+    ("found", "said"), [(["a"], "a"), (["b", "a"], "a, b"), (["c", "b", "a", "d", "e", "f", "g"], None)]
+)
+def test_what_is_listed(found, said):
+    told = moves._listed(frozenset(found))
+    assert told == said if said else told.startswith("a, b")
+
+
+def test_a_work_knows_its_versions():
+    work = Work(NodeProto(op_type="Scaler", domain="ai.onnx.ml"), {"": 18, "ai.onnx.ml": 3})
+    assert (work.op, work.version, work.opset) == (("ai.onnx.ml", "Scaler"), 3, 18)
+    bare = Work(NodeProto(op_type="Scaler", domain="ai.onnx.ml"), {})
+    assert (bare.version, bare.opset) == (0, 1)
+    _, scope = work_of("y = Relu(x)", 18)
+    assert (work.node(scope, 7).opset, work.node(scope, 7).build.opset, work.node(scope, 7, 9).build.opset) == (
+        7,
+        18,
+        9,
+    )
