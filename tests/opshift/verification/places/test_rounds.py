@@ -267,3 +267,13 @@ def test_a_second_form_that_fails_parts():
     assert found == rounds.Parting("", "", "the second model fails: no such size")
     assert str(rounds.Parting("NaN", "", "it fails")) == "with NaN, it fails"
     assert str(rounds.Parting("NaN", "y", "1 instead of 2")) == "with NaN, 1 instead of 2 ('y')"
+
+
+def test_rounds_have_a_limit_of_time(monkeypatch):
+    limits = []
+    monkeypatch.setattr(rounds.isolation, "end_after", limits.append)
+    assert rounds._all(None, None, [], 2.3) == []
+    source = Side(model("y = Neg(x)", 17, inputs="float[1] x", outputs="y"))
+    both = rounds.Pair(source, source, "exact")
+    assert rounds._opinion(both, {"x": np.float32([1])}, "y") == rounds.Parting("", "", "")
+    assert limits == [5 + 20, 20]
