@@ -172,6 +172,15 @@ def test_there_is_no_more_time_than_the_ordinary_runs_took(monkeypatch):
     assert opshift.verify(one, one).rounds == ()
 
 
+@pytest.mark.parametrize("verified", [verify_sides, verify_apart])
+def test_they_decide_unless_it_is_said_that_they_do_not(verified):
+    one, other = map(Side, pair("y = Relu(x)", "m = Greater(x, z) y = Where(m, x, z)", constants="float z = {0}"))
+    assert verified(one, other).status == "different"
+    for how in ({"plain": False}, {"grade": "close"}):
+        found = verified(one, other, **how)
+        assert (found.status, len(found.rounds), len(found.remarks)) == ("equal", 6, 1)
+
+
 # --- what a round holds -------------------------------------------------------------------------------------
 
 
