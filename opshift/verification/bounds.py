@@ -18,6 +18,7 @@ Without twins the forms are compared with each other: `UNITS[grade]` times u of 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,7 +54,7 @@ FAR = 0.05
 """A source that is farther from its twin, and than approximations are, where the result is not, took another way: the
 two are compared directly."""
 
-WIDE = 2.0**-53
+WIDE, SINGLE = 2.0**-53, 2.0**-24
 
 
 def half_unit(dtype: Any) -> float:
@@ -197,6 +198,27 @@ def direct(name: str, a: Array, b: Array, grade: str) -> Judgement:
         allowed = min(UNITS[grade] * half_unit(narrow), cap(narrow, grade)) * scale(p)
     found = Judgement(name, DIRECT, 0.0, 0.0, *nearest(gap, allowed))
     return replace(found, why=told(a, b, gap > allowed)) if (gap > allowed).any() else found
+
+
+def apart(a: Array, b: Array) -> float:
+    """How far two runs in float32 or double are apart, as a part of the scale; infinite where that cannot be said."""
+    if a.dtype != b.dtype or a.shape != b.shape or a.dtype.kind != "f" or half_unit(a.dtype) > SINGLE:
+        return math.inf
+    with np.errstate(all="ignore"):
+        p, q = a.astype(np.float64), b.astype(np.float64)
+        if one_sided(p, q).any():
+            return math.inf
+        gap, width = _gap(p, q), _mean(p, _alike(p))
+        return float(np.where(gap > 0, gap / width, 0.0).max(initial=0.0))
+
+
+def near(dtype: Any, seen: float) -> float:
+    """How far apart two runs may be, as a part of the scale, of forms that twins showed to be the same function.
+
+    Any form may be so far from its twin; and where runs that were judged by twins were `seen` to be apart, the largest
+    errors of others are a few times as large.
+    """
+    return max(UNITS["exact"] * half_unit(dtype), min(TIMES["exact"] * seen, CAPS["float32"]["exact"]))
 
 
 def one_sided(a: Array, b: Array) -> Array:

@@ -127,3 +127,11 @@ def _first(a: Any, b: Any, wrong: Any) -> str:
     count = int(np.count_nonzero(wrong))
     place = f" at {list(where)}" if where else ""
     return f"{b[where]} instead of {a[where]}{place}, {count} of {a.size} elements differ"
+
+
+def flat(value: Any) -> list[Any] | None:
+    """The arrays of a value in order, those of sequences in sequences, too; None where one is none."""
+    if isinstance(value, list):
+        inner = [flat(item) for item in value]
+        return None if any(item is None for item in inner) else [leaf for item in inner for leaf in item or ()]
+    return None if getattr(value, "dtype", None) is None else [value]

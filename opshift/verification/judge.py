@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,13 +15,14 @@ import numpy as np
 from opshift.passes.model.messages import NodeProto
 from opshift.verification import bounds, interfaces, random_operators, tolerances
 from opshift.verification.bounds import Runs
-from opshift.verification.compare import compare, identical
+from opshift.verification.compare import compare, flat, identical
 from opshift.verification.engines import EngineError
-from opshift.verification.judgement import BITS, DIRECT, TOLERANCE, TWINS, Judgement
+from opshift.verification.judgement import BITS, DIRECT, NEAR, TOLERANCE, TWINS, Judgement
 from opshift.verification.precision import narrowest
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerance, Tolerances
 from opshift.verification.twins import decisions
+from opshift.verification.twins.decisions import Watch
 from opshift.verification.twins.twin import Twin, is_too_large, unrounded
 from opshift.verification.twins.values import dtype_of
 
@@ -40,10 +42,20 @@ class Verdict:
 class Pair:
     """Two forms of a model, and their twins where these are asked for; `asked` tolerances go before all bounds.
 
-    `coarse` says how many times as far from a function the engine of the second form may be as onnxruntime is.
+    `coarse` says how many times as far from a function the engine of the second form may be as onnxruntime is; `shown`
+    how far apart, as a part of the scale, runs were whose twins were the same: runs as near as that show nothing new.
     """
 
-    def __init__(self, before: Side, after: Side, grade: str, asked: Tolerances | None = None, *, coarse: float = 1.0):
+    def __init__(
+        self,
+        before: Side,
+        after: Side,
+        grade: str,
+        asked: Tolerances | None = None,
+        *,
+        coarse: float = 1.0,
+        shown: float | None = None,
+    ):
         self.before, self.after, self.grade, self.asked = before, after, grade, asked or {}
         self._coarse = coarse
         self.cast = interfaces.casts(before.model, after.model)
@@ -51,6 +63,7 @@ class Pair:
         self.why = ""
         """Why there are no twins."""
         self.twins: tuple[Twin, Twin] | None = None
+        self.shown = shown
         self._noise: dict[str, float] = {}
         """What approximations of functions do to outputs."""
 
@@ -73,6 +86,13 @@ class Pair:
         rows = list(zip(self.names, expected, actual, strict=True))
         if all(self._is_asked(name) or identical(a, b) for name, a, b in rows):
             return Verdict(tuple(self._directly(*row) for row in rows))
+        if self.shown is not None and all(self._is_asked(name) or self._is_near(a, b) for name, a, b in rows):
+            return Verdict(
+                tuple(
+                    replace(found, judge=NEAR) if found.judge == DIRECT else found
+                    for found in (self._directly(*row) for row in rows)
+                )
+            )
         self._noise = {}
         verdict = self._judged(given, expected, actual, None)
         if verdict is not None and any(found.is_inaccurate for found in verdict.outputs):
@@ -104,7 +124,17 @@ class Pair:
         outputs = verdict.outputs
         if ties:
             outputs = tuple(o if o.judge in (BITS, TOLERANCE) else replace(o, ties=total) for o in outputs)
+        if not ties and not any(found.why or found.judge == DIRECT for found in outputs):
+            seen = [bounds.apart(a, b) for _, a, b in rows if is_float(a) and is_float(b)]
+            self.shown = max([self.shown or 0.0, *(part for part in seen if part < math.inf)])
         return Verdict(outputs, ties)
+
+    def _is_near(self, a: Any, b: Any) -> bool:
+        """Whether two runs are as near as those in which twins were the same, so that they show nothing new."""
+        if identical(a, b):
+            return True
+        fine = all(bounds.half_unit(kind) <= bounds.SINGLE for kind in self._computed)
+        return fine and is_float(a) and is_float(b) and bounds.apart(a, b) <= bounds.near(a.dtype, self.shown or 0.0)
 
     def _judged(
         self, given: Mapping[str, Any], expected: Sequence[Any], actual: Sequence[Any], forced: Mapping[str, Any] | None
@@ -156,7 +186,7 @@ class Pair:
     def _output(self, name: str, a: Any, b: Any, x: Any, y: Any, unit: float) -> Judgement:
         if self._is_asked(name) or identical(a, b) or self._is_retyped(name, a, b):
             return self._directly(name, a, b)
-        rows = [_flat(value) for value in (a, b, x, y)]
+        rows = [flat(value) for value in (a, b, x, y)]
         if any(row is None for row in rows) or len({len(row or ()) for row in rows}) > 1:
             return self._directly(name, a, b)
         found = Judgement(name, BITS)
@@ -243,7 +273,7 @@ class Pair:
         read = {name for node in nodes.values() for name in node.input if name in outputs}
         shared = read & made
         try:
-            one, other = _Watch(nodes.keys(), read), _Watch(made & nodes.keys(), shared)
+            one, other = Watch(nodes.keys(), read), Watch(made & nodes.keys(), shared)
             feeds = self._feeds(given)
             twins[0].run(feeds[0], forced=forced, watch=one)
             twins[1].run(feeds[1], forced=forced, watch=other)
@@ -257,7 +287,7 @@ class Pair:
         for name, node in nodes.items():
             if name not in one.values or name not in other.values or name not in one.margins:
                 continue
-            flips = _differing(narrow[0][name], narrow[1][name], one.values[name], other.values[name])
+            flips = decisions.differing(narrow[0][name], narrow[1][name], one.values[name], other.values[name])
             if flips is None or not flips.any():
                 continue
             if self._excused(node, flips, one, other, narrow):
@@ -265,7 +295,12 @@ class Pair:
         return found
 
     def _excused(
-        self, node: NodeProto, flips: Array, one: _Watch, other: _Watch, narrow: Sequence[Mapping[str, Any]]
+        self,
+        node: NodeProto,
+        flips: Array,
+        one: Watch,
+        other: Watch,
+        narrow: Sequence[Mapping[str, Any]],
     ) -> bool:
         """Whether all that was decided otherwise lay nearer to the line than rounding moves it, and moved at all."""
         allowed, moved = 0.0, False
@@ -284,7 +319,7 @@ class Pair:
             allowed += float(max(near, min(room, bounds.cap(own.dtype, self.grade) * largest)))
             moved = moved or name not in narrow[1] or own.tobytes() != np.asarray(narrow[1][name]).tobytes()
             moved = moved or name not in other.values or wide.tobytes() != other.values[name].tobytes()
-        for margins in (watch.margins.get(_decided(node), 0.0) for watch in (one, other)):
+        for margins in (watch.margins.get(decisions.decided(node), 0.0) for watch in (one, other)):
             lacking = margins[flips] if np.ndim(margins) and np.shape(margins) == np.shape(flips) else margins
             moved = moved and bool((np.asarray(lacking) <= allowed).all())
         return moved
@@ -313,7 +348,7 @@ class Pair:
             values = [_observed(s, f, {}, shared, "") for s, f in zip((self.before, self.after), feeds, strict=True)]
         except EngineError:
             return None
-        wide = [_Watch(set(), set(shared)) for _ in range(2)]
+        wide = [Watch(set(), set(shared)) for _ in range(2)]
         with suppress(EngineError):
             for twin, own, watch in zip(self._opened() or (), feeds, wide, strict=False):
                 twin.run(own, watch=watch)
@@ -328,40 +363,6 @@ class Pair:
                 if judged.why:
                     return name, judged.why
         return None
-
-
-class _Watch:
-    """Keeps what nodes of the main graph of a twin yield, and how near to their lines those are that decide."""
-
-    def __init__(self, nodes: Collection[str], read: Collection[str]):
-        self.values: dict[str, Any] = {}
-        self.margins: dict[str, Any] = {}
-        self._nodes, self._read = nodes, read
-
-    def __call__(self, node: NodeProto, inputs: Sequence[Any], made: Sequence[Any]) -> None:
-        for name, value in zip(node.output, made, strict=False):
-            if name in self._nodes or name in self._read:
-                self.values[name] = value
-        if decisions.decides(node) and _decided(node) in self._nodes:
-            found = decisions.margin(node, inputs)
-            if found is not None:
-                self.margins[_decided(node)] = found
-
-
-def _decided(node: NodeProto) -> str:
-    index = decisions.output(node)
-    return node.output[index] if len(node.output) > index else ""
-
-
-def _differing(*values: Any) -> Array | None:
-    """Where one of these is another one; a single True for other shapes, None for what is no array."""
-    first = values[0]
-    if not all(isinstance(value, np.ndarray) for value in values):
-        return None
-    if any(value.shape != first.shape for value in values):
-        return np.asarray(True)
-    wide = [value.astype(np.float64) if value.dtype.kind in "fV" else value for value in values]
-    return (wide[0] != wide[1]) | (wide[2] != wide[3])
 
 
 def _cut(side: Side, forced: Mapping[str, Any], more: Sequence[str], mark: str) -> Side:
@@ -391,10 +392,3 @@ def is_float(value: Any) -> bool:
 
 def is_float8(value: Any) -> bool:
     return bounds.half_unit(value.dtype) > 2.0**-8
-
-
-def _flat(value: Any) -> list[Any] | None:
-    if isinstance(value, list):
-        inner = [_flat(item) for item in value]
-        return None if any(item is None for item in inner) else [leaf for item in inner for leaf in item or ()]
-    return [value] if isinstance(value, (np.ndarray, np.generic)) else None

@@ -8,7 +8,7 @@ from typing import Any
 from opshift.passes.records import dataclass, field, replace
 
 TWINS, DIRECT, BITS, SHAPE = "float64", "printed bound", "bit for bit", "type and shape"
-TOLERANCE, STEP = "tolerance", "one step"
+TOLERANCE, STEP, NEAR = "tolerance", "one step", "a few roundings"
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,8 @@ class Judgement:
     Attributes:
         output: its name.
         judge: `bit for bit`; `float64`, its twins; or `printed bound`, the two runs compared with each other;
-            `tolerance`, the same with numbers that the user gave; `one step`, integers that are made of the same.
+            `tolerance`, the same with numbers that the user gave; `one step`, integers that are made of the same;
+            `a few roundings`, runs that are as near where twins of another run, of other outputs, were the same.
         function: how far the twins are apart, at the element that is nearest to its bound, or above it.
         function_bound: that bound.
         accuracy: how far the result is from its twin, or without twins from the source.
@@ -50,7 +51,7 @@ class Judgement:
         """Of two runs of one output, what is nearer to its bounds of either question."""
         if self.judge == BITS or other.why or other.judge == SHAPE:
             return replace(other, ties=self.ties + other.ties)
-        if other.judge == BITS or self.judge == SHAPE:
+        if other.judge in (BITS, NEAR) or self.judge == SHAPE:
             return self
         judge = DIRECT if DIRECT in (self.judge, other.judge) else self.judge
         found = replace(self, ties=self.ties + other.ties, judge=judge)

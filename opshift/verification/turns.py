@@ -43,8 +43,10 @@ class Turns:
         self._seen.append((outputs, found[self._count :]))
         return outputs
 
-    def seen(self, outputs: list[Any]) -> list[Any]:
-        """What was watched in the run of the first form that yielded these."""
+    def seen(self, outputs: list[Any], feeds: Feeds) -> list[Any]:
+        """What was watched in the run of the first form that yielded these; another process may have seen it alone."""
+        if self._watched and not any(made is outputs for made, _ in self._seen):
+            outputs = self.first(feeds)
         return next((values for made, values in self._seen if made is outputs), [])
 
     def second(self, feeds: Feeds) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from opshift.verification import interfaces
 from opshift.verification.engines import ENGINES
 from opshift.verification.feeding.asked import Asked
-from opshift.verification.places import branches, unreached
+from opshift.verification.places import beyond, branches, unreached
 from opshift.verification.side import Side
 from opshift.verification.turns import Turns
 
@@ -41,7 +41,7 @@ class Hidden:
 
     def run(self, total: Verification, pair: Pair, fits: Sequence[Fed], turns: Turns, judged: Judged) -> Verification:
         """The verification with runs of what no inputs led to."""
-        seen = [turns.seen(fed.outputs) for fed in fits]
+        seen = [turns.seen(fed.outputs, interfaces.rounded(fed.given, pair.cast)) for fed in fits]
         if self._ways:
             runs = [
                 (fed, branches.seen(self._told, values, pair.names, fed))
@@ -82,7 +82,7 @@ class Hidden:
         wanted = self._wanted
         if left and any(known) and not (wanted.sets or wanted.ranges or wanted.tolerances):
             given, failed = interfaces.rounded(fits[0].given, pair.cast), list[unreached.Spot]()
-            for attempt in unreached.forced(pair, left, given):
+            for attempt in beyond.forced(pair, left, given):
                 if attempt.pair is None:
                     failed += attempt.spots
                     continue

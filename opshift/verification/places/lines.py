@@ -111,3 +111,29 @@ _ENDS: dict[int, tuple[int, int]] = {
 }
 
 _LOOKED_AT = {*_LINES, *_MOVING, *_TWO, "Clip", "QuantizeLinear", "Where"}
+
+
+def upwards(node: NodeProto, held: Mapping[str, TensorProto]) -> tuple[str, Callable[[float], float]] | None:
+    """What a node moves, scales or leaves as it is, and which number becomes one that it yields; None for all else."""
+    if default_domain(node.domain) or not node.input:
+        return None
+    if node.op_type in _LEAVING:
+        return node.input[0], lambda made: made
+    if node.op_type not in ("Add", "Sub", "Mul", "Div") or len(node.input) != 2:
+        return None
+    known = [range_of(held, name) for name in node.input]
+    second = known[0] is None
+    found = known[1 if second else 0]
+    if (known[0] is not None and known[1] is not None) or found is None:
+        return None
+    name, by = node.input[0 if second else 1], found[0]
+    if node.op_type == "Add":
+        return name, lambda made: made - by
+    if node.op_type == "Sub":
+        return name, (lambda made: made + by) if second else (lambda made: by - made)
+    if node.op_type == "Mul":
+        return (name, lambda made: made / by) if by else None
+    return (name, lambda made: made * by) if second and by else None
+
+
+_LEAVING = frozenset(["Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"])

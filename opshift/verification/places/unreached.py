@@ -8,31 +8,20 @@ outputs are compared, and what either form computes for the values that were rep
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from opshift.passes import progress
 from opshift.passes.model import imports, tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import subgraphs, with_nested
-from opshift.verification import interfaces
-from opshift.verification.engines import EngineError, Feeds
 from opshift.verification.feeding import moving
 from opshift.verification.places import decided
 from opshift.verification.places.lines import Piece, constants, pieces
-from opshift.verification.places.pieces import Pieces
 from opshift.verification.places.ranges import Ranges
-from opshift.verification.side import Side
-
-if TYPE_CHECKING:
-    from opshift.verification.judge import Pair
 
 _OLDEST = 8  # opset, of which engines run what watches
-_TURNS = 3  # of a Loop, by force
-_SMALL = 2  # bytes of integers that are numbers; larger ones are places and sizes more often
-_MOST = 1 << 26  # bytes of values that are looked at
 
 
 @dataclass
@@ -105,7 +94,7 @@ def spots(before: ModelProto, after: ModelProto, values: Collection[str]) -> lis
     for spot in found.values():
         limits = ranges.of(spot.value)
         if limits is not None and spot.turns is None:
-            spot.wanted = _within(spot.wanted, limits)
+            spot.wanted = within(spot.wanted, limits)
     live = [spot for spot in found.values() if spot.value not in settled and (spot.wanted or spot.turns is not None)]
     makers = {name: node for node in turning for name in node.output[:1]}
     return [s for s in live if (_counted(makers[s.value], settled) if s.turns is not None else s.value in moved)]
@@ -129,7 +118,7 @@ _DECIDING = {"If": 1, "Loop": 2}
 _LOGIC = frozenset(["And", "Cast", "Identity", "Not", "Or", "Reshape", "Squeeze"])
 
 
-def _within(wanted: Collection[Piece], limits: Piece) -> set[Piece]:
+def within(wanted: Collection[Piece], limits: Piece) -> set[Piece]:
     """The pieces as far as they are within the limits, but for what is next to nothing."""
     cut = ((max(low, limits[0]), min(high, limits[1])) for low, high in wanted)
     return {(low, high) for low, high in cut if high - low > _NOTHING or (low == -math.inf and high == math.inf)}
@@ -203,174 +192,6 @@ def see(found: Sequence[Spot], values: Sequence[Any]) -> bool:
     for spot, value in zip(found, values, strict=False):
         spot.see([len(value)] if spot.turns is not None else value.tolist())
     return len(values) == len(found)
-
-
-# --- by force -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Forced:
-    """Both forms with other numbers: what they are given, and yield, or `why` they could not be."""
-
-    spots: Sequence[Spot]
-    why: str = ""
-    pair: Pair | None = None
-    given: Feeds = field(default_factory=dict)
-    expected: Sequence[Any] = ()
-    actual: Sequence[Any] = ()
-
-
-def forced(pair: Pair, found: Sequence[Spot], given: Feeds) -> Iterator[Forced]:
-    """Both forms beyond the lines that no run crossed: all at once, or, where that does not run, one by one."""
-    from opshift.verification.judge import Pair
-
-    progress.tell("run what no inputs led to")
-    hold = _Held(pair, given)
-    able = hold.able(found)
-    left = [spot for spot in found if spot not in able]
-    pending = [able] if able else []
-    while pending:
-        some = pending.pop()
-        try:
-            sides, feeds = hold.sides(some)
-            judged = Pair(sides[0], sides[1], pair.grade)
-            expected = sides[0].open().run(feeds)
-            actual = sides[1].open().run(interfaces.as_second(feeds, pair.cast))
-        except EngineError:
-            if len(some) > 1:
-                pending += [some[: len(some) // 2], some[len(some) // 2 :]]
-            else:
-                left += some
-            continue
-        yield Forced(some, "", judged, feeds, expected, actual)
-    if left:
-        yield Forced(left, "not both forms have what it reads")
-
-
-class _Held:
-    """Two forms whose values can be replaced."""
-
-    def __init__(self, pair: Pair, given: Feeds):
-        self._pair, self._sides, self._given = pair, (pair.before, pair.after), given
-        self._pieces = (Pieces(pair.before.model), Pieces(pair.after.model))
-        self._ranges = Ranges(pair.before.model.graph, constants(pair.before.model.graph))
-        self._shared = set.intersection(*({*pieces.makers, *pieces.given} for pieces in self._pieces))
-        self._values: dict[str, Any] = {}
-
-    def able(self, found: Sequence[Spot]) -> list[Spot]:
-        """Those whose values both forms have, with what hangs on them, and agree about."""
-        some = [spot for spot in found if self._can(spot)]
-        names = list(dict.fromkeys(name for spot in some for name in self._replaced(spot)))
-        made = [name for name in names if name in self._pieces[0].makers]
-        feeds = (self._given, interfaces.as_second(self._given, self._pair.cast))
-        try:
-            runs = [
-                dict(zip(made, side.open(made).run(own)[len(side.model.graph.output) :], strict=True))
-                for side, own in zip(self._sides, feeds, strict=True)
-            ]
-        except EngineError:
-            return []
-        self._values = {**self._given, **runs[0]}
-        alike = {name for name in made if self._agree(*(run[name] for run in runs))} | {*names} - {*made}
-        return [spot for spot in some if alike.issuperset(self._replaced(spot))]
-
-    def _agree(self, one: Any, other: Any) -> bool:
-        kinds = [(getattr(value, "shape", None), getattr(value, "dtype", None)) for value in (one, other)]
-        return kinds[0] == kinds[1] and None not in kinds[0] and not self._pair.parted(one, other)
-
-    def _can(self, spot: Spot) -> bool:
-        names = self._replaced(spot)
-        if not names or not self._shared.issuperset(names):
-            return False
-        if spot.turns is None and self._ranges.of(spot.value) is None:
-            return False
-        return all(len({frozenset(self._hanging(pieces, name)) for pieces in self._pieces}) == 1 for name in names)
-
-    def _replaced(self, spot: Spot) -> list[str]:
-        if spot.turns is None:
-            return [spot.value]
-        node = self._pieces[0].nodes[self._pieces[0].makers[spot.value]]
-        return [name for name in node.input[:2] if name and name not in self._pieces[0].held]
-
-    def _hanging(self, pieces: Pieces, name: str) -> set[str]:
-        """The values of both forms that hang on one in a form."""
-        found, pending = set[str](), [name]
-        while pending:
-            for index in pieces.readers(pending.pop()):
-                made = [n for n in pieces.nodes[index].output if n and n not in found]
-                found.update(made)
-                pending += made
-        return found & self._shared
-
-    def sides(self, some: Sequence[Spot]) -> tuple[list[Side], dict[str, Any]]:
-        """Both forms with other values, and these; raises `EngineError`."""
-        import numpy as np
-
-        random, values = np.random.default_rng(0), dict[str, Any]()
-        for spot in some:
-            for name in self._replaced(spot):
-                value = self._values[name]
-                if value.nbytes > _MOST:
-                    raise EngineError("it is too large")
-                values[name] = _turning(value) if spot.turns is not None else _stretched(value, spot, random)
-        sides = [replace(side, model=_cut(side.model, values)) for side in self._sides]
-        return sides, {**self._given, **values}
-
-
-def _turning(value: Any) -> Any:
-    import numpy as np
-
-    return np.full_like(value, True if value.dtype == bool else max(_TURNS, int(value.reshape(-1)[:1].sum())))
-
-
-def _stretched(value: Any, spot: Spot, random: Any) -> Any:
-    """The value, of which every other element is a number that no run had."""
-    import numpy as np
-
-    if value.dtype.kind in "iu" and value.dtype.itemsize > _SMALL:
-        raise EngineError("places and sizes are not replaced")
-    flat = value.copy().reshape(-1)
-    wanted = sorted(spot.wanted)
-    ends = [end for piece in wanted for end in piece if math.isfinite(end)]
-    span = max([1.0, *(abs(end) / 4 for end in ends)])
-    for number, (low, high) in enumerate(wanted):
-        count = len(flat[number :: len(wanted) + 1])
-        if math.isfinite(low) and math.isfinite(high):
-            drawn = random.uniform(low, high, count)
-        else:
-            away = span * (0.1 + np.abs(random.standard_normal(count)))
-            drawn = low + away if math.isfinite(low) else high - away
-        if value.dtype == bool:
-            drawn = drawn > 0.5
-        elif value.dtype.kind in "iu":
-            drawn = np.clip(np.rint(drawn), np.iinfo(value.dtype).min, np.iinfo(value.dtype).max)
-        flat[number :: len(wanted) + 1] = drawn.astype(value.dtype)
-    return flat.reshape(value.shape)
-
-
-def _cut(model: ModelProto, values: Feeds) -> ModelProto:
-    """A copy that takes these values, whatever makes them, as inputs, and yields what it would have made as well."""
-    from onnx.helper import np_dtype_to_tensor_dtype
-
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    graph = copy.graph
-    made = [name for node in graph.node for name in node.output if name in values]
-    for node in graph.node:
-        node.output[:] = [f"{name}/computed" if name in values else name for name in node.output]
-    for held in (graph.output, graph.value_info):
-        for index in reversed(range(len(held))):
-            if held[index].name in values:
-                del held[index]
-    for name in made:
-        value, kind = values[name], graph.input.add(name=name).type.tensor_type
-        kind.elem_type = np_dtype_to_tensor_dtype(value.dtype)
-        for size in value.shape:
-            kind.shape.dim.add().dim_value = size
-        kind.shape.SetInParent()
-    for name in sorted(made):
-        graph.output.add(name=f"{name}/computed")
-    return copy
 
 
 # --- what is said ---------------------------------------------------------------------------------------------------

@@ -44,10 +44,11 @@ class Calls:
     memory: Memory = field(default_factory=Memory)
     _sessions: dict[Any, Session | str] = field(default_factory=dict)
     _able: dict[Any, bool] = field(default_factory=dict)
+    _held: set[Any] = field(default_factory=set)  # kinds of calls that were held against onnxruntime
 
     def beside(self) -> Calls:
         """Another one that counts for itself, and runs what was prepared here."""
-        return Calls(memory=self.memory, _sessions=self._sessions, _able=self._able)
+        return Calls(memory=self.memory, _sessions=self._sessions, _able=self._able, _held=self._held)
 
     def count(self, other: Calls) -> None:
         """Count what another one has counted, too."""
@@ -97,10 +98,16 @@ class Calls:
         widths: Sequence[np.dtype[Any] | None],
     ) -> list[Array]:
         made, narrow = self._wide(node, opset, mixed), None
+        kind = (*_key(node, opset, mixed), *(getattr(value, "shape", None) for value in mixed))
+        if made is not None and kind in self._held:
+            self.elsewhere[node.op_type] = self.elsewhere.get(node.op_type, 0) + 1
+            return made
         single = [np.dtype(np.float32) if width is not None else None for width in widths]
         with suppress(EngineError):
             narrow = self._in_runtime(node, opset, [_as(v, w) for v, w in zip(inputs, single, strict=True)])
         if made is not None and (narrow is None or _near(made, narrow)):
+            if narrow is not None and node.op_type in _BY_SHAPE:
+                self._held.add(kind)
             self.elsewhere[node.op_type] = self.elsewhere.get(node.op_type, 0) + 1
             return made
         if narrow is None:
@@ -160,6 +167,10 @@ class Calls:
         if isinstance(session, str):
             raise EngineError(session)
         return session.run(_feeds(inputs))
+
+
+_BY_SHAPE = frozenset(["AveragePool", "Conv", "ConvTranspose", "Erf", "GlobalAveragePool", "InstanceNormalization"])
+"""What is computed in one way for all values of a shape, so that one call tells of all."""
 
 
 @cache

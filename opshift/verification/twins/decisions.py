@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -152,3 +152,37 @@ _RULES: dict[str, Callable[[Sequence[Array], dict[str, Any]], Array]] = {
     "Sign": _from_zero,
     "TopK": _ranked,
 }
+
+
+def differing(*values: Any) -> Array | None:
+    """Where one of these is another one; a single True for other shapes, None for what is no array."""
+    first = values[0]
+    if not all(isinstance(value, np.ndarray) for value in values):
+        return None
+    if any(value.shape != first.shape for value in values):
+        return np.asarray(True)
+    wide = [value.astype(np.float64) if value.dtype.kind in "fV" else value for value in values]
+    return (wide[0] != wide[1]) | (wide[2] != wide[3])
+
+
+class Watch:
+    """Keeps what nodes of the main graph of a twin yield, and how near to their lines those are that decide."""
+
+    def __init__(self, nodes: Collection[str], read: Collection[str]):
+        self.values: dict[str, Any] = {}
+        self.margins: dict[str, Any] = {}
+        self._nodes, self._read = nodes, read
+
+    def __call__(self, node: NodeProto, inputs: Sequence[Any], made: Sequence[Any]) -> None:
+        for name, value in zip(node.output, made, strict=False):
+            if name in self._nodes or name in self._read:
+                self.values[name] = value
+        if decides(node) and decided(node) in self._nodes:
+            found = margin(node, inputs)
+            if found is not None:
+                self.margins[decided(node)] = found
+
+
+def decided(node: NodeProto) -> str:
+    index = output(node)
+    return node.output[index] if len(node.output) > index else ""

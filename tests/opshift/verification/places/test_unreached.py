@@ -69,8 +69,8 @@ def test_a_value_that_is_another_one_under_the_same_name_is_not_replaced():
     one, other = (
         model(body, 17, constants="float k = {60}", **IO)
         for body in (
-            "v = Sub(x, k) s = Sigmoid(v) y = Add(s, x)",
-            "v = Sub(k, x) u = Neg(v) s = Sigmoid(u) y = Add(s, x)",
+            "t = Sin(x) v = Sub(t, k) s = Sigmoid(v) y = Add(s, x)",
+            "t = Sin(x) v = Sub(k, t) u = Neg(v) s = Sigmoid(u) y = Add(s, x)",
         )
     )
     found = opshift.verify(one, other, grade="close")
@@ -82,8 +82,8 @@ def test_a_value_that_is_another_one_under_the_same_name_is_not_replaced():
 
 def test_a_value_that_is_read_elsewhere_in_the_second_form_is_not_replaced():
     bodies = (
-        "a = Sub(x, k) b = Relu(a) c = Neg(a) y = Add(b, c)",
-        "a = Sub(x, k) b = Relu(a) c = Sub(k, x) y = Add(b, c)",
+        "t = Sin(x) a = Sub(t, k) b = Relu(a) c = Neg(a) y = Add(b, c)",
+        "t = Sin(x) a = Sub(t, k) b = Relu(a) c = Sub(k, t) y = Add(b, c)",
     )
     one, other = (model(body, 17, constants="float k = {1e4}", **IO) for body in bodies)
     found = opshift.verify(one, other)
@@ -127,3 +127,26 @@ def test_empty_values_are_no_numbers(size):
     io = {"inputs": f"float[{size},8] x", "outputs": f"float[{size},8] y"}
     held = model("y = Relu(x)", 17, **io)
     assert opshift.verify(held, held)
+
+
+@pytest.mark.parametrize(
+    ("written", "whole"),
+    [
+        ("b = Add(a, three) c = Clip(b, n, six) d = Mul(a, c) h = Div(d, six)", "h = HardSwish(a)"),
+        ("b = Mul(a, sixth) e = Add(b, half) h = Clip(e, n, o)", "h = HardSigmoid<alpha = 0.16666667>(a)"),
+    ],
+)
+def test_where_a_value_is_gone_what_it_was_computed_from_is_replaced(written, whole):
+    held = "float three = {3}, float six = {6}, float sixth = {0.16666667}, float half = {0.5}, float n = {0}, float o = {1}"
+    bodies = (f"a = Mul(x, small) {body} y = Add(h, x)" for body in (written, whole, whole.replace("(a)", "(f)")))
+    one, other, wrong = (
+        model(
+            body.replace("small)", "small) f = LeakyRelu<alpha = 0.9>(a)"),
+            17,
+            constants=f"{held}, float small = {{0.01}}",
+            **IO,
+        )
+        for body in bodies
+    )
+    assert opshift.verify(one, other, grade="close").remarks == ()
+    assert opshift.verify(one, wrong, grade="close").status == "different"
