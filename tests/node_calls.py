@@ -180,14 +180,31 @@ def _runs(node: NodeProto, graph: str, known: Mapping[str, Any]) -> bool:
 
 
 def _carried_first(node: NodeProto, known: Mapping[str, Any]) -> dict[str, Any]:
-    """What the body of a Loop is given on its first trip, as far as it is known."""
-    if node.op_type != "Loop":
+    """What the body of a Loop or a Scan is given on its first trip, as far as it is known; of what a Scan reads, the first
+    element with numbers that are none, if there is one."""
+    held = {a.name: a for a in node.attribute}
+    if node.op_type == "Loop":
+        body = held["body"].g
+        pairs = zip(body.input[2:], node.input[2:], strict=False)
+        first = {value.name: known[name] for value, name in pairs if name in known}
+        return {body.input[0].name: np.array(0), body.input[1].name: np.array(True), **first}
+    if node.op_type != "Scan":
         return {}
-    body = next(a.g for a in node.attribute if a.name == "body")
-    first = {
-        value.name: known[name] for value, name in zip(body.input[2:], node.input[2:], strict=False) if name in known
-    }
-    return {body.input[0].name: np.array(0), body.input[1].name: np.array(True), **first}
+    body, scanned = held["body"].g, held["num_scan_inputs"].i
+    batched = len(node.input) > len(body.input)  # sequence_lens come first
+    axes = list(held["scan_input_axes"].ints) if "scan_input_axes" in held else [0] * scanned
+    found = {}
+    for place, (formal, name) in enumerate(zip(body.input, node.input[batched:], strict=False)):
+        value, at = known.get(name), place - (len(body.input) - scanned)
+        if not isinstance(value, np.ndarray) or not value.size:
+            continue
+        value = value[0] if batched else value
+        found[formal.name] = value if at < 0 else _telling(np.moveaxis(value, 0 if batched else axes[at], 0))
+    return found
+
+
+def _telling(elements: Any) -> Any:
+    return next((e for e in elements if e.dtype.kind == "f" and not np.isfinite(e).all()), elements[0])
 
 
 def _reads(node: NodeProto) -> set[str]:

@@ -9,6 +9,7 @@ numbered, so that an expectation reads like the text it came from:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import onnx.helper
 import onnx.numpy_helper
 import onnx.parser
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+from opshift.passes.changes import Result
 from opshift.passes.conversion import convert
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_value
@@ -45,6 +47,16 @@ def model(
     ir = max(schemas.ir_version(domain, opset), 8 if domains or domain else 4)
     text = f"<ir_version: {ir}, opset_import: [{imports}]>\ng ({inputs}) => ({outputs}) <{constants}> {{ {body} }}"
     return onnx.parser.parse_model(text)
+
+
+def converted(source: ModelProto, target: int, ops: frozenset[tuple[str, str]] = frozenset()) -> Result:
+    """What becomes of a model, which cases that differ in what it is fed share; it is not to be changed."""
+    return _converted(source.SerializeToString(deterministic=True), target, ops)
+
+
+@lru_cache(200)
+def _converted(source: bytes, target: int, ops: frozenset[tuple[str, str]]) -> Result:
+    return convert.attempt(ModelProto.FromString(source), {"": target}, ops=ops)
 
 
 def check(
@@ -98,7 +110,7 @@ def check_computes(
 ) -> ModelProto:
     """Convert, and compare what comes out with `expected`: an array, or a list of one for each output."""
     source = model(body, opset, **io)
-    result = convert.attempt(source, {"": target})
+    result = converted(source, target)
     assert not result.refusals, "\n".join(map(str, result.refusals))
     assert result.model is not None
     assert result.grade == grade
@@ -147,7 +159,7 @@ def check_down(
     given = {**sample_feeds(source), **(feeds or {})}
     expected = evaluate(source, given)
     for target in targets:
-        result = convert.attempt(source, {"": target})
+        result = converted(source, target)
         assert result.model is not None, "\n".join(map(str, result.refusals))
         assert result.grade == grade
         onnx.checker.check_model(result.model)

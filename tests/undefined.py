@@ -128,6 +128,15 @@ def _out_of_range(call: Call) -> bool:
     return _whole(x) and bool((np.abs(x.astype(np.float64)) > 2.0 ** (8 * x.itemsize - 2)).any())
 
 
+def _powers_out_of_range(call: Call) -> bool:
+    x, by = call.given(0), call.given(1)
+    if not _whole(x) or by is None:
+        return False
+    with np.errstate(all="ignore"):
+        powers = np.abs(np.power(np.abs(x.astype(np.float64)), by.astype(np.float64)))
+    return bool((powers > np.iinfo(x.dtype).max).any())
+
+
 def _beyond(call: Call) -> bool:
     x, chosen, axis = call.shape(0), call.given(1), call.attribute("axis")
     if x is None or chosen is None or (axis is not None and not -len(x) <= axis < len(x)):
@@ -378,6 +387,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("MeanVarianceNormalization",), "an axis lies outside the rank", _no_such_axis),
     Undefined((*REDUCTIONS, "ReduceMax", "ReduceMin"), "an axis is none of the data", _reduces_no_axis),
     Undefined(REDUCTIONS, "whole numbers go beyond their type", _out_of_range),
+    Undefined(("Pow",), "whole powers go beyond their type", _powers_out_of_range),
     Undefined(("MeanVarianceNormalization",), "there is no variance", _no_variance, "nan"),
     Undefined(("BlackmanWindow",), "nothing is left but a rounding", _no_window, "elements differ"),
     Undefined(("Attention",), "heads are told beside an axis of them", _heads_twice),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 from opshift.passes.analysis import open_slices, stand_ins
 from opshift.passes.analysis.callers import refers
 from opshift.passes.analysis.element_types import elem_type
@@ -20,7 +23,6 @@ SHAPE_TO_INPUT, RANK_BY_LENGTH = 5, 21
 
 def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
     import onnx
-    import onnx.defs
     import onnx.shape_inference
 
     if node.op_type in HOLDING_GRAPHS and not node.domain and scope.context.descended.isdisjoint(node.output):
@@ -44,7 +46,7 @@ def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
             opset = max(opset, RANK_BY_LENGTH)
         if node.op_type == "Slice" and not domain and opset == open_slices.WRONG:
             opset = open_slices.RIGHT
-        schema = onnx.defs.get_schema(node.op_type, opset, domain)
+        schema = _schema(node.op_type, opset, domain)
         imports = [onnx.OperatorSetIdProto(domain=domain, version=opset)]
         inferred = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=imports)
         if opset < 6 and node.op_type == "Cast":
@@ -56,9 +58,16 @@ def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
     scope.typed.update({name: kind for name, kind in inferred.items() if name in node.output})
 
 
+@cache
+def _schema(op: str, opset: int, domain: str) -> Any:
+    """The schema of onnx, which copies it with its texts for everyone who asks."""
+    import onnx.defs
+
+    return onnx.defs.get_schema(op, opset, domain)
+
+
 def _infer_stand_ins(node: NodeProto, scope: Known) -> None:
     """What an operator of a vendor makes, by nodes of ONNX that make the same type."""
-    import onnx.defs
     import onnx.shape_inference
 
     kinds = {name: elem_type(scope, name) for name in node.output if name}
@@ -68,7 +77,7 @@ def _infer_stand_ins(node: NodeProto, scope: Known) -> None:
     types = {name: short(found) for name in node.input if name and (found := _known(scope, name)) is not None}
     try:
         for made in stand_ins.stand_ins(node, types):
-            schema = onnx.defs.get_schema(made.op_type, stand_ins.OPSET)
+            schema = _schema(made.op_type, stand_ins.OPSET, "")
             types.update(onnx.shape_inference.infer_node_outputs(schema, made, types))
     except Exception:  # as above
         return

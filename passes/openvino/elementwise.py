@@ -9,7 +9,8 @@ from opshift.passes.openvino.layer import FLOATS, SIGNED, UNSIGNED, Layer, Made,
 
 T = TensorProto
 
-FLOATS_8 = {T.FLOAT8E4M3FN, T.FLOAT8E5M2}
+FLOAT8 = {"f8e4m3": T.FLOAT8E4M3FN, "f8e5m2": T.FLOAT8E5M2}
+FLOATS_8 = set(FLOAT8.values())
 
 UNARY = {
     "Abs": "Abs",
@@ -287,3 +288,15 @@ def fake_quantize(of: Layer) -> Made:
     of.close("the order of its multiplications is left open")
     above = b.Where(b.Greater(x, most), out_high, inside)
     return str(b.Where(b.LessOrEqual(x, least), out_low, above))
+
+
+@layer("FakeConvert")
+def fake_convert(of: Layer) -> Made:
+    """To float8 and back between a scale and a shift; what is too large is the largest number there."""
+    b, kind = of.build, of.elem_type()
+    to = of.choice("destination_type", tuple(FLOAT8), "f8e4m3")
+    moved = b.Mul(of.input(0), of.input(1))
+    moved = b.Sub(moved, of.input(2)) if of.has(2) else moved
+    rounded = b.Cast(b.Cast(of.cast(str(moved), T.FLOAT16), to=FLOAT8[to]), to=kind)
+    back = b.Add(rounded, of.input(2)) if of.has(2) else rounded
+    return str(b.Div(back, of.input(1)))

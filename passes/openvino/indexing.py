@@ -99,19 +99,30 @@ def scatter_update(of: Layer) -> Made:
 def slice_(of: Layer) -> Made:
     """Data, start, stop, step, axes."""
     axes = of.vector(4) if of.has(4) else None
-    return str(of.build.Slice(of.input(0), of.vector(1), _stops(of), axes, of.vector(3)))
+    return str(of.build.Slice(of.input(0), of.vector(1), _stops(of, 2), axes, of.vector(3)))
 
 
-def _stops(of: Layer) -> str:
+@layer("SliceScatter")
+def slice_scatter(of: Layer) -> Made:
+    """Data, what is put there, start, stop, step, axes: the places of a slice in the flattened data."""
+    b, data, axes = of.build, of.input(0), of.vector(5) if of.has(5) else None
+    count = b.Squeeze(b.Reshape(b.Size(data), [1]), [0])
+    places = b.Reshape(b.Range(0, count, 1), b.Shape(data), allowzero=1)
+    places = b.Slice(places, of.vector(2), _stops(of, 3), axes, of.vector(4))
+    flat = [b.Reshape(value, [-1]) for value in (data, places, of.input(1))]
+    return str(b.Reshape(b.ScatterElements(*flat, axis=0), b.Shape(data), allowzero=1))
+
+
+def _stops(of: Layer, index: int) -> str:
     """Backwards, the largest numbers are beyond the start as any other; to ONNX they are the end of the way."""
-    stops, steps = of.constant(2), of.constant(3)
+    stops, steps = of.constant(index), of.constant(index + 1)
     if steps is not None and min(steps, default=1) > 0:
-        return of.vector(2)
+        return of.vector(index)
     if steps is not None and stops is not None:
         held = [min(stop, LARGE) if step < 0 else stop for stop, step in zip(stops, steps, strict=True)]
         return str(of.build.constant(held, T.INT64))
-    backward = of.build.Less(of.vector(3), 0)
-    wide = of.vector(2)
+    backward = of.build.Less(of.vector(index + 1), 0)
+    wide = of.vector(index)
     return str(of.build.Where(backward, of.build.Min(wide, of.build.constant(LARGE, T.INT64)), wide))
 
 

@@ -323,3 +323,30 @@ def columns_to_image(of: Layer) -> Made:
     found = b.Col2Im(columns, of.vector(1), of.vector(2), pads=pads, **held)
     of.close("the order of its sums is left open")
     return str(found if rank == 3 else b.Squeeze(found, [0]))
+
+
+@layer("ExtractImagePatches")
+def patches(of: Layer) -> Made:
+    """Each place of the result has a patch of the image, the channels of one pixel after those of another."""
+    b, dims = of.build, sizes.dims(of)
+    sides = [dim for dim in dims[2:] if isinstance(dim, int)]
+    if len(sides) < 2:
+        raise Unmapped("the sides of the image are not known; known ones could be expressed")
+    held = zip(sides, of.ints("sizes"), of.ints("strides"), of.ints("rates"), strict=True)
+    auto = of.choice("auto_pad", ("valid", "same_upper", "same_lower"))
+    value, counts, kernel = of.input(0), [], of.ints("sizes")
+    for axis, (size, count, stride, rate) in enumerate(held, 2):
+        extent = (count - 1) * rate + 1
+        made = max(-(-(size - extent + 1) // stride), 0) if auto == "valid" else -(-size // stride)
+        missing = 0 if auto == "valid" else max((made - 1) * stride + extent - size, 0)
+        ahead = missing // 2 if auto != "same_lower" else missing - missing // 2
+        pads = [0] * 8
+        pads[axis], pads[axis + 4] = ahead, missing - ahead
+        value = b.Pad(value, pads) if missing else value
+        value = b.Gather(value, [k * stride + n * rate for k in range(made) for n in range(count)], axis=axis)
+        counts.append(made)
+    if 0 in counts:
+        raise Unmapped("a patch that is larger than the image; smaller ones could be expressed")
+    value = sizes.reshaped(of, value, [dims[0], dims[1], counts[0], kernel[0], counts[1], kernel[1]])
+    value = b.Transpose(value, perm=[0, 3, 5, 1, 2, 4])
+    return sizes.reshaped(of, value, [dims[0], sizes.times(of, dims[1], kernel[0] * kernel[1]), *counts])

@@ -84,3 +84,45 @@ def short_time(of: Layer) -> Made:
     if of.flag("transpose_frames", False):
         found = b.Transpose(found, perm=[0, 2, 1, 3])
     return str(b.Squeeze(found, [0]) if rank == 1 else found)
+
+
+@layer("ISTFT")
+def inverse_short_time(of: Layer) -> Made:
+    """Frames are put where they come from, and what they sum to is divided by the squares of the windows there."""
+    b, rank, kind, (window,) = of.build, of.rank(), of.elem_type(), of.static(1)
+    (size,), (step,) = of.known(2), of.known(3)
+    if window > size or step < 1 or rank not in (3, 4):
+        raise Unmapped(f"a window of {window}, frames of {size}, steps of {step}; such that lead on could be expressed")
+    ahead = (size - window) // 2
+    framed = of.input(1) if window == size else b.Pad(of.input(1), [ahead, size - window - ahead])
+    frames = b.Transpose(b.Unsqueeze(of.input(0), [0]) if rank == 3 else of.input(0), perm=[0, 2, 1, 3])
+    half = size // 2 + 1
+    other = b.Slice(frames, [size - half], [0], [2], [-1])
+    other = b.Mul(other, b.constant([1.0, -1.0], kind))
+    whole = b.Concat(b.Slice(frames, [0], [half], [2]), other, axis=2)
+    parts = b.Squeeze(b.Slice(b.DFT(whole, None, 2, inverse=1), [0], [1], [3]), [3])
+    if of.flag("normalized", False):
+        parts = b.Mul(parts, of.like(size**0.5))
+    count = b.Shape(frames, start=1, end=2)
+    starts = b.Mul(b.Range(0, b.Squeeze(count, [0]), 1), step)
+    places = b.Reshape(b.Add(b.Unsqueeze(starts, [1]), b.Unsqueeze(b.Range(0, size, 1), [0])), [1, -1])
+    length = b.Add(b.Mul(b.Sub(count, [1]), [step]), [size])
+
+    def overlapped(values: str) -> str:
+        flat = b.Reshape(values, [0, -1])
+        rows = b.Shape(flat, start=0, end=1)
+        none = b.Expand(of.like(0), b.Concat(rows, length, axis=0))
+        return str(b.ScatterElements(none, b.Expand(places, b.Shape(flat)), flat, axis=1, reduction="add"))
+
+    signal = overlapped(b.Mul(parts, framed))
+    weight = overlapped(b.Expand(b.Mul(framed, framed), b.Concat([1], count, [size], axis=0)))
+    signal = b.Div(signal, b.Where(b.Greater(weight, of.like(0)), weight, of.like(1)))
+    begin = size // 2 if of.flag("center", False) else 0
+    if of.has(4):
+        end = b.Add(of.vector(4), [begin])
+        more = b.Max(b.Sub(end, length), [0])
+        signal = b.Slice(b.Pad(signal, b.Concat([0, 0, 0], more, axis=0)), [begin], end, [1])
+    elif begin:
+        signal = b.Slice(signal, [begin], [-begin], [1])
+    of.close("the order of its sums is left open")
+    return str(b.Squeeze(signal, [0]) if rank == 3 else signal)

@@ -28,17 +28,21 @@ from opshift.passes.openvino import (  # noqa: F401 (each registers what it maps
     nn,
     normalization,
     pools,
+    position_sensitive,
     priors,
     proposal,
+    proposals,
     recurrent,
     reduction,
     regions,
     resampling,
     spectral,
+    suppression,
     yolo,
 )
 from opshift.passes.openvino.layer import MAPPINGS, OPSET, Layer, Nested, Unmapped
 from opshift.passes.openvino.network import Body, Dims, End, Entry, Network, Port, element_type, split_names
+from opshift.passes.openvino.refused import REFUSED
 from opshift.passes.openvino.stated import forget_sizes
 from opshift.passes.rewrite.builder import Builder
 
@@ -191,7 +195,7 @@ class _Graph:
             return
         mapping = MAPPINGS.get(entry.type)
         if mapping is None or (not entry.opset.startswith("opset") and entry.type not in INTERNAL):
-            raise Unmapped("no counterpart in ONNX is known")
+            raise Unmapped(REFUSED.get(entry.type, "no counterpart in ONNX is known"))
         like = NodeProto(name=entry.name, output=[self.values[End(entry.id, entry.outputs[0].id)]])
         unread = {k for k, port in enumerate(entry.outputs) if End(entry.id, port.id) not in self.read}
         layer = Layer(entry, inputs, Builder(self.scope, OPSET, like), self._nest, unread)

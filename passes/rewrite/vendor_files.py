@@ -10,6 +10,7 @@ from opshift.passes.model.schemas import MICROSOFT, NCHWC, NHWC, ONNXRUNTIME
 _FILES: dict[str, dict[str, tuple[str, ...]]] = {
     MICROSOFT: {
         "microsoft.attention": ("Attention", "MultiHeadAttention", "QAttention"),
+        "microsoft.bifurcation": ("BifurcationDetector",),
         "microsoft.block_quantized": ("GatherBlockQuantized", "MatMulBlockQuantizedFp8Weight", "MatMulBnb4"),
         "microsoft.causal_conv": ("CausalConvWithState", "VarlenCausalConvWithState"),
         "microsoft.conv": (
@@ -57,7 +58,6 @@ _FILES: dict[str, dict[str, tuple[str, ...]]] = {
         "microsoft.refusals": (
             "AttnLSTM",
             "BeamSearch",
-            "BifurcationDetector",
             "ConvStateReplay",
             "DecoderAttention",
             "DecoderMaskedSelfAttention",

@@ -106,9 +106,10 @@ QUIRKS: tuple[Quirk, ...] = (
                    (np.zeros((0, 1, 1), np.int64),)), mended="1.32"),
     Quirk(RUNTIME, "1.31.1", REDUCTIONS, "what may have no element is reduced along an axis counted from the end", "keeps its size",
           "1", when.unknown_from_the_end,
-          Evidence("y = Scan<num_scan_inputs=1, body = b (int64[3] n) => (float[A,B,C] w) { m = Reshape(x, n) w = ReduceSum(m, a) }>(s)", 13,
-                   "float[2,0,4] x, int64[1,3] s, int64[1] a", "float[L,A,B,C] y",
-                   {"x": np.zeros((2, 0, 4), np.float32), "s": np.array([[2, 0, 4]]), "a": np.array([-1])},
+          Evidence("q = SequenceConstruct(x) _, y = Loop(n, t, q) <body = b (int64 i, bool c, seq(float[A,B,C]) s) => "
+                   "(bool d, seq(float[A,B,C]) u, float[A,B,C] w) { d = Identity(c) u = Identity(s) m = SequenceAt(s, i) w = ReduceSum(m, a) }>",
+                   14, "int64 n, bool t, float[2,0,4] x, int64[1] a", "float[L,A,B,C] y",
+                   {"n": np.array(1), "t": np.array(True), "x": np.zeros((2, 0, 4), np.float32), "a": np.array([-1])},
                    (np.zeros((1, 2, 0, 1), np.float32),)), "shape", mended="1.32"),
     Quirk(RUNTIME, "1.32.0", ("ReduceMean",), "the tensor is empty", "yields 0", "undefined; 0 / 0 by its definition",
           when.empty, Evidence("y = ReduceMean<axes=[0], keepdims=0>(x)", 13, "float[N,2] x", "float[2] y",
@@ -143,8 +144,10 @@ QUIRKS: tuple[Quirk, ...] = (
                    {"c": np.array([True]), "x": f(-0.0), "z": f(1)}, (f(-INF),))),
     Quirk(RUNTIME, "1.32.0", ("Where",), "there may be -0.0", "loses its sign", "the values as they are",
           lambda call: any(call.given(i) is None for i in (1, 2)),
-          Evidence("y = Scan<num_scan_inputs=1, body = b (float[1] s) => (float[1] a) { n = Neg(s) w = Where(d, n, s) a = Reciprocal(w) }>(x)", 13,
-                   "bool[1] d, float[1,1] x", "float[1,1] y", {"d": np.array([True]), "x": f(0, shape=(1, 1))}, (f(-INF, shape=(1, 1)),)),
+          Evidence("q = SequenceConstruct(x) _, y = Loop(k, c, q) <body = b (int64 i, bool t, seq(float[1]) s) => "
+                   "(bool e, seq(float[1]) u, float[1] a) { e = Identity(t) u = Identity(s) v = SequenceAt(s, i) n = Neg(v) "
+                   "w = Where(d, n, v) a = Reciprocal(w) }>", 14, "int64 k, bool c, bool[1] d, float[1] x", "float[L,1] y",
+                   {"k": np.array(1), "c": np.array(True), "d": np.array([True]), "x": f(0)}, (f(-INF, shape=(1, 1)),)),
           "the sign of a zero"),
     Quirk(RUNTIME, "1.32.0", ("Dropout",), "the opset is below 12 and the mask is asked for", "says that all is dropped",
           "nothing is dropped where nothing is trained", lambda call: call.opset < 12 and len(call.node.output) > 1, DROPPED),

@@ -46,6 +46,8 @@ def _unsteady(expected: Any, output: Any, moved: Any) -> bool:
         return bool((np.equal(expected, output) | np.not_equal(expected, moved)).all())
     with np.errstate(all="ignore"):
         apart, rock = (np.abs(value.astype(np.float64) - expected) for value in (output, moved))
-        floor = 4096 * np.finfo(expected.dtype).eps * np.abs(expected.astype(np.float64))
+        sizes = np.abs(expected.astype(np.float64))
+        usual = np.sqrt(np.mean(np.square(sizes[np.isfinite(sizes)]))) if np.isfinite(sizes).any() else 0.0
+        floor = 4096 * np.finfo(expected.dtype).eps * np.maximum(sizes, usual)  # as `close` has it
         same = (expected == output) | (np.isnan(expected) & np.isnan(output))
         return bool((same | (apart <= ROOM * rock + floor)).all())

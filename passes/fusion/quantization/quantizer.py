@@ -221,11 +221,21 @@ def _bounds(of: Operands, node: NodeProto) -> tuple[float, float] | None:
 
 def _softmax_of_rows(of: Operands, node: NodeProto, step: Callable[[str], Any], inside: list[int]) -> Call | None:
     """Softmax as it was below opset 13: of a matrix that is shaped as the data were."""
-    shape, softmax = of.made_by(node.input[1], "Shape"), step(node.input[0])
+    softmax = step(node.input[0])
     flat = of.made_by(softmax.input[0], "Flatten") if softmax is not None and softmax.op_type == "Softmax" else None
     found = of.dequantized(flat.input[0]) if flat is not None else None
-    if shape is None or shape.attribute or flat is None or found is None:
+    if flat is None or found is None or value_of(softmax, "axis", -1) not in (1, -1):
         return None
-    if shape.input[0] not in (flat.input[0], found.values) or value_of(softmax, "axis", -1) not in (1, -1):
+    if not _is_shape_of(of, node, flat.input[0], found.values):
         return None
     return Call(softmax, [flat.input[0]], inside, {"opset": 12, "axis": value_of(flat, "axis", 1)})
+
+
+def _is_shape_of(of: Operands, reshape: NodeProto, *names: str) -> bool:
+    """Whether a Reshape is to the shape that these values have: a Shape of one says so, or numbers do."""
+    shape = of.made_by(reshape.input[1], "Shape")
+    if shape is not None:
+        return not shape.attribute and shape.input[0] in names
+    wanted, dims = of.scope.ints(reshape.input[1]) or [], of.scope.shape(names[0]) or []
+    kept = all(number == -1 or number == dim != 0 for number, dim in zip(wanted, dims, strict=False))
+    return bool(wanted) and kept and len(wanted) == len(dims) and wanted.count(-1) < 2

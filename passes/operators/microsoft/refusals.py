@@ -63,9 +63,6 @@ REASONS = {
         "SparseAttention",
     ),
     "its text says neither how words are cut nor what follows the convolution": ("WordConvEmbedding",),
-    "it searches tokens for the one place where they repeat, and how many it yields hangs on that": (
-        "BifurcationDetector",
-    ),
     "each of its steps attends to a memory before the next one; LSTM could be expressed": ("AttnLSTM",),
     "it hashes tokens with the past of each sequence in arithmetic that wraps": (
         "NGramHashMapping",

@@ -8,6 +8,7 @@ import onnx
 import pytest
 from opshift.passes.errors import InvalidModel, Refused
 from opshift.passes.model import tensor_data
+from opshift.passes.openvino.refused import REFUSED
 
 import opshift
 from opshift.cli.main import main
@@ -103,14 +104,14 @@ def test_the_output_has_a_name_of_its_own(tmp_path):
 def test_all_that_has_no_counterpart_is_named(tmp_path, capsys):
     net = Net()
     x = net.parameter([1, 3], name="x")
-    one = net.layer("MatrixNms", [x], {}, [("f32", [1, 3])], "opset8", "boxes")
+    one = net.layer("NMSRotated", [x], {}, [("f32", [1, 3])], "opset13", "boxes")
     net.result(net.layer("CTCLoss", [one], {}, [("f32", [1])], "opset4", "loss"))
     path = net.write(tmp_path)
     with pytest.raises(Refused) as caught:
         model_file.read(path)
     assert [str(refusal) for refusal in caught.value.refusals] == [
-        'openvino::MatrixNms-8 "boxes" (layer 1): no counterpart in ONNX is known',
-        'openvino::CTCLoss-4 "loss" (layer 2): no counterpart in ONNX is known',
+        f'openvino::NMSRotated-13 "boxes" (layer 1): {REFUSED["NMSRotated"]}',
+        f'openvino::CTCLoss-4 "loss" (layer 2): {REFUSED["CTCLoss"]}',
     ]
     assert main(["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "13"]) == 3
     assert not (tmp_path / "out.onnx").exists()

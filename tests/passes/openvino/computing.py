@@ -48,6 +48,15 @@ for low, levels in ((np.float32(-1), 256), (-np.abs(drawn(1, 3, 1, 1)) - 0.1, 16
         X,
     )
 
+for kind, shifted in itertools.product(("f8e4m3", "f8e5m2"), (False, True)):
+    case(
+        f"FakeConvert {kind} {shifted}",
+        lambda x, kind=kind, shifted=shifted: made(
+            "opset13", "FakeConvert", [x, *map(C, np.float32([[1.7], [0.3]])[: 1 + shifted])], destination_type=kind
+        ),
+        X * 50,
+    )
+
 # --- reductions
 REDUCE = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_l1", "reduce_l2")
 for name, keep in itertools.product(REDUCE, (True, False)):

@@ -87,6 +87,23 @@ for reduction in ("none", "sum", "prod", "min", "max"):
         lambda x, r=reduction: opset15.scatter_nd_update(x, C(np.array([[1], [2]])), C(drawn(2)), reduction=r),
         drawn(4),
     )
+for auto in ("valid", "same_upper", "same_lower"):
+    case(
+        f"ExtractImagePatches {auto}",
+        lambda x, auto=auto: op.extract_image_patches(x, [2, 3], [2, 1], [1, 2], auto),
+        drawn(2, 3, 5, 6),
+    )
+case(
+    "SliceScatter",
+    lambda x, y: opset15.slice_scatter(x, y, ints(-1, 1), ints(0, 100), ints(-2, 2), ints(1, 0)),
+    drawn(6, 7), drawn(3, 3),
+)  # fmt: skip
+case(
+    "SliceScatter of all",
+    lambda x, y: opset15.slice_scatter(x, y, ints(0, 0), ints(9, 9), ints(1, 1)),
+    drawn(2, 3),
+    drawn(2, 3),
+)
 case("Slice", lambda x: op.slice(x, ints(-1, 1), ints(0, 100), ints(-2, 2), ints(1, 0)), drawn(6, 7))
 for name, (begin, end, strides, *masks) in {
     "plain": ([1, 2], [3, 4], [1, 1], [0, 0], [0, 0], [], [], []),

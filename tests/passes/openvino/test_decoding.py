@@ -32,3 +32,12 @@ def test_labels_of_sequences_of_a_length(output, blank, tmp_path):
         return made("opset6", "CTCGreedyDecoderSeqLen", [x, n, *index], **held).output(output)
 
     check(build, [scores, lengths], tmp_path)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.float32])
+def test_beams_are_followed_backwards(kind, tmp_path):
+    """A step behind the length of a sequence is an end, and so is one behind an end."""
+    steps = np.array([[[1, 2], [3, 4]], [[5, 9], [6, 7]], [[8, 1], [2, 3]], [[4, 4], [9, 5]]], kind)
+    parents = np.array([[[0, 0], [0, 0]], [[1, 0], [1, 1]], [[1, 0], [0, 1]], [[0, 1], [1, 0]]], kind)
+    last, end = np.array([3, 6], kind), np.array(9, kind)
+    check(lambda *values: made("opset1", "GatherTree", values).output(0), [steps, parents, last, end], tmp_path)

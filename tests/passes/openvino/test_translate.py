@@ -23,7 +23,7 @@ from openvino import opset15  # noqa: E402
 
 from tests.passes.openvino import computing, moving  # noqa: E402, F401
 from tests.passes.openvino.computing import IMAGE, SMALL  # noqa: E402
-from tests.passes.openvino.networks import AS_WRITTEN, CASES, CORE, C, X, drawn, ints, network, of_any_size  # noqa: E402
+from tests.passes.openvino.networks import AS_WRITTEN, CASES, CORE, C, X, drawn, ints, made, network, of_any_size  # noqa: E402
 
 TOGETHER = 20
 
@@ -140,7 +140,8 @@ REFUSED = {
     "windows in images": (lambda x: op.lrn(x, ints(2, 3), 0.5, 0.7, 2.0, 3), "axis 1 could be expressed"),
     "no middle": (lambda x: op.lrn(x, ints(1), 0.5, 0.7, 2.0, 2), "no middle"),
     "no axes": (lambda x: op.reduce_l2(x, C(np.array([], np.int64)), True), "no axes"),
-    "unknown": (lambda x: op.extract_image_patches(x, [1, 1], [1, 1], [1, 1], "valid"), "no counterpart"),
+    "no operator": (lambda x: made("opset14", "Inverse", [op.matmul(x, x, True, False)], adjoint=False), "the inverse of a matrix"),
+    "larger patches": (lambda x: op.extract_image_patches(x, [9, 9], [1, 1], [1, 1], "valid"), "larger than the image"),
     "integers that ONNX does not convolve": (lambda x: op.convolution(op.convert(x, "i32"), C(np.ones((6, 4, 3, 3), np.int32)), [1, 1], [0, 0], [0, 0], [1, 1]), "no Conv of tensor(int32)"),
 }  # fmt: skip
 

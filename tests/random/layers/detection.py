@@ -76,6 +76,87 @@ def proposed(d: Draw) -> Any:
     return d.make(4, "Proposal", [d.parameter(value) for value in (scores, moves, size)], **held)[:1]
 
 
+def _boxes_of_classes(d: Draw) -> tuple[list[Any], dict[str, Any]]:
+    """Boxes and scores, no two of which are equal: which comes first is left open."""
+    batch, classes, count = d.number(1, 2), d.number(1, 3), d.number(1, 7)
+    low = d.rng.uniform(0, 1, (batch, count, 2))
+    boxes = np.concatenate([low, low + d.rng.uniform(0.1, 0.8, low.shape)], 2).astype(np.float32)
+    scores = (d.rng.permutation(batch * classes * count) + 1).reshape(batch, classes, count) / (batch * classes * count)
+    scores[:, 0, 0] += 1  # where nothing is found, OpenVINO leaves what nobody wrote
+    across = d.chance(0.4)
+    held = {
+        "sort_result_type": d.one(("classid", "score") if across else ("classid", "score", "none")),
+        "sort_result_across_batch": across,
+        "output_type": d.one(("i32", "i64")),
+        "score_threshold": d.one((0.0, 0.3)),
+        "nms_top_k": d.one((-1, 1, 3, 50)),
+        "keep_top_k": d.one((-1, 1, 4, 50)),
+        "background_class": d.number(-1, classes - 1) or -1,
+        "normalized": True,
+    }
+    return [d.parameter(boxes), d.parameter(scores.astype(np.float32))], held
+
+
+@recipe
+def suppressed_by_class(d: Draw) -> Any:
+    inputs, held = _boxes_of_classes(d)
+    return d.make(8, "MulticlassNms", inputs, **held, iou_threshold=d.one((0.0, 0.2, 0.6)), nms_eta=1.0)
+
+
+@recipe
+def suppressed_by_overlaps(d: Draw) -> Any:
+    inputs, held = _boxes_of_classes(d)
+    held |= {
+        "decay_function": d.one(("gaussian", "linear")),
+        "gaussian_sigma": d.one((0.5, 2.0)),
+        "post_threshold": d.one((0.0, 0.2)),
+        "normalized": d.chance(0.8),
+    }
+    return d.make(8, "MatrixNms", inputs, **held)
+
+
+@recipe
+def generated_proposals(d: Draw) -> Any:
+    """No two scores are equal: which of them comes first is left open."""
+    batch, count, height, width = d.number(1, 2), d.number(1, 3), d.number(1, 3), d.number(1, 3)
+    low = d.rng.uniform(-5, 20, (height, width, count, 2))
+    anchors = np.concatenate([low, low + d.rng.uniform(1, 20, low.shape)], 3)
+    moves = d.rng.standard_normal((batch, count * 4, height, width)) * d.one((0.1, 0.5, 3))
+    scores = d.rng.permutation(batch * count * height * width).reshape(batch, count, height, width) / 50
+    size = np.tile([30.0, 22.0, 1.0, 1.0][: d.number(3, 4)], (batch, 1))
+    held = {
+        "min_size": d.one((0.0, 1.0, 6.0)),
+        "nms_threshold": d.one((0.0, 0.2, 0.7)),
+        "pre_nms_count": d.one((1, 5, 100)),
+        "post_nms_count": d.one((1, 3, 100)),
+        "normalized": d.chance(),
+        "nms_eta": 1.0,
+        "roi_num_type": d.one(("i32", "i64")),
+    }
+    return d.make(
+        9, "GenerateProposals", [d.parameter(v.astype(np.float32)) for v in (size, anchors, moves, scores)], **held
+    )
+
+
+@recipe
+def position_sensitive(d: Draw) -> Any:
+    mode, group, made = d.one(("average", "bilinear")), d.number(1, 3), d.number(1, 2)
+    bins = [d.number(1, 3), d.number(1, 3)] if mode == "bilinear" else [1, 1]
+    channels = made * (bins[0] * bins[1] if mode == "bilinear" else group**2)
+    images, count = d.number(1, 2), d.number(1, 4)
+    whole = d.one((1.0, 0.5)) if mode == "average" else 1.0
+    low = d.rng.uniform(-0.1, 0.7, (count, 2)) * (8 / whole if mode == "average" else 1)
+    size = d.rng.uniform(0, 0.6, (count, 2)) * (8 / whole if mode == "average" else 1)
+    image = d.rng.integers(0, images, (count, 1))
+    if d.chance(0.2):
+        image[d.number(0, count) :] = -1
+    rois = np.concatenate([image, low, low + size], 1).astype(np.float32)
+    held = {"output_dim": made, "spatial_scale": whole, "group_size": group, "mode": mode}
+    held |= {"spatial_bins_x": bins[1], "spatial_bins_y": bins[0]} if mode == "bilinear" else {}
+    data = d.parameter(d.array([images, channels, d.number(4, 9), d.number(4, 9)]))
+    return d.make(1, "PSROIPooling", [data, d.parameter(rois)], **held)
+
+
 def _image(d: Draw) -> list[Any]:
     """The sides of a grid and of the image that it lies on."""
     return [d.whole(d.numbers(2, 1, 4), 0.5), d.whole(d.numbers(2, 8, 60), 0.5)]

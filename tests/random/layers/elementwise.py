@@ -149,6 +149,17 @@ def converted_like(d: Draw) -> Any:
 
 
 @recipe
+def fake_convert(d: Draw) -> Any:
+    """Numbers that are not far beyond the largest one of float8."""
+    kind = d.one(("f8e4m3", "f8e5m2"))
+    x = d.parameter(d.rng.standard_normal([d.number(1, 3), d.number(1, 4), 5]).astype(np.float32) * d.one((1, 30, 200)))
+    shape = d.one(((1,), (1, shape_of(x)[1], 1)))
+    scale, shift = d.rng.uniform(0.5, 2, shape), d.rng.standard_normal(shape)
+    held = [d.constant(value.astype(np.float32)) for value in (scale, shift)[: d.number(1, 2)]]
+    return d.make(13, "FakeConvert", [x, *held], destination_type=kind)
+
+
+@recipe
 def fake_quantize(d: Draw) -> Any:
     x = d.value((2, 3, 4))
     shape = d.one(((), [1, shape_of(x)[1], *[1] * (len(shape_of(x)) - 2)]))

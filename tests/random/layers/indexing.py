@@ -109,6 +109,24 @@ def sliced(d: Draw) -> Any:
 
 
 @recipe
+def put_into_slices(d: Draw) -> Any:
+    x = d.value((1, 2, 3, 4))
+    dims = shape_of(x)
+    axes = d.axes(len(dims), 1)
+    axes = axes if len({axis % len(dims) for axis in axes}) == len(axes) else axes[:1]
+    starts, stops = ([_ends(d, dims[a]) for a in axes] for _ in range(2))
+    steps = [d.one((1, 1, 2, -1, -2, 3)) for _ in axes]
+    taken = np.empty(dims)
+    for axis, start, stop, step in zip(axes, starts, stops, steps, strict=True):
+        size = dims[axis]
+        first = min(max(start + size if start < 0 else start, 0), size if step > 0 else size - 1)
+        last = min(max(stop + size if stop < 0 else stop, 0 if step > 0 else -1), size)
+        taken = np.take(taken, range(first, last, step), axis)
+    held = [d.constant(n, "int64") for n in (starts, stops, steps, axes)]
+    return d.make(15, "SliceScatter", [x, d.like(taken.shape, kind_of(x)), *held])
+
+
+@recipe
 def strided(d: Draw) -> Any:
     x = d.value((1, 2, 3, 4), fit=lambda dims: min(dims) > 0)
     dims = shape_of(x)

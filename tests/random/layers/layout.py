@@ -209,3 +209,10 @@ def columns_to_image(d: Draw) -> Any:
         raise Unfit
     shape = [d.number(1, 2)] * d.number(0, 1) + [d.number(1, 3) * kernel[0] * kernel[1], counts[0] * counts[1]]
     return d.make(15, "Col2Im", [d.parameter(d.array(shape)), d.whole(image), d.whole(kernel)], **held)
+
+
+@recipe
+def patches(d: Draw) -> Any:
+    held = {"sizes": d.numbers(2, 1, 3), "strides": d.numbers(2, 1, 3), "rates": d.numbers(2, 1, 2)}
+    x = d.parameter(d.array([d.number(1, 2), d.number(1, 3), *d.numbers(2, 5, 8)]))
+    return d.make(3, "ExtractImagePatches", [x], **held, auto_pad=d.one(("valid", "same_upper", "same_lower")))

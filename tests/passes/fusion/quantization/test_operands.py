@@ -218,3 +218,21 @@ def test_where_the_kernel_would_end_the_process_it_stays(computed):
     result = folded(source, "com::QLinearWhere")
     assert ("QLinearWhere" in operators(result)) == (computed not in ("xz", "xs xz"))
     check(source, result)
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize(
+    ("shape", "folds"),
+    [
+        ([2, 3, 4], True),
+        ([2, -1, 4], True),
+        ([-1, 3, 4], True),
+        ([2, 4, 3], False),
+        ([6, 4], False),
+        ([2, 3, 2, 2], False),
+    ],
+)
+def test_a_softmax_of_rows_takes_the_shape_of_the_data_in_numbers(shape, folds):
+    body = f"{A} f = Flatten<axis=1>(a) s = Softmax<axis=-1>(f) r = Reshape(s, to) y = QuantizeLinear(r, ys, yz)"
+    source = held(body, inputs="uint8[2,3,4] x", outputs="uint8[A,B,C] y", to=np.array(shape), ys=np.float32(1 / 256))
+    assert (operators(folded(source, f"{MICROSOFT}::QLinearSoftmax")) == ["QLinearSoftmax"]) is folds

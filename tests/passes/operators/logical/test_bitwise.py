@@ -7,7 +7,7 @@ from opshift.passes.conversion import convert
 
 from opshift.verification import engines
 from tests.passes.operators.elements import CODE
-from tests.support import check, check_computes, check_unchanged, evaluate, model
+from tests.support import check, check_computes, check_unchanged, converted, evaluate, model
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 NUMPY = {"BitwiseAnd": np.bitwise_and, "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor}
@@ -83,7 +83,7 @@ def test_operands_of_unknown_rank(a, b, kind, target):
     body = """u = Reshape<allowzero = 1>(a, p) v = Reshape<allowzero = 1>(b, q) z = BitwiseXor(u, v)
         s = Shape(z) m = Constant<value = int64[1] {-1}>() y = Reshape(z, m)"""
     io = {"inputs": f"{kind}[A] a, int64[P] p, {kind}[B] b, int64[Q] q", "outputs": f"{kind}[N] y, int64[R] s"}
-    result = convert.attempt(model(body, 18, **io), {"": target})
+    result = converted(model(body, 18, **io), target)
     assert not result.refusals
     assert result.grade == "exact"
     onnx.checker.check_model(result.model, full_check=True)

@@ -29,7 +29,7 @@ from opshift.verification import bounds
 from opshift.verification.compare import compare
 from opshift.verification.engines import EngineError, OnnxRuntime
 from tests import pairs
-from tests.support import evaluate, show
+from tests.support import converted, evaluate, show
 
 HALF, FLOAT, DOUBLE = np.float16, np.float32, np.float64
 NEWEST, BELOW, LOWEST = 21, 13, 11
@@ -198,8 +198,8 @@ def check_refused(made: Sequence[Call], why: str, *, opset: int = NEWEST, held: 
 
 def inlined(source: ModelProto, opset: int) -> ModelProto:
     """The model without operators of vendors, at an opset."""
-    ops = {(node.domain, node.op_type) for node in source.graph.node if node.domain in schemas.VENDORS}
-    result = convert.attempt(source, {"": opset}, ops=ops)
+    ops = frozenset((node.domain, node.op_type) for node in source.graph.node if node.domain in schemas.VENDORS)
+    result = converted(source, opset, ops)
     assert result.model is not None, "\n".join(map(str, result.refusals))
     assert {node.domain for node in result.model.graph.node}.isdisjoint(schemas.VENDORS), show(result.model)
     return result.model

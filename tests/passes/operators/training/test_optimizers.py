@@ -7,7 +7,7 @@ from opshift.passes.conversion import convert
 from opshift.passes.operators.training.optimizers import DOMAIN
 
 from opshift.verification.engines import OnnxRuntime, Reference
-from tests.support import model, show
+from tests.support import converted, model, show
 
 RNG = np.random.default_rng(0)
 STATES = {"Adagrad": 1, "Adam": 2, "Momentum": 1}
@@ -39,7 +39,7 @@ def test_an_update(op, inside, tensors, kind):
         feeds |= {"r": np.array(0.1), "t": np.array(step)}
         expected = Reference(source).run(feeds)
         for opset in (18, 13, 11):
-            result = convert.attempt(source, {"": opset}, ops=[(DOMAIN, op)])
+            result = converted(source, opset, frozenset([(DOMAIN, op)]))
             assert result.model is not None, "\n".join(map(str, result.refusals))
             assert DOMAIN not in show(result.model)
             onnx.checker.check_model(result.model, full_check=True)
