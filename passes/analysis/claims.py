@@ -22,7 +22,7 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import Body, bodies, subgraphs
+from opshift.passes.model.traversal import Body, bodies, holding, subgraphs
 from opshift.passes.model.types import has_shape, tensor_type
 
 Path = tuple[Any, ...]
@@ -132,9 +132,8 @@ def _contradicted(
                 wrong[value.name] = kind
         if wrong:
             yield graph, wrong
-        for index, node in enumerate(graph.node):
-            if node.attribute:
-                pending += [((*path, (index, attribute, k)), inner) for attribute, k, inner in subgraphs(node)]
+        for index, node in holding(graph):
+            pending += [((*path, (index, attribute, k)), inner) for attribute, k, inner in subgraphs(node)]
 
 
 def mend(model: ModelProto, source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> None:
@@ -198,13 +197,21 @@ def spelled(kind: TypeProto) -> str:
 def contradict(declared: TypeProto, inferred: TypeProto) -> bool:
     """Whether two shapes cannot be those of one tensor."""
     ours, theirs = _dims(inferred), _dims(declared)
-    return len(ours) != len(theirs) or any(
-        _is_number(a) and _is_number(b) and a.dim_value != b.dim_value for a, b in zip(ours, theirs, strict=True)
-    )
+    if len(ours) != len(theirs):
+        return True
+    for a, b in zip(ours, theirs, strict=True):
+        if a.dim_value != b.dim_value and _is_number(a) and _is_number(b):
+            return True
+    return False
 
 
 def _is_number(dim: Any) -> bool:
     return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
+
+
+def is_open(kind: TypeProto) -> bool:
+    """Whether a type has no shape, or one of sizes of which nothing is known."""
+    return not has_shape(kind) or any(is_made_up(dim.dim_param) for dim in _dims(kind))
 
 
 def symbols(kind: TypeProto) -> Iterator[str]:
@@ -260,17 +267,21 @@ def _spread(body: Body, known: Mapping[str, _Dims], found: set[str]) -> bool:
 def state_lengths(light: ModelProto, inferred: ModelProto) -> bool:
     """State that values which count from 0 to a size are as long, which inference does not see; False if none is."""
     found = False
-    known: dict[str, _Dims] | None = None
+    types: dict[str, TypeProto] = {}
+
+    def sizes(name: str) -> _Dims | None:
+        types.update({} if types else _types(inferred))
+        return _sizes(types[name]) if name in types else None
+
     for body, seen in zip(bodies(light), bodies(inferred), strict=True):
         ranges = [node for node in body.node if node.op_type == "Range" and not default_domain(node.domain)]
         if not ranges or not isinstance(body, GraphProto):
             continue
-        known = _shapes(inferred) if known is None else known
         makers = {name: node for node in body.node for name in node.output}
         held = {tensor.name: tensor for tensor in body.initializer}
         kinds = {value.name: value.type.tensor_type.elem_type for value in getattr(seen, "value_info", ())}
         for node in ranges:
-            start, limit, step = (_number(name, makers, held, known) for name in node.input)
+            start, limit, step = (_number(name, makers, held, sizes) for name in node.input)
             if start == 0 and step == 1 and isinstance(limit, str) and limit and kinds.get(node.output[0]):
                 stated = body.value_info.add(name=node.output[0]).type.tensor_type
                 stated.elem_type = kinds[node.output[0]]
@@ -283,20 +294,20 @@ _ONE_OF_A_SHAPE = frozenset(["Cast", "CastLike", "Gather", "Identity", "Reshape"
 
 
 def _number(
-    name: str, makers: Mapping[str, NodeProto], held: Mapping[str, TensorProto], known: Mapping[str, _Dims]
+    name: str, makers: Mapping[str, NodeProto], held: Mapping[str, TensorProto], sizes: Callable[[str], _Dims | None]
 ) -> int | str | None:
     """The one number that a value holds, or the size that it is, if it is taken from a shape."""
     places = None
     while (node := makers.get(name)) is not None and node.op_type in _ONE_OF_A_SHAPE:
         if node.op_type == "Gather" and len(node.input) == 2:
-            at = _number(node.input[1], makers, held, known)
+            at = _number(node.input[1], makers, held, sizes)
             places = at if isinstance(at, int) and places is None else None
             if places is None:
                 return None
         name = node.input[0]
     if node is not None and node.op_type == "Shape":
         given = {a.name: a.i for a in node.attribute}
-        dims = known.get(node.input[0])
+        dims = sizes(node.input[0])
         if dims is None:
             return None
         dims = dims[given.get("start", 0) : given.get("end", len(dims))]
@@ -319,8 +330,17 @@ def _is_computed(node: NodeProto) -> bool:
 
 
 def _shapes(inferred: ModelProto) -> dict[str, _Dims]:
+    return {name: _sizes(kind) for name, kind in _types(inferred).items()}
+
+
+def _sizes(kind: TypeProto) -> _Dims:
+    return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in _dims(kind)]
+
+
+def _types(inferred: ModelProto) -> dict[str, TypeProto]:
+    """The types that have a shape, by the name of the value."""
     return {
-        value.name: [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in _dims(value.type)]
+        value.name: value.type
         for body in bodies(inferred)
         if isinstance(body, GraphProto)
         for value in (*body.input, *body.value_info, *body.output)

@@ -27,7 +27,7 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import bodies, graphless, subgraphs, with_nested
+from opshift.passes.model.traversal import bodies, holding, subgraphs, with_nested
 from opshift.passes.model.types import elem_type_of, has_shape
 
 from opshift import functions
@@ -52,6 +52,7 @@ class Inference:
         self._types: dict[Path, dict[str, TypeProto]] | None = None
         self._inferred: ModelProto | None = None
         self._granted: set[str] = set()
+        self._contradictions: list[Change] | None = None
         self._told: set[tuple[Known, str]] | None = None
         self.less: set[str] = set()
         """Values of whose sizes an older onnx may know less than the newest."""
@@ -82,7 +83,11 @@ class Inference:
 
     def contradictions(self) -> list[Change]:
         """What the model declares of shapes that is not so, as far as anybody asked for types."""
-        return [] if self._types is None else list(claims.contradictions(self._source, self.type))
+        if self._types is None:
+            return []
+        if self._contradictions is None:
+            self._contradictions = list(claims.contradictions(self._source, self.type))
+        return self._contradictions
 
     def node(self, node: NodeProto, opset: int, scope: Known) -> None:
         """Infer the outputs of one made node, and of the made nodes it hangs on, into `scope.typed`.
@@ -148,7 +153,7 @@ def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, Typ
             for value in (*graph.value_info, *graph.output, *graph.input)
             if elem_type_of(value.type) or value.type.WhichOneof("value") not in (None, "tensor_type")
         }
-        for index, node in _holding(graph):
+        for index, node in holding(graph):
             pending += [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
     return found, inferred
 
@@ -179,12 +184,9 @@ def is_whole(kind: TypeProto | None) -> bool:
 
 def _is_silent(graph: GraphProto) -> bool:
     """Whether inference left something open."""
-    stated = {
-        value.name
-        for value in (*graph.value_info, *graph.output)
-        if has_shape(value.type) and not any(map(claims.is_made_up, claims.symbols(value.type)))
-    }
-    return any(name not in stated for node in graph.node for name in node.output if name)
+    stated = {value.name for value in (*graph.value_info, *graph.output) if not claims.is_open(value.type)}
+    stated.add("")
+    return not all(stated.issuperset(node.output) for node in graph.node)
 
 
 def _compute_constants(light: ModelProto, opened: Opened) -> bool:
@@ -227,7 +229,7 @@ def _add_ranks(light: GraphProto, inferred: GraphProto, lengths: dict[str, int])
             lengths[name] = dims[0].dim_value
     stated = {value.name: value for value in (*light.value_info, *light.output)}
     found = False
-    for index, node in _holding(light):
+    for index, node in holding(light):
         for (_, _, graph), (_, _, other) in zip(subgraphs(node), subgraphs(inferred.node[index]), strict=True):
             found |= _add_ranks(graph, other, lengths)
     for node in [node for node in light.node if node.op_type in _SHAPES and not node.domain]:
@@ -254,12 +256,6 @@ def _add_ranks(light: GraphProto, inferred: GraphProto, lengths: dict[str, int])
             value.type.tensor_type.shape.dim.add()
         found = True
     return found
-
-
-def _holding(graph: GraphProto) -> list[tuple[int, NodeProto]]:
-    """The nodes that may hold graphs, with their places."""
-    apart = graphless()
-    return [(index, node) for index, node in enumerate(graph.node) if node.op_type not in apart or node.domain]
 
 
 def contradiction(source: ModelProto) -> str:

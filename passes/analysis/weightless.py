@@ -62,9 +62,10 @@ def without_weights(source: ModelProto) -> ModelProto:
 
 
 def _is_large(constant: NodeProto) -> bool:
-    return not default_domain(constant.domain) and any(
-        attribute.HasField("t") and tensors.size(attribute.t) > tensors.SMALL for attribute in constant.attribute
-    )
+    for attribute in constant.attribute:
+        if attribute.HasField("t") and tensors.size(attribute.t) > tensors.SMALL:
+            return not default_domain(constant.domain)
+    return False
 
 
 def _emptied(constant: NodeProto) -> NodeProto:

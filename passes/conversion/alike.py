@@ -54,7 +54,7 @@ def merge(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> Alike:
         same = kind.same and not kind.attributes
         form = (kind.domain, node.op_type, kind.inputs, kind.outputs, kind.attributes, kind.overload, same)
         if form not in kinds:
-            kinds[form] = Kind(*form)
+            kinds[form] = Kind(*form[:-1], same=same)
         layout.kinds[index] = kinds[form]
     return Alike(names, frozenset(chosen.values()))
 

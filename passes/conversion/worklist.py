@@ -21,7 +21,7 @@ from opshift.passes.inlining.expand import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.encoding.fields import put
 from opshift.passes.model.kinds import Kind, Layout, Survey
-from opshift.passes.model.messages import FunctionProto, NodeProto, default_domain
+from opshift.passes.model.messages import AttributeProto, FunctionProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.rewrite.replace import drop_stale_shards
 
@@ -60,13 +60,10 @@ class Climb:
         def rehearse(stand_in: NodeProto, stage: Scope) -> tuple[list[NodeProto], list[Change]] | None:
             return self._rehearse(stand_in, stage, versions, within)
 
-        for kind in set(layout.kinds) - plans.keys():
-            plans[kind] = self._route.plan(versions, kind, self._judge)
-        changing = {kind for kind in set(layout.kinds) if plans[kind] is not Plan.KEEP}
-        visited = [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing]
-        places: dict[Kind, list[int]] = {kind: [] for kind in changing}
+        visited = self._planned(layout, plans, versions)
+        places: dict[Kind, list[int]] = {}
         for index, kind in visited:
-            places[kind].append(index)
+            places.setdefault(kind, []).append(index)
         ahead: dict[Kind, Iterator[Iterable[Change]] | None] = {}
         for index, kind in visited:
             if done := ahead.get(kind):
@@ -95,6 +92,28 @@ class Climb:
         if taken:
             put(body, taken)
             layout.outdated = True
+
+    def _planned(self, layout: Layout, plans: dict[Kind, Plan], versions: Versions) -> list[tuple[int, Kind]]:
+        """Add the plans of all kinds of a body; the nodes for which there is something to do, and their kinds."""
+        forms: dict[object, Plan] = {}  # of many constants, each of which is a kind
+        kinds = set(layout.kinds)
+        for kind in kinds - plans.keys():
+            form = kind.domain, kind.op, kind.inputs, kind.outputs, kind.attributes
+            if form not in forms:
+                forms[form] = self._route.plan(versions, kind, self._judge)
+            plans[kind] = forms[form]
+        changing = {kind for kind in kinds if plans[kind] is not Plan.KEEP}
+        legal = layout.values.constants if self._takes_tensors(versions) else ()
+        return [
+            (index, kind)
+            for index, kind in enumerate(layout.kinds)
+            if kind in changing and not (index in legal and plans[kind] is Plan.JUDGE)
+        ]
+
+    def _takes_tensors(self, versions: Versions) -> bool:
+        """Whether a Constant that is a tensor, and nothing else, is legal at the target."""
+        opset, kinds = self._route.target("", versions.get("", 0)), (("value", AttributeProto.TENSOR),)
+        return bool(opset) and not self._judge.why("", "Constant", 0, 1, kinds, opset)
 
     def _at(self, versions: Versions, within: Within) -> tuple[dict[Kind, Plan], Replays]:
         """What is known of nodes that are written at `versions` and were made `within` operators."""

@@ -20,17 +20,20 @@ _LONGEST = 1 << 14  # bytes of a function without its name: what is longer is ha
 _NAME = tag(FunctionProto.NAME_FIELD_NUMBER)
 
 
-@dataclass(eq=False)
 class Kind:
-    """Calls of an operator with so many inputs, outputs and attributes; `same` if they differ in their names alone."""
+    """Calls of an operator with so many inputs, outputs and attributes; `same` if they differ in their names alone.
 
-    domain: str
-    op: str
-    inputs: int
-    outputs: int
-    attributes: int
-    overload: str
-    same: bool
+    There is one for each constant that differs from others.
+    """
+
+    __slots__ = ("attributes", "domain", "inputs", "op", "outputs", "overload", "same")
+
+    def __init__(
+        self, domain: str, op: str, inputs: int, outputs: int, attributes: int, overload: str, *, same: bool
+    ) -> None:
+        self.domain, self.op, self.overload = domain, op, overload
+        self.inputs, self.outputs, self.attributes = inputs, outputs, attributes
+        self.same = same
 
     @property
     def graphless(self) -> bool:

@@ -23,6 +23,12 @@ def subgraphs(node: NodeProto) -> Iterator[tuple[str, int, GraphProto]]:
             yield attribute.name, index, graph
 
 
+def holding(graph: GraphProto) -> list[tuple[int, NodeProto]]:
+    """The nodes that may hold graphs, with their places."""
+    apart = graphless()
+    return [(index, node) for index, node in enumerate(graph.node) if node.op_type not in apart or node.domain]
+
+
 def bodies(model: ModelProto) -> Iterator[Body]:
     """The main graph, every model-local function, and every graph nested in them, outer before inner."""
     return with_nested([*reversed(model.functions), model.graph])

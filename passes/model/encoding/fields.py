@@ -85,6 +85,9 @@ def encoded(value: int) -> bytes:
 
 def varint(data: bytes | mmap, pos: int) -> tuple[int, int]:
     """The number of varying length at a place, and the place behind it."""
+    byte = data[pos]
+    if byte < 128:
+        return byte, pos + 1
     value = shift = 0
     while True:
         byte = data[pos]

@@ -72,9 +72,9 @@ def vector_as_matrix(node: Node) -> Replacement:
 @says("Several outputs meant training, which training_mode=1 now says; the saved statistics are gone.")
 def set_training_mode(node: Node) -> Replacement:
     for index in range(1, 5):
-        dims = node.scope.shape(node.input(index))
-        if dims is not None and len(dims) != 1:
-            raise CannotConvert(node, f'"{node.input(index)}" of rank {len(dims)}; vectors could be expressed')
+        rank = node.scope.rank(node.input(index))
+        if rank is not None and rank != 1:
+            raise CannotConvert(node, f'"{node.input(index)}" of rank {rank}; vectors could be expressed')
     if not any(node.outputs[1:]):
         node.outputs = node.outputs[:1]
         return None

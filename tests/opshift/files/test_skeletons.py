@@ -162,6 +162,11 @@ def unpacked(tmp_path, fields, **claimed):
     return varints.values(held, str(tmp_path))
 
 
+def test_no_numbers_are_no_values():
+    assert varints.unpacked(b"").tolist() == []
+    assert varints.unpacked(b"\x07\x80\x01").tolist() == [7, 128]
+
+
 INT64 = {"data_type": TensorProto.INT64, "dims": [3]}
 
 

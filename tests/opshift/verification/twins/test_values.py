@@ -1,5 +1,7 @@
 """What a name holds in a twin, and how weights become double."""
 
+import weakref
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -224,3 +226,16 @@ def test_casts_that_store_what_the_other_model_has_anyway():
     other = model("h = Exp(x) b = Cast<to = 10>(h) c = CastLike(b, x) a = Neg(c)", 17, inputs="float x", outputs="a")
     assert twin.unrounded(one, other) == ({"h"}, {"c"})
     assert twin.unrounded(other, one) == (set(), {"h", "k"})
+
+
+def test_values_that_are_read_no_more_take_no_memory(monkeypatch):
+    monkeypatch.setattr(memory, "MOST", 0)
+    alive, made = [], []
+
+    def watch(node, inputs, values):
+        alive.append(sum(held() is not None for held in made))
+        made.extend(map(weakref.ref, values))
+
+    of = model("a = Neg(x) b = Exp(a) c = Abs(b) d = Sin(c) y = Cos(d)", 17, inputs="float[2] x", outputs="y")
+    twin.Twin(of).run({"x": np.float32([1, 2])}, watch=watch)
+    assert alive == [0, 1, 1, 1, 1]
