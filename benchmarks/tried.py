@@ -40,10 +40,41 @@ PIECES = (
         "the attribute, which says the default, is left out",
     ),
     ("opencv", "`Loop` of `tf2onnx` (`while_loop`)", "`Assertion failed: fromBuf >= 0`", "written out turn by turn"),
-    ("opencv", "`GRU` of PyTorch", "`Assertion failed` in transpose_layer.cpp", "nothing"),
+    (
+        "opencv",
+        "`GRU` of PyTorch",
+        "`transpose_layer.cpp:225: perm.empty()`",
+        "expanded, and its Scan written out turn by turn",
+    ),
+    (
+        "opencv",
+        "`GRU` with `sequence_lens`",
+        "other numbers",
+        "nothing in 30 s: written out, piper's has 9000 nodes",
+    ),
     ("tract", "`Loop`", "`Unimplemented(Loop)`", "written out turn by turn"),
-    ("tract", "`com.microsoft::DynamicQuantizeLSTM`", "`Unimplemented(DynamicQuantizeLSTM)`", "nothing"),
-    ("opencv", "`com.microsoft::DynamicQuantizeLSTM`", "`Can't create layer`", "nothing"),
+    (
+        "tract",
+        "`ReverseSequence`",
+        "`Unimplemented(ReverseSequence)`",
+        "expanded, once Loops before it are written out",
+    ),
+    ("tract", "`Pad` by -1", "the process ends", "cut off by a Slice"),
+    (
+        "tract",
+        "`com.microsoft::DynamicQuantizeLSTM`",
+        "`Unimplemented(DynamicQuantizeLSTM)`",
+        "expanded, for one sequence",
+    ),
+    (
+        "opencv",
+        "`com.microsoft::DynamicQuantizeLSTM`",
+        "`Can't create layer`",
+        "nothing: expanded, it fails at a `MatMul` of int32",
+    ),
+    ("opencv", "`MatMul` of int32", "`layer.cpp:274: input == CV_32F`", "nothing"),
+    ("opencv", "`QuantizeLinear` of a scalar", "0 instead of 135", "expanded"),
+    ("opencv", "`MatMul`, then `Add` of a constant of 1 x 1 x N", "`Gemm: C can only be` ..", "without these axes"),
 )
 """What `--repro` wrote of failures: the backend, the smallest piece, what came of it, and what helps."""
 

@@ -113,4 +113,7 @@ else:
                 raise AttributeError(self._what)  # a class that is made of this one has its own
             names = self._record.__match_args__
             twin = dataclasses.make_dataclass(self._record.__name__, map(standard, names), frozen=self._frozen)
-            return inspect.signature(twin) if self._what == "__signature__" else getattr(twin, self._what)
+            if self._what == "__signature__":
+                return inspect.signature(twin)
+            setattr(self._record, self._what, getattr(twin, self._what))  # a twin for each question would hold itself
+            return getattr(twin, self._what)

@@ -53,6 +53,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((2, 1), F), "s": np.ones(1, F), "v": np.ones((1, 1), F)}, {"v": np.ones(1, F)}),
     ("does not lead on", "y = STFT(x, n, w)", 17, "float[A,B,C,D] y", {"x": np.ones((1, 4, 1), F), "n": np.array(-1), "w": np.ones(2, F)},
      {"n": np.array(2)}),
+    ("the window is no", "y = STFT(x, n, w)", 17, "float[A,B,C,D] y", {"x": np.ones((1, 4, 1), F), "n": np.array(1), "w": np.ones((1, 2), F)},
+     {"w": np.ones(2, F)}),
     ("none of the data", "y = ReduceSum<axes=[2]>(x)", 8, "float[A,B] y", {"x": np.ones((1, 1), F)}, {"x": np.ones((1, 1, 1), F)}),
     ("no broadcast is asked", "y = Sub(x, z)", 3, "float[N] y", {"x": np.ones(1, F), "z": np.ones(0, F)}, {"z": np.ones(1, F)}),
     ("none of the signal", "y = DFT(x, , a)", 20, "float[A,B,C] y", {"x": np.ones((1, 4, 1), F), "a": np.array(-(2**31))}, {"a": np.array(1)}),

@@ -23,10 +23,12 @@ from opshift.trying.remedies import (
     AS_IT_IS,
     BOUND,
     CLAIMS,
+    CROP,
     DEFAULTS,
     EXPAND,
     FIX,
     FIXED,
+    LEADING,
     OPSET,
     OPTIMIZE,
     SPLIT,
@@ -43,7 +45,7 @@ from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.side import Side
 
-_OF_OPERATORS = (EXPAND, SPLIT, BOUND, DEFAULTS, UNROLL)
+_OF_OPERATORS = (EXPAND, SPLIT, BOUND, DEFAULTS, UNROLL, LEADING, CROP)
 
 
 def backend_of(goal: Goal) -> str:
@@ -178,13 +180,13 @@ class _Trying:
         return next((piece for piece in found if piece is not None), None)
 
     def _failing(self, plan: Plan) -> smallest.Fails:
-        """Tells whether a piece fails: where the whole does not run, what merely computes otherwise is not at fault."""
+        """Tells whether a piece fails: where the whole does not run, no piece does that yields other values alone."""
         answer = self._answers.get(self._made(plan))
         return self._fails if answer is None or answer.status == DIFFERS else self._refuses
 
     def _refuses(self, piece: ModelProto, feeds: smallest.Feeds) -> Answer:
         answer = self._fails(piece, feeds)
-        return Answer(AGREES) if answer.status == DIFFERS else answer
+        return Answer(AGREES) if answer.status == DIFFERS and not answer.sizes else answer
 
     def _feeds(self, plan: Plan) -> smallest.Feeds:
         """The inputs on which what a plan makes fails."""
@@ -252,6 +254,8 @@ class _Trying:
                 OPSET: f"converted to opset {remedy.what}",
                 DEFAULTS: "left out the attributes that say what holds without them",
                 UNROLL: "written out turn by turn",
+                CROP: "cut off by a Slice what is padded by less than 0",
+                LEADING: "left out the axes of size 1 that its constants begin with",
                 SPLIT: "one axis after the other",
                 BOUND: "kept its input where its exponentials do not overflow",
                 OPTIMIZE: "computed what is constant",

@@ -15,13 +15,13 @@ from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Body, Op, bodies, census
 from opshift.passes.specialization.wanted import Wanted, wanted
-from opshift.trying import bounding, defaults, splitting, symbols, unrolling
+from opshift.trying import bounding, cropping, defaults, leading, splitting, symbols, unrolling
 from opshift.trying.search import Plan, Remedy
 from opshift.trying.smallest import INPUTS
 
 AS_IT_IS = Remedy(0, "as it is")
 """The target's file is not asked."""
-EXPAND, SPLIT, BOUND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE, FIX, DEFAULTS, UNROLL = (
+EXPAND, SPLIT, BOUND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE, FIX, DEFAULTS, UNROLL, LEADING, CROP = (
     "expand",
     "split",
     "bound",
@@ -33,14 +33,25 @@ EXPAND, SPLIT, BOUND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE, FIX, DEFAULTS,
     "fix",
     "defaults",
     "unroll",
+    "leading",
+    "crop",
 )
 FIXED = Remedy(5, FIX)
 """Every size that is no number becomes what it is in the inputs that the model is run on."""
 _OPSETS = (18, 17, 15, 13, 11)
 """Opsets that importers were written for: newest first."""
-_REWRITES = {SPLIT: splitting.split, BOUND: bounding.bound, DEFAULTS: defaults.plain, UNROLL: unrolling.unroll}
+_REWRITES = {
+    SPLIT: splitting.split,
+    BOUND: bounding.bound,
+    DEFAULTS: defaults.plain,
+    UNROLL: unrolling.unroll,
+    LEADING: leading.without_leading,
+    CROP: cropping.crop,
+}
 """What is done to all nodes of an operator, once the model is what it becomes otherwise."""
-_OF_GRAPHS = frozenset({SPLIT, BOUND, UNROLL})
+_WAYS = {SPLIT: splitting.SPLIT, BOUND: bounding.BOUNDED, LEADING: leading.BROADCAST, CROP: cropping.CROPS}
+"""The operators for which there is one."""
+_OF_GRAPHS = frozenset({SPLIT, BOUND, UNROLL, LEADING, CROP})
 """What is done in graphs alone, where types and sizes are known."""
 _WIDELY = 6
 """What came with this opset, or an older one, importers have: expanding it is of no use unless it is named."""
@@ -65,10 +76,7 @@ class Remedies:
             yield Remedy(1, DEFAULTS, kind)
         if definable.is_defined(*op) and kind not in self.goal.names:
             yield _expanding(1, kind)
-        if not op[0] and op[1] in splitting.SPLIT:
-            yield Remedy(1, SPLIT, kind)
-        if not op[0] and op[1] in bounding.BOUNDED:
-            yield Remedy(1, BOUND, kind)
+        yield from (Remedy(1, way, kind) for way, ops in _WAYS.items() if not op[0] and op[1] in ops)
         if not op[0] and op[1] in unrolling.TURNED:
             yield from (Remedy(1, UNROLL, name) for name in self._turned(op[1]))
         if not op[0]:
@@ -85,6 +93,7 @@ class Remedies:
 
     def general(self) -> Iterator[Remedy]:
         """What may help anywhere."""
+        yield from self._lacked()
         yield from self._renaming()
         if any(body.value_info for body in bodies(self.source)):
             yield Remedy(1, CLAIMS, slot=CLAIMS)
@@ -122,6 +131,13 @@ class Remedies:
         if not symbols.are_plain(self.sized):
             yield Remedy(1, SYMBOLS)
 
+    def _lacked(self) -> Iterator[Remedy]:
+        """What the target's file says is missing, and can be expanded: the file may have been left aside."""
+        backend = self.goal.backend
+        for domain, op in sorted({(default_domain(d), op) for d, op in census(self._bodies)[1]}):
+            if backend is not None and not backend.has(domain, op, self.opset) and definable.is_defined(domain, op):
+                yield _expanding(1, f"{domain}::{op}" if domain else op)
+
     def rest(self) -> Iterator[Remedy]:
         """All that can be expanded, and that an importer may not have."""
         for domain, op in sorted({(default_domain(d), op) for d, op in census(self._bodies)[1]}):
@@ -141,23 +157,39 @@ class Remedies:
 
     def made(self, plan: Plan) -> Result:
         """What becomes of the model by a plan; what cannot be expanded is left as it is."""
-        held = {remedy.kind: remedy for remedy in plan}
-        names = {remedy.what for remedy in plan if remedy.kind == EXPAND}
+        asked = {remedy.what for remedy in plan if remedy.kind == EXPAND}
+        names = set(asked)
         while True:
-            result = self._attempt(replace(self._goal(plan, names), fixed=self.fixed(plan)))
-            if result.model is not None and SYMBOLS in held:
-                result = replace(result, model=symbols.plain(result.model))
-            if result.model is not None and CLAIMS in held:
-                for body in bodies(result.model):
-                    del body.value_info[:]
-            for remedy in sorted(plan):
-                if remedy.kind in _REWRITES and result.model is not None:
-                    model, changes = _REWRITES[remedy.kind](result.model, remedy.what)
-                    result = replace(result, model=model, changes=(*result.changes, *changes))
+            goal = replace(self._goal(plan, names), fixed=self.fixed(plan))
+            result = self._rewritten(self._attempt(self.source, goal), plan)
             refused = {refusal.operator for refusal in result.refusals} & names
             if result.model is not None or not refused:
-                return result
+                return self._late(result, plan, asked - names)
             names -= refused
+
+    def _rewritten(self, result: Result, plan: Plan) -> Result:
+        kinds = {remedy.kind for remedy in plan}
+        if result.model is not None and SYMBOLS in kinds:
+            result = replace(result, model=symbols.plain(result.model))
+        if result.model is not None and CLAIMS in kinds:
+            for body in bodies(result.model):
+                del body.value_info[:]
+        for remedy in sorted(plan):
+            if remedy.kind in _REWRITES and result.model is not None:
+                model, changes = _REWRITES[remedy.kind](result.model, remedy.what)
+                result = replace(result, model=model, changes=(*result.changes, *changes))
+        return result
+
+    def _late(self, result: Result, plan: Plan, names: set[str]) -> Result:
+        """With what can be expanded now that other things are written out: ranks may follow from these."""
+        if result.model is None or not names or not any(remedy.kind in _REWRITES for remedy in plan):
+            return result
+        own = self.rewriting if AS_IT_IS not in plan else replace(self.rewriting, backend=None)
+        for name in sorted(names):
+            later = self._attempt(result.model, replace(own, names=(name,)))
+            if later.model is not None:
+                result = replace(later, changes=(*result.changes, *later.changes))
+        return result
 
     def _goal(self, plan: Plan, names: set[str]) -> Goal:
         held = {remedy.kind: remedy for remedy in plan}
@@ -185,9 +217,9 @@ class Remedies:
             found |= more
         return [f"{domain}::{name}" if domain else name for domain, name in sorted(found)]
 
-    def _attempt(self, goal: Goal) -> Result:
+    def _attempt(self, model: ModelProto, goal: Goal) -> Result:
         try:
-            return goal.attempt(self.source, self.folder)
+            return goal.attempt(model, self.folder)
         except (InvalidModel, ValueError) as error:
             return Result(None, (), (Refusal("", "model", "", 0, False, str(error)),))
 

@@ -45,12 +45,16 @@ Plan = frozenset[Remedy]
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of an attempt, in whose words, the kinds of things that these name, and of which inputs."""
+    """What came of an attempt, in whose words, the kinds of things that these name, and of which inputs.
+
+    Of what differs, `sizes` tells whether that is no matter of values.
+    """
 
     status: str
     why: str = ""
     blames: tuple[str, ...] = ()
     place: int = 0
+    sizes: bool = False
 
     @property
     def agrees(self) -> bool:

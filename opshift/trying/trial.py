@@ -46,7 +46,11 @@ class Expected:
 
 
 def _shapes(feeds: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: getattr(value, "shape", None) for name, value in feeds.items()}
+    return {name: _sizes(value) for name, value in feeds.items()}
+
+
+def _sizes(value: Any) -> Any:
+    return getattr(value, "shape", None)
 
 
 def expected(source: Side, wanted: Asked) -> Expected:
@@ -101,7 +105,10 @@ class Backend:
             place, tensor, why = isolation.call(_parted, held, Side(model, folder), found.outputs, plainly)
         except isolation.Ended as ended:
             return Answer(REFUSED, str(ended))
-        return Answer(DIFFERS, f'"{tensor}": {why}' if tensor else why, place=place) if why else Answer(AGREES)
+        if not why:
+            return Answer(AGREES)
+        sizes = list(map(_sizes, found.outputs[place])) != list(map(_sizes, held.outputs[place]))
+        return Answer(DIFFERS, f'"{tensor}": {why}' if tensor else why, place=place, sizes=sizes)
 
     def outputs(self, model: ModelProto, folder: str | None, feeds: Sequence[Any]) -> Yield | Verdict:
         """What it makes of some inputs."""

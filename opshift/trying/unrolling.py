@@ -57,7 +57,11 @@ def unroll(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:
             made.graph.initializer.add().CopyFrom(tensor)
             made.graph.initializer[-1].name = node.output[0]
     dead_code.drop_unused(made, {name for node in kept for name in node.output})
-    return made, [*changes, *specialize.followed(made, NOTHING)]
+    changes += specialize.followed(made, NOTHING)
+    if len(made.graph.node) > _MOST_NODES:
+        return made, changes
+    again, more = unroll(made, op)  # turns that hang on what is written out now, and those inside of it
+    return again, [*changes, *more]
 
 
 @dataclass

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import bodies
+from opshift.passes.records import replace
 from opshift.verification.compare import compare
 from opshift.verification.engines import Feeds, Session
 

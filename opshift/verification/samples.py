@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes import progress
 from opshift.passes.changes import Batch
+from opshift.passes.records import replace
 from opshift.verification import isolation
 from opshift.verification.compare import compare
 from opshift.verification.engines import ENGINES, EngineError, Feeds

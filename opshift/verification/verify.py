@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from opshift.passes import progress
 from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto
+from opshift.passes.records import replace
 from opshift.verification import adapters, interfaces, isolation, random_operators
 from opshift.verification.compare import Difference, compare
 from opshift.verification.engines import ABSENT, ENGINES, EngineError, OnnxRuntime, Reference

@@ -10,6 +10,7 @@ from opshift.passes.model.schemas import MICROSOFT, NCHWC, NHWC, ONNXRUNTIME
 _FILES: dict[str, dict[str, tuple[str, ...]]] = {
     MICROSOFT: {
         "microsoft.attention": ("Attention", "MultiHeadAttention", "QAttention"),
+        "microsoft.attention_lstm": ("AttnLSTM",),
         "microsoft.bifurcation": ("BifurcationDetector",),
         "microsoft.block_quantized": ("GatherBlockQuantized", "MatMulBlockQuantizedFp8Weight", "MatMulBnb4"),
         "microsoft.causal_conv": ("CausalConvWithState", "VarlenCausalConvWithState"),
@@ -56,7 +57,6 @@ _FILES: dict[str, dict[str, tuple[str, ...]]] = {
         "microsoft.quantize_linear": ("DequantizeLinear", "QuantizeLinear"),
         "microsoft.recurrence": ("DynamicQuantizeLSTM",),
         "microsoft.refusals": (
-            "AttnLSTM",
             "BeamSearch",
             "ConvStateReplay",
             "DecoderAttention",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from opshift.passes.records import replace
 from opshift.verification import interfaces
 from opshift.verification.engines import ENGINES
 from opshift.verification.feeding.asked import Asked

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from opshift.files import external
 from opshift.files.writing import writing
 from opshift.passes.model.messages import TypeProto
 from opshift.passes.model.types import tensor_type
+from opshift.passes.records import replace
 from opshift.verification.adapters import JUDGES
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.places.locate import Differs, Place

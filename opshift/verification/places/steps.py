@@ -5,13 +5,13 @@ each makes of them is the same, but for a step where a number lies close to the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from opshift.passes.model.messages import ModelProto, NodeProto, default_domain
 from opshift.passes.model.tensors import array
+from opshift.passes.records import replace
 from opshift.verification import random_operators
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference
 from opshift.verification.judge import Pair, Verdict

@@ -19,7 +19,7 @@ from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, ValueInfoProto, default_domain
 from opshift.verification.bounds import half_unit
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference, Session, runtime
-from opshift.verification.twins import kernels
+from opshift.verification.twins import kernels, plain
 from opshift.verification.twins.memory import Memory
 
 Array = Any
@@ -72,6 +72,9 @@ class Calls:
         if found is not None:
             self.elsewhere[node.op_type] = self.elsewhere.get(node.op_type, 0) + 1
             return [found]
+        moved = None if node.domain else plain.compute(node.op_type, opset, inputs, _attributes(node))
+        if moved is not None:
+            return moved
         mixed: list[Array | None] = []
         for index, (value, width) in enumerate(zip(inputs, widths, strict=True)):
             formal = schema.input(index)

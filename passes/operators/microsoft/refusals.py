@@ -63,7 +63,6 @@ REASONS = {
         "SparseAttention",
     ),
     "its text says neither how words are cut nor what follows the convolution": ("WordConvEmbedding",),
-    "each of its steps attends to a memory before the next one; LSTM could be expressed": ("AttnLSTM",),
     "it hashes tokens with the past of each sequence in arithmetic that wraps": (
         "NGramHashMapping",
         "VarlenNGramHashMapping",

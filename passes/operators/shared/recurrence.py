@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.errors import CannotConvert
@@ -19,6 +19,7 @@ T = TensorProto
 X, W, R, B, LENGTHS, FIRST_H, FIRST_C, PEEPHOLES = range(8)  # inputs; those of GRU and RNN end before FIRST_C
 W_SCALE, W_ZERO, R_SCALE, R_ZERO = range(8, 12)  # of quantized weights
 QUANTIZED = "DynamicQuantize"  # before the name of what has such
+ATTENDING = "Attn"  # before the name of what attends to a memory
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 ACTIVATIONS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
 PARAMETERS: dict[str, dict[str, float]] = {  # of activations, with their defaults
@@ -74,8 +75,20 @@ class Weights:
     peepholes: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class Attention:
+    """What one direction of an LSTM attends to with H, and reads in the next step, beside X."""
+
+    entry: Matrix
+    again: Matrix
+    width: int
+    of: Callable[[Builder, str], str]
+    """What is read next, of the builder of a step and H."""
+
+
 @says("H(t) is computed from X(t) * W + H(t-1) * R + B by a Scan over the time, in each direction")
-def scanned_over_time(node: Node) -> list[str]:
+def scanned_over_time(node: Node, attention: Callable[[int], Attention] | None = None) -> list[str]:
+    """`attention` is asked for what each direction attends to, by its number."""
     node.close("the recurrence is computed from its definition")
     directions = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}
     wanted = node.attributes.get("direction", "forward")
@@ -83,7 +96,7 @@ def scanned_over_time(node: Node) -> list[str]:
         raise CannotConvert(node, f"direction={wanted!r}; {', '.join(directions)} could be expressed")
     activations, count = list(_activations(node)), len(ACTIVATIONS[_kind(node)])
     results = [
-        _direction(node, number, backwards, activations[number * count :][:count])
+        _direction(node, number, backwards, activations[number * count :][:count], attention and attention(number))
         for number, backwards in enumerate(directions[wanted])
     ]
     joined = zip((1, 0, 0), zip(*results, strict=True), strict=False)  # Y has the time before the direction
@@ -94,7 +107,7 @@ def scanned_over_time(node: Node) -> list[str]:
 
 
 def _kind(node: Node) -> str:
-    return node.op_type.removeprefix(QUANTIZED)
+    return node.op_type.removeprefix(QUANTIZED).removeprefix(ATTENDING)
 
 
 def _is_quantized(node: Node) -> bool:
@@ -125,7 +138,9 @@ def _values(node: Node, parameter: str, takers: int) -> list[float]:
     return values
 
 
-def _direction(node: Node, number: int, backwards: int, activations: list[Activation]) -> list[str]:
+def _direction(
+    node: Node, number: int, backwards: int, activations: list[Activation], attention: Attention | None
+) -> list[str]:
     """Y, Y_h and for LSTM Y_c of one direction, without the axis of directions."""
     build, kind, lengths = node.build, node.elem_type(), node.input(LENGTHS)
     x, gates = node.input(X), GATES[_kind(node)]
@@ -135,11 +150,13 @@ def _direction(node: Node, number: int, backwards: int, activations: list[Activa
     linear = bool(node.op_type == "GRU" and node.attributes.get("linear_before_reset", 0))
     weights, bias = _weights(node, number, size, linear=linear)
     x = build.Where(_reached(node), x, build.constant(0.0, kind)) if lengths and _is_quantized(node) else x
-    x = _matrix(node, W, number)(build, x)
+    x = (attention.entry if attention else _matrix(node, W, number))(build, x)
     x = build.Add(x, bias) if bias else x
-    starts = [_start(node, index, number, size) for index in _states(node)]
+    starts, widths = [_start(node, index, number, size) for index in _states(node)], [size for _ in _states(node)]
+    if attention:
+        starts, widths = [*starts, _zeros(node, attention.width)], [*widths, attention.width]
     scanned = [x, _valid(node)] if lengths else [x]
-    body = _step(node, weights, activations, [size] * gates, masked=bool(lengths), linear=linear)
+    body = _step(node, weights, activations, [size] * gates, attention, masked=bool(lengths), linear=linear)
     reversed_ = int(bool(backwards and not lengths))
     attributes = {
         "body": body,
@@ -148,10 +165,11 @@ def _direction(node: Node, number: int, backwards: int, activations: list[Activa
         "scan_output_directions": [reversed_],
     }
     *last, y = build.emit("Scan", [*starts, *scanned], attributes, outputs=len(starts) + 1)
-    for state in last:
-        build.typed(state, kind, [None, size])
+    for state, width in zip(last, widths, strict=True):
+        build.typed(state, kind, [None, width])
     build.typed(y, kind, [None, None, size])
-    return [build.ReverseSequence(y, _int64(node), time_axis=0, batch_axis=1) if turned else y, *last]
+    y = build.ReverseSequence(y, _int64(node), time_axis=0, batch_axis=1) if turned else y
+    return [y, *last[: len(_states(node))]]
 
 
 def _states(node: Node) -> list[int]:
@@ -200,9 +218,11 @@ def _weights(node: Node, number: int, size: int, *, linear: bool) -> tuple[Weigh
 
 
 def _start(node: Node, index: int, number: int, size: int) -> str:
+    return str(node.build.Gather(node.input(index), number, axis=0)) if node.input(index) else _zeros(node, size)
+
+
+def _zeros(node: Node, size: int) -> str:
     build, kind, dims = node.build, node.elem_type(), node.scope.shape(node.input(X)) or [None] * 3
-    if node.input(index):
-        return str(build.Gather(node.input(index), number, axis=0))
     batch = dims[1]
     if isinstance(batch, int) and batch * size <= 4096:
         return build.constant(np.zeros((batch, size)), kind)
@@ -231,18 +251,32 @@ def _times(node: Node) -> str:
 
 
 def _step(
-    node: Node, weights: Weights, activations: list[Activation], sizes: list[int], *, masked: bool, linear: bool
+    node: Node,
+    weights: Weights,
+    activations: list[Activation],
+    sizes: list[int],
+    attention: Attention | None,
+    *,
+    masked: bool,
+    linear: bool,
 ) -> GraphProto:
     """What happens at one time, as the body of a Scan: states and X(t) * W + B in, states and output out."""
     kind, size, graph = node.elem_type(), sizes[0], GraphProto(name="step")
     fresh = node.scope.context.names.fresh
     names = [fresh(f"{node.op_type}/{name}") for name in ["H", "C"][: len(_states(node))]]
+    widths = [size for _ in names]
+    if attention:
+        names, widths = [*names, fresh(f"{node.op_type}/A")], [*widths, attention.width]
     x = fresh(f"{node.op_type}/X")
-    widths = [*(size for _ in names), sum(sizes)]
-    for name, width in zip([*names, x], widths, strict=True):
+    for name, width in zip([*names, x], [*widths, sum(sizes)], strict=True):
         graph.input.add(name=name).type.CopyFrom(tensor_type(kind, [None, width]))
     build = Builder(Scope(graph, node.scope.context, node.build.opset, node.scope), node.build.opset, node.proto)
-    if _kind(node) == "LSTM":
+    if attention:
+        sums = build.Add(x, attention.again(build, names[2]))
+        gates = [*activations[:2], replace(activations[2], clip=None)]  # its kernel does not cut C off
+        after = _lstm(node, build, weights, gates, names[:2], sums)
+        after = [*after, attention.of(build, after[0])]
+    elif _kind(node) == "LSTM":
         after = _lstm(node, build, weights, activations, names, x)
     elif node.op_type == "GRU":
         after = [_gru(node, build, weights, activations, names[0], x, linear=linear)]
@@ -257,8 +291,8 @@ def _step(
     else:
         y = build.Identity(y)
     graph.node.extend(build.nodes)
-    for name in (*after, y):
-        graph.output.add(name=name).type.CopyFrom(tensor_type(kind, [None, size]))
+    for name, width in zip((*after, y), (*widths, size), strict=True):
+        graph.output.add(name=name).type.CopyFrom(tensor_type(kind, [None, width]))
     return graph
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from opshift.passes.backends.backend import Backend
 from opshift.passes.goals import Goal
 
-from opshift.trying.remedies import UNROLL, Remedies
+from opshift.trying.remedies import AS_IT_IS, EXPAND, UNROLL, Remedies
 from opshift.trying.search import Remedy
 from tests.support import evaluate, model
 
@@ -26,3 +26,24 @@ def test_a_scan_that_is_lacked_is_written_out_and_becomes_no_loop():
     feeds = {"x": np.arange(3, dtype=np.float32), "z": np.linspace(-2, 2, 12, dtype=np.float32).reshape(4, 3)}
     for expected, found in zip(evaluate(source, feeds), evaluate(made, feeds), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+def test_what_hangs_on_a_rank_is_expanded_once_the_rank_follows():
+    body = """
+      s, a = Loop(m, c, x) <body = step (int64 i, bool go, v) => (bool on, w, t) { on = Identity(go) w = Neg(v) t = Add(v, v) }>
+      y = ReverseSequence<time_axis = 0, batch_axis = 1>(a, lengths)
+    """
+    constants = "int64 m = {2}, bool c = {1}, int64[3] lengths = {1, 2, 2}"
+    source = model(body, 18, inputs="float[3] x", outputs="float[2,3] y", constants=constants)
+    remedies = Remedies(source, Goal(backend=Backend("made up", opset=18)), None)
+    plan = frozenset({AS_IT_IS, Remedy(1, EXPAND, "ReverseSequence"), Remedy(1, UNROLL, "Loop")})
+    made = remedies.made(plan).model
+    assert {"Loop", "ReverseSequence"}.isdisjoint(node.op_type for node in made.graph.node)
+    feeds = {"x": np.array([1, -2, 0.5], np.float32)}
+    np.testing.assert_array_equal(evaluate(made, feeds)[0], evaluate(source, feeds)[0])
+
+
+def test_what_the_file_lacks_may_be_expanded_where_the_file_is_left_aside():
+    source = model("y = HardSwish(x)", 18, inputs="float[3] x", outputs="float[3] y")
+    remedies = Remedies(source, Goal(backend=Backend("made up", opset=18, lacks={("", "HardSwish"): 1})), None)
+    assert next(remedies.general()) == Remedy(1, EXPAND, "HardSwish", "expand HardSwish")

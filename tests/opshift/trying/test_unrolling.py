@@ -6,7 +6,7 @@ import pytest
 
 from opshift.trying.unrolling import unroll
 from opshift.verification.engines import OnnxRuntime
-from tests.support import model
+from tests.support import evaluate, model
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
 COUNTED = """
@@ -129,3 +129,20 @@ def test_where_nobody_knows_how_many_or_they_are_too_many_it_stays(body, inputs)
     of = model(f"a = Gather(x, at) {body}", 13, inputs=inputs, outputs="float[] y", constants=constants)
     for op in ("Loop", "Scan"):
         assert unroll(of, op) == (of, [])
+
+
+def test_turns_that_hang_on_what_is_written_out():
+    body = """
+      s, a = Loop(m, c, x) <body = first (int64 i, bool go, float[3] v) => (bool on, float[3] w, float[3] t) {
+        on = Identity(go) w = Neg(v) t = Add(v, v) }>
+      z = Shape(a) k = Gather(z, first)
+      r = Loop(k, c, x) <body = second (int64 j, bool go2, float[3] p) => (bool on2, float[3] q) {
+        on2 = Identity(go2) q = Mul(p, p) }>
+      y = Add(r, s)
+    """
+    constants = "int64 m = {2}, bool c = {1}, int64 first = {0}"
+    source = model(body, 18, inputs="float[3] x", outputs="float[3] y", constants=constants)
+    made, _ = unroll(source, "Loop")
+    assert "Loop" not in {node.op_type for node in made.graph.node}
+    given = {"x": np.array([1, -2, 0.5], np.float32)}
+    np.testing.assert_array_equal(evaluate(made, given)[0], evaluate(source, given)[0])

@@ -1,5 +1,6 @@
 """What brings an optional backend in."""
 
+import importlib
 import sys
 
 import numpy as np
@@ -59,3 +60,15 @@ def test_an_input_that_nobody_reads_is_none_to_openvino():
     for body, expected in (("y = Sub(x, z)", [-6, -6]), ("y = Sub(z, x)", [6, 6])):
         (made,) = OpenVino(model(body, 13, **io)).run(given)
         assert made.tolist() == expected
+
+
+def test_each_backend_has_a_class_that_is_called_so():
+    for name, place in adapters.KNOWN.items():
+        module, _, held = place.partition(":")
+        assert getattr(importlib.import_module(module), held).engine == name
+    assert {name: judge.engine for name, judge in adapters.JUDGES.items()} == {
+        "onnxruntime": "onnxruntime",
+        "reference": "onnx.reference",
+        "openvino": "openvino",
+    }
+    assert sorted(adapters.KNOWN) == ["onnxruntime", "opencv", "openvino", "tract"]

@@ -327,3 +327,68 @@ def test_an_engine_that_gets_no_memory_says_so_in_words():
         RuntimeError("[ONNXRuntimeError] : 1 : FAIL : bfc_arena.cc:360 void* BFCArena::AllocateRawInternal")
     )
     assert said == "the memory does not suffice to run it"
+
+
+def test_only_a_process_that_was_begun_is_ended_in_time(monkeypatch):
+    isolation.end_after(1)
+    assert signal.alarm(0) == 0, "this one is not"
+    told = []
+    monkeypatch.setattr(isolation, "_apart", True)
+    monkeypatch.setattr(signal, "signal", lambda *said: told.append(said))
+    monkeypatch.setattr(signal, "alarm", lambda seconds: told.append(seconds))
+    isolation.end_after(7)
+    assert told == [(signal.SIGALRM, signal.SIG_DFL), 7]
+    told.clear()
+    monkeypatch.delattr(signal, "alarm")
+
+    class Timer:
+        daemon = False
+
+        def __init__(self, *said):
+            told.append(said)
+
+        def start(self):
+            told.append(self.daemon)
+
+    monkeypatch.setattr(threading, "Timer", Timer)
+    isolation.end_after(7)
+    assert told == [(7, os._exit, [124]), True]
+
+
+@pytest.mark.parametrize(("most", "limit"), [(-1, 1500), (2000, 1500), (1200, 1200)])
+def test_no_more_memory_is_taken_than_there_is(most, limit, monkeypatch):
+    import resource
+
+    limits, done = {}, []
+    monkeypatch.setattr(isolation, "_apart", False)
+    monkeypatch.setattr(isolation, "silence", lambda: done.append("silent"))
+    monkeypatch.setattr(isolation, "_room", lambda: 1000)
+    monkeypatch.setattr(isolation.memory, "held", lambda: 500)
+    monkeypatch.setitem(sys.modules, "faulthandler", type("F", (), {"disable": lambda: done.append("no faults")}))
+    runtime = type("R", (), {"disable_telemetry_events": lambda: done.append("untold")})
+    monkeypatch.setitem(sys.modules, "onnxruntime", runtime)
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (5, most))
+    monkeypatch.setattr(resource, "setrlimit", lambda which, pair: limits.update({which: pair}))
+    isolation._prepare()
+    assert done == ["silent", "no faults", "untold"]
+    assert limits == {resource.RLIMIT_CORE: (0, most), resource.RLIMIT_DATA: (limit, most)}
+    assert isolation._apart
+
+
+@pytest.mark.parametrize(
+    ("code", "full", "late", "said"),
+    [
+        (7, False, False, "exit code 7"),
+        (124, False, True, "exit code 124"),
+        (-signal.SIGALRM, False, True, "Alarm clock"),
+        (-signal.SIGKILL, True, False, "the memory does not suffice for the process that ran it"),
+        (-signal.SIGSEGV, False, False, "Segmentation fault"),
+        (0xC0000005, False, False, "exit code 0xc0000005"),
+        (-63, False, False, "ended: "),
+    ],
+)
+def test_how_a_process_ended(code, full, late, said):
+    ended = isolation.Ended(code)
+    assert (ended.full, ended.late) == (full, late)
+    assert said in str(ended)
+    assert isolation.Ended(code, full=True).full

@@ -110,6 +110,29 @@ def test_what_is_no_float_or_of_another_shape(a, b, judged, why):
     assert (found.judge, found.why[: len(why)], bool(found.why)) == (judged, why, bool(why))
 
 
+def test_bounds_are_told_all_that_is_known(monkeypatch):
+    told, one, wide = [], np.float32([1, 2]), np.float64([1, 2])
+    monkeypatch.setattr(judge.bounds, "judge", lambda *said, **more: told.append((said, more)) or Judgement("y", TWINS))
+    of = pair(
+        "h = Cast<to = 10>(x) e = Exp(h) y = Cast<to = 1>(e)",
+        "c = Constant<value = float16 {2}>() w = Cast<to = 1>(c) y = Mul(x, w)",
+    )
+    of._noise = {"y": 0.5}
+    of._array("y", one, one + 1, wide, wide + 1, 0.25)
+    ((name, runs, grade), more) = told[0]
+    assert (name, grade) == ("y", "close")
+    assert [value.tolist() for value in (runs.before, runs.after, runs.wide_before, runs.wide_after)] == [
+        [1, 2],
+        [2, 3],
+    ] * 2
+    assert more == {"unit": 0.25, "narrow": np.dtype(np.float16), "rounded": True, "noise": 0.5}
+    of = pair("y = Exp(x)")
+    of._array("y", one, one + 1, wide, wide + 1, 0.0)
+    assert told[1][1] == {"unit": 0.0, "narrow": np.dtype(np.float32), "rounded": False, "noise": 0.0}
+    monkeypatch.setattr(judge.bounds, "judge", lambda *said, **more: None)
+    assert of._array("y", one, one + 1, wide, wide + 1, 0.0).judge == DIRECT
+
+
 def test_twins_that_decide_otherwise_are_told():
     of, one = pair("y = Exp(x)"), np.array([1, 2])
     found = of._array("y", one, one, one, one + 1, 0.0)

@@ -6,15 +6,19 @@ import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto as T
+from opshift.passes.model import schemas
 
 import opshift
 from opshift.verification import random_operators, verify
 from opshift.verification.compare import Difference, identical
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference, one_line
+from opshift.verification.feeding import meanings, moving
 from opshift.verification.judge import Verdict
 from opshift.verification.judgement import BITS, SHAPE, STEP, TOLERANCE, TWINS, Judgement
+from opshift.verification.places import decided, lines, ranges, unreached
 from opshift.verification.precision import as_written
 from opshift.verification.side import Side
+from opshift.verification.twins import calls, decisions, kernels, nodes, twin
 from opshift.verification.verify import Verification
 from tests.support import model
 
@@ -44,6 +48,21 @@ def test_a_difference_is_reported_with_all_that_was_found():
     assert found.relative > 0
     assert not found
     assert not found.equal
+
+
+def test_what_is_done_is_told_meanwhile(monkeypatch):
+    told = []
+    monkeypatch.setattr(verify.progress, "tell", lambda *said: told.append(said))
+    one, other = (Side(model(f"a = Exp(x) y = {op}(a)", 17, **IO)) for op in ("Neg", "Abs"))
+    verify.verify_sides(one, one)
+    first, second, compared = ("run the first form, on inputs that fit",), "run the second form", "compare"
+    steps = [first, *((second, k, 3) for k in (1, 2, 3)), *((compared, k, 3) for k in (1, 2, 3))]
+    assert told[:7] == steps
+    assert ("try special numbers and sizes",) in told[7:]
+    told.clear()
+    verify.verify_sides(one, other)
+    assert told[:5] == steps[:5]
+    assert ("look for the first value that differs",) in told[5:]
 
 
 def test_a_second_form_that_fails_is_reported_with_what_it_fails_on():
@@ -262,3 +281,52 @@ def test_types_that_numpy_lacks_are_not_exchanged(code, named):
             OnnxRuntime(of)
     of = model(f"h = Cast<to = {code}>(x) y = Cast<to = 1>(h)", 21, inputs="float[2] x", outputs="float[2] y")
     assert OnnxRuntime(of).run({"x": X[0, :2], "other": X})[0].tolist() == [1, -2]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        decisions._RULES,
+        kernels._KERNELS,
+        kernels._TAILS,
+        {op for op, _ in meanings._MEANING},
+        meanings._COMPUTING,
+        meanings._COMPARING,
+        twin._MOVES,
+        twin._CASTS,
+        twin._APPROXIMATED,
+        {op for op, _ in twin._OF_ITS_TYPE},
+        nodes.SPECIAL,
+        calls._ROUNDING,
+        random_operators.GENERATORS,
+        decided._SIZES,
+        moving._SIZES,
+        ranges._WITHIN,
+        ranges._KEEPING,
+        lines._LOOKED_AT,
+        unreached._LOGIC,
+        unreached._DECIDING,
+    ],
+)
+def test_tables_name_operators_that_there_are(table):
+    assert set(table) <= set(schemas.operators(""))
+
+
+EVERY = np.float32([[-1e30, -500, -30, -2, -1, -0.5, 0, 0.5, 1, 2, 30, 500, 1e30]])
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        *("Abs", "Cos", "Elu", "Erf", "Exp", "HardSigmoid", "LeakyRelu", "Neg"),
+        *("Relu", "Sigmoid", "Sin", "Softmax", "Softplus", "Softsign", "Sqrt", "Tanh"),
+    ],
+)
+def test_operators_yield_what_is_said_of_them(op):
+    made = OnnxRuntime(model(f"y = {op}(x)", 17, inputs="float[1,13] x", outputs="y")).run({"x": EVERY})[0]
+    made, (low, high) = made[~np.isnan(made)], ranges._WITHIN[op]
+    assert low <= made.min()
+    assert made.max() <= high
+    if op not in ("Elu", "LeakyRelu", "Neg"):
+        assert made.min() <= low + 0.2
+        assert made.max() >= min(high - 0.2, 1e15)

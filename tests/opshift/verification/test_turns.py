@@ -8,6 +8,7 @@ import pytest
 from opshift.verification import engines, side
 from opshift.verification.engines import OnnxRuntime
 from opshift.verification.side import Side
+from opshift.verification.turns import Turns
 from opshift.verification.verify import verify_sides
 from tests.support import model
 
@@ -106,3 +107,35 @@ def test_weights_in_a_file_are_widened_block_by_block(tmp_path, monkeypatch, dty
     assert rows.dtype == all_of_it.dtype == np.float64
     np.testing.assert_array_equal(rows, weight[[6, 2]].astype(np.float64))
     np.testing.assert_array_equal(all_of_it, -weight.astype(np.float64))
+
+
+def test_small_forms_are_opened_at_once_and_large_ones_in_their_turn():
+    broken = model("y = my.Thing(x)", 17, inputs="float[3] x", outputs="float[3] y", domains='"my" : 1')
+    one, other = Side(ONE), Side(broken)
+    with pytest.raises(engines.EngineError, match="onnxruntime: "):
+        Turns(one, other).open()
+    turns = Turns(one, other)
+    turns.alone = True
+    turns.open()
+    held = turns.session(0)
+    assert turns.session(0) is held
+    turns.rest()
+    assert turns.session(0) is not held
+    turns.alone = False
+    held = turns.session(0)
+    turns.rest()
+    assert turns.session(0) is held
+
+
+def test_what_is_watched_is_known_by_the_outputs_beside_it():
+    shown = model("a = Mul(x, w) b = Sin(a) y = Add(b, x)", 17, **IO)
+    turns = Turns(Side(ONE), Side(ONE), Side(shown), ["a", "b"])
+    given = {"x": np.ones((1, 3), np.float32)}
+    first, second = turns.first(given), turns.first({"x": np.zeros((1, 3), np.float32)})
+    assert [len(first), len(second)] == [1, 1]
+    assert turns.seen(first)[0].tolist() == [[0.5, 2, -1]]
+    assert turns.seen(second)[0].tolist() == [[0, 0, 0]]
+    assert turns.seen([]) == []
+    plain = Turns(Side(ONE), Side(ONE), Side(shown), ["nothing"])
+    assert plain.first(given)[0].tolist() == first[0].tolist()
+    assert plain.seen(first) == []

@@ -345,3 +345,27 @@ def test_what_is_granted_of_a_computed_shape(body, inputs, dims, found):
     known = [2] if "Shape(r)" in body else dims
     source.graph.value_info.append(onnx.helper.make_tensor_value_info("y", 1, known))
     assert claims.granted(source) == found
+
+
+def test_a_graph_that_is_given_a_value_does_not_take_it_for_a_constant_of_around():
+    source = model(
+        "y = Relu(x)",
+        18,
+        inputs="float[2] x, int64 n, bool go",
+        outputs="float[2] y",
+        constants="float[3] w = {1, 2, 3}",
+    )
+    inner = onnx.parser.parse_graph(
+        "g (int64 i, bool c, float[5] w) => (bool d, float[5] v, float[7] k) { d = Identity(c) v = Identity(w) k = Constant<value_floats=[1.0]>() }"
+    )
+    source.graph.node.append(onnx.helper.make_node("Loop", ["n", "go", "x"], ["z", "r"], body=inner))
+    changes = list(claims.of_constants(source))
+    assert [(c.node, c.op, c.source, c.remark) for c in changes] == [("k", "Constant", 13, "[7] of 'k', which is [1]")]
+    held = source.graph.node[1].attribute[0].g.output
+    assert [value.type for value in held[1:]] == [tensor(5), tensor(1)]
+    del inner.input[2]
+    source.graph.node[1].attribute[0].g.CopyFrom(inner)
+    assert [(c.node, c.remark) for c in claims.of_constants(source)] == [
+        ("v", "[5] of 'v', which is [3]"),
+        ("k", "[7] of 'k', which is [1]"),
+    ]

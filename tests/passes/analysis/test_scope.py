@@ -289,3 +289,20 @@ def test_outputs_that_nobody_reads(scope):
     assert scope.context.unread == {"j", "d", "s", "l", "z"}
     assert scope.results.keys() == {"y"}
     assert Scope(FunctionProto(output=["y"]), scope.context, 18).results == {}
+
+
+def test_all_element_types_at_once_are_those_one_by_one():
+    body = """a = Cast<to=7>(x) c = Constant<value_ints=[1]>() d = Identity(a) e = Add(d, c) g = Shape(x) h = my.Thing(x) i = Relu(h) j = Relu(x) k = Equal(a, c)
+        l = CastLike(x, a) m = Where(k, a, c) n = Identity(h) o = Dropout(x)"""
+    source = model(body, 18, inputs="float[2] x", outputs="i", domains='"my" : 1')
+    at_once, one_by_one = of(source), of(source)
+    at_once.spread_elem_types()
+    assert [at_once.elem_types.get(name, 0) for name in "adegj"] == [0, 0, 0, 7, 1]
+    for name in "acdeghijklmno":
+        assert at_once.elem_types.get(name, 0) in (0, one_by_one.elem_type(name)), name
+        assert at_once.elem_type(name) == one_by_one.elem_type(name)
+
+
+def test_fewer_types_than_values_are_seeded(scope):
+    scope.seed(["d", "e"], [tensor_type(7, [9])])
+    assert scope.typed == {"d": tensor_type(7, [9])}

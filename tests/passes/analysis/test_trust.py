@@ -123,3 +123,11 @@ def test_text_and_json_name_it(tmp_path, capsys):
     assert cli.main([*command, "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert TAKEN in json.dumps(told)
+
+
+def test_what_is_taken_is_told_of_the_operator_that_makes_it():
+    [change] = [
+        c for c in convert.attempt(declaring(softmaxes(), t0="float[2,3,4]"), {"": 11}).changes if c.how == TAKEN
+    ]
+    assert (change.node, change.op, change.domain, change.source, change.target) == ("t0", "Thing", "my", 0, 0)
+    assert change.remark == "tensor(float)[2, 3, 4] of 't0'"

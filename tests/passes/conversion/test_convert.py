@@ -7,9 +7,9 @@ import onnx.helper
 import onnx.numpy_helper
 import onnx.parser
 import pytest
-from onnx import TensorProto
+from onnx import ModelProto, TensorProto
 from opshift.passes.conversion import convert
-from opshift.passes.errors import InvalidModel, Refused
+from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.rewrite import registry
 
 from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model, show
@@ -362,3 +362,52 @@ def test_an_input_that_a_call_leaves_out_and_an_operator_needs_is_refused(node, 
     )
     (refusal,) = convert.attempt(source, {"": target}).refusals
     assert "left out" in refusal.why
+
+
+def test_functions_are_called_by_domain_and_name_where_it_is_said_where():
+    assert [convert._where(*op) for op in (("my", "F"), ("", "F"))] == ["function my::F", "function F"]
+    blamed = [Refusal("n", "Add", "", 7, True, "why", "function my::F")]
+    assert [convert._blames(blamed, op) for op in (("my", "F"), ("my", "G"), ("", "F"))] == [True, False, False]
+    assert not convert._blames([Refusal("n", "Add", "", 7, True, "why")], ("my", "F"))
+
+
+def test_overloads_are_inlined_each_by_its_own_body():
+    source = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 18, "my" : 1]> g (float[2] x) => (float[2] y) { a = my.F(x) b = my.F(a) y = my.F(b) }
+        <opset_import: ["" : 18], domain: "my"> F (x) => (y) { y = Neg(x) }
+        <opset_import: ["" : 18], domain: "my"> F (x) => (y) { y = Abs(x) }
+        <opset_import: ["" : 18], domain: "my"> F (x) => (y) { y = Relu(x) }""")
+    for index, overload in enumerate(("", "second", "third")):
+        source.functions[index].overload = source.graph.node[index].overload = overload
+    survey = convert.Survey(source)
+    model_ = ModelProto.FromString(source.SerializeToString())
+    taken = convert._taken_out(model_, source, survey, {("my", "F")})
+    assert [function.overload for function in taken["my", "F"]] == ["", "second", "third"]
+    assert (len(model_.functions), len(survey.functions)) == (0, 0)
+    made = convert.attempt(source, {"": 18}, ops=[("my", "F")]).model
+    assert [node.op_type for node in made.graph.node] == ["Neg", "Abs", "Relu"]
+
+
+TRAINED = [
+    ("Relu", 14, 18, (), None), ("Relu", 14, 13, (), ("t", "Relu")), ("Relu", 14, 18, [("", "Relu")], ("t", "Relu")), ("Softmax", 12, 13, (), ("t", "Softmax")), ("Thing", 14, 18, (), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "opset", "target", "ops", "refused"), TRAINED)
+def test_graphs_of_training_stay_or_are_refused(op, opset, target, ops, refused):
+    source = model("y = Neg(x)", opset, inputs="float[2] x", outputs="float[2] y", domains='"my" : 1')
+    source.training_info.add().algorithm.node.add(
+        op_type=op, domain="my" if op == "Thing" else "", input=["x"], output=["t"]
+    )
+    found = [(r.node, r.op) for r in convert._training(source, {"": target}, set(ops))]
+    assert found == ([refused] if refused else [])
+    for refusal in convert._training(source, {"": target}, set(ops)):
+        assert (refusal.why, refusal.since, refusal.up) == ("nodes of training_info are not converted", 0, True)
+
+
+@pytest.mark.parametrize(("opset", "target", "reached"), [(20, 7, 20), (24, 7, 20), (20, 20, 20)])
+def test_the_nearest_opset_that_a_model_reaches(opset, target, reached):
+    source = model("y = ImageDecoder(x)", opset, inputs="uint8[2] x", outputs="uint8[A,B,C] y")
+    refusals = convert.attempt(source, {"": target}).refusals
+    assert convert.nearest(source, refusals, {"": target}) == reached
+    assert convert.nearest(source, refusals, {"my": 1}) == opset

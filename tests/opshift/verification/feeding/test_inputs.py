@@ -281,3 +281,11 @@ def test_a_search_that_ends_at_once_or_again_and_again_finds_nothing(monkeypatch
     assert len(count) == 1, "nothing was tried"
     assert inputs._searched(None, None, Choice(1)) is None
     assert len(count) == 1 + inputs._ENDS
+
+
+def test_a_search_has_a_limit_of_time(monkeypatch):
+    limits = []
+    monkeypatch.setattr(isolation, "end_after", limits.append)
+    side = side_of("float[2] x")
+    assert inputs._search(side, inputs.problem_of(side.model, DRAWN), Choice(3), "", ()) == Choice(3)
+    assert limits == [60]

@@ -82,6 +82,14 @@ def test_numbers_of_small_inputs_are_looked_for():
     assert search.runs < 8
 
 
+def test_all_but_the_first_axis_are_made_larger_together():
+    def fits(given):
+        return given["x"].shape == (3, 224, 224)
+
+    found = Stub("float[N,H,W] x", refusing(fits, lambda _: "~0~ no")).find(Choice(3))
+    assert found.sizes == {"H": 224, "W": 224}
+
+
 def test_an_output_that_is_empty_is_better_than_none():
     tried = []
 

@@ -172,6 +172,15 @@ def test_there_is_no_more_time_than_the_ordinary_runs_took(monkeypatch):
     assert opshift.verify(one, one).rounds == ()
 
 
+@pytest.mark.parametrize("verified", [verify_sides, verify_apart])
+def test_they_decide_unless_it_is_said_that_they_do_not(verified):
+    one, other = map(Side, pair("y = Relu(x)", "m = Greater(x, z) y = Where(m, x, z)", constants="float z = {0}"))
+    assert verified(one, other).status == "different"
+    for how in ({"plain": False}, {"grade": "close"}):
+        found = verified(one, other, **how)
+        assert (found.status, len(found.rounds), len(found.remarks)) == ("equal", 6, 1)
+
+
 # --- what a round holds -------------------------------------------------------------------------------------
 
 
@@ -267,3 +276,13 @@ def test_a_second_form_that_fails_parts():
     assert found == rounds.Parting("", "", "the second model fails: no such size")
     assert str(rounds.Parting("NaN", "", "it fails")) == "with NaN, it fails"
     assert str(rounds.Parting("NaN", "y", "1 instead of 2")) == "with NaN, 1 instead of 2 ('y')"
+
+
+def test_rounds_have_a_limit_of_time(monkeypatch):
+    limits = []
+    monkeypatch.setattr(rounds.isolation, "end_after", limits.append)
+    assert rounds._all(None, None, [], 2.3) == []
+    source = Side(model("y = Neg(x)", 17, inputs="float[1] x", outputs="y"))
+    both = rounds.Pair(source, source, "exact")
+    assert rounds._opinion(both, {"x": np.float32([1])}, "y") == rounds.Parting("", "", "")
+    assert limits == [5 + 20, 20]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from opshift.verification.engines import OnnxRuntime
 from opshift.verification.twins import memory
+from opshift.verification.twins.calls import Calls
 from opshift.verification.twins.twin import Twin
 from tests.support import model
 
@@ -14,9 +14,9 @@ IO = {"inputs": "float[A,B] x", "outputs": "float[C,D] y"}
 
 @pytest.fixture
 def runs(monkeypatch):
-    """How often onnxruntime has run."""
-    counts, run = [], OnnxRuntime.run
-    monkeypatch.setattr(OnnxRuntime, "run", lambda self, feeds: counts.append(1) or run(self, feeds))
+    """How often a call was computed."""
+    counts, run = [], Calls.run
+    monkeypatch.setattr(Calls, "run", lambda self, *call: counts.append(1) or run(self, *call))
     return counts
 
 
@@ -36,7 +36,7 @@ def pair(one, other, opsets=(17, 17), constants=("", "")):
         ("a = Sin(x) y = Exp(a)", "b = Sin(x) y = Exp(b)", (17, 17), ("", ""), 0),
         ("a = Sin(x) y = Exp(a)", "a = Cos(x) y = Exp(a)", (17, 17), ("", ""), 2),
         ("a = Sin(x) y = Exp(a)", "a = Sin(x) y = Neg(a)", (17, 17), ("", ""), 1),
-        ("y = LeakyRelu<alpha=0.1>(x)", "y = LeakyRelu<alpha=0.2>(x)", (17, 17), ("", ""), 2),
+        ("y = LeakyRelu<alpha=0.1>(x)", "y = LeakyRelu<alpha=0.2>(x)", (17, 17), ("", ""), 1),
         ("y = Mul(x, w)", "y = Mul(x, v)", (17, 17), ("float[3] w = {1,2,3}", "float[3] v = {1,2,3}"), 0),
         ("y = Mul(x, w)", "y = Mul(x, w)", (17, 17), ("float[3] w = {1,2,3}", "float[3] w = {1,2,4}"), 1),
         ("y = Mul(x, w)", "y = Mul(x, w)", (17, 17), ("float[3] w = {1,2,3}", "float[1,3] w = {1,2,3}"), 1),
