@@ -40,7 +40,18 @@ PIECES = (
         "the attribute, which says the default, is left out",
     ),
     ("opencv", "`Loop` of `tf2onnx` (`while_loop`)", "`Assertion failed: fromBuf >= 0`", "written out turn by turn"),
-    ("opencv", "`GRU` of PyTorch", "`Assertion failed` in transpose_layer.cpp", "nothing"),
+    (
+        "opencv",
+        "`GRU` of PyTorch",
+        "`transpose_layer.cpp:225: perm.empty()`",
+        "expanded, and its Scan written out turn by turn",
+    ),
+    (
+        "opencv",
+        "`GRU` with `sequence_lens`",
+        "other numbers",
+        "nothing in 30 s: written out, piper's has 9000 nodes",
+    ),
     ("tract", "`Loop`", "`Unimplemented(Loop)`", "written out turn by turn"),
     (
         "tract",

@@ -44,6 +44,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = order.long_first(items, int(workers))
 
 
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Call here what is called in copies of this process: a copy of one that holds all tests takes longer than most work."""
+    from opshift.verification import isolation
+
+    monkeypatch.setattr(isolation, "call", lambda function, *arguments, **named: function(*arguments, **named))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Load the engines and what compares what they yield, but not where tests are only handed out."""
     import onnx.parser

@@ -24,6 +24,7 @@ from opshift.passes.model import schemas
 
 import opshift
 from opshift.cli import main as cli
+from opshift.verification import isolation
 
 pytestmark = pytest.mark.posix
 
@@ -77,6 +78,10 @@ def run(command: str, folder: Path, code: int) -> tuple[str, int]:
     return done.stdout, done.returncode
 
 
+def called(function: Callable[..., object], *arguments: object, **named: object) -> object:
+    return function(*arguments, **named)
+
+
 def run_here(work: Callable[[], object], folder: Path) -> tuple[str, int]:
     """The same of a plain command, in a copy of this process: it has imported what a new one would import first."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as out:
@@ -86,6 +91,7 @@ def run_here(work: Callable[[], object], folder: Path) -> tuple[str, int]:
         if not child:
             code = 1
             try:
+                isolation.call = called  # a copy of a copy parts no more
                 os.chdir(folder)
                 os.dup2(out.fileno(), 2)
                 sys.stdout = sys.stderr = out

@@ -128,7 +128,7 @@ TOPICS = {  # tests of what a whole room does, which are named after that
     "passes/operators/microsoft": {"nothing", "places", "recurrences"},
     "passes/operators/nn": {"attention_expanded", "bfloat16", "inside", "places", "pooling_by_norms"},
     "passes/operators/tensor": {"bfloat16", "inside", "resize_expanded", "resize_runtime"},
-    "passes/conversion": {"versions"},
+    "passes/conversion": {"versions", "survivors"},
     "passes/optimization": {"constants", "structure"},
     "passes/optimization/rules": {"growth", "held"},
     "passes/analysis": {"claims_of_constants", "formals_handed_on", "formals_of_many", "rounds_of_inference"},

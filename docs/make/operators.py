@@ -132,24 +132,23 @@ def history(op: Op) -> Iterator[str]:
 
 
 def targets(op: Op) -> Iterator[str]:
-    """Which targets lack the operator, or some of its versions, or some of its calls."""
-    lacking: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for backend in target_files.targets().values():
-        what = lack(backend, op)
-        base, _, version = backend.name.rpartition("-")
-        if what:
-            lacking[what][base].append(version)
-    if not lacking:
-        return
-    yield "## Targets that lack it\n"
-    for what in sorted(lacking):
-        named = "; ".join(f"{base} {', '.join(versions)}" for base, versions in lacking[what].items())
-        yield f"- {what}: {named}"
-    yield ""
+    """Which targets lack the operator, or some of its versions, and which do not run each call of it."""
+    for title, tell in (("Targets that lack it", lack), ("Targets that run some calls of it", limits)):
+        told: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        for backend in target_files.targets().values():
+            base, _, version = backend.name.rpartition("-")
+            if what := tell(backend, op):
+                told[what][base].append(version)
+        if told:
+            yield f"## {title}\n"
+        for what in sorted(told):
+            named = "; ".join(f"{base} {', '.join(versions)}" for base, versions in told[what].items())
+            yield f"- **{named}**: {what}"
+        yield ""
 
 
 def lack(backend: Backend, op: Op) -> str:
-    """What a backend has not of an operator, in words; empty if it has all that its opset holds."""
+    """Whether a backend has not got an operator, in words; empty if it has all versions that its opset holds."""
     known = schemas.versions(*op) or (1,)
     newest = backend.opset if not op[0] else backend.ml_opset if op[0] == "ai.onnx.ml" else 0
     read = [version for version in known if not newest or version <= newest]
@@ -158,10 +157,13 @@ def lack(backend: Backend, op: Op) -> str:
     held = [version for version in read if backend.has(*op, version)]
     if not held:
         return "lacked"
-    if held != read:
-        return f"from version {min(set(read) - set(held))} on"
-    limits = [limit for limit in backend.limits if op in limit.ops]
-    return "; ".join(dict.fromkeys(plain(limit.why) for limit in limits if limit.why))
+    return f"lacked from version {min(set(read) - set(held))} on" if held != read else ""
+
+
+def limits(backend: Backend, op: Op) -> str:
+    """What a backend that has an operator says of the calls that it runs; empty if it says nothing."""
+    told = [] if lack(backend, op) else [limit.why for limit in backend.limits if op in limit.ops]
+    return "; ".join(dict.fromkeys(quoted(why) for why in told if why))
 
 
 def reach(op: Op) -> str:
@@ -206,6 +208,14 @@ def text_of(op: Op) -> str:
         return ""
     prefix = "onnx" if not op[0] else op[0].replace(".", "").replace("aionnx", "onnx_aionnx")
     return f"https://onnx.ai/onnx/operators/{prefix}__{op[1]}.html" if not op[0] else "https://onnx.ai/onnx/operators/"
+
+
+def quoted(text: str) -> str:
+    """The same, with what stands in backticks as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return plain(text)
+    return "".join(f"`{part}`" if index % 2 else plain(part) for index, part in enumerate(parts))
 
 
 def plain(text: str) -> str:

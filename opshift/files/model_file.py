@@ -197,7 +197,7 @@ class Draft:
         *,
         together: bool = False,
     ):
-        self.size = 0
+        self.size: int
         self._model = model
         self._path = Path(tensor_data.reachable(os.fspath(path)))
         self._folder = Path(folder) if folder is not None else self._path.parent

@@ -23,12 +23,15 @@ def reshape(of: Layer) -> Made:
 
 @layer("Transpose")
 def transpose(of: Layer) -> Made:
-    """By an order of the run time, each element is gathered from its place in the flattened data."""
+    """By an order of the run time, each element is gathered from its place in flat data; by none, axes turn around."""
     order, b = of.constant(1), of.build
     if order is not None:
         return str(b.Transpose(of.input(0), perm=order or None))
     dims, wanted = sizes.dims(of), of.vector(1)
     rank = len(dims)
+    if of.dims(1) != [rank]:
+        around = b.constant(list(reversed(range(rank))), T.INT64)
+        wanted = b.Slice(b.Concat(wanted, around, axis=0), [0], [rank])
     steps = sizes.vector(of, [sizes.times(of, *dims[axis + 1 :]) for axis in range(rank)])
     counts, steps = (b.Gather(vector, wanted, axis=0) for vector in (sizes.vector(of, dims), steps))
     places = b.constant([0] if rank else 0, T.INT64)

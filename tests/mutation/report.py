@@ -47,9 +47,9 @@ FRESH = """
 ## Fresh seeds
 
 The table above says more of those mutants than of others: tests were written for many that had survived. What the tests of an area's own
-rooms notice of mutants that nobody has looked at yet, in the order in which they were drawn; the recording was of these rooms alone, on a
-busy machine, so that what only other tests notice counts as survived. *Since* are those of them that tests kill now, which were written
-for their kind:
+rooms notice of mutants that nobody has looked at yet, in the order in which they were drawn; the recording was of these rooms, or of few
+others, on a busy machine, so that what only other tests notice, or those for which there was no time, counts as survived. *Since* are those
+of them that tests kill now, which were written for their kind:
 
 | area | seed | mutants | killed | equivalent | score | since |
 | --- | --- | --- | --- | --- | --- | --- |

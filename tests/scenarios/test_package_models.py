@@ -10,6 +10,7 @@ from opshift.verification.verify import verify_sides
 from tests import pairs
 from tests.scenarios.package_models import LIGHT, LIGHT_OPSETS, OPSETS, SMALL, converted, is_exported, name
 
+pytestmark = pytest.mark.usefixtures("in_this_process")  # what parts them is tested elsewhere
 SMALLER = {"light_shufflenet", "light_squeezenet"}
 
 

@@ -12,6 +12,8 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 import opshift
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 RNG = np.random.default_rng(0)
 BODY = """c = Conv<pads=[1, 1, 1, 1]>(x, w, b) r = Relu(c) d = Conv(r, v, e) p = MaxPool<kernel_shape=[2, 2], strides=[2, 2]>(d)
           s = Add(p, p) f = Flatten(s) y = MatMul(f, m)"""

@@ -14,6 +14,8 @@ from opshift.cli import main as cli
 from opshift.verification.engines import OnnxRuntime
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 RATES = """
     w = Equal(sr, rate) s = Shape(x) n = Gather(s, zero)
     y = If <then_branch = g () => (float[N,2] t) { m = Cast<to=1>(n) t = Add(x, m) },

@@ -11,6 +11,8 @@ import opshift
 from opshift.cli import main as cli
 from tests.support import model, show
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 SAVED = '"ai.onnx.ml" : 5, "ai.onnx.training" : 1, "ai.onnx.preview.training" : 1, "com.microsoft" : 1, "com.microsoft.nchwc" : 1'
 BODY = "a = com.microsoft.FastGelu(x, b) y = com.microsoft.FusedMatMul<transA = 1, alpha = 0.5>(a, a)"
 IO = {"inputs": "float[2,4] x, float[4] b", "outputs": "float[4,4] y"}

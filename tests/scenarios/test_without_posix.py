@@ -218,9 +218,9 @@ def test_nothing_that_windows_lacks_is_imported_at_the_top():
     code = (
         "import builtins\n"
         "real = builtins.__import__\n"
-        "def look(name, globals=None, *rest):\n"
+        "def look(name, globals=None, *rest, **named):\n"
         f"    if name in {absent} and (globals or {{}}).get('__name__', '').startswith('opshift'): raise ImportError(name)\n"
-        "    return real(name, globals, *rest)\n"
+        "    return real(name, globals, *rest, **named)\n"
         "builtins.__import__ = look\n"
         "import opshift.cli.main, opshift.cli.commands, opshift.api, opshift.jobs.batch, opshift.verification.judge\n"
     )

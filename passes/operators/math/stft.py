@@ -19,6 +19,8 @@ def transformed_frame_by_frame(node: Node) -> str:
         raise CannotConvert(
             node, f"a signal of rank {rank}; batch and time, or batch, time and parts could be expressed"
         )
+    if node.input(2) and node.scope.rank(node.input(2)) not in (None, 1):
+        raise CannotConvert(node, f"a window of rank {node.scope.rank(node.input(2))}; a vector could be expressed")
     build, signal = node.build, node.input(0)
     parts = parts_of(node) if rank == 3 else 1
     if rank == 2:  # as inference and onnxruntime take real signals, beside what the text says

@@ -11,6 +11,8 @@ from opshift.cli import main as cli
 from opshift.jobs import exit_codes
 from tests.support import model, show
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
 SPELLED = "s = Mul(x, x) t = ReduceSum<keepdims=1>(s, a) y = Sqrt(t)"
 WITH_IDENTITY = "i = Identity(x) s = Mul(i, i) t = ReduceSum<keepdims=1>(s, a) y = Sqrt(t)"

@@ -12,6 +12,8 @@ from opshift.verification.places.pieces import Pieces
 from opshift.verification.places.regions import region
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 VOID = {"meta", "rect", "path", "br"}
 
 

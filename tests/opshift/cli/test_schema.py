@@ -16,6 +16,8 @@ from opshift.verification import verify
 from opshift.verification.judgement import Judgement
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 ROOT = Path(__file__).parents[3]
 IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y"}
 

@@ -16,7 +16,7 @@ from opshift.files import model_file, openvino_xml
 from opshift.verification.engines import OnnxRuntime
 from tests.opshift.networks import Net
 
-pytestmark = pytest.mark.posix
+pytestmark = [pytest.mark.posix, pytest.mark.usefixtures("in_this_process")]
 
 
 def add(folder, *, weights=(1.0, 2.0, 3.0)):

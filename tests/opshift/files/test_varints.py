@@ -12,6 +12,8 @@ from opshift.files import external, model_file, varints
 from opshift.jobs import exit_codes
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 COUNT = 1000
 KINDS = [
     (T.INT64, "int64_data", [-(2**63), -1, 0, 1, 127, 128, 2**63 - 1]),

@@ -17,6 +17,8 @@ from opshift.jobs.optional import MOST_TRIES, yielded
 from opshift.verification.judgement import Verification
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 WANTED = Goal(refinement=Refinement(optimize=True))
 EQUAL, DIFFERENT = Verification("equal"), Verification("different", tensor="t", why="1 instead of 2")
 

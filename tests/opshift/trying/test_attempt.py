@@ -11,7 +11,7 @@ from opshift.trying import trial
 from opshift.verification import adapters
 from tests.support import model
 
-pytestmark = pytest.mark.usefixtures("quick_workers")
+pytestmark = pytest.mark.usefixtures("quick_workers", "in_this_process")
 
 IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y"}
 FIXED = {"inputs": "float[2,3] x", "outputs": "float[2,3] y"}

@@ -8,6 +8,8 @@ import opshift
 from opshift.verification.engines import OnnxRuntime
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y"}
 
 

@@ -9,6 +9,8 @@ from opshift.verification.verify import verify_sides
 from tests import pairs
 from tests.opshift.verification.mutants import GRADES, MODELS, PRECISIONS, plain
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 COMBINATIONS = [(elem_type, grade) for elem_type in PRECISIONS for grade in GRADES]
 STEP = 4  # of the mutants; each goes through one of the combinations
 

@@ -50,6 +50,21 @@ def test_a_difference_is_reported_with_all_that_was_found():
     assert not found.equal
 
 
+def test_what_is_done_is_told_meanwhile(monkeypatch):
+    told = []
+    monkeypatch.setattr(verify.progress, "tell", lambda *said: told.append(said))
+    one, other = (Side(model(f"a = Exp(x) y = {op}(a)", 17, **IO)) for op in ("Neg", "Abs"))
+    verify.verify_sides(one, one)
+    first, second, compared = ("run the first form, on inputs that fit",), "run the second form", "compare"
+    steps = [first, *((second, k, 3) for k in (1, 2, 3)), *((compared, k, 3) for k in (1, 2, 3))]
+    assert told[:7] == steps
+    assert ("try special numbers and sizes",) in told[7:]
+    told.clear()
+    verify.verify_sides(one, other)
+    assert told[:5] == steps[:5]
+    assert ("look for the first value that differs",) in told[5:]
+
+
 def test_a_second_form_that_fails_is_reported_with_what_it_fails_on():
     one = model("y = Identity(x)", 17, **IO)
     other = model("y = Reshape(x, s)", 17, constants="int64[2] s = {3, 3}", **IO)

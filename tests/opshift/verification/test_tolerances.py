@@ -15,6 +15,8 @@ from opshift.verification.tolerances import Tolerance, judge, tolerances
 from opshift.verification.verify import verify_sides
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y, float[N,3] z"}
 BODY = "a = Sin(x) y = Add(a, e) z = Mul(y, y)"
 

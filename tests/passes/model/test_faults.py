@@ -259,6 +259,7 @@ def test_what_the_type_of_an_input_lacks(kind, missing):
     source.graph.input[1].ClearField("type")
     if kind is not None:
         source.graph.input[1].type.CopyFrom(kind)
+        source.graph.input[1].type.SetInParent()
     if missing:
         with pytest.raises(InvalidModel, match=f"'u', an input or output of the model, has no {missing}"):
             validity.check(source)
@@ -355,3 +356,18 @@ def test_whether_a_domain_takes_all():
     assert [walk.takes_all_of(domain) for domain in domains] == [True, False, False, False, False, False]
     assert (walk.has_operators, validity.Walk(8, {"own": 1}).has_operators) == (True, False)
     assert [validity.Walk(ir, {}).is_early for ir in (3, 4)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "attribute", "why"),
+    [(["x", "s"], "more", ""), (["x"], "more", "1 inputs"), (["x", "s"], "axis", "has the wrong type")],
+)
+def test_a_layer_normalization_may_have_more_attributes_and_nothing_else(walk, inputs, attribute, why):
+    node = onnx.helper.make_node(
+        "LayerNormalization", inputs, ["y"], more=1, **({"axis": 1.0} if attribute == "axis" else {})
+    )
+    if not why:
+        walk.call(node)
+        return
+    with pytest.raises(InvalidModel, match=why):
+        walk.call(node)

@@ -155,6 +155,7 @@ case(
 case("Roll of axes of the run time", op.roll, drawn(3, 4, 5), np.array([-5, 3, 1]), np.array([0, -1, 2]))
 for order in ([2, 0, 1], [0, 1, 2]):
     case(f"Transpose by the run time {order}", op.transpose, drawn(2, 3, 4), np.array(order))
+case("Transpose by an order of the run time that is none", op.transpose, drawn(2, 3, 4), np.array([], np.int64))
 case("Transpose of nothing by the run time", op.transpose, drawn(2, 0, 4), np.array([1, 2, 0]))
 for axis in (1, -1):
     case(f"Split by the run time {axis}", lambda x, a: op.split(x, a, 2).output(1), drawn(2, 4, 6), np.array(axis))

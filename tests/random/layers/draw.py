@@ -23,7 +23,6 @@ class Draw:
         self.feeds: list[Any] = []
         self.made: list[Any] = []
         self.layers = 0
-        self.rounded: set[int] = set()  # ids of nodes whose values may be rounded: no jumps behind them
 
     # --- numbers
 

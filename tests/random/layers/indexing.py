@@ -177,7 +177,10 @@ def top_k(d: Draw) -> Any:
 
 @recipe
 def non_zero(d: Draw) -> Any:
-    return d.make(3, "NonZero", [d.value(None, ("float32", "int32", "bool"))], output_type=d.one(("i32", "i64")))
+    """Floats are new ones: of those that were computed, a zero may be a rounding."""
+    shape = [d.size() for _ in range(d.number(0, 4))]
+    x = d.parameter(d.array(shape)) if d.chance(0.4) else d.value(None, ("int32", "bool"))
+    return d.make(3, "NonZero", [x], output_type=d.one(("i32", "i64")))
 
 
 @recipe

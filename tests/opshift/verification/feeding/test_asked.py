@@ -13,6 +13,8 @@ from opshift.cli import main as cli
 from opshift.verification.feeding.asked import asked
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 TWO = {"inputs": "float[batch,seq] image, int64[batch] ids", "outputs": "float[batch,seq] y"}
 BODY = "i = Cast<to=1>(ids) j = Unsqueeze(i, a) y = Add(image, j)"
 

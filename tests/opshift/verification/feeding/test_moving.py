@@ -8,6 +8,8 @@ from opshift.verification.engines import OnnxRuntime
 from opshift.verification.feeding.moving import empty, unmoved
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 IO = {"inputs": "float[N,4] x", "outputs": "float[N,4] y"}
 DEAD = [
     ("t = Add({}, c) y = Relu(t)", "float c = {-100}"),

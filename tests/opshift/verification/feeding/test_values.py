@@ -137,6 +137,11 @@ def test_sizes_by_symbol_by_place_and_computed():
     assert drawn(kind, asked(input_shape="N=7"), sizes={"N": 4}).shape == (7, 3, 9)
 
 
+def test_places_are_told_apart():
+    assert len({values.place(name, axis) for name in ("x", "z") for axis in (0, 1)}) == 4
+    assert drawn(tensor_type(FLOAT, [None, None]), sizes={values.place("x", 1): 6}).shape == (3, 6)
+
+
 def test_texts():
     made = drawn(tensor_type(STRING, [400]))
     assert made.dtype == object

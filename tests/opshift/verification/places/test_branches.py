@@ -11,6 +11,8 @@ from opshift.verification.places import hidden
 from opshift.verification.places.branches import branches
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 IO = {"inputs": "float[N,4] x", "outputs": "float[A,B] y"}
 IF = "y = If(b) <then_branch = t () => (float[A,B] v) {{ v = {}(x) }}, else_branch = e () => (float[C,D] u) {{ u = {}(x) }}>"
 NEVER = "c = Constant<value_float = 1e9>() s = ReduceSum<keepdims = 0>(x) b = Greater(s, c) "

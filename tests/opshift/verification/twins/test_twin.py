@@ -14,6 +14,8 @@ from opshift.verification.twins.twin import Twin, unrounded
 from opshift.verification.verify import verify_sides
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 
 

@@ -9,7 +9,7 @@ import onnx.helper
 import onnx.numpy_helper
 import pytest
 from onnx import TensorProto as T
-from opshift.passes.model import tensor_data
+from opshift.passes.model import schemas, tensor_data
 
 from opshift.verification.engines import EngineError
 from opshift.verification.twins import memory, twin, values
@@ -239,3 +239,74 @@ def test_values_that_are_read_no_more_take_no_memory(monkeypatch):
     of = model("a = Neg(x) b = Exp(a) c = Abs(b) d = Sin(c) y = Cos(d)", 17, inputs="float[2] x", outputs="y")
     twin.Twin(of).run({"x": np.float32([1, 2])}, watch=watch)
     assert alive == [0, 1, 1, 1, 1]
+
+
+# --- types that outputs have --------------------------------------------------------------------------------
+
+X = np.float32([[0.1, -1.7, 2.5], [3.0, -0.4, 0.0]])
+MOVED = {
+    "t = Concat<axis = 0>(h, h)": lambda x: np.concatenate([x, x]),
+    "t = Expand(h, s)": lambda x: np.broadcast_to(x, (2, 2, 3)),
+    "t = Flatten(h)": lambda x: x,
+    "t = Gather(h, i)": lambda x: x[1],
+    "t = Identity(h)": lambda x: x,
+    "t = Reshape(h, r)": lambda x: x.reshape(3, 2),
+    "t = Slice(h, o, p)": lambda x: x[1:],
+    "t, u = Split<axis = 0, num_outputs = 2>(h)": lambda x: x[:1],
+    "v = Unsqueeze(h, z) t = Squeeze(v, z)": lambda x: x,
+    "t = Transpose(h)": lambda x: x.T,
+    "t = Unsqueeze(h, z)": lambda x: x[None],
+}
+CONSTANTS = (
+    "int64[3] s = {2, 1, 1}, int64 i = {1}, int64[2] r = {3, 2}, int64[1] o = {1}, int64[1] p = {2}, int64[1] z = {0}"
+)
+
+
+@pytest.mark.parametrize("body", MOVED)
+def test_what_moves_values_leaves_their_rounding_to_be_done(body):
+    of = model(
+        f"h = Cast<to = 10>(x) {body} y = Cast<to = 1>(t)", 18, inputs="float[A,B] x", outputs="y", constants=CONSTANTS
+    )
+    (made,) = twin.Twin(of).run({"x": X})
+    np.testing.assert_array_equal(made, MOVED[body](X.astype("f2").astype("f8")))
+
+
+def test_what_computes_leaves_none():
+    of = model("h = Cast<to = 10>(x) t = Neg(h) y = Cast<to = 1>(t)", 18, inputs="float[A,B] x", outputs="y")
+    np.testing.assert_array_equal(twin.Twin(of).run({"x": X})[0], -X.astype("f8"))
+
+
+@pytest.mark.parametrize(
+    ("node", "opset", "kinds", "kind"),
+    [
+        (("EyeLike", {"dtype": T.FLOAT16, "k": 1}), 17, [T.FLOAT], T.FLOAT16),
+        (("EyeLike", {"k": 1, "dtype": T.DOUBLE}), 17, [T.FLOAT], 0),
+        (("EyeLike", {"k": 1}), 17, [T.FLOAT], T.FLOAT),
+        (("Add", {}), 17, [0, T.FLOAT], 0),
+        (("Add", {}), 17, [T.FLOAT16, T.FLOAT16], T.FLOAT16),
+        (("Where", {}), 17, [None, T.FLOAT16, T.FLOAT16], T.FLOAT16),
+        (("DequantizeLinear", {}), 13, [0, 0, 0], T.FLOAT),
+        (("DequantizeLinear", {}), 19, [0, T.FLOAT16, 0], T.FLOAT16),
+        (("Unknown", {}), 17, [0, T.FLOAT16], T.FLOAT16),
+        (("Unknown", {}), 17, [], 0),
+    ],
+)
+def test_the_type_that_the_model_has_for_an_output(node, opset, kinds, kind):
+    op, attributes = node
+    inputs = [Value(None) if held is None else Value(np.ones(1), held) for held in kinds]
+    made = onnx.helper.make_node(op, ["x"] * len(kinds), ["y"], **attributes)
+    assert twin._kind(made, schemas.schema("", op, opset), 0, inputs) == kind
+
+
+@pytest.mark.parametrize("attribute", ["min", "max"])
+def test_bounds_in_attributes_are_of_the_type_of_the_data(attribute):
+    of = model(f"y = Clip<{attribute} = 0.1>(x)", 6, inputs="float16[A] x", outputs="y")
+    (made,) = twin.Twin(of).run({"x": np.float16([-1, 5])})
+    assert np.float16(0.1).astype("f8") in made.tolist()
+    of = model("y = Pad<pads = [1, 0], value = 0.1>(x)", 2, inputs="float16[A] x", outputs="y")
+    assert twin.Twin(of).run({"x": np.float16([1])})[0].tolist() == [float(np.float16(0.1)), 1]
+
+
+def test_what_makes_floats_of_a_named_type_makes_doubles():
+    of = model("y = EyeLike<dtype = 10>(x)", 17, inputs="float[A,B] x", outputs="y")
+    assert twin.Twin(of).run({"x": X})[0].dtype == np.float64

@@ -2,9 +2,10 @@
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 
-from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused, computed
+from tests.passes.operators.microsoft.harness import FLOAT, Call, calls, check, check_refused, computed, inlined, model
 
 RNG = np.random.default_rng(0)
 INDICES = [np.array([[0, 3, -1], [2, 1, 0]]), np.array([5, -7, 1], np.int32), np.array(2)]  # some lie outside
@@ -66,6 +67,17 @@ def test_quantize_and_dequantize(kind):
             shapes = {"x": RNG.normal(size=(2, 3, 4)) * 100, "y_scale": scale, "y_zero_point": zeros}
             found += calls("QuantizeLinear", shapes, {"axis": [axis]}, types=[FLOAT, np.float16])  # in float32
     assert check(found, opsets=(23, 21, 13)) == len(found)
+
+
+def test_floats_of_16_bits_are_divided_in_32():
+    """47.84 / 0.3 is 159.45, and 159.5 in 16 bits."""
+    x, scale = np.array([47.84375], np.float16), np.array(0.300048828125, np.float16)
+    call = Call("QuantizeLinear", (x, scale, np.array(0, np.uint8)), (True,))
+    assert check([call], opsets=(23, 21, 13)) == 1
+    source = model([call])
+    source.graph.output[0].type.CopyFrom(onnx.helper.make_tensor_type_proto(onnx.TensorProto.UINT8, [1]))
+    (node,) = (node for node in inlined(source, 23).graph.node if node.op_type == "QuantizeLinear")
+    assert not {"x_0_0", "x_0_1"} & {*node.input}
 
 
 def test_what_cannot_be_said_is_refused():
