@@ -15,7 +15,7 @@ SHOWN = "the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size in
 
 
 def io(**feeds: np.ndarray) -> dict[str, Any]:
-    names = {"float32": "float", "float64": "double", "float8_e4m3fn": "float8e4m3fn"}
+    names = {"object": "string", "float32": "float", "float64": "double", "float8_e4m3fn": "float8e4m3fn"}
     shown = (
         f"{names.get(v.dtype.name, v.dtype.name)}[{','.join(map(str, v.shape))}] {k}".replace("[]", "")
         for k, v in feeds.items()
@@ -53,6 +53,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((2, 1), F), "s": np.ones(1, F), "v": np.ones((1, 1), F)}, {"v": np.ones(1, F)}),
     ("does not lead on", "y = STFT(x, n, w)", 17, "float[A,B,C,D] y", {"x": np.ones((1, 4, 1), F), "n": np.array(-1), "w": np.ones(2, F)},
      {"n": np.array(2)}),
+    ("there is no text", "y = StringNormalizer(x)", 10, "string[N] y", {"x": np.zeros(0, object)}, {"x": np.array(["a"], object)}),
     ("the window is no", "y = STFT(x, n, w)", 17, "float[A,B,C,D] y", {"x": np.ones((1, 4, 1), F), "n": np.array(1), "w": np.ones((1, 2), F)},
      {"w": np.ones(2, F)}),
     ("none of the data", "y = ReduceSum<axes=[2]>(x)", 8, "float[A,B] y", {"x": np.ones((1, 1), F)}, {"x": np.ones((1, 1, 1), F)}),

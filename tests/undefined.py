@@ -394,6 +394,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("HannWindow", "HammingWindow", "BlackmanWindow"), "no window is asked for, which onnx refuses where it sees it",
               lambda call: call.given(0) is not None and not np.any(call.given(0) > 0), "size input must be greater than 0"),
     Undefined(("STFT",), "a step does not lead on", lambda call: call.given(1) is not None and not np.all(call.given(1) > 0)),
+    Undefined(("StringNormalizer",), "there is no text, which onnxruntime refuses", lambda call: 0 in (call.shape(0) or ())),
     Undefined(("STFT",), "the window is no vector", _no_vector(2)),
     Undefined(("DFT",), "the axis is none of the signal", _transforms_no_axis),
     Undefined(("Concat",), "sizes differ beside the axis", _joins_others),

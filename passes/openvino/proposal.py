@@ -40,7 +40,8 @@ class _Proposal:
         count = b.Min(b.Shape(scores, start=1, end=2), [of.integer("pre_nms_topn")])
         scores, order = b.emit("TopK", [scores, count], {"axis": 1}, outputs=2)
         boxes = b.GatherElements(boxes, b.Expand(b.Unsqueeze(order, [2]), b.constant([1, 1, 4], T.INT64)), axis=1)
-        picked, there = self._without_overlaps(boxes)
+        alive = b.Expand(self._number(1.0), b.Shape(scores))
+        picked, there = best_of_overlapping(b, boxes, alive, self.most, self.limit, self.offset)
         kept = b.GatherElements(boxes, b.Expand(b.Unsqueeze(picked, [2]), b.constant([1, 1, 4], T.INT64)), axis=1)
         size = self._image()
         if of.flag("clip_after_nms", False):
@@ -144,37 +145,36 @@ class _Proposal:
                 made.append([float(value - half if self.turned else value) for value in box])
         return made
 
-    # --- choice ---------------------------------------------------------------------------------------------
 
-    def _without_overlaps(self, boxes: str) -> tuple[str, str]:
-        """The first proposals that overlap none before them, and whether there were so many."""
-        b = self.build
-        offset = self._number(self.offset)
-        low, high = (b.Slice(boxes, [k], [k + 2], [2]) for k in (0, 2))
-        areas = b.ReduceProd(b.Add(b.Sub(high, low), offset), [2], keepdims=0)
-        alive = b.Expand(self._number(1.0), b.Shape(areas))
-        limit, nothing = self._number(self.limit), self._number(0.0)
+def best_of_overlapping(
+    build: Builder, boxes: str, alive: str, most: int, limit: float, offset: float
+) -> tuple[str, str]:
+    """The first boxes of each image that overlap none before them, of those alive, and whether there were so many."""
+    b, nothing = build, build.constant(0.0, T.FLOAT)
+    wider, threshold = b.constant(offset, T.FLOAT), b.constant(limit, T.FLOAT)
+    low, high = (b.Slice(boxes, [k], [k + 2], [2]) for k in (0, 2))
+    areas = b.ReduceProd(b.Add(b.Sub(high, low), wider), [2], keepdims=0)
 
-        def choose(inner: Builder, at: str, so_far: list[str]) -> list[str]:
-            (left,) = so_far
-            place = inner.ArgMax(left, axis=1, keepdims=1)
-            there = inner.Squeeze(inner.Greater(inner.GatherElements(left, place, axis=1), nothing), [1])
-            box = inner.Expand(inner.Unsqueeze(place, [2]), inner.constant([1, 1, 4], T.INT64))
-            box = inner.GatherElements(boxes, box, axis=1)
-            first, last = (inner.Slice(box, [k], [k + 2], [2]) for k in (0, 2))
-            meet = inner.And(inner.LessOrEqual(first, high), inner.LessOrEqual(low, last))
-            meet = inner.ReduceMin(inner.Cast(meet, to=T.FLOAT), [2], keepdims=0)
-            common = inner.Add(inner.Sub(inner.Min(last, high), inner.Max(first, low)), offset)
-            common = inner.ReduceProd(inner.Max(common, nothing), [2], keepdims=0)
-            total = inner.Add(inner.GatherElements(areas, place, axis=1), areas)
-            part = inner.Where(inner.Greater(meet, nothing), inner.Div(common, inner.Sub(total, common)), nothing)
-            left = inner.Where(inner.Less(limit, part), nothing, left)
-            left = inner.ScatterElements(left, place, inner.Mul(inner.Cast(place, to=T.FLOAT), nothing), axis=1)
-            return [left, inner.Squeeze(place, [1]), there]
+    def choose(inner: Builder, at: str, so_far: list[str]) -> list[str]:
+        (left,) = so_far
+        place = inner.ArgMax(left, axis=1, keepdims=1)
+        there = inner.Squeeze(inner.Greater(inner.GatherElements(left, place, axis=1), nothing), [1])
+        box = inner.Expand(inner.Unsqueeze(place, [2]), inner.constant([1, 1, 4], T.INT64))
+        box = inner.GatherElements(boxes, box, axis=1)
+        first, last = (inner.Slice(box, [k], [k + 2], [2]) for k in (0, 2))
+        meet = inner.And(inner.LessOrEqual(first, high), inner.LessOrEqual(low, last))
+        meet = inner.ReduceMin(inner.Cast(meet, to=T.FLOAT), [2], keepdims=0)
+        common = inner.Add(inner.Sub(inner.Min(last, high), inner.Max(first, low)), wider)
+        common = inner.ReduceProd(inner.Max(common, nothing), [2], keepdims=0)
+        total = inner.Add(inner.GatherElements(areas, place, axis=1), areas)
+        part = inner.Where(inner.Greater(meet, nothing), inner.Div(common, inner.Sub(total, common)), nothing)
+        left = inner.Where(inner.Less(threshold, part), nothing, left)
+        left = inner.ScatterElements(left, place, inner.Mul(inner.Cast(place, to=T.FLOAT), nothing), axis=1)
+        return [left, inner.Squeeze(place, [1]), there]
 
-        kind = tensor_type(T.FLOAT, b.scope.shape(alive))
-        _, places, there = b.loop(self.most, [(alive, kind)], choose)
-        return str(b.Transpose(places, perm=[1, 0])), str(b.Transpose(there, perm=[1, 0]))
+    kind = tensor_type(T.FLOAT, b.scope.shape(alive))
+    _, places, there = b.loop(most, [(alive, kind)], choose)
+    return str(b.Transpose(places, perm=[1, 0])), str(b.Transpose(there, perm=[1, 0]))
 
 
 def _rounded(value: Any) -> Any:

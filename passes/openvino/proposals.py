@@ -7,6 +7,7 @@ from math import log
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.openvino import sizes
 from opshift.passes.openvino.layer import Layer, Made, Unmapped, layer
+from opshift.passes.openvino.proposal import best_of_overlapping
 
 T = TensorProto
 LOWEST = -3.4028234663852886e38  # of float32
@@ -27,19 +28,20 @@ def generated(of: Layer) -> Made:
     most = sizes.smaller(of, total, of.integer("pre_nms_count"))
     scores, order = b.emit("TopK", [scores, sizes.one(of, most)], {"axis": 1}, outputs=2)
     boxes = b.GatherElements(boxes, b.Expand(b.Unsqueeze(order, [2]), b.constant([1, 1, 4], T.INT64)), axis=1)
-    left = b.Where(b.GatherElements(fits, order, axis=1), scores, _number(of, float("-inf")))
-    limit = of.number("nms_threshold")
+    limit, offset = of.number("nms_threshold"), _offset(of)
     if not 0 <= limit <= 1:
         raise Unmapped(f"nms_threshold={limit}; from 0 to 1 could be expressed")
-    wider = b.Add(boxes, b.constant([0.0, 0.0, *[_offset(of)] * 2], T.FLOAT))
-    found = b.NonMaxSuppression(
-        wider,
-        b.Unsqueeze(left, [1]),
-        sizes.one(of, of.integer("post_nms_count")),
-        _number(of, limit),
-        _number(of, LOWEST),
-    )
-    at = b.Gather(found, [0, 2], axis=1)
+    fits = b.GatherElements(fits, order, axis=1)
+    if offset:  # boxes less than a pixel apart do not meet, and would if all were a pixel wider
+        alive = b.Cast(fits, to=T.FLOAT)
+        picked, there = best_of_overlapping(b, boxes, alive, of.integer("post_nms_count"), limit, offset)
+        found = b.Transpose(b.NonZero(there), perm=[1, 0])
+        at = b.Concat(b.Slice(found, [0], [1], [1]), b.Unsqueeze(b.GatherND(picked, found), [1]), axis=1)
+    else:
+        left = b.Unsqueeze(b.Where(fits, scores, _number(of, float("-inf"))), [1])
+        most = sizes.one(of, of.integer("post_nms_count"))
+        found = b.NonMaxSuppression(boxes, left, most, _number(of, limit), _number(of, LOWEST))
+        at = b.Gather(found, [0, 2], axis=1)
     images = b.Reshape(b.Range(0, b.Squeeze(sizes.one(of, batch), [0]), 1), [1, -1])
     counts = b.ReduceSum(b.Cast(b.Equal(b.Slice(at, [0], [1], [1]), images), to=T.INT64), [0], keepdims=0)
     of.close("an exponential may be rounded otherwise, and which of equal scores comes first is left open")

@@ -40,6 +40,12 @@ def test_scores_and_counts(tmp_path):
     check(proposals(2, roi_num_type="i32"), FEEDS, tmp_path, any_size=False)
 
 
+def test_boxes_less_than_a_pixel_apart_do_not_overlap(tmp_path):
+    anchors = np.float32([[[[0, 0, 3, 3], [3.5, 0, 9, 3]]]])
+    feeds = [np.float32([[30, 22, 1]]), anchors, np.zeros((1, 8, 1, 1), np.float32), np.float32([[[[0.5]], [[0.25]]]])]
+    assert len(check(proposals(normalized=False, nms_threshold=0.0), feeds, tmp_path, any_size=False)) == 2
+
+
 def test_what_grows_without_end_stays_small(tmp_path):
     check(proposals(), [*FEEDS[:2], 9 * FEEDS[2], FEEDS[3]], tmp_path, any_size=False)
 
