@@ -6,12 +6,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opshift.verification import judge
+from opshift.verification import compare, judge
 from opshift.verification.engines import OnnxRuntime, Reference
 from opshift.verification.judge import Pair, Verdict
 from opshift.verification.judgement import BITS, DIRECT, TOLERANCE, TWINS, Judgement
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerance
+from opshift.verification.twins import decisions
 from tests.support import model
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
@@ -175,11 +176,11 @@ def test_what_is_an_array_of_floats(value, floats):
 
 def test_values_in_sequences():
     a, b = np.ones(1), np.zeros(2)
-    assert judge._flat([a, [b, a]]) == [a, b, a]
-    assert judge._flat(a) == [a]
-    assert judge._flat([]) == []
+    assert compare.flat([a, [b, a]]) == [a, b, a]
+    assert compare.flat(a) == [a]
+    assert compare.flat([]) == []
     for hole in (None, [a, None], [a, [None]], "text"):
-        assert judge._flat(hole) is None
+        assert compare.flat(hole) is None
 
 
 @pytest.mark.parametrize(
@@ -194,8 +195,8 @@ def test_values_in_sequences():
 )
 def test_where_decisions_differ(values, expected):
     for dtype in (np.int64, np.float16, ml_dtypes.bfloat16):
-        assert judge._differing(*(np.array(value).astype(dtype) for value in values)).tolist() == expected
-    assert judge._differing(*map(np.array, values[:3]), None) is None
+        assert decisions.differing(*(np.array(value).astype(dtype) for value in values)).tolist() == expected
+    assert decisions.differing(*map(np.array, values[:3]), None) is None
 
 
 # --- what is decided otherwise ------------------------------------------------------------------------------

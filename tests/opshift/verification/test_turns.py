@@ -131,11 +131,12 @@ def test_what_is_watched_is_known_by_the_outputs_beside_it():
     shown = model("a = Mul(x, w) b = Sin(a) y = Add(b, x)", 17, **IO)
     turns = Turns(Side(ONE), Side(ONE), Side(shown), ["a", "b"])
     given = {"x": np.ones((1, 3), np.float32)}
-    first, second = turns.first(given), turns.first({"x": np.zeros((1, 3), np.float32)})
+    nothing = {"x": np.zeros((1, 3), np.float32)}
+    first, second = turns.first(given), turns.first(nothing)
     assert [len(first), len(second)] == [1, 1]
-    assert turns.seen(first)[0].tolist() == [[0.5, 2, -1]]
-    assert turns.seen(second)[0].tolist() == [[0, 0, 0]]
-    assert turns.seen([]) == []
+    assert turns.seen(first, nothing)[0].tolist() == [[0.5, 2, -1]]
+    assert turns.seen(second, given)[0].tolist() == [[0, 0, 0]]
+    assert turns.seen([], given)[0].tolist() == [[0.5, 2, -1]], "what another process has seen is run once more"
     plain = Turns(Side(ONE), Side(ONE), Side(shown), ["nothing"])
     assert plain.first(given)[0].tolist() == first[0].tolist()
-    assert plain.seen(first) == []
+    assert plain.seen(first, given) == []
