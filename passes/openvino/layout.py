@@ -90,10 +90,15 @@ def split(of: Layer) -> Made:
 
 @layer("VariadicSplit")
 def variadic_split(of: Layer) -> Made:
-    """Into parts of given lengths, of which a constant one may be -1: the rest. Runtimes refuse a computed -1."""
+    """Into parts of given lengths, of which one may be -1: the rest."""
     held, lengths, parts = of.constant(1), of.constant(2), len(of.entry.outputs)
     wanted = of.vector(2)
-    if lengths is not None and -1 in lengths:
+    if lengths is None:
+        b = of.build
+        others = b.Add(b.ReduceSum(wanted, [0], keepdims=1), [1])
+        rest = b.Sub(b.Gather(b.Shape(of.input(0)), of.vector(1)), others)
+        wanted = str(b.Where(b.Less(wanted, [0]), rest, wanted))
+    elif -1 in lengths:
         wanted = _with_rest(of, lengths)
     if held is None:
         return _sliced(of, [str(of.build.Slice(wanted, [k], [k + 1])) for k in range(parts)])

@@ -17,6 +17,12 @@ case("Reshape special_zero", lambda x: op.reshape(x, ints(0, -1, 5), True), X)
 case("Transpose without order", lambda x: op.transpose(x, C(np.array([], np.int64))), X)
 for axes in ([-1], []):
     case(f"Squeeze {axes}", lambda x, axes=axes: op.squeeze(x, C(np.array(axes, np.int64))), drawn(1, 3, 1))
+case(
+    "VariadicSplit by a rest of the run time",
+    lambda x, n: op.variadic_split(x, C(np.array(3)), n).output(1),
+    X,
+    np.array([1, -1, 2]),
+)
 case("VariadicSplit", lambda x: op.variadic_split(x, C(np.array(3)), ints(1, -1, 2)).output(1), X)
 case("Split", lambda x: op.split(x, C(np.array(2)), 2).output(1), X)
 case("Broadcast explicit", lambda x: op.broadcast(x, ints(2, 3, 4), ints(1), "explicit"), drawn(3))
