@@ -81,10 +81,10 @@ def average_pool(of: Layer) -> Made:
     given, value = _windows(of, include=include, asked=True), of.input(0)
     include = include and any((*given.begin, *given.end))
     windows = _windows(of, include=include)
-    if windows.wide and not include:
-        raise Unmapped("pads as wide as the window; narrower ones could be expressed")
-    if windows.wide:
+    if include and (windows.wide or windows.end != given.end):
         value, windows = _padded(of, windows, 0.0)
+    if windows.wide:
+        raise Unmapped("pads as wide as the window; narrower ones could be expressed")
     return str(of.build.AveragePool(value, count_include_pad=int(include), **windows.attributes))
 
 
