@@ -40,6 +40,16 @@ def other_types(call: Call) -> bool:
     return a is not None and b is not None and a.dtype != b.dtype
 
 
+def quotients_beyond_32_bits(call: Call) -> bool:
+    """Whether a number is known to be larger than what its scale makes a number of 32 bits of, zero point included."""
+    x, scale = call.given(0), call.given(1)
+    if x is None or scale is None or not scale.size:
+        return False
+    magnitudes = np.abs(x.astype(np.float64))
+    with np.errstate(all="ignore"):
+        return bool((magnitudes / np.abs(scale.astype(np.float64)).min() >= 2**31 - 2**16).any())
+
+
 def whole(call: Call, index: int) -> bool:
     return not holds(call.given(index), lambda value: value != np.trunc(value))
 

@@ -17,7 +17,6 @@ from tests.quirks.entry import (
     ONES,
     RECURRENT,
     REDUCTIONS,
-    REFERENCE,
     RUN,
     RUNTIME,
     Evidence,
@@ -30,14 +29,11 @@ QUIRKS: tuple[Quirk, ...] = (
     Quirk(RUNTIME, "1.32.0", ("DynamicQuantizeLinear",), "all numbers are 0", "has a scale of 1",
           "the scale is (max - min) / 255", lambda call: call.given(0) is not None and not call.given(0).any(),
           Evidence("q, y, z = DynamicQuantizeLinear(x)", 11, "float[3] x", "float y", {"x": f(0, 0, 0)}, (s(0),))),
-    *(
-        Quirk(engine, seen, ("QuantizeLinear",), "a number of 16 bits is infinite", "has the least integer", "saturates",
-              lambda call: getattr(call.given(0), "dtype", None) == np.float16 and not np.isfinite(call.given(0)).all(),
-              Evidence("y = QuantizeLinear(x, s, z)", 21, "float16[1] x, float16 s, uint16 z", "uint16[1] y",
-                       {"x": np.array([INF], np.float16), "s": np.array(1, np.float16), "z": np.array(0, np.uint16)},
-                       (np.array([65535], np.uint16),)), mended=mended)
-        for engine, seen, mended in ((RUNTIME, "1.31.1", "1.32"), (REFERENCE, "1.23.2", ""))
-    ),
+    Quirk(RUNTIME, "1.31.1", ("QuantizeLinear",), "a number of 16 bits is infinite", "has the least integer", "saturates",
+          lambda call: getattr(call.given(0), "dtype", None) == np.float16 and not np.isfinite(call.given(0)).all(),
+          Evidence("y = QuantizeLinear(x, s, z)", 21, "float16[1] x, float16 s, uint16 z", "uint16[1] y",
+                   {"x": np.array([INF], np.float16), "s": np.array(1, np.float16), "z": np.array(0, np.uint16)},
+                   (np.array([65535], np.uint16),)), mended="1.32"),
     Quirk(RUNTIME, "1.32.0", ("Resize",), "a region is cropped and scales are given", "does not crop",
           "the size is that of the region times the scales", when.cropped_by_scales, CROPPED),
     Quirk(RUNTIME, "1.32.0", ("Resize",), "corners are aligned of a size that scales make no whole number",
