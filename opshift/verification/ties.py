@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,18 +11,34 @@ from opshift.passes.model.messages import NodeProto
 from opshift.passes.records import replace
 from opshift.verification import bounds, random_operators
 from opshift.verification.engines import EngineError
+from opshift.verification.judgement import Judgement
 from opshift.verification.side import Side
 from opshift.verification.twins import decisions
 from opshift.verification.twins.decisions import Watch
-
-if TYPE_CHECKING:
-    from opshift.verification.judge import Pair
+from opshift.verification.twins.twin import Twin
 
 Rows = Sequence[Mapping[str, Any]]
 """Values of either form by name."""
 
 
-def alike(pair: Pair, given: Mapping[str, Any], forced: Mapping[str, Any]) -> dict[str, Any]:
+class Forms(Protocol):
+    """The pair of forms that is judged."""
+
+    before: Side
+    after: Side
+    grade: str
+    twins: tuple[Twin, Twin] | None
+
+    def feeds(self, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """What either form is given."""
+        ...
+
+    def array(self, name: str, a: Any, b: Any, x: Any, y: Any, unit: float) -> Judgement:
+        """Both questions on two runs and their twins."""
+        ...
+
+
+def alike(pair: Forms, given: Mapping[str, Any], forced: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the decisions that rounding explains, up to the first, in the order of the graph, that it does not.
 
     Behind decisions that differ, the source itself is as far from its twin as a step of quantization: beside that, no
@@ -60,7 +76,7 @@ def alike(pair: Pair, given: Mapping[str, Any], forced: Mapping[str, Any]) -> di
     return found
 
 
-def _is_explained(pair: Pair, node: NodeProto, watched: tuple[Watch, Watch], narrow: Rows) -> bool:
+def _is_explained(pair: Forms, node: NodeProto, watched: tuple[Watch, Watch], narrow: Rows) -> bool:
     """Whether both forms make a decision of the same, and twins that decide otherwise are as near to the line."""
     one, other = watched
     allowed = 0.0
