@@ -2,8 +2,8 @@
 
 The scale of an element is its magnitude, but at least the root of the mean square of its tensor: sums that cancel are
 as inexact as what went into them. `u` is half a unit of the last place: 2^-53 for float64, 2^-24, 2^-11 and 2^-8 for
-float32, float16 and bfloat16. Scales and errors are those of elements alike: what is far larger says nothing of an
-element, but for what lies near 0 by chance.
+float32, float16 and bfloat16. In the first question, scales and errors are those of elements alike: what is far
+larger says nothing of an element, but for what lies near 0 by chance.
 
 1. *The same function?* The twins may differ by `ROUNDINGS[grade]` times 2^-53 of the scale, and as much again for each
    u that the run of the source in its own precision is away from its twin: the conditioning that the run shows. Forms
@@ -133,8 +133,8 @@ def judge(
             stored = moved + (_largest(far, x, limit) if rounded else 0.0)
             same = np.maximum(same, CONSTANTS * stored + 4 * u * like)
         same = np.minimum(same, most * like)
-        good = np.minimum(TIMES[grade] * moved + UNITS[grade] * u * like, most * like)
-        good = np.maximum(ANYWAY * np.maximum(moved, noise), most * like if rounded else good)
+        good = np.minimum(TIMES[grade] * source + UNITS[grade] * u * width, most * width)
+        good = np.maximum(ANYWAY * max(source, noise), most * width if rounded else good)
     found = Judgement(name, TWINS, *nearest(apart, same), *nearest(far, good))
     if (apart > same).any():
         return replace(found, why=f"{told(x, y, apart > same)}, in float64")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.openvino import sizes
 from opshift.passes.openvino.layer import Layer, Made, Unmapped, layer
@@ -239,6 +241,7 @@ def space_to_batch(of: Layer) -> Made:
     """Of padded data, the places in blocks go to the batch."""
     batch, *rest = sizes.dims(of)
     (_, *blocks), begin, end = (sizes.elements(of, index, of.rank()) for index in (1, 2, 3))
+    _check_leaks(of, blocks, begin[1:], rest)
     padded = [sizes.plus(of, sizes.plus(of, a, d), b) for a, d, b in zip(begin[1:], rest, end[1:], strict=True)]
     for size, block in zip(padded, blocks, strict=True):
         if isinstance(size, int) and isinstance(block, int) and (block < 1 or size % block):
@@ -249,6 +252,17 @@ def space_to_batch(of: Layer) -> Made:
     inner = [2 * axis for axis in range(1, len(rest) + 1)]
     moved = of.build.Transpose(parted, perm=[*inner, 0, *(axis - 1 for axis in inner)])
     return sizes.reshaped(of, moved, [sizes.times(of, batch, *blocks), *fewer])
+
+
+def _check_leaks(of: Layer, blocks: Sequence[Size], begin: Sequence[Size], rest: Sequence[Size]) -> None:
+    """Where the first block ends in padding alone, OpenVINO's kernel, that of images, takes the data of other rows."""
+    for size, before, block in zip(rest, begin, blocks, strict=True):
+        filled = sizes.plus(of, size, before) if isinstance(size, int) and isinstance(before, int) else block
+        if isinstance(filled, int) and isinstance(block, int) and filled < block and of.rank() > 3:
+            raise Unmapped(
+                f"a block of {block} of which data and begin fill {filled}, into the rest of which OpenVINO lets other "
+                "data leak; whole ones could be expressed"
+            )
 
 
 @layer("BatchToSpace")

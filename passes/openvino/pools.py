@@ -51,7 +51,7 @@ def max_pool(of: Layer) -> Made:
     """The places are counted through all axes in ONNX, and from one on in OpenVINO."""
     windows = _windows(of)
     if len(of.entry.outputs) == 1 or not of.is_read(1):
-        value, windows = _padded(of, windows) if windows.wide else (of.input(0), windows)
+        value, windows = _padded(of, windows, float("-inf")) if windows.wide else (of.input(0), windows)
         return [str(of.build.MaxPool(value, **windows.attributes))]
     if windows.wide:
         raise Unmapped("places with pads as wide as the window; narrower ones could be expressed")
@@ -64,27 +64,25 @@ def max_pool(of: Layer) -> Made:
     return [values, of.cast(places, of.element_type("index_element_type", "i64"))]
 
 
-def _padded(of: Layer, windows: Windows) -> tuple[str, Windows]:
-    """The data with their padding, which is less than any of them."""
+def _padded(of: Layer, windows: Windows, value: float) -> tuple[str, Windows]:
+    """The data with their padding."""
     if of.elem_type() not in FLOATS:
         raise Unmapped("pads as wide as the window; narrower ones could be expressed")
     pads = of.build.constant([0, 0, *windows.begin, 0, 0, *windows.end], T.INT64)
     none = [0] * len(windows.kernel)
-    value = of.build.Pad(of.input(0), pads, of.build.constant(float("-inf"), of.elem_type()))
-    return str(value), replace(windows, begin=none, end=none)
+    padded = of.build.Pad(of.input(0), pads, of.build.constant(value, of.elem_type()))
+    return str(padded), replace(windows, begin=none, end=none)
 
 
 @layer("AvgPool")
 def average_pool(of: Layer) -> Made:
-    """Padding that counts is part of the data; what lies behind it, where sizes are rounded up, never counts."""
+    """Where padding counts, and there is any, windows count whole, with what rounding up adds behind the data."""
     include = not of.flag("exclude-pad" if "exclude-pad" in of.entry.attributes else "exclude_pad")
-    windows, value = _windows(of, include=include), of.input(0)
-    given = _windows(of, include=include, asked=True).end
-    if include and (windows.rounds_up or windows.wide or any(a > b for a, b in zip(windows.end, given, strict=True))):
-        counted = list(map(min, windows.end, given))
-        value = of.build.Pad(value, of.build.constant([0, 0, *windows.begin, 0, 0, *counted], T.INT64))
-        rest = [a - b for a, b in zip(windows.end, counted, strict=True)]
-        windows, include = replace(windows, begin=[0] * len(rest), end=rest), False
+    given, value = _windows(of, include=include, asked=True), of.input(0)
+    include = include and any((*given.begin, *given.end))
+    windows = _windows(of, include=include)
+    if include and (windows.wide or windows.end != given.end):
+        value, windows = _padded(of, windows, 0.0)
     if windows.wide:
         raise Unmapped("pads as wide as the window; narrower ones could be expressed")
     return str(of.build.AveragePool(value, count_include_pad=int(include), **windows.attributes))
@@ -124,19 +122,24 @@ def _same(of: Layer, found: Windows, auto: str, *, include: bool) -> Windows:
 
 
 def _rounded_up(of: Layer, found: Windows, include: bool, drops: bool) -> Windows:
-    """A last window that is not whole is as whole as padding makes it; one behind the data is dropped, or refused."""
+    """A last window that is not whole is as whole as padding makes it.
+
+    One behind the data is dropped by ceil_torch, is a mean of padding that counts, or has none and is refused.
+    """
     dims = (of.dims() or [-1] * (len(found.kernel) + 2))[2:]
     ends, dropped = list[int](), False
     for size, before, after, span, stride in zip(dims, found.begin, found.end, found.spans, found.strides, strict=True):
         if size < 0:
-            if after + stride > span and (include or not drops):
+            if after + stride > span and include is drops:
                 raise Unmapped("rounding_type=ceil of data of unknown size; floor or a known size could be expressed")
+            if include:
+                ends.append(after + stride - 1)  # which adds a window exactly where a size is rounded up
             continue
         last = -(-(size + before + after - span) // stride)
         if last * stride >= size + before:
-            if not drops:
+            if not drops and not include:
                 raise Unmapped("rounding_type=ceil takes a window behind the data; ceil_torch could be expressed")
-            last, dropped = last - 1, True
+            last, dropped = last - drops, drops
         ends.append(max(last * stride + span - size - before, 0))
     if len(ends) == len(dims):
         return replace(found, end=ends)

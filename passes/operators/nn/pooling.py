@@ -29,7 +29,10 @@ IN_FLOAT = dict.fromkeys(["AveragePool", "LpPool"], "bfloat16 is computed in flo
 
 @says("ceil_mode did not exist: its size is reached with padding at the end, which never counts in an average.")
 def rounded_down(node: Node) -> None:
-    if not node.attributes.pop("ceil_mode", 0) or node.attributes.get("auto_pad", "NOTSET").startswith("SAME"):
+    if not node.attributes.pop("ceil_mode", 0):
+        return
+    if node.attributes.get("auto_pad", "NOTSET").startswith("SAME"):
+        node.attributes.pop("pads", None)  # which runtimes do not read beside it, but inference, that would round down
         return
     before = windows(node)
     after = [replace(window, end=window.end + _missing(node, window)) for window in before]

@@ -239,8 +239,9 @@ def both_bounds(a, b, x, y, grade, unit=0.0, narrow=None, rounded=False, noise=0
             stored = moved + (max(far[j] for j in alike) if rounded else 0.0)
             bound = max(bound, 8 * stored + 4 * u * like)
         same.append(min(bound, most * like))
-        own = min(times * moved + units * u * like, most * like)
-        good.append(max(2 * max(moved, noise), most * like if rounded else own))
+    for width in widths(x):
+        own = min(times * max(near) + units * u * width, most * width)
+        good.append(max(2 * max(*near, noise), most * width if rounded else own))
     apart = [finite(complex(p) - complex(q)) for p, q in zip(x, y, strict=True)]
     return (apart, same), (far, good), near
 

@@ -57,6 +57,14 @@ SIZED = {
     "SpaceToDepth of 5 axes": (lambda x: op.space_to_depth(x, "blocks_first", 2), drawn(1, 2, 2, 4, 2)),
     "SpaceToDepth of 3 axes": (lambda x: op.space_to_depth(x, "depth_first", 2), drawn(1, 2, 4)),
     "ShuffleChannels": (lambda x: op.shuffle_channels(x, -3, 3), drawn(1, 6, 2, 3)),
+    "SpaceToBatch of rows in part of a block": (
+        lambda x: op.space_to_batch(x, ints(1, 1, 3), ints(0, 0, 0), ints(0, 0, 1)),
+        drawn(2, 3, 2),
+    ),
+    "SpaceToBatch of one block": (
+        lambda x: op.space_to_batch(x, ints(1, 1, 3, 3), ints(0, 0, 1, 0), ints(0, 0, 3, 3)),
+        drawn(2, 3, 2, 3),
+    ),
     "SpaceToBatch": (
         lambda x: op.space_to_batch(x, ints(1, 2, 3, 1), ints(0, 1, 0, 0), ints(0, 1, 0, 0)),
         drawn(2, 4, 6, 3),
@@ -83,6 +91,22 @@ SIZED = {
             x, C(drawn(4, 3, 3, 3)), [2, 2], None, [1, 0], [0, 1], [1, 1], "same_upper"
         ),
         SMALL,
+    ),
+    "AvgPool ceil, padding that counts": (
+        lambda x: op.avg_pool(x, [3, 2], [0, 1], [1, 0], [3, 2], False, "ceil"),
+        IMAGE,
+    ),
+    "AvgPool ceil_torch, padding that counts": (
+        lambda x: opset15.avg_pool(x, [2, 3], [1, 0], [0, 0], [3, 3], False, "ceil_torch"),
+        IMAGE,
+    ),
+    "AvgPool ceil, no padding that could count": (
+        lambda x: op.avg_pool(x, [2, 3], [0, 0], [0, 0], [2, 3], False, "ceil"),
+        IMAGE,
+    ),
+    "AvgPool ceil, padding behind the data": (
+        lambda x: op.avg_pool(x, [3, 3], [1, 1], [1, 2], [2, 3], False, "ceil"),
+        IMAGE,
     ),
     "AvgPool ceil_torch": (lambda x: opset15.avg_pool(x, [2, 2], [0, 0], [1, 1], [3, 3], True, "ceil_torch"), IMAGE),
     "AdaptiveAvgPool": (lambda x: op.adaptive_avg_pool(x, ints(4, 3)), IMAGE),
@@ -131,6 +155,8 @@ def test_random_numbers_lie_between_the_bounds(tmp_path):
 
 REFUSED = {
     "its axis leaves a window behind the data": (lambda x: opset15.max_pool(x, [3, 3], [1, 1], [1, 1], [1, 1], [2, 2], "ceil"), "a window behind the data"),
+    "a part of a block": (lambda x: op.space_to_batch(x, ints(1, 1, 10, 12), ints(0, 0, 1, 2), ints(0, 0, 0, 2)), "a block of 12 of which data and begin fill 10"),
+    "a mean behind the data": (lambda x: op.avg_pool(x, [3, 3], [1, 1], [1, 1], [2, 2], True, "ceil"), "a window behind the data"),
     "a window of padding": (lambda x: op.max_pool(x, [1, 1], [1, 1], [2, 0], [0, 0], [2, 2]), "a window of padding alone"),
     "a mean of updates": (lambda x: op.scatter_elements_update(x, C(np.zeros((1, 4, 9, 8), np.int64)), C(drawn(1, 4, 9, 8)), C(np.array(0)), "mean"), "reduction=mean"),
     "simple rounding": (lambda x: op.interpolate(x, ints(3, 4), "nearest", "sizes", nearest_mode="simple", axes=ints(2, 3)), "nearest_mode=simple"),

@@ -164,6 +164,8 @@ def space_to_batch(d: Draw) -> Any:
             d.number(1, 2),
             *(max(b * d.number(1, 2) - p - e, 0) for b, p, e in zip(blocks[1:], begin[1:], end[1:], strict=True)),
         ]
+        if rank > 3 and any(p + n < b for b, p, n in zip(blocks[1:], begin[1:], dims[1:], strict=True)):
+            raise Unfit  # a block that ends in padding alone, into which OpenVINO lets other data leak
         return d.make(2, "SpaceToBatch", [d.parameter(d.array(dims)), *(d.whole(n) for n in (blocks, begin, end))])
     dims = [int(np.prod(blocks)) * d.number(1, 2), *d.numbers(rank - 1, 1, 3)]
     end = [

@@ -146,6 +146,14 @@ def test_pads_beside_auto_pad_go_where_inference_begins():
     check(before, 1, "y = LpPool<auto_pad=SAME_UPPER, kernel_shape=[3, 3]>(x)", 2, run=False, **io)  # no kernels of 1
 
 
+@pytest.mark.parametrize(("op", "since"), [("MaxPool", 10), ("AveragePool", 10), ("LpPool", 18)])
+def test_pads_beside_auto_pad_go_with_ceil_mode_by_which_inference_rounds_up(op, since):
+    io = {"inputs": "float[1,1,7,6] x", "outputs": "float[1,1,3,3] y"}
+    before = f'y = {op}<auto_pad="SAME_UPPER", ceil_mode=1, kernel_shape=[3,3], pads=[0,0,0,0], strides=[3,2]>(x)'
+    after = f"y = {op}<auto_pad=SAME_UPPER, kernel_shape=[3, 3], strides=[3, 2]>(x)"
+    check(before, since, after, since - 1, **io)
+
+
 def test_pads_beside_auto_pad_that_inference_alone_reads_go_below_22():
     """Up to 21 it rounds up into them, so that a size that is told of the result, as it is, would be another one."""
     io = {"inputs": "float[1,1,2,2] x", "outputs": "float[1,1,1,1] y"}
