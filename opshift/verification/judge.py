@@ -14,7 +14,7 @@ import numpy as np
 
 from opshift.passes.model.messages import NodeProto
 from opshift.passes.records import replace
-from opshift.verification import bounds, interfaces, ties, tolerances
+from opshift.verification import bounds, interfaces, tolerances
 from opshift.verification.bounds import Runs
 from opshift.verification.compare import compare, flat, identical
 from opshift.verification.engines import EngineError
@@ -22,7 +22,7 @@ from opshift.verification.judgement import BITS, DIRECT, NEAR, TOLERANCE, TWINS,
 from opshift.verification.precision import narrowest
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerance, Tolerances
-from opshift.verification.twins import decisions
+from opshift.verification.twins import decisions, ties
 from opshift.verification.twins.decisions import Watch
 from opshift.verification.twins.twin import Twin, is_too_large, unrounded
 from opshift.verification.twins.values import dtype_of

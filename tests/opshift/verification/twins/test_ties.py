@@ -5,9 +5,9 @@ import pytest
 
 from opshift.trying.search import AGREES, DIFFERS
 from opshift.trying.trial import Expected, Given
-from opshift.verification import ties
 from opshift.verification.judge import Pair
 from opshift.verification.side import Side
+from opshift.verification.twins import ties
 from opshift.verification.verify import verify_sides
 from tests.support import model
 
