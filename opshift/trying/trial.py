@@ -154,7 +154,7 @@ def _parted(held: Expected, after: Side, outputs: Sequence[Sequence[Any]], plain
     from opshift.verification.judge import Pair
 
     names = [value.name for value in held.side.model.graph.output]
-    pair = Pair(held.side, after, "close", coarse=_COARSE)
+    pair = Pair(held.side, after, "close", coarse=_COARSE, elsewhere=True)
     for place, (given, first, second) in enumerate(zip(held.feeds, held.outputs, outputs, strict=True)):
         if len(second) != len(names):
             return place, "", f"{len(second)} outputs instead of {len(names)}"

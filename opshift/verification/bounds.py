@@ -243,3 +243,15 @@ def told(a: Array, b: Array, wrong: Array) -> str:
     where = tuple(int(i) for i in np.argwhere(wrong)[0])
     place = f" at {list(where)}" if where else ""
     return f"{b[where]} instead of {a[where]}{place}, {int(np.count_nonzero(wrong))} of {a.size} elements differ"
+
+
+def is_float(value: Any) -> bool:
+    """Whether a value is an array of floats, complex numbers included."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or dtype.kind not in "fcV":
+        return False
+    return bool(dtype.kind != "V" or dtype.name == "bfloat16" or dtype.name.startswith("float8"))
+
+
+def is_float8(value: Any) -> bool:
+    return half_unit(value.dtype) > 2.0**-8

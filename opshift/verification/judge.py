@@ -14,7 +14,7 @@ import numpy as np
 
 from opshift.passes.model.messages import NodeProto
 from opshift.passes.records import replace
-from opshift.verification import bounds, interfaces, random_operators, tolerances
+from opshift.verification import bounds, interfaces, tolerances
 from opshift.verification.bounds import Runs
 from opshift.verification.compare import compare, flat, identical
 from opshift.verification.engines import EngineError
@@ -22,7 +22,7 @@ from opshift.verification.judgement import BITS, DIRECT, NEAR, TOLERANCE, TWINS,
 from opshift.verification.precision import narrowest
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerance, Tolerances
-from opshift.verification.twins import decisions
+from opshift.verification.twins import decisions, ties
 from opshift.verification.twins.decisions import Watch
 from opshift.verification.twins.twin import Twin, is_too_large, unrounded
 from opshift.verification.twins.values import dtype_of
@@ -45,6 +45,7 @@ class Pair:
 
     `coarse` says how many times as far from a function the engine of the second form may be as onnxruntime is; `shown`
     how far apart, as a part of the scale, runs were whose twins were the same: runs as near as that show nothing new.
+    `elsewhere` says that the runs of the second form are of another engine than its side has.
     """
 
     def __init__(
@@ -56,9 +57,10 @@ class Pair:
         *,
         coarse: float = 1.0,
         shown: float | None = None,
+        elsewhere: bool = False,
     ):
         self.before, self.after, self.grade, self.asked = before, after, grade, asked or {}
-        self._coarse = coarse
+        self._coarse, self._elsewhere = coarse, elsewhere
         self.cast = interfaces.casts(before.model, after.model)
         self.names = [value.name for value in before.model.graph.output]
         self.why = ""
@@ -101,17 +103,17 @@ class Pair:
             verdict = self._judged(given, expected, actual, None) if self._noise else verdict
         if verdict is None:
             return Verdict(tuple(self._directly(*row) for row in rows))
+        counts: dict[str, int] = {}
         forced: dict[str, Any] = {}
-        ties: Counter[str] = Counter()
         for _ in range(_TURNS):
             if not any(found.why for found in verdict.outputs):
                 break
             found = self._ties(given, forced)
-            if not found:
+            known = forced.keys()
+            counts |= {name: count for name, (_, count) in found.items()}
+            forced = ties.alike(self, given, {**forced, **{name: value for name, (value, _) in found.items()}})
+            if forced.keys() == known:
                 break
-            for name, (value, count) in found.items():
-                forced[name] = value
-                ties[name] += count
             again = self._forced(given, forced)
             if again is None:
                 break
@@ -121,21 +123,46 @@ class Pair:
                     for old, new in zip(verdict.outputs, again.outputs, strict=True)
                 )
             )
-        total = sum(ties.values())
+        counts = {name: counts[name] for name in forced}
+        total = sum(counts.values())
         outputs = verdict.outputs
-        if ties:
+        if counts and self._elsewhere:
+            outputs = self._as_run(given, rows, verdict)
+        if counts:
             outputs = tuple(o if o.judge in (BITS, TOLERANCE) else replace(o, ties=total) for o in outputs)
-        if not ties and not any(found.why or found.judge == DIRECT for found in outputs):
-            seen = [bounds.apart(a, b) for _, a, b in rows if is_float(a) and is_float(b)]
+        if not counts and not any(found.why or found.judge == DIRECT for found in outputs):
+            seen = [bounds.apart(a, b) for _, a, b in rows if bounds.is_float(a) and bounds.is_float(b)]
             self.shown = max([self.shown or 0.0, *(part for part in seen if part < math.inf)])
-        return Verdict(outputs, ties)
+        return Verdict(outputs, counts)
+
+    def _as_run(
+        self, given: Mapping[str, Any], rows: Sequence[tuple[str, Any, Any]], verdict: Verdict
+    ) -> tuple[Judgement, ...]:
+        """Forms that are the same with the same decisions, of which an engine that decides by itself ran the second.
+
+        Each element of its run has to be about as far from one of the runs that are known as the source is from its
+        twin.
+        """
+        assert self.twins is not None
+        feeds, unit = self.feeds(given), self.twins[0].calls.unit
+        wide = [twin.run(own) for twin, own in zip(self.twins, feeds, strict=True)]
+        known = zip(*wide, self.after.open().run(feeds[1]), strict=True)
+        found = []
+        for judged, (name, a, b), (x, *others) in zip(verdict.outputs, rows, known, strict=True):
+            if not judged.why and not self._is_asked(name):
+                judged = self._output(name, a, ties.beside(b, x, [a, *others]), x, x, unit)
+                if judged.why:
+                    judged = replace(judged, why=f"{judged.why}; decisions within rounding may be what parts them")
+            found.append(judged)
+        return tuple(found)
 
     def _is_near(self, a: Any, b: Any) -> bool:
         """Whether two runs are as near as those in which twins were the same, so that they show nothing new."""
         if identical(a, b):
             return True
         fine = all(bounds.half_unit(kind) <= bounds.SINGLE for kind in self._computed)
-        return fine and is_float(a) and is_float(b) and bounds.apart(a, b) <= bounds.near(a.dtype, self.shown or 0.0)
+        floats = bounds.is_float(a) and bounds.is_float(b)
+        return fine and floats and bounds.apart(a, b) <= bounds.near(a.dtype, self.shown or 0.0)
 
     def _judged(
         self, given: Mapping[str, Any], expected: Sequence[Any], actual: Sequence[Any], forced: Mapping[str, Any] | None
@@ -145,7 +172,7 @@ class Pair:
         if twins is None:
             return None
         try:
-            wide = [twin.run(feeds, forced=forced) for twin, feeds in zip(twins, self._feeds(given), strict=True)]
+            wide = [twin.run(feeds, forced=forced) for twin, feeds in zip(twins, self.feeds(given), strict=True)]
         except EngineError as error:
             self.why = str(error)
             return None
@@ -157,17 +184,17 @@ class Pair:
         """What approximations of functions do to outputs of either form."""
         assert self.twins is not None
         found: dict[str, float] = {}
-        for twin, feeds in zip(self.twins, self._feeds(given), strict=True):
+        for twin, feeds in zip(self.twins, self.feeds(given), strict=True):
             try:
                 rows = zip(self.names, twin.run(feeds), twin.run(feeds, noise=True), strict=True)
             except EngineError:
                 continue
             for name, x, y in rows:
-                if is_float(x) and is_float(y):
+                if bounds.is_float(x) and bounds.is_float(y):
                     found[name] = max(found.get(name, 0.0), bounds.distance(x, y))
         return {name: self._coarse * moved for name, moved in found.items() if moved}
 
-    def _feeds(self, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    def feeds(self, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         return given, interfaces.as_second(given, self.cast)
 
     def _opened(self) -> tuple[Twin, Twin] | None:
@@ -192,13 +219,13 @@ class Pair:
             return self._directly(name, a, b)
         found = Judgement(name, BITS)
         for one, other, wide, wide_other in zip(*rows, strict=True):
-            found = found.worse(self._array(name, one, other, wide, wide_other, unit))
+            found = found.worse(self.array(name, one, other, wide, wide_other, unit))
             if found.why:
                 break
         return found
 
-    def _array(self, name: str, a: Array, b: Array, x: Array, y: Array, unit: float) -> Judgement:
-        floats = is_float(a) and is_float(b)
+    def array(self, name: str, a: Array, b: Array, x: Array, y: Array, unit: float) -> Judgement:
+        floats = bounds.is_float(a) and bounds.is_float(b)
         if not floats:
             found = compare(a, b, self.grade)
             if not found.why and x is not None and y is not None and not compare(x, y, self.grade).equal:
@@ -206,7 +233,7 @@ class Pair:
             return Judgement(name, TWINS, why=found.why)
         if a.shape != b.shape:
             return Judgement(name, DIRECT, why=compare(a, b, self.grade).why)
-        if is_float8(a) or is_float8(b):
+        if bounds.is_float8(a) or bounds.is_float8(b):
             return self._directly(name, a, b)
         runs, rounded = Runs(a, b, x, y), self._stored[0] != self._stored[1]
         narrow = max(self._computed, key=bounds.half_unit)
@@ -245,7 +272,7 @@ class Pair:
             return tolerances.judge(name, a, b, asked)
         if identical(a, b):
             return Judgement(name, BITS)
-        if is_float(a) and is_float(b) and a.shape == b.shape:
+        if bounds.is_float(a) and bounds.is_float(b) and a.shape == b.shape:
             return bounds.direct(name, a, b, self.grade)
         if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
             found = Judgement(name, BITS)
@@ -275,12 +302,12 @@ class Pair:
         shared = read & made
         try:
             one, other = Watch(nodes.keys(), read), Watch(made & nodes.keys(), shared)
-            feeds = self._feeds(given)
+            feeds = self.feeds(given)
             twins[0].run(feeds[0], forced=forced, watch=one)
             twins[1].run(feeds[1], forced=forced, watch=other)
             narrow = (
-                _observed(self.before, feeds[0], forced, [*nodes, *read], "before"),
-                _observed(self.after, feeds[1], forced, [*nodes, *shared], "after"),
+                ties.observed(self.before, feeds[0], forced, [*nodes, *read], "before"),
+                ties.observed(self.after, feeds[1], forced, [*nodes, *shared], "after"),
             )
         except EngineError:
             return {}
@@ -307,7 +334,7 @@ class Pair:
         allowed, moved = 0.0, False
         for name in node.input:
             wide = one.values.get(name)
-            if wide is None or name not in narrow[0] or not is_float(wide):
+            if wide is None or name not in narrow[0] or not bounds.is_float(wide):
                 continue
             own = np.asarray(narrow[0][name])
             if own.shape != wide.shape:
@@ -328,8 +355,8 @@ class Pair:
     def _forced(self, given: Mapping[str, Any], forced: Mapping[str, Any]) -> Verdict | None:
         """Both forms judged with the same decisions."""
         try:
-            sides = zip((self.before, self.after), self._feeds(given), ("before", "after"), strict=True)
-            runs = [_cut(side, forced, (), mark).open().run({**feeds, **forced}) for side, feeds, mark in sides]
+            sides = zip((self.before, self.after), self.feeds(given), ("before", "after"), strict=True)
+            runs = [ties.cut(side, forced, (), mark).open().run({**feeds, **forced}) for side, feeds, mark in sides]
         except EngineError:
             return None
         rest = [value.name for value in self.before.model.graph.output if value.name not in forced]
@@ -344,9 +371,10 @@ class Pair:
         known = set(self.names)
         made = {name for node in self.after.model.graph.node for name in node.output if name}
         shared = [n for node in self.before.model.graph.node for n in node.output if n in made and n not in known]
-        feeds = self._feeds(given)
+        feeds = self.feeds(given)
         try:
-            values = [_observed(s, f, {}, shared, "") for s, f in zip((self.before, self.after), feeds, strict=True)]
+            sides = zip((self.before, self.after), feeds, strict=True)
+            values = [ties.observed(side, own, {}, shared, "") for side, own in sides]
         except EngineError:
             return None
         wide = [Watch(set(), set(shared)) for _ in range(2)]
@@ -359,37 +387,8 @@ class Pair:
             if found.why:
                 return name, found.why
             x, y = (watch.values.get(name) for watch in wide)
-            if is_float(x) and is_float(y) and is_float(a):
-                judged = self._array(name, a, b, x, y, 0.0)
+            if bounds.is_float(x) and bounds.is_float(y) and bounds.is_float(a):
+                judged = self.array(name, a, b, x, y, 0.0)
                 if judged.why:
                     return name, judged.why
         return None
-
-
-def _cut(side: Side, forced: Mapping[str, Any], more: Sequence[str], mark: str) -> Side:
-    return replace(side, model=random_operators.cut(side.model, forced, more, mark))
-
-
-def _observed(
-    side: Side, given: Mapping[str, Any], forced: Mapping[str, Any], names: Sequence[str], mark: str
-) -> dict[str, Any]:
-    """Values of a form in its own precision."""
-    names = list(dict.fromkeys(names))
-    known = {value.name for value in side.model.graph.output}
-    more = [name for name in names if name not in known]
-    session = _cut(side, forced, more, mark).open() if forced else side.open(more)
-    outputs = [value.name for value in side.model.graph.output if value.name not in forced]
-    found = dict(zip([*outputs, *more], session.run({**given, **forced}), strict=True))
-    return {name: found[name] for name in names if name in found}
-
-
-def is_float(value: Any) -> bool:
-    """Whether a value is an array of floats, complex numbers included."""
-    dtype = getattr(value, "dtype", None)
-    if dtype is None or dtype.kind not in "fcV":
-        return False
-    return bool(dtype.kind != "V" or dtype.name == "bfloat16" or dtype.name.startswith("float8"))
-
-
-def is_float8(value: Any) -> bool:
-    return bounds.half_unit(value.dtype) > 2.0**-8

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opshift.verification import compare, judge
+from opshift.verification import bounds, compare, judge
 from opshift.verification.engines import OnnxRuntime, Reference
 from opshift.verification.judge import Pair, Verdict
 from opshift.verification.judgement import BITS, DIRECT, TOLERANCE, TWINS, Judgement
@@ -107,7 +107,7 @@ def test_an_output_of_another_type_is_no_rounding():
 )
 def test_what_is_no_float_or_of_another_shape(a, b, judged, why):
     of = pair("y = Exp(x)")
-    found = of._array("y", a, b, np.float64([1, 2]), np.float64([1, 2]), 0.0)
+    found = of.array("y", a, b, np.float64([1, 2]), np.float64([1, 2]), 0.0)
     assert (found.judge, found.why[: len(why)], bool(found.why)) == (judged, why, bool(why))
 
 
@@ -119,7 +119,7 @@ def test_bounds_are_told_all_that_is_known(monkeypatch):
         "c = Constant<value = float16 {2}>() w = Cast<to = 1>(c) y = Mul(x, w)",
     )
     of._noise = {"y": 0.5}
-    of._array("y", one, one + 1, wide, wide + 1, 0.25)
+    of.array("y", one, one + 1, wide, wide + 1, 0.25)
     ((name, runs, grade), more) = told[0]
     assert (name, grade) == ("y", "close")
     assert [value.tolist() for value in (runs.before, runs.after, runs.wide_before, runs.wide_after)] == [
@@ -128,18 +128,18 @@ def test_bounds_are_told_all_that_is_known(monkeypatch):
     ] * 2
     assert more == {"unit": 0.25, "narrow": np.dtype(np.float16), "rounded": True, "noise": 0.5}
     of = pair("y = Exp(x)")
-    of._array("y", one, one + 1, wide, wide + 1, 0.0)
+    of.array("y", one, one + 1, wide, wide + 1, 0.0)
     assert told[1][1] == {"unit": 0.0, "narrow": np.dtype(np.float32), "rounded": False, "noise": 0.0}
     monkeypatch.setattr(judge.bounds, "judge", lambda *said, **more: None)
-    assert of._array("y", one, one + 1, wide, wide + 1, 0.0).judge == DIRECT
+    assert of.array("y", one, one + 1, wide, wide + 1, 0.0).judge == DIRECT
 
 
 def test_twins_that_decide_otherwise_are_told():
     of, one = pair("y = Exp(x)"), np.array([1, 2])
-    found = of._array("y", one, one, one, one + 1, 0.0)
+    found = of.array("y", one, one, one, one + 1, 0.0)
     assert found.why.endswith("2 of 2 elements differ, in float64")
     for x, y in ((None, one), (one, None), (one, one)):
-        assert not of._array("y", one, one, x, y, 0.0).why
+        assert not of.array("y", one, one, x, y, 0.0).why
 
 
 def test_the_elements_of_sequences_are_judged_one_by_one():
@@ -171,7 +171,7 @@ def test_the_elements_of_sequences_are_judged_one_by_one():
     ],
 )
 def test_what_is_an_array_of_floats(value, floats):
-    assert judge.is_float(value) is floats
+    assert bounds.is_float(value) is floats
 
 
 def test_values_in_sequences():
