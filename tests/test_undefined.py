@@ -53,6 +53,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((2, 1), F), "s": np.ones(1, F), "v": np.ones((1, 1), F)}, {"v": np.ones(1, F)}),
     ("does not lead on", "y = STFT(x, n, w)", 17, "float[A,B,C,D] y", {"x": np.ones((1, 4, 1), F), "n": np.array(-1), "w": np.ones(2, F)},
      {"n": np.array(2)}),
+    ("a frequency is negative", "y = MelWeightMatrix(n, d, s, l, h)", 17, "float[A,B] y",
+     {"n": np.array(8), "d": np.array(16), "s": np.array(8192), "l": np.array(1, F), "h": np.array(-2, F)}, {"h": np.array(2000, F)}),
     ("there is no text", "y = StringNormalizer(x)", 10, "string[N] y", {"x": np.zeros(0, object)}, {"x": np.array(["a"], object)}),
     ("the window is no", "y = STFT(x, n, w)", 17, "float[A,B,C,D] y", {"x": np.ones((1, 4, 1), F), "n": np.array(1), "w": np.ones((1, 2), F)},
      {"w": np.ones(2, F)}),

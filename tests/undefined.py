@@ -413,6 +413,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("RoiAlign", "MaxRoiPool", "GlobalMaxPool"), "there is no pixel", _no_pixel),
     Undefined(("Einsum",), "a letter has sizes that differ", _labels_apart),
     Undefined(("Attention",), "there are keys for no head", _no_query_head),
+    Undefined(("MelWeightMatrix",), "a frequency is negative",
+              lambda call: any(edge is not None and bool((edge < 0).any()) for edge in (call.given(3), call.given(4)))),
     Undefined(("GridSample",), "a place is no number", lambda call: _no_number(call.given(1))),
     Undefined(("ArgMin", "ArgMax"), "the axis lies outside the rank", _axis_outside),
     Undefined(("ArgMin", "ArgMax"), "there is nothing along the axis", _nothing_along),

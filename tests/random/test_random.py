@@ -24,7 +24,7 @@ from tests.frozen import store
 from tests.random import runner, verbs
 from tests.random.calls import ANY, Corpus, Trait
 from tests.random.engines import Engines
-from tests.random.models import Source, drawn_source
+from tests.random.models import Source, drawn_source, tame
 from tests.random.shrink import Finding, shrunk
 from tests.random.turns import turn
 from tests.random.verbs import Verb, drawn_verbs
@@ -54,6 +54,15 @@ def source(text: str) -> Source:
     model = onnx.parser.parse_model(text)
     feeds = {"x": np.array([[-2, 1], [0.5, -0.5], [3, -3]], np.float32)}
     return Source(model, feeds, "graph")
+
+
+def test_numbers_are_tamed_beside_sequences():
+    held = replace(source(ELU), feeds={"x": np.array([1e30, 2], np.float32), "s": [np.zeros(3), np.zeros((1, 2))]})
+    tamed = tame(held)
+    assert tamed is not None
+    assert tamed.feeds["s"] is held.feeds["s"]
+    assert tamed.feeds["x"][1] == 2
+    assert abs(tamed.feeds["x"][0]) < 10
 
 
 def test_nothing_goes_wrong_with_some_models(engines: Engines, corpus: Corpus):

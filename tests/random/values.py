@@ -52,8 +52,10 @@ def resized(value: Any, shape: Sequence[int]) -> Any:
 
 def far(value: Any, most: float = 1e4) -> Any:
     """Where floating-point numbers are far from 1, infinite or NaN."""
-    if not isinstance(value, np.ndarray) or value.dtype.kind in "OSUbciu" or is_whole(value.dtype):
-        return np.zeros(np.shape(value), bool)
+    if not isinstance(value, np.ndarray):
+        return np.zeros(0, bool)  # a sequence is left as it is
+    if value.dtype.kind in "OSUbciu" or is_whole(value.dtype):
+        return np.zeros(value.shape, bool)
     with np.errstate(all="ignore"):
         return ~(np.abs(value.astype(np.float64)) <= most)
 
