@@ -222,11 +222,16 @@ def _one_after_another(node: Node, kind: str) -> str:
         indices = build.Reshape(indices, rows)
         updates = build.Reshape(updates, build.Concat([-1], tail, axis=0))
 
+    kind_of_data = node.elem_type()
+    carried = T.FLOAT if kind_of_data == T.BFLOAT16 and build.opset < 16 else kind_of_data  # what a Loop may carry
+
     def update(inner: Builder, at: str, into: str) -> str:
         one = [inner.Gather(value, inner.Reshape(at, [1]), axis=axis) for value in (indices, updates)]
-        return _combined(inner, node, [into, *one], kind)
+        so_far = recast(inner, into, carried, kind_of_data)
+        return recast(inner, _combined(inner, node, [so_far, *one], kind), kind_of_data, carried)
 
-    return build.repeat(build.Gather(build.Shape(indices), axis), data, update, node.elem_type())
+    count, start = build.Gather(build.Shape(indices), axis), recast(build, data, kind_of_data, carried)
+    return recast(build, build.repeat(count, start, update, carried), carried, kind_of_data)
 
 
 @says("TensorScatter did not exist: each element of the update is scattered to its place in the cache.")

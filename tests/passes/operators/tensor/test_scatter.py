@@ -3,6 +3,7 @@
 import numpy as np
 import onnx.checker
 import onnx.helper
+import onnx.numpy_helper
 import pytest
 from opshift.passes.conversion import convert
 
@@ -77,6 +78,25 @@ def test_elements_by_tuples_of_indices():
     given = {"i": np.array([[[0, 1], [1, 2]], [[0, 1], [-1, -1]]])}
     check_values(source, made, given, rtol=0, atol=0)
     assert convert.attempt(source, {"": 13}).grade == "exact"
+
+
+@pytest.mark.parametrize("reduction", ["add", "mul", "max"])
+@pytest.mark.parametrize(("op", "indices"), [("ScatterND", "3,1"), ("ScatterElements", "3")])
+def test_a_loop_below_16_carries_no_bfloat16(op, indices, reduction):
+    io = {"inputs": f"float[4] x, int64[{indices}] i, float[3] u", "outputs": "float[4] y"}
+    text = f'b = Cast<to=16>(x) w = Cast<to=16>(u) z = {op}<reduction="{reduction}">(b, i, w) y = Cast<to=1>(z)'
+    source = model(text, 18, **io)
+    made = convert.attempt(source, {"": 13}).model
+    onnx.checker.check_model(made, full_check=True)
+    made.graph.initializer.append(onnx.numpy_helper.from_array(np.array(True), "go"))
+    for node in (node for node in made.graph.node if node.op_type == "Loop"):
+        node.input[1] = "go"  # onnx.reference makes no round of a Loop without a condition
+    given = {"x": np.float32([1, 2, 3, 4]), "u": np.float32([1.5, 3, -2]), "i": np.array([1, 1, 3])}
+    given["i"] = given["i"].reshape([int(size) for size in indices.split(",")])
+    numpy_form = {"add": np.add, "mul": np.multiply, "max": np.maximum}[reduction]
+    expected = given["x"].copy()
+    numpy_form.at(expected, given["i"].reshape(-1), given["u"])
+    np.testing.assert_array_equal(Reference(made).run(given)[0], expected)  # these numbers are exact in bfloat16
 
 
 POINTS = {
