@@ -34,9 +34,8 @@ Allowed = str | np.ndarray[Any, Any]  # which keys each query may attend: a bool
 
 @says("A mask of width 1 stood for every key and would be padded: it is expanded to the number of keys.")
 def expand_mask(node: Node) -> None:
-    if not node.input(MASK) or _is_full(node):
-        return
-    if isinstance(_dim(node, MASK, -1), int) and _dim(node, MASK, -1) != 1:
+    width = _dim(node, MASK, -1) if node.input(MASK) else 0
+    if _is_full(node) or (isinstance(width, int) and width != 1):
         return
     keys = _keys(node)
     node.set_input(MASK, node.build.Expand(node.input(MASK), [keys] if isinstance(keys, int) else keys))
@@ -53,8 +52,11 @@ def _say_all_in_mask(node: Node) -> None:
     if not node.input(FILLED):
         return
     build, key = node.build, _range(node.build, _keys(node))
-    allowed = build.Less(key, build.Reshape(node.input(FILLED), [-1, 1, 1, 1]))
-    if node.attributes.pop("is_causal", 0):
+    filled, causal = build.Reshape(node.input(FILLED), [-1, 1, 1, 1]), node.attributes.pop("is_causal", 0)
+    if not causal and not node.input(MASK) and (queries := _length(node, QUERY)) != 1:
+        filled = build.Expand(filled, flat_indices.vector(build, [queries, 1]))  # as onnxruntime asks
+    allowed = build.Less(key, filled)
+    if causal:
         allowed = build.And(allowed, build.LessOrEqual(key, _positions(node)))
     node.set_input(MASK, _masked(node, allowed))
     node.set_input(FILLED, "")

@@ -8,6 +8,7 @@ import onnx.checker
 import onnx.helper
 import onnx.numpy_helper
 import onnx.parser
+import onnxruntime
 import pytest
 from opshift.passes.conversion import convert
 
@@ -84,6 +85,23 @@ def test_windows_become_a_mask_below_25(windows, cache, mask, known, causal):
         shown = check_against_reference(node, 25, 24, cache=cache, mask=mask, width=width, known=known)
         assert "window_size" not in shown
         assert "is_causal" in shown
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("length", ["1", "2", "L"])
+def test_onnxruntime_runs_the_mask_of_filled_caches(length):
+    io = {"inputs": f"float[1,2,{length},1] q, float[1,2,3,1] k, int64[1] n", "outputs": "float[A,B,C,D] y"}
+    source = model('y = Attention(q, k, k, "", "", "", n)', 24, **io)
+    made = convert.attempt(source, {"": 23}).model
+    size = 2 if length == "L" else int(length)
+    feeds = {
+        "q": np.float32([1, -2, 0.5, 3]).reshape(1, 2, 2, 1)[:, :, :size],
+        "k": np.float32([1, 2, -3, 4, 0, 2]).reshape(1, 2, 3, 1),
+        "n": np.array([2]),
+    }
+    expected = Reference(source).run(feeds)
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, feeds)[0], expected[0], rtol=1e-5)
 
 
 @pytest.mark.parametrize("mask", ["", "bool", "float"])
