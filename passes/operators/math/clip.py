@@ -34,7 +34,7 @@ def crossed_bounds(node: Node) -> Replacement:
 
 
 def _bounds(node: Node) -> list[str]:
-    """Both bounds, so that a scalar stays one: runtimes take a vector of one element for a scalar, which others broadcast."""
+    """Both bounds, so that a scalar stays one: runtimes take a vector of one element, which Max and Min broadcast."""
     scope, build, (value, *bounds) = node.scope, node.build, map(node.input, range(3))
     if scope.rank(value):
         return bounds
@@ -102,7 +102,9 @@ def bounds_to_attributes(node: Node) -> Replacement:
     values = {bound: _value(node, name) if name else limits[bound] for bound, name in names.items()}
     if not all(map(_is_float, values.values())):
         limited = zip(_bounds(node), limits.values(), strict=True)
-        return _between(node.build, node.input(0), *(name or node.build.constant(limit, kind) for name, limit in limited))
+        return _between(
+            node.build, node.input(0), *(name or node.build.constant(limit, kind) for name, limit in limited)
+        )
     node.inputs = [node.input(0)]
     for bound, value in values.items():
         if names[bound] or kind != T.FLOAT:

@@ -188,7 +188,11 @@ def test_a_scalar_stays_one_beside_bounds_in_vectors(kind, opset, target, low, h
     numpy_kind = "float32" if kind == "float" else kind
     io = {"inputs": f"{kind} x, {kind}[1] l, {kind} h", "outputs": f"{kind} y"}
     if known:
-        io = {"inputs": f"{kind} x", "outputs": f"{kind} y", "constants": f"{kind}[1] l = {{{low[0]}}}, {kind} h = {{{high}}}"}
+        io = {
+            "inputs": f"{kind} x",
+            "outputs": f"{kind} y",
+            "constants": f"{kind}[1] l = {{{low[0]}}}, {kind} h = {{{high}}}",
+        }
     source = model("y = Clip(x, l, h)", opset, **io)
     made = opshift.inline(source, ["Clip"]) if inlined else convert.attempt(source, {"": target}).model
     onnx.checker.check_model(made, full_check=True)
@@ -214,4 +218,6 @@ def test_a_scalar_in_a_function_stays_one_beside_a_bound_in_a_vector():
 
 def test_bounds_of_what_has_axes_stay_as_they_are():
     io = {"inputs": "float[2] x, float[1] l, float h", "outputs": "float[2] y"}
-    assert show(convert.attempt(model("y = Clip(x, l, h)", 11, **io), {"": 10}).model) == "t1 = Max(x, l)\ny = Min(t1, h)"
+    assert (
+        show(convert.attempt(model("y = Clip(x, l, h)", 11, **io), {"": 10}).model) == "t1 = Max(x, l)\ny = Min(t1, h)"
+    )
