@@ -118,7 +118,7 @@ def batch_of_one(node: Node) -> Replacement:
 
 
 def _in_a_batch(node: Node, index: int, axis: int) -> str:
-    """An input as a batch of one, its elements along `axis`, of which steps below know no size that is merely declared."""
+    """An input as a batch of one, its elements along `axis`; steps below know no size that is merely declared."""
     build, scope, name = node.build, node.scope, node.input(index)
     turned = build.Transpose(name, perm=_axis_first(axis, node.rank(index))) if axis else name
     made, dims = build.Unsqueeze(turned, axes=[0]), scope.inferred_shape(name)
@@ -208,7 +208,7 @@ def loop_over_elements(node: Node) -> list[str]:
 
 
 def _sizes(node: Node, name: str) -> list[Dim] | None:
-    """What is inferred of a value of the source, which may declare sizes that it does not have, or known of one made here."""
+    """What is inferred of a value of the source, which may declare other sizes, or known of one made here."""
     return node.scope.shape(name) if node.scope.written(name) else node.scope.inferred_shape(name)
 
 
