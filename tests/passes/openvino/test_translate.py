@@ -186,6 +186,24 @@ def test_what_is_rounded_otherwise_is_close(tmp_path):
     assert not openvino_ir.read(network(op.relu, [X], tmp_path)).changes
 
 
+BLOCKS = {
+    "a block that sizes of the run time may not fill": (3, (0, 2), True),
+    "a block that one element fills": (3, (2, 0), False),
+    "no block": (1, (0, 0), False),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_data_may_leak_in_openvino_where_a_block_may_not_be_filled(name, tmp_path):
+    block, pads, leaks = BLOCKS[name]
+    begin, end = (ints(0, 0, pad, 0) for pad in pads)
+    image = np.ones((1, 2, 4, 3), np.float32)
+    path = network(lambda x: op.space_to_batch(x, ints(1, 1, block, 1), begin, end), [image], tmp_path)
+    changes = openvino_ir.read(of_any_size(path)).changes
+    assert [change.grade for change in changes] == ["close"] * leaks
+    assert all("leak" in change.remark for change in changes)
+
+
 def test_what_changes_nothing_is_told_of_layers_that_are_read():
     assert IDLE.keys() <= MAPPINGS.keys()
     assert all(why for reasons in IDLE.values() for why in reasons.values())
