@@ -1,4 +1,4 @@
-"""Sizes by the nodes alone, as ranks are told (see `ranks.py`): of many values one dimension is told by a weight nearby,
+"""Sizes by the nodes alone, as ranks are told (see `ranks.py`): of many values a weight nearby tells one dimension,
 whatever the others are.
 
 That answers what is asked about one axis without an inference over the whole model. Axes are counted from the end.
@@ -121,7 +121,7 @@ def _integer(node: NodeProto, name: str) -> int | None:
     return next((None if a.ref_attr_name else a.i for a in node.attribute if a.name == name), 0)
 
 
-_SIZES: dict[str, Callable[[_Look, Known, NodeProto, int], "int | None"]] = {
+_SIZES: dict[str, Callable[[_Look, Known, NodeProto, int], int | None]] = {
     "Conv": _convolved,
     "GRU": _hidden,
     "Gather": _gathered,

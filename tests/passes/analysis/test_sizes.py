@@ -118,7 +118,13 @@ def test_an_axis_that_only_calls_of_a_function_tell_is_open() -> None:
 
 
 def test_what_no_node_tells_is_inferred() -> None:
-    source = model("a = Tile(x, two) y = Neg(a)", 18, inputs="float[2,3] x", outputs="float[4,6] y", constants="int64[2] two = {2, 2}")
+    source = model(
+        "a = Tile(x, two) y = Neg(a)",
+        18,
+        inputs="float[2,3] x",
+        outputs="float[4,6] y",
+        constants="int64[2] two = {2, 2}",
+    )
     scope = Scope(source.graph, Context(source, source), 18, path=())
     assert [scope.size("y", axis) for axis in (-3, -2, 0, 1, 2)] == [None, 4, 4, 6, None]
 
