@@ -1,18 +1,19 @@
-"""What an older onnxruntime does not check: it reads beyond what it is given, or overflows, and yields whatever is there."""
+"""What an older onnxruntime does not check: it reads beyond what it is given, or overflows, and yields anything."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from opshift.passes.model import tensors
 from opshift.passes.model.attributes import attribute_value, make_attribute
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.model.traversal import bodies
 
 REFLECTS, OVERFLOWS = (1, 25), (1, 32)
-"""The first onnxruntime that refuses to reflect more than there is, where 1.24.1 was seen to yield what lay beyond; and the
-first whose QLinearSoftmax stays finite, where 1.31.1 made zero points and lowest numbers of ones."""
+"""The first onnxruntime that refuses to reflect more than there is, where 1.24.1 was seen to yield what lay beyond, and
+the first whose QLinearSoftmax stays finite, where 1.31.1 made zero points and lowest numbers of ones."""
 T = TensorProto
 
 
@@ -51,9 +52,11 @@ class _Nodes(list[NodeProto]):
         self.append(NodeProto(op_type=op, input=inputs, output=[output], attribute=held))
         return output
 
-    def constant(self, values: Sequence[float], kind: int = T.DOUBLE) -> str:
-        field = "double_data" if kind == T.DOUBLE else "int64_data"
-        return self.made("Constant", value=T(data_type=kind, dims=[len(values)], **{field: values}))
+    def constant(self, values: Sequence[float]) -> str:
+        return self.made("Constant", value=T(data_type=T.DOUBLE, dims=[len(values)], double_data=values))
+
+    def places(self, *values: int) -> str:
+        return self.made("Constant", value=tensors.int64s(values))
 
     def sizes(self, data: str) -> str:
         return self.made("Cast", self.made("Shape", data), to=T.DOUBLE)
@@ -93,7 +96,9 @@ def _fits(node: NodeProto, nodes: _Nodes) -> tuple[str, str]:
     sizes = nodes.sizes(data)
     sizes = nodes.made("Gather", sizes, axes) if axes else sizes
     both = nodes.made("Concat", sizes, sizes, axis=0)
-    return nodes.made("Or", nodes.made("Less", longest, both), nodes.made("Less", longest, nodes.constant([1]))), "reflects"
+    return nodes.made(
+        "Or", nodes.made("Less", longest, both), nodes.made("Less", longest, nodes.constant([1]))
+    ), "reflects"
 
 
 def _is_finite(node: NodeProto, nodes: _Nodes) -> tuple[str, str]:
@@ -102,8 +107,8 @@ def _is_finite(node: NodeProto, nodes: _Nodes) -> tuple[str, str]:
 
     per_axis = _attribute(node, "opset", PER_AXIS) >= PER_AXIS
     axis = _attribute(node, "axis", -1)
-    bounds = [axis], [axis + 1 if per_axis and axis != -1 else 2**31]
-    sizes = nodes.made("Slice", nodes.sizes(node.input[0]), *(nodes.constant(at, T.INT64) for at in bounds))
+    end = axis + 1 if per_axis and axis != -1 else 2**31
+    sizes = nodes.made("Slice", nodes.sizes(node.input[0]), nodes.places(axis), nodes.places(end))
     scale = nodes.made("Cast", node.input[3], to=T.DOUBLE)
     least = nodes.made("Mul", nodes.made("Mul", nodes.made("ReduceProd", sizes), scale), nodes.constant([ROOM]))
     return nodes.made("Not", nodes.made("Less", least, nodes.constant([1]))), "overflows"

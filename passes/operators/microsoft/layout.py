@@ -60,7 +60,10 @@ def distinct(node: Node) -> list[str]:
     number = build.Cast(x, to=T.DOUBLE)
     is_nan = build.IsNaN(number)
     place = build.Cast(flat_indices.count(build, build.Size(x)), to=T.DOUBLE)
-    keys = (build.Where(is_nan, nothing, number), build.Where(is_nan, build.Add(place, build.constant(1.0, T.DOUBLE)), nothing))
+    keys = (
+        build.Where(is_nan, nothing, number),
+        build.Where(is_nan, build.Add(place, build.constant(1.0, T.DOUBLE)), nothing),
+    )
     rows = build.Concat(*(build.Unsqueeze(key, [1]) for key in keys), axis=1)
     _, first, inverse, counts = build.emit("Unique", [rows], {"axis": 0, "sorted": 0}, outputs=4)
     return [build.Gather(x, first), inverse, counts][: len(node.outputs)]

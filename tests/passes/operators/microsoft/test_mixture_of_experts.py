@@ -45,7 +45,9 @@ def test_numbers_that_are_none():
     tokens[3, 0], tokens[2, 1] = np.nan, -np.inf
     held = {**given((4, SIZE)), "input": tokens, "router_probs": logits}
     routing = {"k": [1, 2], "normalize_routing_weights": [None, 1], "activation_type": ["relu", "identity"]}
-    found = [call for call in calls("MoE", held, routing, types=[FLOAT]) if all(call.inputs[at] is not None for at in (3, 5))]
+    found = [
+        call for call in calls("MoE", held, routing, types=[FLOAT]) if all(call.inputs[at] is not None for at in (3, 5))
+    ]
     assert check(found, grade="close", held=(2, 3, 4, 5)) == 8
 
 
