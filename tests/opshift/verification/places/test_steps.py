@@ -91,7 +91,7 @@ def under_other_names(source):
 @pytest.mark.parametrize(
     ("changed", "status"), [({}, "equal"), ({"bias": 25}, "different"), ({"scale": 1.002}, "different")]
 )
-@pytest.mark.parametrize("form", [CONV, FUSED])
+@pytest.mark.parametrize("form", [CONV, FUSED], ids=["written", "fused"])
 @pytest.mark.parametrize("zero", [np.uint8(120), np.int8(-8)])
 def test_the_bias_of_a_channel_is_told_from_rounding(zero, form, changed, status):
     """25 is a sixteenth of a step of one channel, so that it moves one in 64 elements."""
