@@ -10,9 +10,9 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from onnx import TensorProto
+from opshift.passes.model import schemas
 
 from opshift import functions
-from opshift.passes.model import schemas
 
 VENDORS = (schemas.MICROSOFT, schemas.ONNXRUNTIME, "com.microsoft.nchwc", "com.ms.internal.nhwc")
 NAME = re.compile(r"[A-Z]\w+")
