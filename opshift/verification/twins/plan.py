@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from opshift.passes.model.messages import FunctionProto, GraphProto, NodeProto, default_domain
-from opshift.passes.model.traversal import results, subgraphs
+from opshift.passes.model.traversal import may_hold, results, subgraphs
 
 Body = GraphProto | FunctionProto
 
@@ -27,7 +27,7 @@ class Step:
         self.domain, self.op = default_domain(node.domain), node.op_type
         self.kind = self.domain, self.op, node.overload
         self.inputs, self.outputs = list(node.input), list(node.output)
-        self.holds = any(True for _ in subgraphs(node))
+        self.holds = may_hold(node) and any(True for _ in subgraphs(node))
         self.picks = self.op == "Gather" and not self.domain
 
     @cached_property
@@ -60,6 +60,6 @@ def plan(body: Body) -> list[Step]:
 def nested(body: Body) -> Iterable[Body]:
     """A body, and all that stand inside it."""
     yield body
-    for node in body.node:
+    for node in filter(may_hold, body.node):
         for _, _, graph in subgraphs(node):
             yield from nested(graph)
