@@ -93,7 +93,7 @@ def _range(inputs: Sequence[Array], attributes: Attributes) -> Array | None:
     start, limit, step = inputs
     if not _are(inputs, np.int64) or not step:
         return None
-    return np.arange(start.item(), limit.item(), step.item(), np.int64)
+    return np.arange(int(start), int(limit), int(step), dtype=np.int64)
 
 
 def _axes(inputs: Sequence[Array], attributes: Attributes) -> tuple[int, ...]:
