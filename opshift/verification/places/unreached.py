@@ -183,7 +183,7 @@ def _count(node: NodeProto, name: str) -> None:
     kind = body.output.add(name=f"{name}/turn").type.tensor_type
     kind.elem_type = TensorProto.INT64
     kind.shape.SetInParent()
-    node.output.extend([""] * (len(body.output) - 2 - len(node.output)))
+    node.output.extend([f"{name}/{k}" for k in range(len(node.output), len(body.output) - 2)])
     node.output.append(name)
 
 

@@ -32,7 +32,7 @@ from opshift.verification.twins.nodes import NEWEST, OLDEST, SPECIAL, Opsets, Sc
 from opshift.verification.twins.plan import Body, Step, nested, plan
 from opshift.verification.twins.values import NARROW, Value, Weight, dtype_of, widened
 
-_TYPED = {"dtype", "output_dtype", "stash_type", "softmax_precision", "to"}  # attributes that name a type
+_TYPED = {"dtype", "output_dtype", "stash_type", "softmax_precision"}  # attributes that name a type
 _OF_ITS_TYPE = {("Clip", "min"), ("Clip", "max"), ("Pad", "value")}  # floats that become what the data are
 _MOVES = {"Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice"}
 _MOVES |= {"Split", "Squeeze", "Transpose", "Unsqueeze"}
