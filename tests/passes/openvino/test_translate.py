@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from opshift.passes.errors import Refused
+from opshift.passes.openvino import translate  # noqa: F401 (with all that registers what it maps)
 from opshift.passes.openvino.idle import IDLE
 from opshift.passes.openvino.layer import MAPPINGS
 
