@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opshift.passes.backends import target_files
+from opshift.passes.backends import measurements, target_files
 from opshift.passes.backends.backend import Measured
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import AttributeProto, default_domain
@@ -159,7 +159,7 @@ def _called(op: Op, tables: Iterable[Table]) -> str:
         first = _first(op, table.version)
         ranks |= {int(rank) for rank, ran in table.columns.get(f"{first}_dim", {}).items() if ran and rank in _RANKS}
         symbolic = symbolic or any(ran for axes, ran in table.columns.get(f"{first}_dynamic_axes", {}).items() if axes)
-    return target_files.spelled(Measured(tuple(sorted(ranks)), symbolic))
+    return measurements.spelled(Measured(tuple(sorted(ranks)), symbolic))
 
 
 def _first(op: Op, version: int) -> str:

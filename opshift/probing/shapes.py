@@ -35,7 +35,7 @@ def _judged(bases: Iterable[Sample], rank: int, runtime: Worker) -> Iterator[Sam
     """The samples of a rank that onnxruntime takes, with what it makes of them."""
     for base in bases:
         for sample in of_rank(base, rank):
-            found = runtime.ask(Run(_loadable(sample.model).SerializeToString(), [sample.feeds]))
+            found = runtime.ask(Run(loadable(sample.model).SerializeToString(), [sample.feeds]))
             if isinstance(found, Yield) and found.outputs:
                 expected = list(found.outputs[0])
                 yield replace(sample, model=_declaring(sample.model, expected), expected=expected, rtol=1e-3, atol=1e-6)
@@ -52,7 +52,7 @@ def _declaring(model: ModelProto, outputs: Iterable[Any]) -> ModelProto:
     return model
 
 
-def _loadable(source: ModelProto) -> ModelProto:
+def loadable(source: ModelProto) -> ModelProto:
     """The model at an opset that onnxruntime loads; an operator that changed since then it refuses, or judges by it."""
     newest = target_files.find("onnxruntime")
     model = ModelProto()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.backends import measurements
 from opshift.passes.backends.backend import Backend, Limit
 from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas
@@ -113,6 +114,18 @@ class _Search:
                 why = self._beyond(limit, node, scope, schemas.schema(domain, op, opset))
                 if why:
                     return why
+        return self._failing(node, scope, opset)
+
+    def _failing(self, node: NodeProto, scope: Scope, opset: int) -> str:
+        """The types of a node with which no call ran, if it has to: what constants alone decide does not."""
+        held = self._backend.measured.get((default_domain(node.domain), node.op_type))
+        if held is None or not any(found.failed for found in held.types.values()):
+            return ""
+        for name, kind, found in measurements.asked(node, scope, self._backend, opset):
+            if kind is not None and found is not None and kind in found.failed - found.ran:
+                if node.input and all(self._known(scope, given) for given in node.input if given):
+                    return ""
+                return f'"{name}" is {measurements.plain(kind)}, of which no call ran'
         return ""
 
     def _known(self, scope: Scope, name: str) -> bool:
