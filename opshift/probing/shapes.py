@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from opshift.passes.backends import target_files
-from opshift.passes.backends.backend import Measured
+from opshift.passes.backends.backend import Backend, Measured
 from opshift.passes.model.messages import ModelProto
+from opshift.probing import installed
 from opshift.probing.samples import Sample
 from opshift.probing.worker import Run, Worker, Yield
 
@@ -54,7 +56,7 @@ def _declaring(model: ModelProto, outputs: Iterable[Any]) -> ModelProto:
 
 def loadable(source: ModelProto) -> ModelProto:
     """The model at an opset that onnxruntime loads; an operator that changed since then it refuses, or judges by it."""
-    newest = target_files.find("onnxruntime")
+    newest = _onnxruntime()
     model = ModelProto()
     model.CopyFrom(source)
     model.ir_version = min(model.ir_version, newest.ir_version)
@@ -62,6 +64,13 @@ def loadable(source: ModelProto) -> ModelProto:
         if not entry.domain:
             entry.version = min(entry.version, newest.opset)
     return model
+
+
+@cache
+def _onnxruntime() -> Backend:
+    """What the onnxruntime that is installed reads: the newest that is known, where it is none of those."""
+    name = f"onnxruntime-{'.'.join(installed.release('onnxruntime').split('.')[:2])}"
+    return target_files.find(name if name in target_files.targets() else "onnxruntime")
 
 
 def of_rank(sample: Sample, rank: int) -> Iterator[Sample]:

@@ -8,29 +8,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from opshift.passes.analysis.scope import Scope
 from opshift.passes.backends.backend import Backend, Measured, Types
 from opshift.passes.model import schemas
-from opshift.passes.model.schemas import INFINITE
 from opshift.passes.model.messages import NodeProto, default_domain
+from opshift.passes.model.schemas import INFINITE
 from opshift.passes.model.types import ELEMENT_TYPES, type_text
 from opshift.passes.spelling import hint
+
+if TYPE_CHECKING:
+    from opshift.passes.analysis.scope import Scope
 
 _RANKS = re.compile(r"(any|\d(?:-\d)?(?:, \d(?:-\d)?)*)( symbolic)?")
 _WIDTHS = (8, 16, 32, 64)
 _FLOATS = ("float", "float16", "double")
 _INTS, _UINTS = tuple(f"int{bits}" for bits in _WIDTHS), tuple(f"uint{bits}" for bits in _WIDTHS)
+_FLOAT8S = ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz")
+_INT4S, _INT2S = ("int4", "uint4"), ("int2", "uint2")
 _GROUPS = {
     "numbers": (*_FLOATS, *_INTS, *_UINTS),
+    "narrow": (*_FLOAT8S, *_INT4S, *_INT2S, "float4e2m1", "float8e8m0"),
     "floats": _FLOATS,
     "ints": _INTS,
     "uints": _UINTS,
-    "float8s": ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz"),
+    "float8s": _FLOAT8S,
     "float6s": ("float6e2m3", "float6e3m2"),
-    "int4s": ("int4", "uint4"),
-    "int2s": ("int2", "uint2"),
+    "int4s": _INT4S,
+    "int2s": _INT2S,
 }
 
 
