@@ -33,6 +33,7 @@ _FILE = {"name", "title", "source", "base", "versions", "limits"}
 _LISTS = ("supports", "adds", "lacks", "since", "vendors")
 _FACTS = ("static_shapes", "functions", "folds_sizes")
 _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "measured", *_FACTS, *_LISTS}
+_TOLD = {"measured": ["# Ranks of the first input, whether sizes were symbols, and the types that ran, or did not."]}
 _LIMIT = {
     "ops", "before", "attribute", "takes", "constant", "unused", "types", "ranks", "symbolic", "why", "source", "first",
     "last",
@@ -271,7 +272,7 @@ def write(
     body = [_entry(key, value) for key, value in facts.items() if not isinstance(value, Mapping)]
     for key, table in facts.items():
         if isinstance(table, Mapping):
-            body += ["", f'[versions."{version}".{key}]', *(f"{_key(k)} = {json.dumps(v)}" for k, v in table.items())]
+            body += ["", *_TOLD.get(key, ()), f'[versions."{version}".{key}]', *(f"{_key(k)} = {json.dumps(v)}" for k, v in table.items())]
     return "\n".join([*remarks, *head, *limited, "", f'[versions."{version}"]', *body, ""])
 
 
