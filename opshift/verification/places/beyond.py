@@ -72,7 +72,7 @@ class _Held:
         self._pair, self._sides, self._given = pair, (pair.before, pair.after), given
         self._pieces = (Pieces(pair.before.model), Pieces(pair.after.model))
         self._constants = constants(pair.before.model.graph)
-        self._ranges = Ranges(pair.before.model.graph, self._constants)
+        self._ranges = Ranges(pair.before.model)
         self._shared = set.intersection(*({*pieces.makers, *pieces.given} for pieces in self._pieces))
         self._values: dict[str, Any] = {}
 

@@ -90,7 +90,7 @@ def spots(before: ModelProto, after: ModelProto, values: Collection[str]) -> lis
     if not found:
         return []
     moved, settled = moving.hanging(before), decided.following(before.graph, values)
-    ranges = Ranges(before.graph, constants(before.graph))
+    ranges = Ranges(before)
     for spot in found.values():
         limits = ranges.of(spot.value)
         if limits is not None and spot.turns is None:
