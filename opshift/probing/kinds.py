@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 from opshift.passes.backends.backend import Types
@@ -83,7 +84,9 @@ class Kinds:
             for kind in kinds:
                 if kind in self._missing or kind in ran.get(variable, ()):
                     continue
-                outcomes = [self._outcome(base, variable, kind, ran) for base in held[:_BASES]]
+                made = ((of_kind(base.sample, variable, kind), base.bound) for base in held)
+                able = islice(((sample, bound) for sample, bound in made if sample is not None), _BASES)
+                outcomes = [self._outcome(sample, bound, variable, kind, ran) for sample, bound in able]
                 if "agrees" not in outcomes and "failed" in outcomes:
                     failed.setdefault(variable, set()).add(kind)
         return {
@@ -91,19 +94,16 @@ class Kinds:
             for variable in sorted({*ran, *failed})
         }
 
-    def _outcome(self, base: Base, variable: str, kind: str, ran: dict[str, set[str]]) -> str:
+    def _outcome(self, made: Made, bound: set[str], variable: str, kind: str, ran: dict[str, set[str]]) -> str:
         """`agrees`, `failed`, or nothing where it cannot be told."""
-        made = of_kind(base.sample, variable, kind)
-        if made is None:
-            return ""
         seen = set()
-        for variant in (made.sample if exchanged(made.sample) else None, inside(made, base.bound)):
+        for variant in (made.sample if exchanged(made.sample) else None, inside(made, bound)):
             expected = self.oracle.expected(variant) if variant is not None else None
             if variant is None or expected is None:
                 continue
             values, certain = expected
             sample = _declaring(variant, values, kind)
-            verdict = self._worker.run(bind(sample, base.bound & sample.feeds.keys()).task())
+            verdict = self._worker.run(bind(sample, bound & sample.feeds.keys()).task())
             if verdict.agrees:
                 note(ran, sample if variant is made.sample else made.sample)
                 ran.setdefault(variable, set()).add(kind)

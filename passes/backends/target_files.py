@@ -272,7 +272,12 @@ def write(
     body = [_entry(key, value) for key, value in facts.items() if not isinstance(value, Mapping)]
     for key, table in facts.items():
         if isinstance(table, Mapping):
-            body += ["", *_TOLD.get(key, ()), f'[versions."{version}".{key}]', *(f"{_key(k)} = {json.dumps(v)}" for k, v in table.items())]
+            body += [
+                "",
+                *_TOLD.get(key, ()),
+                f'[versions."{version}".{key}]',
+                *(f"{_key(k)} = {json.dumps(v)}" for k, v in table.items()),
+            ]
     return "\n".join([*remarks, *head, *limited, "", f'[versions."{version}"]', *body, ""])
 
 
