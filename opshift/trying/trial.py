@@ -112,12 +112,8 @@ class Backend:
         if len(found.outputs) < len(held.feeds):
             return Answer(REFUSED, found.why, blamed(found.why, model), len(found.outputs))
         try:
-            compared = held, Side(model, folder), found.outputs, plainly
-            place, tensor, why = (
-                isolation.call(_parted, *compared)
-                if math.isinf(seconds)
-                else isolation.call(isolation.within, seconds, _parted, *compared)
-            )
+            side = Side(model, folder)
+            place, tensor, why = isolation.call(isolation.within, seconds, _parted, held, side, found.outputs, plainly)
         except isolation.Ended as ended:
             late = f"what it yields was not compared within {seconds:.3g} s"
             return Answer(HUNG, late) if ended.late else Answer(REFUSED, str(ended))

@@ -103,7 +103,8 @@ def end_after(seconds: int) -> None:
 
 def within(seconds: float, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """What a function returns, to be called by `call`: its process ends (`Ended.late`) where that takes longer."""
-    end_after(max(math.ceil(seconds), 1))
+    if math.isfinite(seconds):
+        end_after(max(math.ceil(seconds), 1))
     return function(*arguments, **named)
 
 

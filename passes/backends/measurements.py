@@ -61,7 +61,7 @@ def asked(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Iterat
             if name and formal is not None and len(formal.types) > 1:
                 kind = scope.type(name)
                 types = held.types.get(then.type) if then is not None else None
-                yield Asked(name, kind and type_text(kind), types or held.types.get(formal.type))
+                yield Asked(name, type_text(kind) if kind is not None else None, types or held.types.get(formal.type))
 
 
 def read(name: str, text: str) -> Measured:
