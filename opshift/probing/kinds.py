@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -84,9 +84,11 @@ class Kinds:
             for kind in kinds:
                 if kind in self._missing or kind in ran.get(variable, ()):
                     continue
-                made = ((of_kind(base.sample, variable, kind), base.bound) for base in held)
-                able = islice(((sample, bound) for sample, bound in made if sample is not None), _BASES)
-                outcomes = [self._outcome(sample, bound, variable, kind, ran) for sample, bound in able]
+                made = ((list(_of_kind(base.sample, variable, kind)), base.bound) for base in held)
+                able = islice(((samples, bound) for samples, bound in made if samples), _BASES)
+                outcomes = [
+                    self._outcome(sample, bound, variable, kind, ran) for samples, bound in able for sample in samples
+                ]
                 if "agrees" not in outcomes and "failed" in outcomes:
                     failed.setdefault(variable, set()).add(kind)
         return {
@@ -161,15 +163,31 @@ def _open(samples: Iterable[Sample]) -> dict[str, list[str]]:
     return found
 
 
-def of_kind(sample: Sample, variable: str, kind: str) -> Made | None:
-    """The sample with values of a type, in the place of all that a type variable stands for; None where none is."""
+def _of_kind(sample: Sample, variable: str, kind: str) -> Iterator[Made]:
+    """A sample with a type in the place of a type variable; and in that of those, too, that are of one type with it."""
+    alone = of_kind(sample, {variable}, kind)
+    if alone is None:
+        return
+    yield alone
+    _, schema = _called(sample)
+    types: dict[str, set[str]] = {}
+    note(types, sample)
+    formals = (*schema.inputs, *schema.outputs) if schema is not None else ()
+    alike = {f.type for f in formals if kind in f.types and types.get(f.type) == types.get(variable)}
+    together = of_kind(sample, alike, kind) if alike > {variable} else None
+    if together is not None:
+        yield together
+
+
+def of_kind(sample: Sample, variables: Collection[str], kind: str) -> Made | None:
+    """The sample with values of a type, in the place of all that some variables stand for; None if nothing is."""
     node, schema = _called(sample)
     if schema is None or node is None:
         return None
     if next(subgraphs(node), None) is not None:
         return _flowing(sample, kind)
     formals = {name: schema.input(place) for place, name in enumerate(node.input)}
-    names = {name for name, formal in formals.items() if formal is not None and formal.type == variable}
+    names = {name for name, formal in formals.items() if formal is not None and formal.type in variables}
     names &= sample.feeds.keys()
     if any(not hasattr(sample.feeds[name], "dtype") for name in names):
         return None
@@ -183,7 +201,7 @@ def of_kind(sample: Sample, variable: str, kind: str) -> Made | None:
         value.ClearField("type")
     made = replace(sample, model=model, feeds=feeds)
     held, _ = _called(made)
-    if held is None or not (names or _named(held, schema, variable, kind)):
+    if held is None or not (names or _named(held, schema, variables, kind)):
         return None
     return Made(made, frozenset(names))
 
@@ -204,12 +222,12 @@ def _flowing(sample: Sample, kind: str) -> Made | None:
     return Made(replace(sample, model=model, feeds=feeds), frozenset({"x"}))
 
 
-def _named(node: NodeProto, schema: schemas.Schema, variable: str, kind: str) -> bool:
+def _named(node: NodeProto, schema: schemas.Schema, variables: Collection[str], kind: str) -> bool:
     """Have a node's attribute name, or hold, a type of its output; whether one does."""
     import onnx.helper
     import onnx.numpy_helper
 
-    if all(formal.type != variable for formal in schema.outputs):
+    if all(formal.type not in variables for formal in schema.outputs):
         return False
     kept = [each for each in node.attribute if not each.name.startswith("value") and each.name not in _NAMING]
     name = next((name for name in _NAMING if name in schema.attributes), "")
