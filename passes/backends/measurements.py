@@ -48,7 +48,10 @@ class Asked(NamedTuple):
 
 
 def asked(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Iterator[Asked]:
-    """Those of a call at an opset; measurements name the type variables of the newest version that the backend has."""
+    """Those of a call at an opset, but those without elements, such as the `roi` that exporters give to Resize.
+
+    Measurements name the type variables of the newest version that the backend has.
+    """
     op = default_domain(node.domain), node.op_type
     held, own = backend.measured.get(op), schemas.schema(*op, opset)
     if held is None or own is None:
@@ -58,7 +61,7 @@ def asked(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Iterat
     for names, formals, measured in ((node.input, own.input, now.input), (node.output, own.output, now.output)):
         for place, name in enumerate(names):
             formal, then = formals(place), measured(place)
-            if name and formal is not None and len(formal.types) > 1:
+            if name and formal is not None and len(formal.types) > 1 and 0 not in (scope.shape(name) or ()):
                 kind = scope.type(name)
                 types = held.types.get(then.type) if then is not None else None
                 yield Asked(name, type_text(kind) if kind is not None else None, types or held.types.get(formal.type))

@@ -108,3 +108,11 @@ def test_a_type_that_nobody_knows_is_unknown():
     )
     found_ = list(known(of, Backend("npu-1", opset=14, **typed("floats", rank="any"))))
     assert found_[-1] == ("Relu", UNKNOWN, "the type of one of its values is not known")
+
+
+def test_what_has_no_elements_may_be_of_any_type():
+    facts = {"measured": {("", "Resize"): measurements.read("Resize", "4; T1: float")}}
+    body = "y = Resize(x, r, s)"
+    held = "float[0] r = {}, float[4] s = {1, 1, 2, 2}"
+    of = model(body, 13, inputs="float[1,1,2,2] x", outputs="float[1,1,4,4] y", constants=held)
+    assert [call.word for call in known(of, Backend("npu-1", opset=18, **facts))] == [READ]
