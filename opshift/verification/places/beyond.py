@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes import progress
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import ModelProto
-from opshift.passes.records import replace
+from opshift.passes.records import dataclass, field, replace
 from opshift.verification import interfaces
 from opshift.verification.engines import EngineError, Feeds
 from opshift.verification.places import levels
@@ -30,10 +29,9 @@ _MOST = 1 << 26  # bytes of values that are replaced
 
 @dataclass(frozen=True)
 class Forced:
-    """Both forms with other numbers: what they are given, and yield, or `why` they could not be."""
+    """Both forms with other numbers: what they are given, and yield; no pair where not both have what it reads."""
 
     spots: Sequence[Spot]
-    why: str = ""
     pair: Pair | None = None
     given: Feeds = field(default_factory=dict)
     expected: Sequence[Any] = ()
@@ -62,9 +60,9 @@ def forced(pair: Pair, found: Sequence[Spot], given: Feeds) -> Iterator[Forced]:
             else:
                 left += some
             continue
-        yield Forced(some, "", judged, feeds, expected, actual)
+        yield Forced(some, judged, feeds, expected, actual)
     if left:
-        yield Forced(left, "not both forms have what it reads")
+        yield Forced(left)
 
 
 class _Held:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, default_domain
 from opshift.verification.places.lines import constants
@@ -90,6 +88,8 @@ def levelled(value: Any, levels: Sequence[Level], values: Mapping[str, Any]) -> 
 
 def _lines(value: Any, how: str, at: Any, values: Mapping[str, Any]) -> list[Any]:
     """What the value is on a line."""
+    import numpy as np
+
     if how == "line":
         return [np.full_like(value, at)]
     if how == "beside":
@@ -100,6 +100,8 @@ def _lines(value: Any, how: str, at: Any, values: Mapping[str, Any]) -> list[Any
 
 def _tied(value: Any, axis: int) -> Any:
     """The value between the next to least and the next to largest, or more, of each row."""
+    import numpy as np
+
     size = value.shape[axis]
     if size < 2:
         return value

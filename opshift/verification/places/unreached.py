@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +16,8 @@ from opshift.passes.analysis import scope
 from opshift.passes.model import imports, tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, default_domain
-from opshift.passes.model.traversal import subgraphs, with_nested
+from opshift.passes.model.traversal import Body, may_hold, subgraphs, with_nested
+from opshift.passes.records import dataclass, field
 from opshift.verification.feeding import moving
 from opshift.verification.places import decided, levels
 from opshift.verification.places.levels import Level
@@ -158,8 +158,8 @@ def _leading(graph: GraphProto) -> set[str]:
     """What does nothing but decide which branch of an If runs, and whether a Loop turns: they are run apart."""
     found, read = set[str](), {value.name for value in graph.output}
     for node in reversed(graph.node):
-        inner = (at for body in with_nested([held for _, _, held in subgraphs(node)]) for at in body.node)
-        for at in (node, *inner):
+        graphs: list[Body] = [held for _, _, held in subgraphs(node)] if may_hold(node) else []
+        for at in (node, *(inner for body in with_nested(graphs) for inner in body.node)):
             leads = at.op_type in ("If", "Loop") or (
                 at.op_type in _LOGIC and found.issuperset(at.output) and read.isdisjoint(at.output)
             )
@@ -237,7 +237,7 @@ def _count(node: NodeProto, name: str) -> None:
     kind = body.output.add(name=f"{name}/turn").type.tensor_type
     kind.elem_type = TensorProto.INT64
     kind.shape.SetInParent()
-    node.output.extend([""] * (len(body.output) - 2 - len(node.output)))
+    node.output.extend([f"{name}/{k}" for k in range(len(node.output), len(body.output) - 2)])
     node.output.append(name)
 
 

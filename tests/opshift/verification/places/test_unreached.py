@@ -181,9 +181,7 @@ CHANGES = {
 
 
 def deciding(filled, *, kind="float"):
-    held = (
-        "float[8] w = {1, 2, 3, 4, 5, 6, 7, 8}, float seven = {7}, float two = {2}, float more = {2.03}, float one = {1}"
-    )
+    held = "float[8] w = {1, 2, 3, 4, 5, 6, 7, 8}, float seven = {7}, float two = {2}, float more = {2.03}, float one = {1}"
     held += ", float half = {0.5}, float zero = {0}, float minus = {-1}, float two2 = {-2}"
     io = {"inputs": f"{kind}[N,8] x", "outputs": f"{kind}[N,8] y" if "ArgMax" not in filled else f"{kind}[N,M] y"}
     made = model(DECIDED.format(filled), 17, constants=held, **io)
