@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes import progress
 from opshift.passes.model.messages import ModelProto
-from opshift.passes.records import replace
+from opshift.passes.records import dataclass, field, replace
 from opshift.verification import interfaces
 from opshift.verification.engines import EngineError, Feeds
 from opshift.verification.places.lines import constants, upwards

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from opshift.passes.model import imports, tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, default_domain
-from opshift.passes.model.traversal import subgraphs, with_nested
+from opshift.passes.model.traversal import Body, may_hold, subgraphs, with_nested
+from opshift.passes.records import dataclass, field
 from opshift.verification.feeding import moving
 from opshift.verification.places import decided
 from opshift.verification.places.lines import Piece, constants, pieces
@@ -104,8 +104,8 @@ def _leading(graph: GraphProto) -> set[str]:
     """What does nothing but decide which branch of an If runs, and whether a Loop turns: they are run apart."""
     found, read = set[str](), {value.name for value in graph.output}
     for node in reversed(graph.node):
-        inner = (at for body in with_nested([held for _, _, held in subgraphs(node)]) for at in body.node)
-        for at in (node, *inner):
+        graphs: list[Body] = [held for _, _, held in subgraphs(node)] if may_hold(node) else []
+        for at in (node, *(inner for body in with_nested(graphs) for inner in body.node)):
             leads = at.op_type in ("If", "Loop") or (
                 at.op_type in _LOGIC and found.issuperset(at.output) and read.isdisjoint(at.output)
             )

@@ -239,3 +239,6 @@ _KERNELS: dict[str, Callable[..., Array | None]] = {
     "Resize": _resize,
     "Upsample": lambda inputs, attributes, _: _resize(inputs, attributes, 10) if len(inputs) > 1 else None,
 }
+
+LACKING = frozenset(_KERNELS)
+"""What onnxruntime has no kernel for in double."""

@@ -183,7 +183,7 @@ def test_what_tells_two_calls_apart():
 
     def key(op="Split", opset=18, inputs=two, domain="", outputs=("y", "z"), **attributes):
         node = onnx.helper.make_node(op, ["a", "b"], list(outputs), domain=domain, **attributes)
-        return calls._key(node, opset, inputs)
+        return calls.Call(node, opset).key(inputs)
 
     assert key() == key(inputs=(np.zeros(9), None), outputs=("p", "q"))
     assert key(a=1, b=2) == key(b=2, a=1)
@@ -196,4 +196,4 @@ def test_what_tells_two_calls_apart():
 
 def test_attributes_are_those_of_python():
     node = onnx.helper.make_node("Op", [], [], text="abc", rows=[1, 2], half=0.5)
-    assert calls._attributes(node) == {"text": "abc", "rows": [1, 2], "half": 0.5}
+    assert calls.Call(node, 17).attributes == {"text": "abc", "rows": [1, 2], "half": 0.5}

@@ -5,9 +5,9 @@ import onnx
 import onnx.helper
 import pytest
 from onnx import TensorProto
-from opshift.passes.model import schemas
 
 from opshift.verification.twins import twin
+from opshift.verification.twins.calls import Call
 from opshift.verification.twins.twin import _kind, is_too_large
 from opshift.verification.twins.values import Value
 from tests.support import model
@@ -30,13 +30,13 @@ from tests.support import model
 def test_the_type_that_a_model_has_for_what_is_double(op, opset, attributes, kinds, kind):
     node = onnx.helper.make_node(op, ["a"] * len(kinds), ["y"], **attributes)
     given = [Value(np.ones(1), held) for held in kinds]
-    assert _kind(node, schemas.schema("", op, opset), 0, given) == kind
+    assert _kind(node, Call(node, opset), 0, given) == kind
 
 
 def test_inputs_that_are_left_out_tell_no_type():
     node = onnx.helper.make_node("Clip", ["a", "", "b"], ["y"])
     given = [Value(None), Value(None), Value(np.ones(1), TensorProto.FLOAT16)]
-    assert _kind(node, schemas.schema("", "Clip", 13), 0, given) == TensorProto.FLOAT16
+    assert _kind(node, Call(node, 13), 0, given) == TensorProto.FLOAT16
 
 
 @pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.DOUBLE])
