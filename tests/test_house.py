@@ -39,7 +39,6 @@ LONG_FILES = {
     "tests/undefined.py": "one table, behind the conditions that it is made of",
 }
 FULL_FOLDERS = {
-    "opshift/trying": "a file for each way around what a backend lacks",
     "passes/analysis": "a file for each kind of what is known of a value",
     "passes/openvino": "a file for each kind of layer",
     "passes/operators/math": "a file for each operator or a few of one kind",
