@@ -64,7 +64,8 @@ def refined(
 ) -> Result:
     """The result of a conversion with what is asked for beyond it; a refused one is returned as it is.
 
-    `survey` is that of its model, if there is one. Operators in `lacking` are not brought in; of an optimized model, nor those that would make it slower, if not named.
+    `survey` is that of its model, if any. Operators in `lacking` are not brought in; of an optimized model, nor
+    those that would make it slower, if not named.
 
     Raises:
         InvalidModel: the model is not valid.

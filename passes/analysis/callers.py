@@ -35,7 +35,7 @@ NOTHING_OMITTED = Omitted()
 
 def refers(node: NodeProto) -> bool:
     """Whether an attribute is given by those who call the function that a node stands in."""
-    return any([attribute.ref_attr_name for attribute in node.attribute])
+    return any(attribute.ref_attr_name for attribute in node.attribute)
 
 
 def key_of(function: FunctionProto) -> Callee:

@@ -225,9 +225,10 @@ def _add_ranks(light: GraphProto, inferred: GraphProto, outer: Callable[[str], i
     lengths = {tensor.name: tensor.dims[0] for tensor in inferred.initializer if len(tensor.dims) == 1}
 
     def length(name: str) -> int | None:
-        dims = kinds[name].tensor_type.shape.dim if name in kinds else ()
-        if len(dims) == 1 and dims[0].HasField("dim_value"):
-            return int(dims[0].dim_value)
+        if name in kinds:
+            dims = kinds[name].tensor_type.shape.dim
+            if len(dims) == 1 and dims[0].HasField("dim_value"):
+                return int(dims[0].dim_value)
         return lengths.get(name) if name in kinds or name in lengths else outer(name)
 
     stated = {value.name: value for value in (*light.value_info, *light.output)}

@@ -107,9 +107,9 @@ class Visit:
                 break
             if how == "":
                 return before
-        if plain and self._whole.measures and space.opset >= 7 and shape_values.knows(node.op_type):
-            if space.followed is not node:  # which a rule asked for
-                shape_values.follow(Call(node, space))
+        followed = space.followed is node  # as a rule asked for it
+        if plain and self._whole.measures and space.opset >= 7 and shape_values.knows(node.op_type) and not followed:
+            shape_values.follow(Call(node, space))
         if plain and node.output[0] and self._fold(node):
             return before
         if plain and self._merge(node):
