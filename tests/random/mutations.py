@@ -50,11 +50,14 @@ def one_size(rng: random.Random, call: Call, corpus: Corpus) -> Call:
 
 
 def rank(rng: random.Random, call: Call, corpus: Corpus) -> Call:
-    """All inputs that are no parameters, or one of them, get a size of 1 in front, or lose their first."""
+    """All inputs that are no parameters, or one of them, get a size of 1 in front, or lose their first; or one parameter
+    of one element does."""
     more, only = rng.random() < 0.5, rng.choice([None, *range(len(call.inputs))])
 
     def other(at: int, value: Any) -> Any:
-        if not isinstance(value, np.ndarray) or is_parameter(value) or only not in (None, at):
+        if not isinstance(value, np.ndarray) or only not in (None, at):
+            return value
+        if is_parameter(value) and (only is None or value.size != 1):
             return value
         return value[None] if more else value[0] if value.ndim and value.shape[0] else value
 

@@ -11,7 +11,7 @@ from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import ELEMENTS
-from opshift.trying.rewriting import Rewriting
+from opshift.trying.ways.rewriting import Rewriting
 
 BOUNDED: dict[str, tuple[float, float]] = {
     "Erf": (-8.0, 8.0),

@@ -16,7 +16,7 @@ from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, Ten
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.specialization import specialize
 from opshift.passes.specialization.wanted import NOTHING
-from opshift.trying.rewriting import Rewriting
+from opshift.trying.ways.rewriting import Rewriting
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
 

@@ -8,7 +8,7 @@ from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto
-from opshift.trying.rewriting import Rewriting
+from opshift.trying.ways.rewriting import Rewriting
 
 SPLIT = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"})
 """What is the same in several steps, but for rounding."""

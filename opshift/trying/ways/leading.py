@@ -6,7 +6,7 @@ from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change
 from opshift.passes.model.editing import dead_code
 from opshift.passes.model.messages import ModelProto, TensorProto
-from opshift.trying.rewriting import Rewriting
+from opshift.trying.ways.rewriting import Rewriting
 
 BROADCAST = frozenset({"Add", "Div", "Mul", "Pow", "Sub"})
 """What takes operands of different ranks."""

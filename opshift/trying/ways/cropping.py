@@ -8,7 +8,7 @@ from opshift.passes.changes import Change
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import ModelProto, NodeProto
-from opshift.trying.rewriting import Rewriting
+from opshift.trying.ways.rewriting import Rewriting
 
 CROPS = frozenset({"Pad"})
 _SINCE = 11
