@@ -34,7 +34,8 @@ th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(-
 td { overflow-wrap: anywhere }
 .pair { display: flex; flex-wrap: wrap; gap: 1.5rem; align-items: flex-start }
 .pair > div { max-width: 100%; overflow-x: auto } details { margin: .4rem 0 }
-svg { max-width: 100%; height: auto } .pair svg { max-width: none } svg text { fill: currentColor; font: 12px system-ui, sans-serif }
+svg { max-width: 100%; height: auto } .pair svg { max-width: none }
+svg text { fill: currentColor; font: 12px system-ui, sans-serif }
 svg rect { fill: var(--soft); stroke: var(--line) } svg path { fill: none; stroke: var(--line) }
 .pair svg text { text-anchor: middle } .pair svg .name, .pair svg .value { font-size: 10px; opacity: .75 }
 svg .bar { fill: var(--mark); stroke: none } svg .bar.bad { fill: var(--bad) } svg .bound { stroke: currentColor }
