@@ -187,6 +187,33 @@ def no_time(call: Call) -> bool:
     return x is not None and x.shape[call.attribute("layout", 0)] == 0
 
 
+def nothing_to_sum(call: Call) -> bool:
+    """Whether the matrices of a Gemm have no inner size."""
+    x = call.shape(0)
+    return x is not None and len(x) == 2 and x[0 if call.attribute("transA", 0) else 1] == 0
+
+
+def negative_zero_of_16_bits(call: Call) -> bool:
+    """Whether a float16 is -0.0, or may be."""
+    x = call.given(0)
+    return x is None or (x.dtype == np.float16 and holds(x, lambda v: (v == 0) & np.signbit(v)))
+
+
+def whole_beyond_floats(call: Call) -> bool:
+    """Whether a whole number may be larger than float32 holds all of."""
+    x = call.given(0)
+    return x is None or (x.dtype.kind in "iu" and bool((np.abs(x.astype(np.float64)) > 2**24).any()))
+
+
+def powers_beyond_16_bits(call: Call) -> bool:
+    """Whether a sum of powers in a pool may be larger than a float16 is."""
+    x = call.given(0)
+    if x is None or x.dtype != np.float16:
+        return False
+    sizes = np.abs(x.astype(np.float64)[np.isfinite(x)])
+    return bool(np.sum(sizes ** float(call.attribute("p", 2))) > np.finfo(np.float16).max)
+
+
 def default_threshold(call: Call) -> bool:
     return b"ThresholdedRelu" in map(encoded, call.attribute("activations", [])) and not call.attribute(
         "activation_alpha"

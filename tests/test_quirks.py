@@ -10,15 +10,19 @@ from opshift.verification.engines import ENGINES, EngineError
 from tests.conditions import never
 from tests.conformance.engines import Raised
 from tests.quirks import HELD, QUIRKS, excuse
-from tests.quirks.entry import Quirk
+from tests.quirks.entry import REFERENCE, RUNTIME, Quirk
 from tests.support import model
 
 NAMED = "{0.engine} {0.operators[0]} {0.when}".format
 BY_NAME = {engine.engine: engine for engine in (*ENGINES, Raised)}
 
 
+SHOWN = [quirk for quirk in QUIRKS if quirk.shows]
+UNSTEADY = [quirk for quirk in QUIRKS if not quirk.shows]
+
+
 @pytest.mark.newest
-@pytest.mark.parametrize("quirk", QUIRKS, ids=NAMED)
+@pytest.mark.parametrize("quirk", SHOWN, ids=NAMED)
 def test_the_engine_computes_otherwise_until_it_is_mended(quirk: Quirk):
     of, feeds = quirk.evidence.model, quirk.evidence.feeds
     try:
@@ -27,6 +31,12 @@ def test_the_engine_computes_otherwise_until_it_is_mended(quirk: Quirk):
         assert (quirk.gives, quirk.holds) == ("refuses it", True)
         return
     assert all(alike(*pair) for pair in zip(quirk.evidence.right, outputs, strict=True)) is not quirk.holds
+
+
+@pytest.mark.parametrize("quirk", UNSTEADY, ids=NAMED)
+def test_what_no_run_shows_another_engine_computes(quirk: Quirk):
+    assert quirk.engine == RUNTIME
+    assert all(map(alike, quirk.evidence.right, BY_NAME[REFERENCE](quirk.evidence.model).run(quirk.evidence.feeds)))
 
 
 def alike(right: Any, actual: Any) -> bool:

@@ -27,6 +27,10 @@ def io(**feeds: np.ndarray) -> dict[str, Any]:
 CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("what is dropped", "y = Dropout(x, r, t)", 13, "float[N] y",
      {"x": np.ones(4, F), "r": np.array(0.5, F), "t": np.array(True)}, {"t": np.array(False)}),
+    ("farther than", "y = BitShift<direction=\"LEFT\">(x, s)", 11, "uint8[N] y", {"x": np.ones(2, np.uint8), "s": np.array([0, 8], np.uint8)},
+     {"s": np.array([7, 7], np.uint8)}),
+    ("one place for each", "y = MaxUnpool<kernel_shape=[2]>(x, i)", 11, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F), "i": np.zeros((1, 2, 1), int)},
+     {"i": np.zeros((1, 1, 1), int)}),
     ("divided by 0", "y = Div(x, z)", 14, "int64[N] y", {"x": np.ones(2, int), "z": np.array([1, 0])}, {"z": np.ones(2, int)}),
     ("what is to be one number", "y, i = TopK(x, k)", 11, "float[N] y", {"x": np.ones(2, F), "k": np.array([1, 1])},
      {"k": np.array([1])}),
@@ -72,6 +76,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones(1, F), "r": np.array([0, -np.inf], F), "s": np.ones(1, F)}, {"r": np.array([0, 1], F)}),
     ("the scales are no vector", "y = Resize(x, , s)", 13, "float[N] y", {"x": np.ones(1, F), "s": np.ones((1, 1), F)}, {"s": np.ones(1, F)}),
     ("more conditions", "y = Compress(x, c)", 11, "float[N] y", {"x": np.ones(1, F), "c": np.ones(2, bool)}, {"c": np.ones(1, bool)}),
+    ("the slope is larger", "y = PRelu(x, s)", 6, "float[N] y", {"x": np.array(1, F), "s": np.ones(1, F)}, {"x": np.ones(2, F)}),
     ("the slope is larger", "y = PRelu(x, s)", 16, "float[N] y", {"x": np.ones(1, F), "s": np.ones(2, F)}, {"s": np.ones(1, F)}),
     ("no finite scale", "y, s, z = DynamicQuantizeLinear(x)", 11, "uint8[N] y", {"x": np.array([np.inf], F)}, {"x": np.ones(1, F)}),
     ("sizes of a scale", "y = QuantizeLinear<axis=0>(x, s)", 13, "uint8[N] y", {"x": np.ones(2, F), "s": np.ones(3, F)},

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
-from tests.conditions import encoded, left_out, origin
+from tests.conditions import encoded, left_out, nothing_to_sum, origin
 from tests.node_calls import Call, calls
 from tests.quirks.entry import ALONG_AXIS
 
@@ -146,8 +146,10 @@ def _beyond(call: Call) -> bool:
 
 def _broadcasts_data(call: Call) -> bool:
     x, slope = call.shape(0), call.shape(1)
-    if call.opset < 7 or x is None or slope is None:
+    if x is None or slope is None:
         return False
+    if call.opset < 7:  # one for all, or one for each channel
+        return (x, slope) == ((), (1,))
     try:
         return np.broadcast_shapes(x, slope) != x
     except ValueError:
@@ -304,11 +306,6 @@ def _found_beside_none(call: Call) -> bool:
     return sizes is not None and bool(call.attribute("allowzero", 0)) and {0, -1} <= set(sizes.reshape(-1).tolist())
 
 
-def _nothing_to_sum(call: Call) -> bool:
-    x = call.shape(0)
-    return x is not None and len(x) == 2 and x[0 if call.attribute("transA", 0) else 1] == 0
-
-
 def _broadcasts_early(call: Call) -> bool:
     shapes = {call.shape(at) for at in range(len(call.node.input))} - {None}
     return call.opset < 8 and len(shapes) > 1
@@ -374,6 +371,9 @@ def _stacks_nothing(call: Call) -> bool:
 REDUCTIONS = tuple(f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Prod", "Sum", "SumSquare", "Mean"))
 ROWS: tuple[Undefined, ...] = (
     Undefined(("Dropout",), "what is dropped is chance", _trains),
+    Undefined(("BitShift",), "bits are shifted farther than there are any",
+              lambda call: _whole(by := call.given(1)) and bool((by >= 8 * by.itemsize).any())),
+    Undefined(("MaxUnpool",), "there is not one place for each element", lambda call: call.shape(1) not in (None, call.shape(0))),
     Undefined(("Div", "Mod"), "whole numbers are divided by 0", _divides_by_zero),
     Undefined(("NonMaxSuppression",), "what is to be one number is not", _one_number(2, 3, 4)),
     Undefined(("TopK", "OneHot"), "what is to be one number is not", _one_number(1)),
@@ -444,7 +444,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("InstanceNormalization",), "there is not one scale and bias for each channel", _unequal(((0, 1), (1, 0), (2, 0)))),
     Undefined(("Reshape",), "a size of 0 is asked for beside one to be found out",
               _found_beside_none),
-    Undefined(("Gemm",), "nothing is 0 or what is added", _nothing_to_sum, "the sign of a zero"),
+    Undefined(("Gemm",), "nothing is 0 or what is added", nothing_to_sum, "the sign of a zero"),
     Undefined(("Max", "Min", "Sum", "Mean"), "sizes differ, which are broadcast from 8 on", _broadcasts_early),
     Undefined(ALONG_AXIS, "sizes differ, and no broadcast is asked for", _broadcasts_unasked),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel has other axes than the data", _other_kernel),

@@ -1,62 +1,114 @@
-"""What an older onnxruntime does not check: it reads beyond what it is given, and yields whatever lies there."""
+"""What an older onnxruntime does not check: it reads beyond what it is given, or overflows, and yields anything."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from opshift.passes.model import tensors
 from opshift.passes.model.attributes import attribute_value, make_attribute
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto
+from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.model.traversal import bodies
 
-SINCE = (1, 25)
-"""The first onnxruntime that refuses to reflect more than there is; 1.24.1 was seen to yield what lay beyond."""
+REFLECTS, OVERFLOWS = (1, 25), (1, 32)
+"""The first onnxruntime that refuses to reflect more than there is, where 1.24.1 was seen to yield what lay beyond, and
+the first whose QLinearSoftmax stays finite, where 1.31.1 made zero points and lowest numbers of ones."""
+T = TensorProto
 
 
 def checked(model: ModelProto, version: str) -> ModelProto:
-    """The model as that onnxruntime can run it: where one reflects, a copy that fails, not one that reads too far."""
-    if _number(version) >= SINCE or not any(_reflects(node) for body in bodies(model) for node in body.node):
+    """The model as that onnxruntime can run it: where it would compute anything, a copy that fails."""
+    if not any(_check(node, version) for body in bodies(model) for node in body.node):
         return model
     copy = ModelProto()
     copy.CopyFrom(model)
     for body in reversed(list(bodies(copy))):  # what stands inside first: the nodes around it are made anew
-        nodes = [made for node in body.node for made in ((*_check(node), node) if _reflects(node) else (node,))]
+        nodes = [made for node in body.node for made in _with_check(node, version)]
         held = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
         del body.node[:]
         body.node.extend(held)
     return copy
 
 
+def _with_check(node: NodeProto, version: str) -> Sequence[NodeProto]:
+    check = _check(node, version)
+    return (node,) if check is None else (*_failing(node, check), node)
+
+
 def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
 
-def _reflects(node: NodeProto) -> bool:
-    is_pad = node.op_type == "Pad" and not node.domain
-    return is_pad and any(a.name == "mode" and attribute_value(a) == "reflect" for a in node.attribute)
+class _Nodes(list[NodeProto]):
+    """Nodes in front of one, which tell whether it may run."""
 
+    def __init__(self, before: NodeProto):
+        self.before = before
 
-def _check(node: NodeProto) -> Sequence[NodeProto]:
-    """Nodes that take an element which is there only if each reflection is shorter than its axis."""
-    nodes = list[NodeProto]()
-
-    def made(op: str, *inputs: str, **attributes: Any) -> str:
-        output = f"{node.output[0]} ~{op}{len(nodes)}"
+    def made(self, op: str, *inputs: str, **attributes: Any) -> str:
+        output = f"{self.before.output[0]} ~{op}{len(self)}"
         held = [make_attribute(name, value) for name, value in attributes.items()]
-        nodes.append(NodeProto(op_type=op, input=inputs, output=[output], attribute=held))
+        self.append(NodeProto(op_type=op, input=inputs, output=[output], attribute=held))
         return output
 
-    def constant(values: Sequence[float]) -> str:
-        kind = TensorProto.DOUBLE
-        return made("Constant", value=TensorProto(data_type=kind, dims=[len(values)], double_data=values))
+    def constant(self, values: Sequence[float]) -> str:
+        return self.made("Constant", value=T(data_type=T.DOUBLE, dims=[len(values)], double_data=values))
 
-    data, pads, _, axes = [*node.input, "", "", ""][:4]
-    written = next((attribute_value(a) for a in node.attribute if a.name == "pads"), None)
-    longest = made("Cast", pads, to=TensorProto.DOUBLE) if written is None else constant(written)
-    sizes = made("Cast", made("Shape", data), to=TensorProto.DOUBLE)
-    sizes = made("Gather", sizes, axes) if axes else sizes
-    one = constant([1])
-    fits = made("Or", made("Less", longest, made("Concat", sizes, sizes, axis=0)), made("Less", longest, one))
-    made("Gather", one, made("Cast", made("Not", fits), to=TensorProto.INT64))
-    nodes[-1].name = f"{node.name} reflects" if node.name else ""  # which the engine repeats where it fails
+    def places(self, *values: int) -> str:
+        return self.made("Constant", value=tensors.int64s(values))
+
+    def sizes(self, data: str) -> str:
+        return self.made("Cast", self.made("Shape", data), to=T.DOUBLE)
+
+
+Check = Callable[[NodeProto, _Nodes], tuple[str, str]]
+
+
+def _check(node: NodeProto, version: str) -> Check | None:
+    """What tells whether that onnxruntime computes the node."""
+    if _number(version) < REFLECTS and not node.domain and _attribute(node, "mode", "") == "reflect":
+        return _fits if node.op_type == "Pad" else None
+    if _number(version) < OVERFLOWS and (node.domain, node.op_type) == (MICROSOFT, "QLinearSoftmax"):
+        return _is_finite
+    return None
+
+
+def _attribute(node: NodeProto, name: str, default: Any) -> Any:
+    return next((attribute_value(a) for a in node.attribute if a.name == name), default)
+
+
+def _failing(node: NodeProto, check: Check) -> _Nodes:
+    """Nodes that take an element which is there only if the check holds."""
+    nodes = _Nodes(node)
+    holds, name = check(node, nodes)
+    one = nodes.constant([1])
+    nodes.made("Gather", one, nodes.made("Cast", nodes.made("Not", holds), to=T.INT64))
+    nodes[-1].name = f"{node.name} {name}" if node.name else ""  # which the engine repeats where it fails
     return nodes
+
+
+def _fits(node: NodeProto, nodes: _Nodes) -> tuple[str, str]:
+    """Each reflection is shorter than its axis."""
+    data, pads, _, axes = [*node.input, "", "", ""][:4]
+    written = _attribute(node, "pads", None)
+    longest = nodes.made("Cast", pads, to=T.DOUBLE) if written is None else nodes.constant(written)
+    sizes = nodes.sizes(data)
+    sizes = nodes.made("Gather", sizes, axes) if axes else sizes
+    both = nodes.made("Concat", sizes, sizes, axis=0)
+    return nodes.made(
+        "Or", nodes.made("Less", longest, both), nodes.made("Less", longest, nodes.constant([1]))
+    ), "reflects"
+
+
+def _is_finite(node: NodeProto, nodes: _Nodes) -> tuple[str, str]:
+    """The scale is so large, and the elements are so many, that no exponential overflows."""
+    from opshift.passes.operators.shared.dequantized import PER_AXIS, ROOM
+
+    per_axis = _attribute(node, "opset", PER_AXIS) >= PER_AXIS
+    axis = _attribute(node, "axis", -1)
+    end = axis + 1 if per_axis and axis != -1 else 2**31
+    sizes = nodes.made("Slice", nodes.sizes(node.input[0]), nodes.places(axis), nodes.places(end))
+    scale = nodes.made("Cast", node.input[3], to=T.DOUBLE)
+    least = nodes.made("Mul", nodes.made("Mul", nodes.made("ReduceProd", sizes), scale), nodes.constant([ROOM]))
+    return nodes.made("Not", nodes.made("Less", least, nodes.constant([1]))), "overflows"

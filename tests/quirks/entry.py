@@ -50,6 +50,7 @@ class Quirk:
     evidence: Evidence
     only: str = ""  # the difference that it makes, where it makes no other
     mended: str = ""  # the version from which on the engine computes as the text says
+    shows: bool = True  # not what nobody wrote, of which each run may show something else
 
     @property
     def holds(self) -> bool:

@@ -98,6 +98,10 @@ QUIRKS: tuple[Quirk, ...] = (
           lambda call: call.opset < 2 and getattr(call.given(0), "dtype", np.float64) == np.float64,
           Evidence("y = LpPool<kernel_shape=[2], p=3.0>(x)", 1, "double[1,1,2] x", "double[1,1,1] y", {"x": np.ones((1, 1, 2))},
                    (np.full((1, 1, 1), 2 ** (1 / 3)),)), "elements differ"),
+    Quirk(REFERENCE, "1.23.2", ("LpPool",), "powers of numbers of 16 bits are infinite from 2 on", "sums them in 16 bits", "the norm, which is finite",
+          lambda call: call.opset >= 2 and when.powers_beyond_16_bits(call),
+          Evidence("l = LpPool<kernel_shape=[2]>(x) y = Cast<to=1>(l)", 11, "float16[1,1,2] x", "float[1,1,1] y",
+                   {"x": np.array([[[300, 400]]], np.float16)}, (f(500, shape=(1, 1, 1)),)), "elements differ"),
     Quirk(REFERENCE, "1.23.2", ("Resize",), "numbers of 64 bits are interpolated by cubes", "weighs them in 32 bits",
           "the formula, of 64 bits", lambda call: call.attribute("mode") in (b"cubic", "cubic")
           and getattr(call.given(0), "dtype", np.float64) == np.float64,

@@ -159,17 +159,17 @@ class Judge:
             return Verdict(NEAR, engine=engine, result=result)
         if grade == "close" and _in_float32(self.source.model) and not _differ(_cut(expected), _cut(outputs), grade):
             return Verdict(NEAR, engine=engine, result=result)
-        if grade == "close" and as_unsteady(expected, outputs, self._moved(engine)):
+        if grade == "close" and as_unsteady(expected, outputs, *self._moved(engine)):
             return Verdict(UNJUDGED, f"what a rounding of the inputs changes as much: {differs}", engine, result)
         models = (flat(self.source.model), flat(result))
         excuses = (quirks.excuse(ENGINES[engine].engine, model, self.source.feeds, differs) for model in models)
         excuse = next(filter(None, excuses), "")
         return Verdict(UNJUDGED if excuse else WRONG, excuse or f"{grade}: {differs}", engine, result)
 
-    def _moved(self, engine: str) -> list[Any]:
-        """What an engine makes of the source where its inputs are a few roundings off."""
-        moved = rocked(self.source)
-        return self.engines.run(engine, moved.model, moved.feeds)[0] or []
+    def _moved(self, engine: str) -> list[list[Any]]:
+        """What an engine makes of the source where its inputs are a few roundings off, up and down."""
+        moved = (rocked(self.source, way) for way in (1, -1))
+        return [self.engines.run(engine, source.model, source.feeds)[0] or [] for source in moved]
 
     def _alone(self, engine: str) -> bool:
         """Whether it is onnx.reference, which takes calls that are none, and nobody else runs the source."""

@@ -9,10 +9,8 @@ from opshift.passes.fusion.quantization.biases import Scales, int32_bias
 from opshift.passes.fusion.quantization.calls import Call, Made, Make, attributes_of, check_kernel, check_same
 from opshift.passes.fusion.quantization.operands import Operands, Stays
 from opshift.passes.model.types import Dim
-from opshift.passes.operators.shared.dequantized import softmax_needs, softmax_overflows
+from opshift.passes.operators.shared.dequantized import PER_AXIS, softmax_needs, softmax_overflows
 from opshift.passes.rewrite.builder import Builder
-
-_PER_AXIS = 13  # the opset from which on Softmax is along one axis
 
 
 def all_of(count: int) -> Make:
@@ -89,10 +87,10 @@ def pool(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
 
 def softmax(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
     x = of.operand(build, call.inputs[0])
-    opset = min(of.scope.opset, _PER_AXIS)
-    axis, rule = call.value("axis", -1 if opset == _PER_AXIS else 1), call.value("opset", opset)
+    opset = min(of.scope.opset, PER_AXIS)
+    axis, rule = call.value("axis", -1 if opset == PER_AXIS else 1), call.value("opset", opset)
     check_same(of, kind, x[0])
-    sizes = _check_finite(of, call, axis, alone=rule >= _PER_AXIS)
+    sizes = _check_finite(of, call, axis, alone=rule >= PER_AXIS)
     known = all(isinstance(size, int) for size in sizes)
     return Made(x, {"axis": axis, "opset": rule}, remark="" if known else GRANTED)
 

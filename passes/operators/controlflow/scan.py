@@ -9,7 +9,7 @@ from opshift.passes.analysis.scope import Scope
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, keep_held
-from opshift.passes.model.types import tensor_type
+from opshift.passes.model.types import Dim, tensor_type
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.operators.shared.subgraphs import carried_in_float
@@ -93,15 +93,13 @@ def _stop_at_length(node: Node, inner: NodeProto, batch: GraphProto, states: int
 @says("Only sequences in a batch could be scanned, along the first axis: the sequence is made a batch of one.")
 def batch_of_one(node: Node) -> Replacement:
     build, states = node.build, len(node.inputs) - node.attributes["num_scan_inputs"]
-    operands = list(node.inputs)
     _state_shapes(node, states)
-    for i, axis in enumerate(node.attributes.get("scan_input_axes", [])):
-        if axis:
-            operands[states + i] = build.Transpose(operands[states + i], perm=_axis_first(axis, node.rank(states + i)))
+    axes = [0] * states + (node.attributes.get("scan_input_axes") or [0] * node.attributes["num_scan_inputs"])
+    operands = [_in_a_batch(node, i, axis) for i, axis in enumerate(axes)]
     directions = node.attributes.get("scan_input_directions", [])
     batched = build.again(
         node.proto,
-        ["", *(build.Unsqueeze(name, axes=[0]) for name in operands)],
+        ["", *operands],
         **SINCE_9,
         directions=directions if any(directions) else None,
     )
@@ -117,6 +115,19 @@ def batch_of_one(node: Node) -> Replacement:
             inverse = [perm.index(position) for position in range(len(perm))]
             results[states + k] = build.Transpose(results[states + k], perm=inverse)
     return results
+
+
+def _in_a_batch(node: Node, index: int, axis: int) -> str:
+    """An input as a batch of one, its elements along `axis`; steps below know no size that is merely declared."""
+    build, scope, name = node.build, node.scope, node.input(index)
+    turned = build.Transpose(name, perm=_axis_first(axis, node.rank(index))) if axis else name
+    made, dims = build.Unsqueeze(turned, axes=[0]), scope.inferred_shape(name)
+    if dims is None and (rank := scope.rank(name)) is not None:
+        dims = [None] * rank
+    if dims is not None and not all(isinstance(dim, int) for dim in dims):
+        order = _axis_first(axis, len(dims)) if axis else range(len(dims))
+        build.typed(made, scope.elem_type(name), [1, *(dims[k] for k in order)])
+    return str(made)
 
 
 def _state_shapes(node: Node, states: int) -> None:
@@ -176,8 +187,7 @@ def loop_over_elements(node: Node) -> list[str]:
     order = _places(node, operands[-1], T.INT64, backwards=True) if reversed_ else ""
     places = _places(node, operands[-1], T.DOUBLE) if lengths else ""
     lengths = build.Cast(lengths, to=T.DOUBLE) if lengths else ""
-    known = [node.scope.shape(name) for name in operands]
-    if any(dims and dims[0] == 1 for dims in known):
+    if any(dims and dims[0] == 1 for dims in (_sizes(node, name) for name in operands)):
         length = build.Gather(lengths, first, axis=0) if lengths else ""
         rows = _over_a_sequence(
             node, build, [build.Squeeze(name, axes=[0]) for name in operands], length, order, places
@@ -197,9 +207,14 @@ def loop_over_elements(node: Node) -> list[str]:
     return stacked
 
 
+def _sizes(node: Node, name: str) -> list[Dim] | None:
+    """What is inferred of a value of the source, which may declare other sizes, or known of one made here."""
+    return node.scope.shape(name) if node.scope.written(name) else node.scope.inferred_shape(name)
+
+
 def _places(node: Node, batch: str, kind: int, *, backwards: bool = False) -> str:
     """The places in a sequence, made outside of the Loop: Sub and Cast changed, and are not converted inside of it."""
-    build, dims = node.build, node.scope.shape(batch)
+    build, dims = node.build, _sizes(node, batch)
     if dims and isinstance(length := dims[1], int):
         return str(build.constant(list(range(length))[:: -1 if backwards else 1], kind))
     size = build.typed(build.Gather(build.Shape(batch), build.constant(1, T.INT64)), T.INT64, [])

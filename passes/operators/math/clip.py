@@ -30,7 +30,15 @@ def crossed_bounds(node: Node) -> Replacement:
     low, high = (node.scope.array(node.input(index)) for index in (1, 2))
     if low is None or high is None or low.size != 1 or high.size != 1 or not low.item() > high.item():
         return None
-    return _between(node.build, *node.inputs)
+    return _between(node.build, node.input(0), *_bounds(node))
+
+
+def _bounds(node: Node) -> list[str]:
+    """Both bounds, so that a scalar stays one: runtimes take a vector of one element, which Max and Min broadcast."""
+    scope, build, (value, *bounds) = node.scope, node.build, map(node.input, range(3))
+    if scope.rank(value):
+        return bounds
+    return [build.Reshape(name, []) if name and scope.rank(name) != 0 else name for name in bounds]
 
 
 def _between(build: Builder, value: str, low: str, high: str) -> str:
@@ -41,7 +49,7 @@ def _between(build: Builder, value: str, low: str, high: str) -> str:
 
 @says("min(max(input, min), max); an absent bound of floats is the largest one, of integers none")
 def maximum_then_minimum(node: Node) -> str:
-    low, high = (node.input(index) or _limit(node, sign) for index, sign in ((1, -1), (2, 1)))
+    low, high = (name or _limit(node, sign) for name, sign in zip(_bounds(node), (-1, 1), strict=True))
     return _between(node.build, node.input(0), low, high) if low or high else str(node.build.Identity(node.input(0)))
 
 
@@ -59,12 +67,12 @@ def bounded_integers(node: Node) -> Replacement:
     if kind in SMALL_INTEGERS:
         return carried(HELD_BY_FLOATS)(node)
     if kind in HELD_BY_FLOATS:
-        wide = [name and build.Cast(name, to=HELD_BY_FLOATS[kind]) for name in map(node.input, range(3))]
+        wide = [name and build.Cast(name, to=HELD_BY_FLOATS[kind]) for name in (node.input(0), *_bounds(node))]
         return str(build.Cast(_between(build, *wide), to=kind))
     if kind not in (T.INT64, T.UINT64):
         return None
     value = node.input(0)
-    for op, bound in (("Max", node.input(1)), ("Min", node.input(2))):
+    for op, bound in zip(("Max", "Min"), _bounds(node), strict=True):
         value = picked(build, op, value, bound) if bound else value
     return value
 
@@ -93,8 +101,10 @@ def bounds_to_attributes(node: Node) -> Replacement:
     limits = {"min": -LARGEST[kind], "max": LARGEST[kind]}
     values = {bound: _value(node, name) if name else limits[bound] for bound, name in names.items()}
     if not all(map(_is_float, values.values())):
-        low, high = (names[bound] or node.build.constant(limits[bound], kind) for bound in names)
-        return _between(node.build, node.input(0), low, high)
+        limited = zip(_bounds(node), limits.values(), strict=True)
+        return _between(
+            node.build, node.input(0), *(name or node.build.constant(limit, kind) for name, limit in limited)
+        )
     node.inputs = [node.input(0)]
     for bound, value in values.items():
         if names[bound] or kind != T.FLOAT:

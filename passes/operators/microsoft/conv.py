@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.dequantized import ROUNDS, convolution, dequantized, quantized
 from opshift.passes.operators.shared.fused import activated_convolution_of
@@ -43,6 +44,9 @@ def transposed_with_pads(node: Node) -> str:
 def convolution_of_dequantized(node: Node) -> str:
     node.close(ROUNDS)
     build, last = node.build, bool(node.attributes.get("channels_last", 0))
+    if (node.scope.shape(node.input(3)) or [1, 1])[1] == 0:
+        why = "no input channels, of which the kernel yields what lies in memory"
+        raise CannotConvert(node, f"{why}; QLinearConv of ONNX could be expressed")
     x = dequantized(node, 0)
     y = convolution(node, channels_first(build, x, node.rank()) if last else x)
     return quantized(node, channels_last(build, y, node.rank()) if last else y, 6, node.elem_type(7))

@@ -51,10 +51,12 @@ def half_times_gelu(node: Node) -> str:
     return str(build.Mul(left, build.Gelu(right)))
 
 
-@says("Swish-24 with its alpha.")
-def swish(node: Node) -> str:
+@says("x * Sigmoid(alpha * x), which is Swish-24, where onnxruntime runs that at no opset but 24.")
+def sigmoid_linear(node: Node) -> str:
     node.close("the kernel computes the sigmoid of the product in another way")
-    return str(node.build.Swish(node.input(0), alpha=node.attributes.get("alpha", 1.702)))
+    build, x, alpha = node.build, node.input(0), node.attributes.get("alpha", 1.702)
+    scaled = x if alpha == 1 else build.Mul(build.constant(alpha, node.elem_type()), x)
+    return str(build.Mul(x, build.Sigmoid(scaled)))
 
 
 @says("Z * sigmoid(Z), where Z is X times the scale, each rounded to the type of X.")
@@ -93,6 +95,6 @@ defined("FastGelu", approximated_by_tanh, opset=20, domain=MICROSOFT)
 defined("GemmFastGelu", product_approximated_by_tanh, opset=20, domain=MICROSOFT)
 defined("BiasGelu", gelu_of_sum, opset=20, domain=MICROSOFT)
 defined("BiasSplitGelu", half_times_gelu, opset=20, domain=MICROSOFT)
-defined("QuickGelu", swish, opset=24, domain=MICROSOFT)
+defined("QuickGelu", sigmoid_linear, opset=13, domain=MICROSOFT)
 defined("ScaledSiLU", rounded_silu, opset=13, domain=MICROSOFT)
 defined("GatedAdd", gated_sum, opset=14, domain=MICROSOFT)

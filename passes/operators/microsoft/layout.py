@@ -7,6 +7,7 @@ from math import inf
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined, refused
@@ -53,10 +54,19 @@ def triangle(node: Node) -> str:
     return str(build.Trilu(node.input(0), diagonal, upper=node.attributes.get("upper")))
 
 
-@says("Unique-11 in the order in which elements occur, without the places of the first ones.")
+@says("Unique-11 of the elements and of the places of NaN, which are all distinct, in the order in which they occur.")
 def distinct(node: Node) -> list[str]:
-    made = node.build.emit("Unique", [node.input(0)], {"sorted": 0}, outputs=4)
-    return [made[0], made[2], made[3]][: len(node.outputs)]
+    build, x, nothing = node.build, node.input(0), node.build.constant(0.0, T.DOUBLE)
+    number = build.Cast(x, to=T.DOUBLE)
+    is_nan = build.IsNaN(number)
+    place = build.Cast(flat_indices.count(build, build.Size(x)), to=T.DOUBLE)
+    keys = (
+        build.Where(is_nan, nothing, number),
+        build.Where(is_nan, build.Add(place, build.constant(1.0, T.DOUBLE)), nothing),
+    )
+    rows = build.Concat(*(build.Unsqueeze(key, [1]) for key in keys), axis=1)
+    _, first, inverse, counts = build.emit("Unique", [rows], {"axis": 0, "sorted": 0}, outputs=4)
+    return [build.Gather(x, first), inverse, counts][: len(node.outputs)]
 
 
 @says("GridSample-16.")
@@ -127,7 +137,7 @@ defined("Pad", padded, opset=18, domain=MICROSOFT)
 defined("Range", listed, opset=11, domain=MICROSOFT)
 defined("Trilu", triangle, opset=14, domain=MICROSOFT)
 defined("UnfoldTensor", unfolded, opset=15, domain=MICROSOFT)
-defined("Unique", distinct, opset=11, domain=MICROSOFT)
+defined("Unique", distinct, opset=13, domain=MICROSOFT)
 refused(
     "Tokenizer",
     '"separators" and "tokenexp" are "RE2 regular expressions", by which no operator of ONNX splits',

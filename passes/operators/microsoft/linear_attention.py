@@ -37,8 +37,16 @@ def linear_attention(node: Node) -> list[str]:
         "scale": node.attributes.get("scale", 0.0) or None,
         "chunk_size": node.attributes.get("chunk_size"),
     }
-    inputs = [query, *node.inputs[1:3], node.input(STATE), *gates]
+    inputs = [_ranked(node, 0, query), *(_ranked(node, i) for i in (1, 2, STATE)), *gates]
     return list(build.emit("LinearAttention", inputs, attributes, outputs=2))[: len(node.outputs)]
+
+
+def _ranked(node: Node, index: int, name: str = "") -> str:
+    """An input whose rank can be told, without which onnxruntime does not run the body of LinearAttention."""
+    name = name or node.input(index)
+    if not name or node.build.scope.shape(name) is not None:
+        return name
+    return str(node.build.Reshape(name, [0, 0, 0, -1] if index == STATE else [0, 0, -1]))
 
 
 @says("decay_scale * Softplus(a + dt_bias) and Sigmoid(b), in float32.")

@@ -121,8 +121,7 @@ def _shares_of_best(node: Node) -> str:
     if not node.input(ROUTER_WEIGHTS):
         return _spread(node, logits, places, build.Softmax(best, axis=-1))
     told = _backward(build, recast(build, node.input(ROUTER_WEIGHTS), node.elem_type(), wide))
-    shares = _normalized(node, build.GatherElements(told, places, axis=1))
-    return _spread(node, logits, places, build.Relu(shares))  # a negative one counts for nothing
+    return _spread(node, logits, places, _normalized(node, build.GatherElements(told, places, axis=1)))
 
 
 def _best(node: Node, values: str) -> list[str]:
@@ -138,9 +137,17 @@ def _normalized(node: Node, best: str) -> str:
 
 
 def _spread(node: Node, like: str, places: str, shares: str) -> str:
+    """What is not greater than 0, as NaN and what is negative, counts for nothing."""
     build = node.build
+    shares = _nonnegative(build, shares, wider(node.elem_type()))
     nothing = build.Expand(build.constant(0.0, wider(node.elem_type())), build.Shape(like))
     return _backward(build, build.ScatterElements(nothing, places, shares, axis=1))
+
+
+def _nonnegative(build: Builder, x: str, kind: int) -> str:
+    """The greater of 0 and x, and 0 for NaN."""
+    zero = build.constant(0.0, kind)
+    return str(build.Where(build.Greater(x, zero), x, zero))
 
 
 def _backward(build: Builder, x: str) -> str:
@@ -174,11 +181,11 @@ def _activated(node: Node, inner: Builder, x: str, wide: int) -> str:
     if name == "gelu":  # which the kernel approximates
         return str(inner.Gelu(x, approximate="tanh"))
     if name in ("relu", "identity"):
-        return str(inner.Relu(x)) if name == "relu" else x
+        return _nonnegative(inner, x, wide) if name == "relu" else x
     if name == "silu":
         return str(inner.Mul(x, inner.Sigmoid(x)))
     if name == "relu2":
-        positive = inner.Relu(x)
+        positive = _nonnegative(inner, x, wide)
         return str(inner.Mul(positive, positive))
     if name not in ("swiglu", "geglu"):
         raise CannotConvert(

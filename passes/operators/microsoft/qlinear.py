@@ -13,7 +13,14 @@ from typing import Any
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
-from opshift.passes.operators.shared.dequantized import ROUNDS, dequantized, quantized, softmax_needs, softmax_overflows
+from opshift.passes.operators.shared.dequantized import (
+    PER_AXIS,
+    ROUNDS,
+    dequantized,
+    quantized,
+    softmax_needs,
+    softmax_overflows,
+)
 from opshift.passes.operators.shared.recipes import channels_first, channels_last
 from opshift.passes.operators.shared.shapes import in_shape_of_data
 from opshift.passes.rewrite.node import Node
@@ -21,7 +28,6 @@ from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
 
 _POOLING = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
-_PER_AXIS = 13  # the opset from which on Softmax is along one axis
 
 
 @says("DequantizeLinear of both operands, the operator on floats, and QuantizeLinear.")
@@ -42,9 +48,9 @@ def of_each(node: Node) -> str:
 def of_softmax(node: Node) -> str:
     node.close(ROUNDS)
     build, axis = node.build, node.attributes.get("axis", -1)
-    _refuse_infinity(node, axis, alone=node.attributes["opset"] >= _PER_AXIS)
+    _refuse_infinity(node, axis, alone=node.attributes["opset"] >= PER_AXIS)
     x = dequantized(node, 0)
-    if node.attributes["opset"] >= _PER_AXIS:
+    if node.attributes["opset"] >= PER_AXIS:
         y = build.Softmax(x, axis=axis)
     else:
         y = in_shape_of_data(node, build.Softmax(build.Flatten(x, axis=axis), axis=-1))
@@ -52,13 +58,18 @@ def of_softmax(node: Node) -> str:
 
 
 def _refuse_infinity(node: Node, axis: int, *, alone: bool) -> None:
-    """Of which the kernel yields the lowest number everywhere."""
+    """Of which onnxruntime below 1.32 yields any number."""
     dims, scale = node.scope.shape(node.input(0)), node.scope.array(node.input(3))
-    if not dims or scale is None or scale.size != 1 or not -len(dims) <= axis < len(dims):
+    if not dims or not -len(dims) <= axis < len(dims):
         return
-    sizes = [dims[axis]] if alone else dims[axis % len(dims) :]
-    count = prod(size for size in sizes if isinstance(size, int))
-    if all(isinstance(size, int) for size in sizes) and softmax_overflows(float(scale.reshape(())), count):
+    sizes = [size for size in ([dims[axis]] if alone else dims[axis % len(dims) :]) if isinstance(size, int)]
+    if len(sizes) < (1 if alone else len(dims) - axis % len(dims)):
+        return
+    count = prod(sizes)
+    if count == 1 and scale is None:
+        why = "y_scale is computed, of one element, of which the kernel may make an infinity"
+        raise CannotConvert(node, f"{why}; a constant of {softmax_needs(1):.2g} and more could be expressed")
+    if scale is not None and scale.size == 1 and softmax_overflows(float(scale.reshape(())), count):
         why = f"y_scale={float(scale.reshape(())):g} of {count} elements, of which the kernel makes an infinity"
         raise CannotConvert(node, f"{why}; {softmax_needs(count):.2g} and more could be expressed")
 

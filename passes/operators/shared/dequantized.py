@@ -16,20 +16,23 @@ from opshift.passes.rewrite.node import Node
 
 T = TensorProto
 ROUNDS = "computed in float32, which rounds otherwise than integers do"
-_ROOM = exp(5)
+PER_AXIS = 13
+"""The opset from which on Softmax is along one axis."""
+ROOM = exp(5)
+"""What onnxruntime below 1.32 leaves free of the largest float for the exponentials of QLinearSoftmax."""
 
 
 def softmax_overflows(scale: float, count: int) -> bool:
-    """Whether onnxruntime's QLinearSoftmax makes an infinity of so many elements, whose lowest number it yields then.
+    """Whether QLinearSoftmax of onnxruntime below 1.32 makes an infinity of so many elements, and then any number.
 
     Its exponentials add up to the largest float over e**5, and are multiplied by 1 / y_scale.
     """
-    return 0 < scale * count * _ROOM < 1
+    return 0 < scale * count * ROOM < 1
 
 
 def softmax_needs(count: int) -> float:
     """The least scale of which it makes none."""
-    return 1 / (_ROOM * count)
+    return 1 / (ROOM * count)
 
 
 def scalar(node: Node, index: int) -> str:

@@ -1,4 +1,4 @@
-"""Where an older onnxruntime reflects more than there is, a run fails, whatever lies in memory."""
+"""Where an older onnxruntime reflects more than there is, or overflows, a run fails, whatever lies in memory."""
 
 import numpy as np
 import onnx.parser
@@ -61,3 +61,31 @@ def test_a_function_reflects():
 def test_what_is_checked_or_cannot_fail_stays_as_it_is(body, version):
     source = model(body, 18, inputs="float[N,T] x", outputs="float[N,U] y", constants=PADS)
     assert checked(source, version) is source
+
+
+@pytest.mark.parametrize(
+    ("rule", "shape", "axis", "scale", "runs"),
+    [
+        ("opset=13", (2, 1), -1, 1 / 256, False),
+        ("opset=13", (2, 1), 0, 1 / 256, True),
+        ("opset=13", (2, 1, 3), 1, 1 / 256, False),
+        ("opset=13", (2, 1), 1, 1 / 100, True),
+        ("opset=13", (3, 2), 1, 1 / 400, False),
+        ("opset=12", (3, 1, 1), 1, 1 / 256, False),
+        ("opset=12", (3, 1, 2), -2, 1 / 256, True),
+    ],
+)
+def test_a_softmax_whose_exponentials_overflow_fails(rule, shape, axis, scale, runs):
+    source = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 13, "com.microsoft": 1]> '
+        f"g (uint8[{','.join('NTU'[: len(shape)])}] x, float s) => (uint8[{','.join('ABC'[: len(shape)])}] y) "
+        f"<float xs = {{0.1}}, uint8 z = {{0}}> {{ y = com.microsoft.QLinearSoftmax<{rule}, axis={axis}>(x, xs, z, s, z) }}"
+    )
+    given = {"x": np.zeros(shape, np.uint8), "s": np.array(scale, np.float32)}
+    assert checked(source, "1.32.0") is source
+    session = OnnxRuntime(checked(source, "1.31.1").SerializeToString())  # bytes are run as they are
+    if runs:
+        assert session.run(given)[0].any()
+    else:
+        with pytest.raises(EngineError, match="indices element out of data bounds"):
+            session.run(given)

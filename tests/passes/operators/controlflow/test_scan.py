@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import onnx.checker
+import onnx.parser
 import pytest
 from opshift.passes.conversion import convert
 
@@ -223,3 +224,34 @@ def test_lengths_of_sequences_go_below_opset_6(batch):
     onnx.checker.check_model(made, full_check=True)
     again = convert.attempt(made, {"": 7}).model  # no engine loads a model of 5
     same_rows(source, again, {"l": np.int64([2, 4]), "i": drawn(2, 3), "x": drawn(2, 4, 3)}, [2, 4])
+
+
+MISSTATED = """<ir_version: 8, opset_import: ["" : {}]> g (float[N,M] x, int64[K] k) => (float[A,B] y) <float[{}] r> {{
+    r = Reshape(x, k)
+    y = Scan<num_scan_inputs=1, {}, body = b (float[2] e) => (float[2] u) {{ u = Neg(e) }}>({}r) }}"""
+
+
+@pytest.mark.parametrize("opset", [9, 16])
+@pytest.mark.parametrize(
+    ("declared", "axes", "sizes"),
+    [
+        ("5,2", "scan_input_directions = [1]", (3, 2)),
+        ("2,5", "scan_input_directions = [1], scan_input_axes = [1]", (2, 3)),
+    ],
+)
+def test_a_declared_size_does_not_say_how_long_a_reversed_scan_is(opset, declared, axes, sizes):
+    source = onnx.parser.parse_model(MISSTATED.format(opset, declared, axes, ""))
+    feeds = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "k": np.array(sizes)}
+    expected = evaluate(source, feeds)
+    for target in (8, 7):
+        np.testing.assert_array_equal(evaluate(convert.attempt(source, {"": target}).model, feeds)[0], expected[0])
+
+
+@pytest.mark.parametrize("sizes", [(1, 3, 2), (3, 1, 2), (2, 2, 2)])
+def test_declared_sizes_of_a_batch_are_not_believed_below_8(sizes):
+    source = onnx.parser.parse_model(
+        MISSTATED.format(8, "1,5,2", "directions = [1]", '"", ').replace("float[A,B] y", "float[A,B,C] y")
+    )
+    feeds = {"x": np.arange(np.prod(sizes), dtype=np.float32).reshape(2, -1), "k": np.array(sizes)}
+    (expected,), (y,) = (evaluate(m, feeds) for m in (source, convert.attempt(source, {"": 7}).model))
+    np.testing.assert_array_equal(y, expected)

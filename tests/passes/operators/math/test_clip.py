@@ -1,6 +1,8 @@
 """Clip: bounds from attributes to inputs and back, integers, and a minimum above the maximum."""
 
 import numpy as np
+import onnx.checker
+import onnx.parser
 import pytest
 from opshift.passes.conversion import convert
 
@@ -172,3 +174,50 @@ def test_limits_of_clip_are_written_out_for_other_types():
     for (kind, opset, target), expected in shown.items():
         made = convert.attempt(model("y = Clip<min=1.0>(x)", opset, **of(kind)), {"": target})
         assert (show(made.model), made.grade) == expected
+
+
+SCALAR_CASES = [("float", 11, 10, [0.5], 2.0), ("float", 13, 12, [7.0], 3.0), ("int8", 12, 10, [1], 3),
+                ("int32", 12, 11, [1], 3), ("int64", 12, 11, [5], 3)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "opset", "target", "low", "high"), SCALAR_CASES)
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("inlined", [True, False])
+def test_a_scalar_stays_one_beside_bounds_in_vectors(kind, opset, target, low, high, known, inlined):
+    """The text wants scalars, runtimes take vectors of one element, and the result is shaped as the data."""
+    numpy_kind = "float32" if kind == "float" else kind
+    io = {"inputs": f"{kind} x, {kind}[1] l, {kind} h", "outputs": f"{kind} y"}
+    if known:
+        io = {
+            "inputs": f"{kind} x",
+            "outputs": f"{kind} y",
+            "constants": f"{kind}[1] l = {{{low[0]}}}, {kind} h = {{{high}}}",
+        }
+    source = model("y = Clip(x, l, h)", opset, **io)
+    made = opshift.inline(source, ["Clip"]) if inlined else convert.attempt(source, {"": target}).model
+    onnx.checker.check_model(made, full_check=True)
+    fed = {"l": np.array(low, numpy_kind), "h": np.array(high, numpy_kind)}
+    for x in (-1, 0, 2, 9):
+        feeds = {"x": np.array(x, numpy_kind)} | ({} if known else fed)
+        (expected,), (y,) = (OnnxRuntime(m).run(feeds) for m in (source, made))
+        assert y.shape == expected.shape == ()
+        assert y == expected
+
+
+def test_a_scalar_in_a_function_stays_one_beside_a_bound_in_a_vector():
+    source = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 13, "f" : 1]> g (float x, float[1] l) => (float y) { y = f.F(x, l) }'
+        '<domain: "f", opset_import: ["" : 13]> F (x, l) => (y) { y = Clip(x, l) }'
+    )
+    feeds = {"x": np.array(-2, np.float32), "l": np.array([0.5], np.float32)}
+    for made in (opshift.inline(source, ["Clip"]), convert.attempt(source, {"": 10}).model):
+        onnx.checker.check_model(made, full_check=True)
+        (y,) = OnnxRuntime(made).run(feeds)
+        assert (y.shape, y) == ((), 0.5)
+
+
+def test_bounds_of_what_has_axes_stay_as_they_are():
+    io = {"inputs": "float[2] x, float[1] l, float h", "outputs": "float[2] y"}
+    assert (
+        show(convert.attempt(model("y = Clip(x, l, h)", 11, **io), {"": 10}).model) == "t1 = Max(x, l)\ny = Min(t1, h)"
+    )

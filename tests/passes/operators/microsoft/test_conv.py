@@ -89,6 +89,15 @@ def test_convolutions_of_quantized_numbers(x, w, columns, last):
     assert check(found, grade="close", steps=1, held=(3, 4, 5, 8), opsets=(21, 13)) == 8
 
 
+@pytest.mark.parametrize("last", [0, 1])
+def test_no_channels_of_numbers_are_refused(last):
+    """Of which the kernel yields what lies in memory."""
+    image, kernel = eight_bits(np.uint8, *((2, 6, 7, 0) if last else (2, 0, 6, 7))), eight_bits(np.int8, 6, 0, 3, 2)
+    zeros = (eight_bits(np.uint8), eight_bits(np.int8), eight_bits(np.uint8))
+    given = (image, scale(), zeros[0], kernel, scale(), zeros[1], scale(), zeros[2])
+    check_refused([Call("QLinearConv", given, (True,), {"channels_last": last})], "no input channels")
+
+
 @pytest.mark.parametrize("kind", [np.uint8, np.int8])
 def test_pools_with_channels_last(kind):
     found = []

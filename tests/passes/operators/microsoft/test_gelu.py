@@ -49,7 +49,7 @@ def test_a_bias_before():
 
 def test_quick_gelu():
     made = calls("QuickGelu", {"X": SHAPES}, {"alpha": [None, 1.0, -0.5, 0.0]}, types=[FLOAT])
-    assert check(made, opsets=(24, NEWEST, 13, 11)) == 16
+    assert check(made, opsets=(26, 24, NEWEST, 13, 11)) == 16
 
 
 def test_a_scaled_silu_rounds_after_each_step():

@@ -54,8 +54,9 @@ def test_trilu():
 
 
 def test_unique():
-    xs = [np.array(x, float) for x in ([2, 1, 1, 3, 4, 3], [0.0, -0.0, np.inf, np.inf], [], [5])]
-    assert check(calls("Unique", {"x": xs}, types=F)) == 4
+    xs = [np.array(x, float) for x in ([2, 1, 1, 3, 4, 3], [-0.0, 0.0, np.inf, np.inf], [], [5])]
+    xs += [np.array([np.nan, 1, np.nan, 0, 1, np.inf]), np.array([0, np.nan])]
+    assert check(calls("Unique", {"x": xs}, types=F)) == 6
 
 
 def test_grid_sample():

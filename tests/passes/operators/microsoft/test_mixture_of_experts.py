@@ -38,6 +38,19 @@ def test_activations(shape):
     assert check(found, grade="close", held=(2, 3, 4, 5)) == 30
 
 
+def test_numbers_that_are_none():
+    """Tokens whose shares are NaN are seen by no expert, and the kernel's Relu makes 0 of NaN."""
+    logits, tokens = np.zeros((4, EXPERTS)), np.ones((4, SIZE))
+    logits[0, 1], logits[1, 2], logits[2, :2] = np.nan, np.inf, -np.inf
+    tokens[3, 0], tokens[2, 1] = np.nan, -np.inf
+    held = {**given((4, SIZE)), "input": tokens, "router_probs": logits}
+    routing = {"k": [1, 2], "normalize_routing_weights": [None, 1], "activation_type": ["relu", "identity"]}
+    found = [
+        call for call in calls("MoE", held, routing, types=[FLOAT]) if all(call.inputs[at] is not None for at in (3, 5))
+    ]
+    assert check(found, grade="close", held=(2, 3, 4, 5)) == 8
+
+
 def test_what_cannot_be_said_is_refused():
     third = {**given((5, SIZE)), "fc3_experts_weights": (EXPERTS, INNER, SIZE)}
     check_refused([call for call in calls("MoE", third) if call.inputs[6] is not None][:1], "fc3_experts_weights")

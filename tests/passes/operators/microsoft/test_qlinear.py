@@ -92,6 +92,13 @@ def test_what_the_kernel_makes_an_infinity_of_is_refused():
         assert check([Call("QLinearSoftmax", large, (True,), call.attributes)], grade="close", steps=1, held=(3,)) == 1
 
 
+def test_computed_scales_that_may_make_an_infinity_are_refused():
+    for of, shapes in (({"opset": 13}, ((2, 1), (1,))), ({"opset": 12, "axis": 1}, ((2, 1, 1),))):
+        for shape in shapes:
+            call = Call("QLinearSoftmax", (*triple(np.uint8, *shape), scale(), eight_bits(np.uint8)), (True,), of)
+            check_refused([call], "y_scale is computed, of one element")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_concat(kind):
     found = []

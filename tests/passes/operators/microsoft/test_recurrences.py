@@ -1,9 +1,12 @@
 """LinearAttention and its gates, CausalConvWithState, hyper-connections and what gates them."""
 
 import numpy as np
+import onnx
 import pytest
 
-from tests.passes.operators.microsoft.harness import FLOAT, calls, check, check_refused
+from opshift.verification.engines import OnnxRuntime
+from tests.passes.operators.microsoft.harness import FLOAT, calls, check, check_refused, feeds, inlined, model
+from tests.support import evaluate
 
 B, T = 2, 3
 
@@ -30,6 +33,21 @@ def test_linear_attention(heads, rule):
     needed = ([4] if "gated" in rule else []) + ([5] if "delta" in rule else [])
     found = [call for call in found if all(call.inputs[i] is not None for i in needed)]
     assert check(found[::3], grade="close", opsets=(21, 13)) == {4: 2, 8: 3, 16: 6}[len(found)]
+
+
+def test_linear_attention_is_told_ranks():
+    """Without which onnxruntime 1.32 does not run the body of the standard operator."""
+    given = {"query": (B, T, 16), "key": (B, T, 8), "value": (B, T, 10), "past_state": (B, 2, 4, 5)}
+    made = calls("LinearAttention", given, {"q_num_heads": [4], "kv_num_heads": [2], "update_rule": ["linear"]}, types=[FLOAT])  # fmt: skip
+    source = model(made)
+    for value in source.graph.input:
+        value.type.tensor_type.ClearField("shape")
+    for value in source.graph.output:
+        value.type.CopyFrom(onnx.helper.make_tensor_type_proto(1, None))
+    result = inlined(source, 27)
+    assert [node.op_type for node in result.graph.node].count("Reshape") == 3 * 2 + 1  # a state for one of both
+    for want, got in zip(OnnxRuntime(source).run(feeds(made)), evaluate(result, feeds(made)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
 def test_gates_of_linear_attention():
