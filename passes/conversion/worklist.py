@@ -40,7 +40,6 @@ class Climb:
         self._judge = legality.Judge()
         self._rehearsing = False
         self._source = NodeProto()
-        self._where = ""
 
     def body(self, body: Body, layout: Layout, versions: Versions, where: str = "") -> None:
         """Convert the main graph or a model-local function, with all graphs nested in it.
