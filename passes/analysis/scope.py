@@ -501,7 +501,7 @@ class Scope:
         """The name of an initializer with this value, shared by all that ask; None in a function body."""
         if self.graph is None:
             return None
-        key = tensor.SerializeToString(deterministic=True)
+        key = tensor.SerializeToString()
         name = self.shared.get(key)
         if name is None:
             name = self.shared[key] = self.context.names.fresh(hint)

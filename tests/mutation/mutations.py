@@ -146,7 +146,7 @@ def _of_expression(node: ast.expr, inside: bool) -> Iterator[ast.expr]:
         yield from map(ast.Constant, _of_constant(node.value))
     elif isinstance(node, ast.Call):
         for held in node.keywords:
-            if held.arg is not None and not _is_text(held.value) and not _is_assertion(held):
+            if held.arg not in (None, "strict") and not _is_text(held.value):
                 yield ast.Call(node.func, node.args, [other for other in node.keywords if other is not held])
 
 

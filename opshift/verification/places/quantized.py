@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import ModelProto, NodeProto, default_domain
 from opshift.passes.model.tensors import array
+from opshift.passes.records import dataclass
 from opshift.verification import bounds
 from opshift.verification.engines import EngineError
 from opshift.verification.places.lines import constants

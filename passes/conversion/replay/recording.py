@@ -31,7 +31,6 @@ class Unasked(Unrepeatable):
     """What is to be known hangs on a value of which the steps have not asked it."""
 
     def __init__(self, place: str):
-        super().__init__(place)
         self.place = place
 
 

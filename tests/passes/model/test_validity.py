@@ -275,3 +275,93 @@ def test_onnx_is_not_imported_for_it():
     )
     given = model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y").SerializeToString()
     subprocess.run([sys.executable, "-c", code], input=given, check=True)
+
+
+@pytest.mark.parametrize(
+    ("ir", "why"), [(1, ""), (2, "attribute 'axis' has no type"), (3, "attribute 'axis' has no type")]
+)
+def test_attributes_have_types_since_they_could(ir, why):
+    source = model("y = Softmax<axis = 0>(x)", 1, inputs="float[2] x", outputs="float[2] y")
+    source.ir_version = ir
+    if ir < 3:
+        del source.opset_import[:]
+    source.graph.node[0].attribute[0].ClearField("type")
+    assert verdict(source).endswith(why)
+    assert bool(verdict(source)) == bool(why)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "f",
+        "i",
+        "s",
+        "t",
+        "g",
+        "tp",
+        "sparse_tensor",
+        "floats",
+        "ints",
+        "strings",
+        "tensors",
+        "graphs",
+        "sparse_tensors",
+        "type_protos",
+    ],
+)
+def test_each_value_is_of_the_type_that_is_said(field):
+    """A field beside the type of another one is a fault of that one."""
+    names = {"f": "FLOAT", "i": "INT", "s": "STRING", "t": "TENSOR", "g": "GRAPH", "tp": "TYPE_PROTO"}
+    kind = names.get(field, field.upper())
+    node = onnx.helper.make_node("Thing", ["x"], ["y"], domain="own")
+    held = node.attribute.add(name="a", type=getattr(onnx.AttributeProto, kind))
+    value = getattr(held, field)
+    if hasattr(value, "extend"):
+        value.extend({"floats": [1.0], "ints": [1], "strings": [b"a"]}.get(field) or [type(value.add())()])
+    elif hasattr(value, "SetInParent"):
+        value.SetInParent()
+    else:
+        setattr(held, field, {"f": 1.0, "i": 1, "s": b"a"}[field])
+    source = model("y = Neg(x)", 17, inputs="float[2] x", outputs="float[2] y", domains='"own" : 1')
+    source.graph.node[0].CopyFrom(node)
+    assert " by its type and holds " not in verdict(source)
+    other = "INT" if kind != "INT" else "FLOAT"
+    source.graph.node[0].attribute[0].type = getattr(onnx.AttributeProto, other)
+    assert verdict(source).endswith(f"attribute 'a' is {other} by its type and holds {kind}")
+
+
+@pytest.mark.parametrize(
+    ("ir", "opsets", "keys", "why"),
+    [
+        (0, [], [], "IR version 0; 1 to 14 are known"),
+        (15, [17], [], "IR version 15; 1 to 14 are known"),
+        (14, [17], [], ""),
+        (1, [], [], ""),
+        (8, [17], ["a", "b"], ""),
+        (8, [17], ["a", "b", "b"], "metadata_props hold 'b' twice; a key stands there once"),
+        (3, [], [], "it imports no opset; from IR 3 on it must say at which it is written"),
+        (2, [1], [], "it imports an opset; IR 2 has no imports and means opset 1"),
+    ],
+)
+def test_what_a_model_says_before_its_graph(ir, opsets, keys, why):
+    source = ModelProto(ir_version=ir)
+    for opset in opsets:
+        source.opset_import.add(version=opset)
+    for key in keys:
+        source.metadata_props.add(key=key)
+    if not why:
+        validity.check_header(source)
+    else:
+        with pytest.raises(InvalidModel) as found:
+            validity.check_header(source)
+        assert str(found.value) == f"the model is not valid: {why}"
+
+
+def test_what_says_nothing_means_the_first_opset():
+    assert validity.imports(ModelProto(ir_version=2)) == {"": 1}
+    assert validity.imports(ModelProto(ir_version=3)) == {}
+    assert validity.imports(onnx.FunctionProto()) == {}
+    held = ModelProto(ir_version=8)
+    for domain, version in (("ai.onnx", 17), ("my", 2)):
+        held.opset_import.add(domain=domain, version=version)
+    assert validity.imports(held) == {"": 17, "my": 2}

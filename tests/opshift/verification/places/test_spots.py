@@ -87,7 +87,7 @@ def test_nodes_are_called_by_their_names_and_both_forms_count():
     one, other = held("a = Sin(x) y = Relu(a)"), held("a = Sin(x) y = Clip(a, n, half)", constants=f"{HELD}, float half = {{0.5}}")  # fmt: skip
     one.graph.node[1].name = "bend"
     (spot,) = unreached.spots(one, other, ())
-    assert (spot.node, spot.wanted) == ("bend", {(-1, 0), (0, 1), (0, 0.5), (0.5, 1)}), "a sine is within 1"
+    assert (spot.node, spot.pieces) == ("bend", {(-1, 0), (0, 1), (0, 0.5), (0.5, 1)}), "a sine is within 1"
     assert unreached.spots(one, other, ["x"]) == [], "what a user gives decides"
 
 
