@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PRODUCTS = frozenset({"MatMul"})
 _SIGNED = frozenset({TensorProto.INT32, TensorProto.INT64})
 _INTEGERS = _SIGNED | {TensorProto.UINT32, TensorProto.UINT64}
-_NARROW = {
+_NARROW: dict[int, tuple[int, int]] = {
     TensorProto.BOOL: (0, 1),
     TensorProto.INT8: (-128, 127),
     TensorProto.UINT8: (0, 255),
