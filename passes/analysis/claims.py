@@ -223,9 +223,17 @@ def _dims(kind: TypeProto) -> Any:
     return kind.tensor_type.shape.dim
 
 
+_MADE_UP = "unk__"
+
+
 def is_made_up(symbol: str) -> bool:
     """Whether ONNX's inference named a dimension that nothing is known of."""
-    return symbol.startswith("unk__")
+    return symbol.startswith(_MADE_UP)
+
+
+def may_make_up(graph: GraphProto) -> bool:
+    """Whether any dimension in a graph may be such a one: told at once of all, without a look at each."""
+    return _MADE_UP.encode() in graph.SerializeToString()
 
 
 def granted(inferred: ModelProto) -> set[str]:

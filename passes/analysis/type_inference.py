@@ -184,7 +184,11 @@ def is_whole(kind: TypeProto | None) -> bool:
 
 def _is_silent(graph: GraphProto) -> bool:
     """Whether inference left something open."""
-    stated = {value.name for value in (*graph.value_info, *graph.output) if not claims.is_open(value.type)}
+    told = (*graph.value_info, *graph.output)
+    if claims.may_make_up(graph):
+        stated = {value.name for value in told if not claims.is_open(value.type)}
+    else:
+        stated = {value.name for value in told if has_shape(value.type)}
     stated.add("")
     return not all(stated.issuperset(node.output) for node in graph.node)
 

@@ -129,7 +129,7 @@ def _forget(body: Body, taken: Mapping[int, Sequence[NodeProto]]) -> None:
 def _may_be(op: Op, called: set[str]) -> bool:
     """Whether a model that calls some operators may hold another one written out."""
     found = families.family(op)
-    return found is not None and (not found.anchors or not called.isdisjoint(found.anchors))
+    return found is not None and not any(one and called.isdisjoint(one) for one in (found.anchors, found.also))
 
 
 def _import(model: ModelProto, changes: Sequence[Change]) -> None:
