@@ -96,7 +96,7 @@ class Proposals:
         """Those of the regions above one result, by size."""
 
     def first(self, index: int, ops: Sequence[Op], taken: Container[int]) -> Proposal | None:
-        """The call of the first of some operators whose result the node makes, in a region or else in the whole body."""
+        """The call of the first of some operators whose result a node makes, in a region or else in the whole body."""
         kind = self._reader.kind(self._nodes[index].output[0])
         if len(self._nodes[index].output) != 1 or kind not in FLOATS:
             return None
